@@ -5,12 +5,15 @@ every message that it receives, and these are made in a tenth of the time of oth
 """
 
 import enum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
 from groupcomm.clocks.stamp import Position, Stamp, ViewId
 from groupcomm.level import ServiceLevel
+
+SHOWN_BYTES: Final = 40
+"""Of a message so many bytes stand in its text."""
 
 
 class Cause(enum.Enum):
@@ -99,6 +102,11 @@ class Message(msgspec.Struct, frozen=True, gc=False):
         """
         return self.bundle and self.bundle._replace(message=self.index)
 
+    def __str__(self) -> str:
+        level, to, shown = self.level.name, ", ".join(self.groups), self.data[:SHOWN_BYTES]
+        more = f" and {len(self.data) - SHOWN_BYTES} bytes more" * (len(self.data) > SHOWN_BYTES)
+        return f"{level} from {self.sender} to {to}: {shown!r}{more}"
+
 
 class GroupView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The members of one group from this position of the agreed order on.
@@ -121,9 +129,13 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     vs_set: tuple[MemberId, ...]
     own: bool
 
+    def __str__(self) -> str:
+        why = " ".join((self.cause.name, *map(str, self.changed)))
+        return f"view of {self.group} after {why}: {', '.join(map(str, self.members)) or 'nobody'}"
+
 
 class Ordered(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A message sent with ``ordered=True``: nothing lower can still come anywhere it matters.
+    """The place of a message in the order: nothing lower can still come anywhere it matters.
 
     Attributes:
         transitional: the view ended first. Then only those that came along from it have the
@@ -134,6 +146,9 @@ class Ordered(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     position: Position
     transitional: bool = False
 
+    def __str__(self) -> str:
+        return f"message {self.number} has its place" + ", transitional" * self.transitional
+
 
 class Undeliverable(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A private message was ordered after its receiver had gone, or no such name existed."""
@@ -141,6 +156,9 @@ class Undeliverable(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     number: int
     target: str
     position: Position
+
+    def __str__(self) -> str:
+        return f"message {self.number} is undeliverable: {self.target} has gone"
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -186,6 +204,9 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
 
     view: ViewId
 
+    def __str__(self) -> str:
+        return f"transition from view {self.view}: others may lack what follows"
+
 
 class DaemonView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A view of daemons begins; the views of the session's groups follow.
@@ -199,6 +220,10 @@ class DaemonView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     id: ViewId
     daemons: tuple[str, ...]
     majority: bool | None
+
+    def __str__(self) -> str:
+        known = {True: ", a majority", False: ", no majority", None: ""}[self.majority]
+        return f"view {self.id} of daemons {', '.join(self.daemons)}{known}"
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False):

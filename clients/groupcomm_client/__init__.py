@@ -1,16 +1,150 @@
-"""A program's side of groupcomm: connections, and what is built on them."""
+"""A program's side of groupcomm: connections, events and errors, and what is built on them.
 
-from groupcomm.level import ServiceLevel
-from groupcomm_client.connecting import connect
-from groupcomm_client.connection import Connection
-from groupcomm_client.sessions import Reconnected
-from groupcomm_client.staying import StayingConnection, stay_connected
+::
+
+    import groupcomm_client as gc
+
+    async with gc.connect(user="ann") as connection, connection.group("chat"):
+        await connection.multicast("chat", b"hello", level=gc.ServiceLevel.SAFE)
+        async for message in connection.messages():
+            print(message.sender, message.data)
+
+`connect` is for trio; `gc.aio.connect` and `gc.blocking.connect` are for asyncio and threads. Names
+are imported when they are used first.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from groupcomm_client.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from groupcomm.errors import (
+        AccessRefused,
+        CannotConnect,
+        ConfigError,
+        GroupCommError,
+        LocalProtocolError,
+        OrderUnknown,
+        SessionEnded,
+        SessionError,
+    )
+    from groupcomm.events import (
+        CausalContext,
+        Cause,
+        DaemonView,
+        GroupView,
+        MemberId,
+        Message,
+        Ordered,
+        Position,
+        Refused,
+        Stamp,
+        Transition,
+        Undeliverable,
+        ViewId,
+    )
+    from groupcomm.level import ServiceLevel
+    from groupcomm_client import (
+        aio,
+        blocking,
+        committed,
+        coordination,
+        direct,
+        end_to_end,
+        filters,
+        spread_api,
+    )
+    from groupcomm_client.connection import Connection
+    from groupcomm_client.end_to_end.credentials import (
+        GroupSecret,
+        SharedSecret,
+        TrustedKeys,
+        read_public_keys,
+    )
+    from groupcomm_client.events import (
+        KeyChanged,
+        Received,
+        Reconnected,
+        Unfiltered,
+        Unreadable,
+        Untrusted,
+    )
+    from groupcomm_client.options import ConnectOptions, TlsOptions
+    from groupcomm_client.trio_loop import connect
 
 __all__ = [
+    "AccessRefused",
+    "CannotConnect",
+    "CausalContext",
+    "Cause",
+    "ConfigError",
+    "ConnectOptions",
     "Connection",
+    "DaemonView",
+    "GroupCommError",
+    "GroupSecret",
+    "GroupView",
+    "KeyChanged",
+    "LocalProtocolError",
+    "MemberId",
+    "Message",
+    "OrderUnknown",
+    "Ordered",
+    "Position",
+    "Received",
     "Reconnected",
+    "Refused",
     "ServiceLevel",
-    "StayingConnection",
+    "SessionEnded",
+    "SessionError",
+    "SharedSecret",
+    "Stamp",
+    "TlsOptions",
+    "Transition",
+    "TrustedKeys",
+    "Undeliverable",
+    "Unfiltered",
+    "Unreadable",
+    "Untrusted",
+    "ViewId",
+    "aio",
+    "blocking",
+    "committed",
     "connect",
-    "stay_connected",
+    "coordination",
+    "direct",
+    "end_to_end",
+    "filters",
+    "read_public_keys",
+    "spread_api",
 ]
+
+_HOMES: Final = {
+    "groupcomm.errors": (
+        *("AccessRefused", "CannotConnect", "ConfigError", "GroupCommError"),
+        *("LocalProtocolError", "OrderUnknown", "SessionEnded", "SessionError"),
+    ),
+    "groupcomm.events": (
+        *("CausalContext", "Cause", "DaemonView", "GroupView", "MemberId", "Message", "Ordered"),
+        *("Position", "Refused", "Stamp", "Transition", "Undeliverable", "ViewId"),
+    ),
+    "groupcomm.level": ("ServiceLevel",),
+    "groupcomm_client.connection": ("Connection",),
+    "groupcomm_client.end_to_end.credentials": (
+        *("GroupSecret", "SharedSecret", "TrustedKeys", "read_public_keys"),
+    ),
+    "groupcomm_client.events": (
+        *("KeyChanged", "Received", "Reconnected", "Unfiltered", "Unreadable", "Untrusted"),
+    ),
+    "groupcomm_client.options": ("ConnectOptions", "TlsOptions"),
+    "groupcomm_client.trio_loop": ("connect",),
+    "": (
+        *("aio", "blocking", "committed", "coordination"),
+        *("direct", "end_to_end", "filters", "spread_api"),
+    ),
+}
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names(
+        __name__, {name: home for home, names in _HOMES.items() for name in names}
+    )

@@ -1,4 +1,4 @@
-"""The connection for programs that use asyncio.
+"""asyncio: the connection for its programs, how they wait, and move the bytes of a session.
 
 ::
 
@@ -6,42 +6,207 @@
 
     async with connect(user="ann") as connection, connection.group("chat"):
         await connection.multicast("chat", b"hello")
-        async for event in connection:
-            print(event)
+        async for message in connection.messages():
+            print(message.sender, message.data)
 
-All that `groupcomm_client.Connection` can do, this one can: it is the same class.
+The event loop watches the socket for what arrives only while a task waits for it.
 """
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
+from typing import Any
 
-from groupcomm.host.tls import AnySocket
-from groupcomm_client.aio_stream import AioStream
-from groupcomm_client.connecting import ADMISSION_S, open_connection
+from groupcomm_client.byte_stream import ByteSocket, CoalescingStream, read_some, write_some
+from groupcomm_client.client_protocol import ClientProtocol, Ready
 from groupcomm_client.connection import Connection
-from groupcomm_client.conversation import Conversation
-from groupcomm_client.credentials import Credentials, StrPath
-from groupcomm_client.filters.factories import Factory
-from groupcomm_client.loops import Step, Target, targets_of
-from groupcomm_client.staying import StayingConnection
+from groupcomm_client.loops import Step, Target, single_of, targets_of
+from groupcomm_client.opening import connection_block
+from groupcomm_client.options import DEFAULT_OPTIONS, ConnectOptions, TlsOptions
+
+__all__ = ["AsyncioLoop", "AsyncioStream", "connect"]
+
+
+class AsyncioStream(CoalescingStream):
+    """A socket and the session on it; see `groupcomm_client.byte_stream.Stream`."""
+
+    def __init__(self, socket_: ByteSocket, protocol: ClientProtocol) -> None:
+        """Take over a connected non-blocking socket, in a running event loop."""
+        super().__init__()
+        self._loop = asyncio.get_running_loop()
+        self._socket = socket_
+        self._protocol = protocol
+        self._unsent = memoryview(b"")
+        self._readers: set[asyncio.Future[None]] = set()
+        self._writers: set[asyncio.Future[None]] = set()
+        self._timers: set[asyncio.Timeout] = set()  # of tasks that wait for a time, too
+        protocol.on_earlier_wake = self._wake_earlier
+
+    def close(self) -> None:
+        """Break the connection off; what was not written yet is lost."""
+        if self._socket.fileno() >= 0:
+            self._loop.remove_reader(self._socket)
+            self._loop.remove_writer(self._socket)
+            self._socket.close()
+            self._protocol.break_off()
+            _wake(self._readers)
+            _wake(self._writers)
+
+    async def exchange(self, ready: Ready) -> None:
+        """Write everything that waits, then read until something is so."""
+        await self.flush()
+        await self.until(ready)
+
+    async def until(self, ready: Ready) -> None:
+        """Read until something is so; raise SessionEnded if the session is over first."""
+        while not ready():
+            self._protocol.check_open()
+            if not self._readers:
+                self._loop.add_reader(self._socket, self.read_ready)
+            wake_in_s = self._protocol.wake_in_s
+            try:
+                if wake_in_s is None:
+                    await self._wait(self._readers)
+                else:
+                    await self._wait_or_wake(wake_in_s)
+            finally:
+                if not self._readers and self._socket.fileno() >= 0:
+                    self._loop.remove_reader(self._socket)
+            if self._protocol.needs_flush:
+                self.write_soon()
+
+    async def _wait_or_wake(self, wake_in_s: float) -> None:
+        """Wait for what arrives, or for the time that filters and keys wait for."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wake_in_s) as timer:
+                self._timers.add(timer)
+                try:
+                    await self._wait(self._readers)
+                finally:
+                    self._timers.discard(timer)
+        self._protocol.wake()
+        _wake(self._readers)
+
+    def _wake_earlier(self) -> None:
+        """Wait for an earlier time than when the waits began."""
+        wake_in_s = self._protocol.wake_in_s
+        if wake_in_s is not None:
+            for timer in self._timers:
+                timer.reschedule(self._loop.time() + wake_in_s)
+
+    def read_ready(self) -> None:
+        """Read what has arrived already, without waiting."""
+        if self._socket.fileno() >= 0:
+            read_some(self._socket, self._protocol)
+            _wake(self._readers)
+
+    async def flush(self) -> None:
+        """Write everything that waits; the rest is written even if this call is cancelled."""
+        while not self._write():
+            self._loop.add_writer(self._socket, self._on_writable)
+            await self._wait(self._writers)
+
+    def _call_soon(self, call: Callable[[], None]) -> None:
+        self._loop.call_soon(call)
+
+    def _finish(self) -> None:
+        if self._socket.fileno() >= 0:
+            self._loop.add_writer(self._socket, self._on_writable)
+
+    def _write(self) -> bool:
+        if self._protocol.closed is not None:
+            return True
+        self._unsent, done = write_some(self._socket, self._protocol, self._unsent)
+        return done
+
+    def _on_writable(self) -> None:
+        if self._write():
+            self._loop.remove_writer(self._socket)
+        _wake(self._writers)
+
+    async def _wait(self, waiting: set[asyncio.Future[None]]) -> None:
+        mine = self._loop.create_future()
+        waiting.add(mine)
+        try:
+            await mine
+        finally:
+            waiting.discard(mine)
+
+
+def _wake(waiting: set[asyncio.Future[None]]) -> None:
+    for future in waiting:
+        if not future.done():
+            future.set_result(None)
+
+
+class AsyncioTasks:
+    """See `groupcomm_client.loops.Tasks`."""
+
+    def __init__(self, group: asyncio.TaskGroup) -> None:
+        self._group = group
+        self._running: set[asyncio.Task[object]] = set()
+
+    def start(self, function: Callable[..., Awaitable[object]], *arguments: Any) -> None:
+        """See `Tasks`."""
+
+        async def run() -> object:
+            return await function(*arguments)
+
+        task = self._group.create_task(run())
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    def cancel(self) -> None:
+        """Cancel those that run."""
+        for task in self._running:
+            task.cancel()
+
+
+class AsyncioCancelScope:
+    """See `groupcomm_client.loops.CancelScope`."""
+
+    def __init__(self) -> None:
+        self._timer = asyncio.timeout(None)
+        self._is_open = False
+
+    async def open(self) -> None:
+        """See `CancelScope`."""
+        await self._timer.__aenter__()
+        self._is_open = True
+
+    async def close(self, error: BaseException | None) -> bool:
+        """See `CancelScope`."""
+        self._is_open = False
+        try:
+            trace = None if error is None else error.__traceback__
+            await self._timer.__aexit__(None if error is None else type(error), error, trace)
+        except TimeoutError:
+            return True
+        return False
+
+    def cancel(self) -> None:
+        """See `CancelScope`."""
+        if self._is_open:
+            self._is_open = False
+            self._timer.reschedule(asyncio.get_running_loop().time())
 
 
 class AsyncioLoop:
     """See `groupcomm_client.loops.Loop`."""
 
-    def connection(self, socket_: AnySocket, conversation: Conversation) -> Connection:
+    protocol = ClientProtocol
+
+    def stream(self, socket_: ByteSocket, protocol: ClientProtocol) -> AsyncioStream:
         """See `Loop`."""
-        return Connection(AioStream(socket_, conversation), conversation, self)
+        return AsyncioStream(socket_, protocol)
 
     async def look_up(self, host: str, port: int) -> list[Target]:
         """See `Loop`."""
         loop = asyncio.get_running_loop()
         return targets_of(await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))
 
-    async def readable(self, socket_: AnySocket) -> None:
+    async def readable(self, socket_: ByteSocket) -> None:
         """See `Loop`."""
         loop = asyncio.get_running_loop()
         ready = asyncio.Event()
@@ -51,7 +216,7 @@ class AsyncioLoop:
         finally:
             loop.remove_reader(socket_)
 
-    async def writable(self, socket_: AnySocket) -> None:
+    async def writable(self, socket_: ByteSocket) -> None:
         """See `Loop`."""
         loop = asyncio.get_running_loop()
         ready = asyncio.Event()
@@ -69,7 +234,7 @@ class AsyncioLoop:
         """See `Loop`."""
         await asyncio.sleep(0)
 
-    async def within(self, seconds: float, step: Step) -> bool:
+    async def timeout(self, seconds: float, step: Step) -> bool:
         """See `Loop`."""
         try:
             async with asyncio.timeout(seconds) as timer:
@@ -80,9 +245,9 @@ class AsyncioLoop:
             return False
         return True
 
-    async def in_spite(self, seconds: float, step: Step) -> None:
+    async def shielded(self, seconds: float, step: Step) -> None:
         """See `Loop`."""
-        task = asyncio.ensure_future(self.within(seconds, step))
+        task = asyncio.ensure_future(self.timeout(seconds, step))
         cancelled: asyncio.CancelledError | None = None
         while not task.done():
             try:
@@ -97,82 +262,48 @@ class AsyncioLoop:
         """See `Loop`."""
         return asyncio.Lock()
 
+    def guard(self) -> AbstractContextManager[object]:
+        """See `Loop`."""
+        return nullcontext()
+
+    def event(self) -> asyncio.Event:
+        """See `Loop`."""
+        return asyncio.Event()
+
+    @asynccontextmanager
+    async def tasks(self) -> AsyncIterator[AsyncioTasks]:
+        """See `Loop`."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = AsyncioTasks(group)
+                yield tasks
+                tasks.cancel()
+        except BaseExceptionGroup as failed:
+            single = single_of(failed)
+            raise single from single.__cause__
+
+    def cancel_scope(self) -> AsyncioCancelScope:
+        """See `Loop`."""
+        return AsyncioCancelScope()
+
 
 @asynccontextmanager
 async def connect(
     address: str | None = None,
     *,
     user: str | None = None,
-    timeout_s: float = ADMISSION_S,
-    trace: Path | None = None,
-    causes: bool = False,
-    principals: bool = False,
-    ca: StrPath | None = None,
-    certificate: StrPath | None = None,
-    key: StrPath | None = None,
-    token: StrPath | None = None,
-    filters: Sequence[Factory] | None = None,
+    reconnect: bool = False,
+    options: ConnectOptions = DEFAULT_OPTIONS,
+    tls: TlsOptions | None = None,
 ) -> AsyncIterator[Connection]:
-    """Open a session for the length of a block; see `groupcomm_client.connect`.
+    """Open a connection for the length of a block; see `groupcomm_client.connect`.
 
     Raises:
         CannotConnect: there is no daemon, or it does not admit this session in time.
         SessionEnded: the daemon refuses it; the code tells why.
-        LocalProtocolError: not a user's name.
-        ConfigError: no trace can be written there.
+        LocalProtocolError: a bad name of a user or of a filter, or a token without TLS.
+        ConfigError: no trace can be written there, or a file for TLS cannot be used.
     """
-    credentials = Credentials.of(ca, certificate, key, token)
-    connection = await open_connection(
-        AsyncioLoop(),
-        address,
-        user,
-        timeout_s,
-        trace,
-        causes=causes,
-        principals=principals,
-        filters=filters,
-        credentials=credentials,
-    )
-    try:
+    loop = AsyncioLoop()
+    async with connection_block(loop, address, user, reconnect, options, tls) as connection:
         yield connection
-    finally:
-        await connection.aclose()
-
-
-@asynccontextmanager
-async def stay_connected(
-    address: str | None = None,
-    *,
-    user: str | None = None,
-    timeout_s: float = ADMISSION_S,
-    trace: Path | None = None,
-    causes: bool = False,
-    principals: bool = False,
-    ca: StrPath | None = None,
-    certificate: StrPath | None = None,
-    key: StrPath | None = None,
-    token: StrPath | None = None,
-    filters: Sequence[Factory] | None = None,
-) -> AsyncIterator[StayingConnection]:
-    """As `connect`, with a new session when one ends; see `groupcomm_client.stay_connected`.
-
-    Raises:
-        CannotConnect: there is no first session.
-        SessionEnded: the daemon refuses it for good.
-    """
-    credentials = Credentials.of(ca, certificate, key, token)
-    staying = StayingConnection(
-        AsyncioLoop(),
-        address,
-        user,
-        trace,
-        causes=causes,
-        principals=principals,
-        filters=filters,
-        credentials=credentials,
-    )
-    await staying.open(timeout_s)
-    try:
-        yield staying
-    finally:
-        await staying.aclose()

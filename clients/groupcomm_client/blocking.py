@@ -6,32 +6,216 @@
 
     with connect(user="ann") as connection, connection.group("chat"):
         connection.multicast("chat", b"hello")
-        for event in connection:
-            print(event)
+        for message in connection.messages():
+            print(message.sender, message.data)
 
 One thread may wait in `receive` while others send. `select` and its kin can watch a connection: its
 file number is readable when `receive` has something to give.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
-from groupcomm_client import connecting
-from groupcomm_client.blocking_connection import BlockingConnection
-from groupcomm_client.blocking_loop import ThreadLoop, run
-from groupcomm_client.blocking_staying import BlockingStayingConnection, stay_connected
-from groupcomm_client.connecting import ADMISSION_S
-from groupcomm_client.credentials import Credentials, StrPath
+from groupcomm.errors import SessionEnded
+from groupcomm.events import DaemonView, GroupView, MemberId, Message, Ordered
+from groupcomm.level import ServiceLevel
+from groupcomm.session.codes import Code
+from groupcomm_client import opening
+from groupcomm_client.client_protocol import ClientProtocol
+from groupcomm_client.connection import Connection, Destinations
+from groupcomm_client.events import Received
 from groupcomm_client.filters.factories import Factory
+from groupcomm_client.options import DEFAULT_OPTIONS, ConnectOptions, TlsOptions
+from groupcomm_client.thread_loop import ThreadLoop, run, run_block
 
-__all__ = [
-    "BlockingConnection",
-    "BlockingStayingConnection",
-    "connect",
-    "open_connection",
-    "stay_connected",
-]
+if TYPE_CHECKING:
+    from groupcomm_client.end_to_end.credentials import GroupSecret
+
+__all__ = ["BlockingConnection", "connect", "open_connection"]
+
+
+class BlockingConnection:
+    """A connection; made by `connect`. Calls wait for ever unless they are given a time.
+
+    Every call is that of `groupcomm_client.Connection`, which says what it raises.
+
+    Attributes:
+        awaited: the same connection in the shape of one that is awaited.
+    """
+
+    def __init__(self, awaited: Connection, loop: ThreadLoop) -> None:
+        """Take over a connection that was opened."""
+        self.awaited = awaited
+        self._watch = loop.watch
+
+    def __repr__(self) -> str:
+        return repr(self.awaited)
+
+    def fileno(self) -> int:
+        """Return the number of a file that is readable when there is an event, or soon will be.
+
+        With ``reconnect=True`` it stays readable between two sessions: give `receive` some time
+        then, as that is what opens the next one.
+        """
+        return self._watch.fileno()
+
+    def keep_back(self, more: bool) -> None:
+        """Stay readable or not: a layer above has events that it has not given yet."""
+        self._watch.keep_back(more)
+
+    # ---- what is known ----
+
+    @property
+    def protocol(self) -> ClientProtocol:
+        """The client's side of the session."""
+        return self.awaited.protocol
+
+    @property
+    def member(self) -> MemberId:
+        """The identity of this session; while there is none, of the last one."""
+        return self.awaited.member
+
+    @property
+    def name(self) -> str:
+        """The private name, under which others reach this session: ``#user#daemon``."""
+        return self.awaited.name
+
+    @property
+    def view(self) -> DaemonView | None:
+        """The daemons' view that the events received last belong to."""
+        return self.awaited.view
+
+    @property
+    def groups(self) -> dict[str, GroupView]:
+        """The latest views of the groups that this session is a member of, by name."""
+        return self.awaited.groups
+
+    @property
+    def in_doubt(self) -> int:
+        """At most so many of the messages sent last may never have reached the daemon."""
+        return self.awaited.in_doubt
+
+    # ---- groups ----
+
+    def join(self, group: str, *, secret: "GroupSecret | None" = None) -> GroupView:
+        """Become a member; return the first view."""
+        return run(self.awaited.join(group, secret=secret))
+
+    def leave(self, group: str) -> None:
+        """Be a member no longer; what was delivered before is still received."""
+        run(self.awaited.leave(group))
+
+    def request_membership(self, group: str, *, join: bool) -> None:
+        """Ask to join or to leave, and do not wait; asking twice does nothing."""
+        run(self.awaited.request_membership(group, join=join))
+
+    @contextmanager
+    def group(self, name: str, *, secret: "GroupSecret | None" = None) -> Iterator[GroupView]:
+        """Be a member of a group for the length of a block; gives the first view."""
+        with run_block(self.awaited.group(name, secret=secret)) as view:
+            yield view
+
+    def rekey(self, group: str) -> None:
+        """Have the members of a group with a secret use another key; returns once it is in use."""
+        run(self.awaited.rekey(group))
+
+    def set_filters(self, filters: Sequence[Factory]) -> None:
+        """Have other filters in use from the next view on that the session receives."""
+        self.awaited.set_filters(filters)
+
+    # ---- messages ----
+
+    def multicast(
+        self,
+        groups: Destinations,
+        data: bytes,
+        *,
+        level: ServiceLevel = ServiceLevel.AGREED,
+        type: int = 0,
+        self_discard: bool = False,
+    ) -> None:
+        """Send a message; wait while the daemon accepts no more, or the group has no key."""
+        run(self.awaited.multicast(groups, data, level=level, type=type, self_discard=self_discard))
+
+    def multicast_ordered(
+        self,
+        groups: Destinations,
+        data: bytes,
+        *,
+        level: ServiceLevel = ServiceLevel.AGREED,
+        type: int = 0,
+        self_discard: bool = False,
+    ) -> Ordered:
+        """Send a message; wait for its place in the agreed order, and return it."""
+        return run(
+            self.awaited.multicast_ordered(
+                groups, data, level=level, type=type, self_discard=self_discard
+            )
+        )
+
+    def multicast_many(
+        self,
+        groups: Destinations,
+        messages: Iterable[bytes],
+        *,
+        level: ServiceLevel = ServiceLevel.AGREED,
+        type: int = 0,
+        self_discard: bool = False,
+    ) -> int:
+        """Send many messages, several in one packet where they are small; return how many."""
+        return run(
+            self.awaited.multicast_many(
+                groups, messages, level=level, type=type, self_discard=self_discard
+            )
+        )
+
+    # ---- events ----
+
+    def receive(self, timeout_s: float | None = None) -> Received:
+        """Return the next event; raise TimeoutError if none arrives in time."""
+        return run(self.awaited.receive(timeout_s))
+
+    def receive_batch(self, timeout_s: float | None = None) -> list[Received]:
+        """Return all events that are there, at least one; raise TimeoutError if none arrives."""
+        return run(self.awaited.receive_batch(timeout_s))
+
+    def pop_waiting(self) -> list[Received]:
+        """Return the events that have been read and not been received, without waiting."""
+        return self.awaited.pop_waiting()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Received:
+        try:
+            return run(self.awaited.receive())
+        except SessionEnded as error:
+            if error.code == Code.OK:
+                raise StopIteration from None
+            raise
+
+    def messages(self) -> Iterator[Message]:
+        """Iterate over the messages until the end of the connection; other events are skipped."""
+        for event in self:
+            if isinstance(event, Message):
+                yield event
+
+    def ask(self, question: str) -> dict[str, Any]:
+        """Ask the daemon about itself; see `groupcomm_client.Connection.ask`."""
+        return run(self.awaited.ask(question))
+
+    # ---- the end ----
+
+    def close(self) -> None:
+        """Say goodbye, wait a little for the daemon's answer, close the socket."""
+        run(self.awaited.aclose())
+        self._watch.close()
+
+    def close_socket(self) -> None:
+        """Break the connection off; what was not written yet is lost."""
+        self.awaited.close_socket()
+        self._watch.close()
 
 
 @contextmanager
@@ -39,30 +223,12 @@ def connect(
     address: str | None = None,
     *,
     user: str | None = None,
-    timeout_s: float = ADMISSION_S,
-    trace: Path | None = None,
-    causes: bool = False,
-    principals: bool = False,
-    ca: StrPath | None = None,
-    certificate: StrPath | None = None,
-    key: StrPath | None = None,
-    token: StrPath | None = None,
-    filters: Sequence[Factory] | None = None,
+    reconnect: bool = False,
+    options: ConnectOptions = DEFAULT_OPTIONS,
+    tls: TlsOptions | None = None,
 ) -> Iterator[BlockingConnection]:
-    """Open a session for the length of a block; see `groupcomm_client.connect`."""
-    connection = open_connection(
-        address,
-        user=user,
-        timeout_s=timeout_s,
-        trace=trace,
-        causes=causes,
-        principals=principals,
-        ca=ca,
-        certificate=certificate,
-        key=key,
-        token=token,
-        filters=filters,
-    )
+    """Open a connection for the length of a block; see `groupcomm_client.connect`."""
+    connection = open_connection(address, user=user, reconnect=reconnect, options=options, tls=tls)
     try:
         yield connection
     finally:
@@ -73,34 +239,22 @@ def open_connection(
     address: str | None = None,
     *,
     user: str | None = None,
-    timeout_s: float = ADMISSION_S,
-    trace: Path | None = None,
-    causes: bool = False,
-    principals: bool = False,
-    ca: StrPath | None = None,
-    certificate: StrPath | None = None,
-    key: StrPath | None = None,
-    token: StrPath | None = None,
-    filters: Sequence[Factory] | None = None,
+    reconnect: bool = False,
+    options: ConnectOptions = DEFAULT_OPTIONS,
+    tls: TlsOptions | None = None,
 ) -> BlockingConnection:
-    """Open a session; `BlockingConnection.close` ends it.
+    """Open a connection; `BlockingConnection.close` ends it. See `groupcomm_client.connect`.
 
     Raises:
         CannotConnect: there is no daemon, or it does not admit this session in time.
         SessionEnded: the daemon refuses it; the code tells why.
-        LocalProtocolError: not a user's name.
-        ConfigError: no trace can be written there.
+        LocalProtocolError: a bad name of a user or of a filter, or a token without TLS.
+        ConfigError: no trace can be written there, or a file for TLS cannot be used.
     """
-    credentials = Credentials.of(ca, certificate, key, token)
-    made = connecting.open_connection(
-        ThreadLoop(),
-        address,
-        user,
-        timeout_s,
-        trace,
-        causes=causes,
-        principals=principals,
-        filters=filters,
-        credentials=credentials,
-    )
-    return run(made).blocking
+    loop = ThreadLoop()
+    try:
+        opened = run(opening.open_connection(loop, address, user, reconnect, options, tls))
+    except BaseException:
+        loop.watch.close()
+        raise
+    return BlockingConnection(opened, loop)

@@ -1,21 +1,27 @@
-"""A program's connection to its daemon; the same for trio and asyncio, which move its bytes.
+"""A program's connection to its daemon; the same for trio, asyncio and threads.
 
-Every call is safe to cancel: what has come is kept for the next one.
+Every call is safe to cancel: what has arrived is kept for the next one.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Final, Literal, Protocol, Self, overload
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 
-from groupcomm.errors import LocalProtocolError, SessionEnded
-from groupcomm.events import GroupView, Ordered
-from groupcomm.level import ServiceLevel
+import attrs
+
+from groupcomm.errors import LocalProtocolError, OrderUnknown, SessionEnded
+from groupcomm.events import DaemonView, GroupView, MemberId, Message, Ordered
+from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.session.bundler import PART_BYTES, in_parts
 from groupcomm.session.codes import Code
-from groupcomm_client.conversation import Conversation, Ready, Received, read_answer
-from groupcomm_client.end_to_end.credentials import GroupSecret
-from groupcomm_client.facts import Facts
+from groupcomm_client.byte_stream import Stream
+from groupcomm_client.client_protocol import ClientProtocol, read_answer
+from groupcomm_client.events import Received
 from groupcomm_client.filters.factories import Factory
+from groupcomm_client.loops import Loop
+
+if TYPE_CHECKING:
+    from groupcomm_client.end_to_end.credentials import GroupSecret
 
 GOODBYE_S: Final = 2.0
 """How long the end of a connection waits for the daemon's answer."""
@@ -23,59 +29,69 @@ GOODBYE_S: Final = 2.0
 TURNS: Final = 64
 """After so many calls that had nothing to wait for, other tasks get their turn."""
 
+Destinations: TypeAlias = str | MemberId | Sequence[str | MemberId]
+"""Groups, private names, and members, who are reached by their private names."""
 
-class Stream(Protocol):
-    """The bytes of one conversation; each event loop has its own."""
-
-    async def exchange(self, ready: Ready) -> None:
-        """Write all that waits, then read until something is so."""
-
-    async def until(self, ready: Ready) -> None:
-        """Read until something is so; raises SessionEnded if nothing follows."""
-
-    async def flush(self) -> None:
-        """Write all that waits; what is left when that is cancelled is written all the same."""
-
-    def write_soon(self) -> None:
-        """Write what waits: at once, or with what else this task sends before it waits."""
-
-    def close(self) -> None:
-        """Break the connection off; what was not written yet is lost."""
+_Found = TypeVar("_Found")
 
 
-class Tasks(Protocol):
-    """What a connection needs of its event loop; part of `groupcomm_client.loops.Loop`."""
+@attrs.frozen(eq=False)
+class Session:
+    """One session: its protocol, and the stream that moves its bytes."""
 
-    async def checkpoint(self) -> None:
-        """Let other tasks run."""
-
-    async def in_spite(self, seconds: float, step: Callable[[], Awaitable[object]]) -> None:
-        """Do something for so long at most, also in a task that is being cancelled."""
+    protocol: ClientProtocol
+    stream: Stream
 
 
-class Turns:
-    """Lets other tasks run now and then, though there is nothing to wait for."""
+class Connection:
+    """A connection; made by `connect`.
 
-    def __init__(self, tasks: Tasks) -> None:
-        self._tasks = tasks
+    Attributes:
+        loop: how its program waits.
+    """
+
+    def __init__(self, session: Session, loop: Loop) -> None:
+        """Take over a session in which nothing has been sent yet."""
+        self.loop = loop
+        self._session = session
         self._calls = 0
 
-    async def count(self) -> None:
-        """One more call that may have nothing to wait for."""
-        self._calls += 1
-        if self._calls % TURNS == 0:
-            await self._tasks.checkpoint()
+    def __repr__(self) -> str:
+        return f"<groupcomm connection {self.name or 'not admitted yet'}>"
 
+    # ---- what is known ----
 
-class Connection(Facts):
-    """One session; made by `connect`."""
+    @property
+    def protocol(self) -> ClientProtocol:
+        """The client's side of the session."""
+        return self._session.protocol
 
-    def __init__(self, stream: Stream, conversation: Conversation, tasks: Tasks) -> None:
-        """Take over a conversation in which nothing has been said yet."""
-        self.conversation = conversation
-        self._stream = stream
-        self._tasks = tasks
-        self._turns = Turns(tasks)
+    @property
+    def member(self) -> MemberId:
+        """The identity of this session; while there is none, of the last one."""
+        return self._session.protocol.member
+
+    @property
+    def name(self) -> str:
+        """The private name, under which others reach this session: ``#user#daemon``."""
+        return self.member.name
+
+    @property
+    def view(self) -> DaemonView | None:
+        """The daemons' view that the events received last belong to."""
+        return self._session.protocol.view
+
+    @property
+    def groups(self) -> dict[str, GroupView]:
+        """The latest views of the groups that this session is a member of, by name."""
+        return dict(self._session.protocol.groups)
+
+    @property
+    def in_doubt(self) -> int:
+        """At most so many of the messages sent last may never have reached the daemon."""
+        return self._session.protocol.in_doubt
+
+    # ---- groups ----
 
     async def greet(self) -> None:
         """Say hello, and wait until the daemon admits this session.
@@ -83,48 +99,60 @@ class Connection(Facts):
         Raises:
             SessionEnded: it does not.
         """
-        await self._stream.exchange(self.conversation.greet())
+        session = self._session
+        await session.stream.exchange(session.protocol.greet())
 
-    # ---- groups ----
-
-    async def join(self, group: str, *, secret: GroupSecret | None = None) -> GroupView:
-        """Become a member; return the first view, which also comes as an event.
+    async def join(self, group: str, *, secret: "GroupSecret | None" = None) -> GroupView:
+        """Become a member; return the first view, which is received as an event, too.
 
         Args:
             group: its name.
-            secret: shared by the members' programs, who then read what no daemon can; all must
+            secret: shared by the members' programs, which then read what no daemon can; all must
                 join with it. See docs/end-to-end.md.
 
         Raises:
-            LocalProtocolError: a bad name, or it has joined already.
+            LocalProtocolError: a bad name, or the session has joined the group already.
             AccessRefused: the rules of the daemon, or a quota, do not allow it.
             SessionEnded: the session is over.
         """
-        answer = self.conversation.join(group, secret)
-        await self._stream.exchange(answer.has_come)
-        return answer.come
+        session = self._session
+        answer = session.protocol.join(group, secret)
+        await session.stream.exchange(answer.is_there)
+        return answer.result()
 
     async def leave(self, group: str) -> None:
-        """Be a member no longer; what was delivered before still comes as events.
+        """Be a member no longer; what was delivered before is still received.
 
         Raises:
-            LocalProtocolError: it has not joined.
+            LocalProtocolError: the session has not joined the group.
             SessionEnded: the session is over.
         """
-        await self._stream.exchange(self.conversation.leave(group).has_come)
+        session = self._session
+        await session.stream.exchange(session.protocol.leave(group).is_there)
+
+    async def request_membership(self, group: str, *, join: bool) -> None:
+        """Ask to join or to leave, and do not wait; asking twice does nothing.
+
+        Raises:
+            LocalProtocolError: a bad name.
+            SessionEnded: the session is over.
+        """
+        session = self._session
+        session.protocol.request_membership(group, join=join)
+        await session.stream.flush()
 
     @asynccontextmanager
     async def group(
-        self, name: str, *, secret: GroupSecret | None = None
+        self, name: str, *, secret: "GroupSecret | None" = None
     ) -> AsyncIterator[GroupView]:
         """Be a member of a group for the length of a block; gives the first view."""
         view = await self.join(name, secret=secret)
         try:
             yield view
         finally:
-            # Whose session is over, or who had to leave as the rules changed, is no member.
+            # After the end of the session, or after the rules changed, it is no member any more.
             with suppress(SessionEnded, LocalProtocolError):
-                await self._tasks.in_spite(GOODBYE_S, lambda: self.leave(name))
+                await self.loop.shielded(GOODBYE_S, lambda: self.leave(name))
 
     async def rekey(self, group: str) -> None:
         """Have the members of a group with a secret use another key; returns once it is in use.
@@ -133,106 +161,107 @@ class Connection(Facts):
             LocalProtocolError: the group was not joined with a secret.
             SessionEnded: the session is over.
         """
-        await self._stream.exchange(self.conversation.rekey(group))
+        session = self._session
+        await session.stream.exchange(session.protocol.rekey(group))
 
     def set_filters(self, filters: Sequence[Factory]) -> None:
-        """Have other filters in use from the next view on that the session is told of.
+        """Have other filters in use from the next view on that the session receives.
 
-        What others still send through the filters of before is undone by those; see
+        What others still send through the earlier filters is undone by those; see
         docs/filters.md.
 
         Raises:
             LocalProtocolError: a bad name, or one twice.
             SessionEnded: the session is over.
         """
-        self.conversation.set_filters(filters)
+        self._session.protocol.set_filters(filters)
 
     # ---- messages ----
 
-    @overload
     async def multicast(
         self,
-        groups: str | Sequence[str],
-        data: bytes,
-        *,
-        level: ServiceLevel = ...,
-        type: int = ...,
-        self_discard: bool = ...,
-        ordered: Literal[False] = ...,
-    ) -> None: ...
-
-    @overload
-    async def multicast(
-        self,
-        groups: str | Sequence[str],
-        data: bytes,
-        *,
-        level: ServiceLevel = ...,
-        type: int = ...,
-        self_discard: bool = ...,
-        ordered: Literal[True],
-    ) -> Ordered: ...
-
-    @overload
-    async def multicast(
-        self,
-        groups: str | Sequence[str],
-        data: bytes,
-        *,
-        level: ServiceLevel = ...,
-        type: int = ...,
-        self_discard: bool = ...,
-        ordered: bool,
-    ) -> Ordered | None: ...
-
-    async def multicast(
-        self,
-        groups: str | Sequence[str],
+        groups: Destinations,
         data: bytes,
         *,
         level: ServiceLevel = ServiceLevel.AGREED,
         type: int = 0,
         self_discard: bool = False,
-        ordered: bool = False,
-    ) -> Ordered | None:
-        """Send a message; it waits while the daemon takes no more, or the group has no key.
+    ) -> None:
+        """Send a message; wait while the daemon accepts no more, or the group has no key.
 
         A message goes out at once. What is sent right after it, before this task waits for
         something, goes out together then.
 
         Args:
-            groups: the destination, or up to 255 of them: groups and private names.
+            groups: the destination, or up to 255 of them: groups, private names and members.
             data: up to 64 MiB.
-            level: what it is promised.
+            level: what the message is promised.
             type: a tag for the receivers, 0 to 65,535.
-            self_discard: the sender does not get it, member or not.
-            ordered: wait for its place in the agreed order and return it; AGREED and SAFE only.
+            self_discard: the sender does not receive it, member or not.
 
         Raises:
-            LocalProtocolError: an argument is out of its range; nothing was sent.
+            LocalProtocolError: an argument is none that can be sent; nothing was sent.
+            SessionEnded: the session is over.
+        """
+        session = self._session
+        protocol = session.protocol
+        names = groups if isinstance(groups, str) else names_of(groups)
+        self._calls += 1
+        if not self._calls % TURNS or not protocol.is_plain or protocol.pending_bytes >= PART_BYTES:
+            await self._until_it_may_go(session, names)
+        try:
+            protocol.send(names, data, level=level, type=type, self_discard=self_discard)
+        except TypeError as error:
+            raise _bad_argument(error, data, level, type) from error
+        if protocol.pending_bytes < PART_BYTES:
+            session.stream.write_soon()
+        else:
+            await session.stream.flush()
+
+    async def multicast_ordered(
+        self,
+        groups: Destinations,
+        data: bytes,
+        *,
+        level: ServiceLevel = ServiceLevel.AGREED,
+        type: int = 0,
+        self_discard: bool = False,
+    ) -> Ordered:
+        """Send a message; wait for its place in the agreed order, and return it.
+
+        Args:
+            groups, data, type, self_discard: see `multicast`.
+            level: AGREED or SAFE.
+
+        Raises:
+            LocalProtocolError: an argument is none that can be sent; nothing was sent.
             SessionEnded: the session is over.
             OrderUnknown: it ended before the place was known: the message may have been
                 delivered, or not.
-            AccessRefused: with `ordered`, the rules of the daemon do not allow it; without, an
-                event of class Refused tells.
+            AccessRefused: the rules of the daemon do not allow it.
         """
-        await self._admit(groups)
-        number = self.conversation.send(
-            groups, data, level=level, type=type, self_discard=self_discard, ordered=ordered
-        )
-        if not ordered:
-            if self.conversation.pending_bytes < PART_BYTES:
-                self._stream.write_soon()
-            else:
-                await self._stream.flush()
-            return None
-        with self.conversation.order_of(number) as order:
-            await self._stream.exchange(order.has_come)
-            return order.come
+        session = self._session
+        protocol = session.protocol
+        names = groups if isinstance(groups, str) else names_of(groups)
+        self._calls += 1
+        await self._until_it_may_go(session, names)
+        try:
+            order = protocol.send_ordered(
+                names, data, level=level, type=type, self_discard=self_discard
+            )
+        except TypeError as error:
+            raise _bad_argument(error, data, level, type) from error
+        try:
+            await session.stream.exchange(order.is_there)
+            return order.result()
+        except SessionEnded as error:
+            raise OrderUnknown(error.code, f"the order of a message is unknown: {error}") from None
+        finally:
+            protocol.forget_order(order)
 
     async def multicast_many(
         self,
-        groups: str | Sequence[str],
+        groups: Destinations,
         messages: Iterable[bytes],
         *,
         level: ServiceLevel = ServiceLevel.AGREED,
@@ -241,59 +270,115 @@ class Connection(Facts):
     ) -> int:
         """Send many messages, several in one packet where they are small; return how many.
 
-        When it is cancelled or fails, the messages taken so far are sent, and no others.
+        When it is cancelled or fails, the messages accepted so far are sent, and no others.
+
+        Args:
+            groups, level, type, self_discard: see `multicast`.
+            messages: the data of each.
+
+        Raises:
+            LocalProtocolError: an argument is none that can be sent.
+            SessionEnded: the session is over.
         """
-        await self._admit(groups)
+        session = self._session
+        names = groups if isinstance(groups, str) else names_of(groups)
+        self._calls += 1
+        await self._until_it_may_go(session, names)
         count = 0
         try:
             for part in in_parts(messages):
                 if count:
-                    await self._stream.flush()
-                    await self._tasks.checkpoint()
-                    await self._until_it_may_go(groups)
-                self.conversation.send_many(
-                    groups, part, level=level, type=type, self_discard=self_discard
-                )
+                    await session.stream.flush()
+                    await self.loop.checkpoint()
+                    await self._until_key(session, names)
+                try:
+                    session.protocol.send_many(
+                        names, part, level=level, type=type, self_discard=self_discard
+                    )
+                except TypeError as error:
+                    wrong = next((data for data in part if isinstance(data, str)), b"")
+                    raise _bad_argument(error, wrong, level, type) from error
                 count += len(part)
         finally:
-            await self._stream.flush()
+            await session.stream.flush()
         return count
 
     # ---- events ----
 
-    async def receive(self) -> Received:
-        """The next event.
+    async def receive(self, timeout_s: float | None = None) -> Received:
+        """Return the next event.
+
+        Args:
+            timeout_s: how long to wait for it; None: without end.
 
         Raises:
+            TimeoutError: none has arrived in time.
             SessionEnded: nothing follows; its code is 0 after an orderly end.
         """
-        await self._stream.until(self._has_events)
-        return self.conversation.take_event()
+        if timeout_s is not None:
+            return await self.in_time(timeout_s, self.receive)
+        session = self._session
+        while True:
+            event = session.protocol.pop_event()
+            if event is not None:
+                return event
+            await session.stream.until(session.protocol.has_events)
 
-    async def receive_batch(self) -> list[Received]:
-        """All events that are there, at least one; cheaper than one by one.
+    async def receive_batch(self, timeout_s: float | None = None) -> list[Received]:
+        """Return all events that are there, at least one; cheaper than one by one.
+
+        Args:
+            timeout_s: how long to wait for the first; None: without end.
 
         Raises:
+            TimeoutError: none has arrived in time.
             SessionEnded: nothing follows.
         """
-        await self._stream.until(self._has_events)
-        return self.conversation.take_events()
+        if timeout_s is not None:
+            return await self.in_time(timeout_s, self.receive_batch)
+        session = self._session
+        while True:
+            await session.stream.until(session.protocol.has_events)
+            events = session.protocol.pop_events()
+            if events:  # else another thread was quicker
+                return events
 
-    def take_waiting(self) -> list[Received]:
-        """The events that have been read and not been taken, without waiting for any."""
-        return self.conversation.take_events()
+    def pop_waiting(self) -> list[Received]:
+        """Return the events that have been read and not been received, without waiting."""
+        return self._session.protocol.pop_events()
+
+    async def in_time(
+        self, seconds: float, call: Callable[[], Coroutine[Any, Any, _Found]]
+    ) -> _Found:
+        """Make a call that receives; raise TimeoutError if it takes longer than some seconds."""
+        if not self._session.protocol.has_events():
+            self._session.stream.read_ready()  # in no time at all, what is there still counts
+        found: list[_Found] = []
+
+        async def receive() -> None:
+            found.append(await call())
+
+        if not await self.loop.timeout(seconds, receive):
+            raise TimeoutError(f"no event has arrived in {seconds:g} s")
+        return found[0]
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Received:
-        await self._turns.count()
+        self._calls += 1
+        if not self._calls % TURNS:
+            await self.loop.checkpoint()
         try:
             return await self.receive()
         except SessionEnded as error:
             if error.code == Code.OK:
                 raise StopAsyncIteration from None
             raise
+
+    def messages(self) -> "Messages":
+        """Iterate over the messages until the end of the connection; other events are skipped."""
+        return Messages(self)
 
     async def ask(self, question: str) -> dict[str, Any]:
         """Ask the daemon about itself: ``status``, ``groups``, ``members GROUP``,
@@ -303,41 +388,105 @@ class Connection(Facts):
             AccessRefused: the daemon's rules do not allow it.
             SessionEnded: the session is over.
         """
-        answer = self.conversation.ask(question)
-        await self._stream.exchange(answer.has_come)
-        return read_answer(answer.come)
+        session = self._session
+        answer = session.protocol.ask(question)
+        await session.stream.exchange(answer.is_there)
+        return read_answer(answer.result())
 
     # ---- the end ----
 
     async def aclose(self) -> None:
         """Say goodbye, wait a little for the daemon's answer, close the socket."""
-        if self.conversation.say_goodbye():
-            with suppress(SessionEnded):  # that is what is asked for
-                await self._tasks.in_spite(GOODBYE_S, self._until_the_end)
-        self.close_socket()
+        session = self._session
 
-    async def _until_the_end(self) -> None:
-        await self._stream.exchange(lambda: False)
+        async def until_the_end() -> None:
+            await session.stream.exchange(lambda: False)
+
+        if session.protocol.say_goodbye():
+            with suppress(SessionEnded):  # that is what is asked for
+                await self.loop.shielded(GOODBYE_S, until_the_end)
+        session.stream.close()
 
     def close_socket(self) -> None:
         """Break the connection off; what was not written yet is lost."""
-        self._stream.close()
+        self._session.stream.close()
 
     # ---- inside ----
 
-    def _has_events(self) -> bool:
-        return bool(self.conversation.events)
+    async def _until_it_may_go(self, session: Session, names: str | Sequence[str]) -> None:
+        """Before a message: wait until the daemon accepts more, and the group has a key if it has
+        a secret; let other tasks run now and then.
 
-    async def _admit(self, groups: str | Sequence[str]) -> None:
-        """Before a message: the session is open, others get their turn, the daemon takes more,
-        and the group has a key if it has a secret.
+        Raises:
+            SessionEnded: the session is over.
         """
-        await self._turns.count()
-        self.conversation.check_open()
-        if self.conversation.pending_bytes >= PART_BYTES:
-            await self._stream.flush()
-        await self._until_it_may_go(groups)
+        if not self._calls % TURNS:
+            await self.loop.checkpoint()
+        session.protocol.check_open()
+        if session.protocol.pending_bytes >= PART_BYTES:
+            await session.stream.flush()
+        await self._until_key(session, names)
 
-    async def _until_it_may_go(self, groups: str | Sequence[str]) -> None:
-        while not self.conversation.may_send(groups):
-            await self._stream.exchange(lambda: self.conversation.may_send(groups))
+    async def _until_key(self, session: Session, names: str | Sequence[str]) -> None:
+        protocol = session.protocol
+        while not protocol.may_send(names):
+            await session.stream.exchange(lambda: protocol.may_send(names))
+
+
+class Messages:
+    """The messages of a connection; see `Connection.messages`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message:
+        while True:
+            event = await anext(self._connection)
+            if isinstance(event, Message):
+                return event
+
+
+def names_of(groups: Destinations) -> str | tuple[str, ...]:
+    """Return the names of destinations.
+
+    Raises:
+        LocalProtocolError: one of them is neither a name nor a member.
+    """
+    if isinstance(groups, str):
+        return groups
+    if isinstance(groups, MemberId):
+        return groups.name
+    try:
+        names = tuple(one.name if isinstance(one, MemberId) else one for one in groups)
+    except TypeError:
+        names = ()
+    if not names or not all(isinstance(name, str) for name in names):
+        raise LocalProtocolError(
+            f"{groups!r} is no destination: write the name of a group, a private name or a"
+            " MemberId, or a sequence of these"
+        )
+    return names
+
+
+def _bad_argument(error: TypeError, data: object, level: object, type_: object) -> Exception:
+    """Return the error that says what to write in place of an argument of another type."""
+    if not isinstance(level, int):
+        names = [one.name for one in LEVELS]
+        known = level.upper() if isinstance(level, str) else ""
+        write = known if known in names else "AGREED, or another of the six"
+        return LocalProtocolError(f"level is {level!r}; write ServiceLevel.{write}")
+    if not isinstance(type_, int):
+        return LocalProtocolError(f"type is {type_!r}; write a number, 0 to 65535")
+    if isinstance(data, str):
+        return LocalProtocolError(
+            f"a message is {data[:20]!r}, a str, and messages are bytes: write"
+            f" b{data[:20]!r}, or text.encode()"
+        )
+    try:
+        memoryview(data)  # type: ignore[arg-type]  # whether it is bytes is the question
+    except TypeError:
+        return LocalProtocolError(f"a message is of type {type(data).__name__}; write bytes")
+    return error

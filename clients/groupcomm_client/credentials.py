@@ -1,6 +1,7 @@
 """By what a program knows its daemon over TLS, and the daemon the program."""
 
 import os
+import socket
 import ssl
 from pathlib import Path
 from typing import Final, Self
@@ -8,13 +9,14 @@ from typing import Final, Self
 import attrs
 
 from groupcomm.errors import CannotConnect, ConfigError, LocalProtocolError
+from groupcomm.host.tls import TlsSocket, Wants
+from groupcomm_client.loops import Loop
+from groupcomm_client.options import StrPath, TlsOptions
 
 CA_VARIABLE: Final = "GROUPCOMM_CA"
 CERTIFICATE_VARIABLE: Final = "GROUPCOMM_CERTIFICATE"
 KEY_VARIABLE: Final = "GROUPCOMM_KEY"
 TOKEN_VARIABLE: Final = "GROUPCOMM_TOKEN"
-
-StrPath = str | os.PathLike[str]
 
 _NOT_SIGNED: Final = frozenset((18, 19, 20, 21))
 """Numbers of OpenSSL: self-signed, or by somebody who is not trusted."""
@@ -42,18 +44,15 @@ class Credentials:
     insists: bool = False
 
     @classmethod
-    def of(
-        cls,
-        ca: StrPath | None = None,
-        certificate: StrPath | None = None,
-        key: StrPath | None = None,
-        token: str | os.PathLike[str] | None = None,
-    ) -> Self:
-        """Take what is given, else what the environment says; a path of a token is read.
+    def of(cls, tls: TlsOptions | None = None) -> Self:
+        """Return what a program has given, else what the environment says; a path of a token is
+        read.
 
         Raises:
             ConfigError: the file of a token cannot be read.
         """
+        tls = tls or TlsOptions()
+        token = tls.token
         insists = token is not None
         if token is None:
             token = os.environ.get(TOKEN_VARIABLE, "")
@@ -63,9 +62,9 @@ class Credentials:
             except (OSError, UnicodeDecodeError) as error:
                 raise ConfigError(f"the token cannot be read: {error}") from None
         return cls(
-            ca=_path(ca, CA_VARIABLE),
-            certificate=_path(certificate, CERTIFICATE_VARIABLE),
-            key=_path(key, KEY_VARIABLE),
+            ca=_path(tls.ca, CA_VARIABLE),
+            certificate=_path(tls.certificate, CERTIFICATE_VARIABLE),
+            key=_path(tls.key, KEY_VARIABLE),
             token=token.strip(),
             insists=insists,
         )
@@ -105,6 +104,30 @@ class Credentials:
                 what = f"certificate {self.certificate}, key {self.key or 'in the same file'}"
                 raise ConfigError(f"{what}: {_reason(error)}") from None
         return context
+
+    async def secure(
+        self, plain: socket.socket, context: ssl.SSLContext, host: str, address: str, loop: Loop
+    ) -> TlsSocket:
+        """Return a socket with TLS over one that is connected to a host.
+
+        Args:
+            plain: non-blocking.
+            context: of `context`.
+            host: whose certificate is expected.
+            address: as the user wrote it.
+            loop: how to wait.
+
+        Raises:
+            CannotConnect: one side does not trust the other.
+            OSError: the connection is lost.
+        """
+        tls = TlsSocket(plain, context, host=host)
+        try:
+            while (wants := tls.handshake()) is not Wants.NOTHING:
+                await (loop.readable(tls) if wants is Wants.READABLE else loop.writable(tls))
+        except ssl.SSLError as error:
+            raise self.explain(address, error) from None
+        return tls
 
     def explain(self, address: str, error: ssl.SSLError) -> CannotConnect:
         """What a user is told when TLS fails: who, why, and what to do."""

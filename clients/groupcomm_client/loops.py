@@ -1,20 +1,15 @@
-"""What is needed of an event loop; trio's is here, asyncio has its own, and programs without one.
+"""What this library needs of an event loop.
 
-What is written once on top of it works in all three kinds of programs: finding a daemon
-(`targets`), being admitted (`connecting`), staying connected (`staying`).
+trio (`trio_loop`), asyncio (`asyncio_loop`) and threads (`thread_loop`) each have a `Loop`.
+Everything above is written once, as coroutines that wait for nothing but what is here.
 """
 
-import socket
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol, TypeVar
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import Any, Protocol
 
-import trio
-
-from groupcomm.host.tls import AnySocket
-from groupcomm_client.connection import Connection
-from groupcomm_client.conversation import Conversation
-from groupcomm_client.stream import SessionStream
+from groupcomm_client.byte_stream import ByteSocket, Stream
+from groupcomm_client.client_protocol import ClientProtocol
 
 Step = Callable[[], Awaitable[object]]
 """Something to be done, and to be waited for."""
@@ -22,84 +17,100 @@ Step = Callable[[], Awaitable[object]]
 Target = tuple[int, Any]
 """The family of a socket, and the address that it is to be connected to."""
 
-Made_co = TypeVar("Made_co", covariant=True)
+
+class Event(Protocol):
+    """Something that happens once, and that several tasks may wait for."""
+
+    def set(self) -> None:
+        """Let those that wait go on."""
+
+    async def wait(self) -> object:
+        """Wait until it is set."""
 
 
-class Loop(Protocol[Made_co]):
-    """The ways in which one kind of programs waits; `Made_co` is its connection."""
+class Tasks(Protocol):
+    """Tasks that run while a block lasts."""
 
-    def connection(self, socket_: AnySocket, conversation: Conversation) -> Made_co:
-        """A connection on a connected non-blocking socket; nothing has been said on it yet."""
+    def start(self, function: Callable[..., Awaitable[object]], *arguments: Any) -> None:
+        """Run a function in a task of its own, until it returns or the block ends."""
+
+
+class CancelScope(Protocol):
+    """A block whose waits can be ended from outside it."""
+
+    async def open(self) -> None:
+        """Begin the block, in the running task."""
+
+    async def close(self, error: BaseException | None) -> bool:
+        """End the block; return whether the error is its own cancellation.
+
+        Args:
+            error: that has ended the block, if any has.
+        """
+
+    def cancel(self) -> None:
+        """End what the block waits for, and let it wait for nothing else."""
+
+
+class Loop(Protocol):
+    """The ways in which one kind of programs waits.
+
+    Attributes:
+        protocol: the class of a session's client side: threads share theirs.
+    """
+
+    @property
+    def protocol(self) -> type[ClientProtocol]:
+        """The class of a session's client side; threads need one that they can share."""
+
+    def stream(self, socket_: ByteSocket, protocol: ClientProtocol) -> Stream:
+        """Return a stream on a connected non-blocking socket, before anything was sent on it."""
 
     async def look_up(self, host: str, port: int) -> list[Target]:
-        """The addresses of a host, the best first; raises OSError if there is none."""
+        """Return the addresses of a host, the best first; raise OSError if there is none."""
 
-    async def readable(self, socket_: AnySocket) -> None:
-        """Wait until a socket is."""
+    async def readable(self, socket_: ByteSocket) -> None:
+        """Wait until a socket is readable."""
 
-    async def writable(self, socket_: AnySocket) -> None:
-        """Wait until a socket is."""
+    async def writable(self, socket_: ByteSocket) -> None:
+        """Wait until a socket is writable."""
 
     async def sleep(self, seconds: float) -> None:
-        """Let time pass."""
+        """Wait for some seconds."""
 
     async def checkpoint(self) -> None:
-        """Let others run."""
+        """Let other tasks run."""
 
-    async def within(self, seconds: float, step: Step) -> bool:
-        """Do something for so long at most; whether it was done."""
+    async def timeout(self, seconds: float, step: Step) -> bool:
+        """Do something for so many seconds at most; return whether it was done."""
 
-    async def in_spite(self, seconds: float, step: Step) -> None:
-        """Do something for so long at most, also in a task that is being cancelled."""
+    async def shielded(self, seconds: float, step: Step) -> None:
+        """Do something for so many seconds at most, even in a task that is being cancelled."""
 
     def lock(self) -> AbstractAsyncContextManager[object]:
-        """A new lock; who enters it waits until nobody else is in it."""
+        """Return a new lock among tasks."""
+
+    def guard(self) -> AbstractContextManager[object]:
+        """Return a new lock of state that is changed without waiting; only threads need one."""
+
+    def event(self) -> Event:
+        """Return a new event."""
+
+    def tasks(self) -> AbstractAsyncContextManager[Tasks]:
+        """Return a new group of tasks; they are cancelled when its block ends.
+
+        An exception of one of them, or of the block, ends the others and comes out as it is.
+        """
+
+    def cancel_scope(self) -> CancelScope:
+        """Return a new cancel scope."""
 
 
 def targets_of(found: list[Any]) -> list[Target]:
-    """What `getaddrinfo` gives, as far as sockets need it; none twice."""
+    """Return what sockets need of a result of `getaddrinfo`, without repetitions."""
     return list(dict.fromkeys((entry[0], entry[4]) for entry in found))
 
 
-class TrioLoop:
-    """See `Loop`."""
-
-    def connection(self, socket_: AnySocket, conversation: Conversation) -> Connection:
-        """See `Loop`."""
-        return Connection(SessionStream(socket_, conversation), conversation, self)
-
-    async def look_up(self, host: str, port: int) -> list[Target]:
-        """See `Loop`."""
-        found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        return targets_of(found)
-
-    async def readable(self, socket_: AnySocket) -> None:
-        """See `Loop`."""
-        await trio.lowlevel.wait_readable(socket_)
-
-    async def writable(self, socket_: AnySocket) -> None:
-        """See `Loop`."""
-        await trio.lowlevel.wait_writable(socket_)
-
-    async def sleep(self, seconds: float) -> None:
-        """See `Loop`."""
-        await trio.sleep(seconds)
-
-    async def checkpoint(self) -> None:
-        """See `Loop`."""
-        await trio.lowlevel.checkpoint()
-
-    async def within(self, seconds: float, step: Step) -> bool:
-        """See `Loop`."""
-        with trio.move_on_after(seconds) as scope:
-            await step()
-        return not scope.cancelled_caught
-
-    async def in_spite(self, seconds: float, step: Step) -> None:
-        """See `Loop`."""
-        with trio.move_on_after(seconds, shield=True):
-            await step()
-
-    def lock(self) -> trio.Lock:
-        """See `Loop`."""
-        return trio.Lock()
+def single_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the exception of a group that has only one, else the group."""
+    return group.exceptions[0] if len(group.exceptions) == 1 else group

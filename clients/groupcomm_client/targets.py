@@ -3,9 +3,8 @@
 import errno
 import os
 import socket
-import ssl
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from groupcomm.errors import CannotConnect
 from groupcomm.host.addresses import (
@@ -14,9 +13,11 @@ from groupcomm.host.addresses import (
     TLS_PORT,
     runtime_folders,
 )
-from groupcomm.host.tls import AnySocket, TlsSocket, Wants
-from groupcomm_client.credentials import Credentials
+from groupcomm_client.byte_stream import ByteSocket
 from groupcomm_client.loops import Loop, Target
+
+if TYPE_CHECKING:
+    from groupcomm_client.credentials import Credentials
 
 TLS: Final = "tls://"
 ADDRESS_VARIABLE: Final = "GROUPCOMM_ADDRESS"
@@ -38,9 +39,9 @@ def default_address() -> str:
 
 
 async def open_socket(
-    address: str, loop: Loop[Any], credentials: Credentials | None = None
-) -> AnySocket:
-    """A connected non-blocking socket; all addresses of a name are tried in turn.
+    address: str, loop: Loop, credentials: "Credentials | None" = None
+) -> ByteSocket:
+    """Return a connected non-blocking socket; all addresses of a name are tried in turn.
 
     Args:
         address: the path of a socket, ``host:port``, ``host`` or ``[host]:port``, and for TLS
@@ -57,29 +58,20 @@ async def open_socket(
     host, port = _host_and_port(address.removeprefix(TLS), TLS_PORT)
     if "/" in host:
         raise _refused(address, [f"{host} is no host: an address is tls://HOST:PORT"])
-    credentials = credentials or Credentials.of()
-    context = credentials.context()
-    below = await _open_plain(f"[{host}]:{port}", loop, address)
+    assert credentials is not None, "those of the environment at least"
+    context = credentials.context()  # first: a file that cannot be used is told of at once
+    plain = await _open_plain(f"[{host}]:{port}", loop, address)
     try:
-        return await _shake_hands(TlsSocket(below, context, host=host), loop)
-    except ssl.SSLError as error:
-        below.close()
-        raise credentials.explain(address, error) from None
+        return await credentials.secure(plain, context, host, address, loop)
     except OSError as error:
-        below.close()
+        plain.close()
         raise _refused(address, [error.strerror or str(error)]) from None
     except BaseException:
-        below.close()
+        plain.close()
         raise
 
 
-async def _shake_hands(tls: TlsSocket, loop: Loop[Any]) -> TlsSocket:
-    while (wants := tls.handshake()) is not Wants.NOTHING:
-        await (loop.readable(tls) if wants is Wants.READABLE else loop.writable(tls))
-    return tls
-
-
-async def _open_plain(address: str, loop: Loop[Any], shown: str = "") -> socket.socket:
+async def _open_plain(address: str, loop: Loop, shown: str = "") -> socket.socket:
     shown = shown or address
     failures: list[str] = []
     try:
@@ -93,7 +85,7 @@ async def _open_plain(address: str, loop: Loop[Any], shown: str = "") -> socket.
     raise _refused(shown, failures)
 
 
-async def _targets(address: str, loop: Loop[Any]) -> list[Target]:
+async def _targets(address: str, loop: Loop) -> list[Target]:
     if "/" in address:
         return [(socket.AF_UNIX, str(Path(address).expanduser()))]
     host, port = _host_and_port(address)
@@ -109,7 +101,7 @@ def _host_and_port(address: str, default: int = DEFAULT_PORT) -> tuple[str, int]
     return host.strip("[]"), int(port)
 
 
-async def _connect(family: int, target: object, loop: Loop[Any]) -> socket.socket:
+async def _connect(family: int, target: object, loop: Loop) -> socket.socket:
     made = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
         result = made.connect_ex(target)  # type: ignore[arg-type]  # as the family wants it

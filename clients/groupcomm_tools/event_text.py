@@ -7,9 +7,8 @@ from typing import Any
 from groupcomm.clocks.stamp import Position
 from groupcomm.events import DaemonView, GroupView, Message, Refused, Transition, Undeliverable
 from groupcomm.visible import visible
-from groupcomm_client.conversation import Received
 from groupcomm_client.end_to_end import KeyChanged, Unreadable, Untrusted
-from groupcomm_client.filters.roles import Unfiltered
+from groupcomm_client.events import Received, Reconnected, Unfiltered
 
 
 def describe(event: Received) -> dict[str, Any]:
@@ -64,6 +63,8 @@ def describe(event: Received) -> dict[str, Any]:
             }
         case Unfiltered():
             return {**describe(event.message), "event": "unfiltered", "why": event.why}
+        case Reconnected():
+            return {"event": "reconnected", "member": str(event.member), "why": event.why}
         case _:
             return _describe_secret(event)
 
@@ -133,6 +134,8 @@ def print_event(event: Received, *, as_json: bool) -> None:
         case Unfiltered():
             sender = event.message.sender.name
             print(f"unfiltered: from {sender}: {event.why}", file=sys.stderr, flush=True)
+        case Reconnected():
+            print(event, file=sys.stderr, flush=True)
         case _:
             _print_secret(event)
 

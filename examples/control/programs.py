@@ -24,7 +24,7 @@ from examples.control.pole import Pole
 from groupcomm.events import DaemonView, Message
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm_client import Connection, connect
-from groupcomm_client.conversation import Received
+from groupcomm_client.events import Received
 
 PERIOD_S: Final = 0.02
 GUSTS: Final = 1

@@ -12,7 +12,7 @@ import trio
 
 from groupcomm.errors import GroupCommError
 from groupcomm.events import GroupView, Message
-from groupcomm_client import connect
+from groupcomm_client import ConnectOptions, connect
 from groupcomm_client.filters import (
     CannotUndo,
     Factory,
@@ -56,7 +56,9 @@ def signed(secret: str) -> Factory:
 async def run(options: argparse.Namespace) -> None:
     filters = [signed(options.secret)]
     async with (
-        connect(options.address, user=options.user, filters=filters) as connection,
+        connect(
+            options.address, user=options.user, options=ConnectOptions(filters=filters)
+        ) as connection,
         connection.group("signed"),
     ):
         for text in options.texts:

@@ -14,11 +14,11 @@ import trio
 
 from groupcomm.events import MemberId, Message
 from groupcomm_client import connect
-from groupcomm_client.conversation import Received
 from groupcomm_client.coordination.driving import driving
 from groupcomm_client.coordination.mutex import FORMS, Mutex
 from groupcomm_client.coordination.mutex.form import Form, Send
 from groupcomm_client.coordination.mutex.mutex import make_form
+from groupcomm_client.events import Received
 from groupcomm_tools.local_cluster import LocalCluster
 
 DAEMONS = ("alfa", "bravo", "charlie")

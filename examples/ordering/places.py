@@ -20,7 +20,7 @@ from groupcomm.clocks.vector import VectorClock
 from groupcomm.errors import GroupCommError
 from groupcomm.events import GroupView, Message
 from groupcomm.level import ServiceLevel
-from groupcomm_client import connect
+from groupcomm_client import ConnectOptions, connect
 from groupcomm_client.connection import Connection
 from groupcomm_client.filters import causal
 from groupcomm_tools.local_cluster import LocalCluster
@@ -107,7 +107,7 @@ async def measure(place: str, messages: int) -> float:
         programs = []
         for number, daemon in enumerate(DAEMONS):
             connection = await stack.enter_async_context(
-                connect(str(cluster[daemon].unix), filters=filters)
+                connect(str(cluster[daemon].unix), options=ConnectOptions(filters=filters))
             )
             own = Causal(number, len(DAEMONS)) if place == "program" else None
             programs.append(Program(connection, own))

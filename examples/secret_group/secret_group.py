@@ -11,8 +11,8 @@ from pathlib import Path
 from examples.common.command import run
 from groupcomm.events import GroupView, Message
 from groupcomm_client import connect
-from groupcomm_client.conversation import Received
 from groupcomm_client.end_to_end import KeyChanged, SharedSecret, Unreadable, Untrusted
+from groupcomm_client.events import Received
 
 GROUP = "plan"
 

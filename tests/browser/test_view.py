@@ -16,7 +16,7 @@ from groupcomm.events import Message
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.trace.events import Send, TraceEvent
 from groupcomm.trace.steps import Given, StampedReceived, StampedSent
-from groupcomm_client import Connection, connect
+from groupcomm_client import Connection, ConnectOptions, connect
 from groupcomm_tools.cli import main
 from groupcomm_tools.local_cluster import LocalCluster
 from groupcomm_tools.view.build import make_diagram
@@ -266,8 +266,12 @@ async def play(folder: Path) -> None:
     async with LocalCluster("ab", options=("--trace", str(folder))) as cluster:
         await cluster.settle("ab")
         async with (
-            connect(str(cluster["a"].unix), user="ann", trace=folder) as ann,
-            connect(str(cluster["b"].unix), user="bob", trace=folder) as bob,
+            connect(
+                str(cluster["a"].unix), user="ann", options=ConnectOptions(trace=folder)
+            ) as ann,
+            connect(
+                str(cluster["b"].unix), user="bob", options=ConnectOptions(trace=folder)
+            ) as bob,
         ):
             await ann.join("g")
             await bob.join("g")

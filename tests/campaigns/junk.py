@@ -24,7 +24,7 @@ from typing import Any, Final
 import attrs
 import trio
 
-from groupcomm_client import connect
+from groupcomm_client import ConnectOptions, connect
 from groupcomm_tools.bench.figures import Figures
 from groupcomm_tools.bench.plan import Plan
 from groupcomm_tools.bench.runs import cpu_s, measure
@@ -163,7 +163,9 @@ class Stage:
     async def _look(self) -> Seen:
         datagrams = []
         for daemon in self._daemons:
-            async with connect(str(daemon.unix), timeout_s=PATIENCE_S) as connection:
+            async with connect(
+                str(daemon.unix), options=ConnectOptions(timeout_s=PATIENCE_S)
+            ) as connection:
                 datagrams.append((await connection.ask("status"))["datagrams"])
         lines = [line for daemon in self._daemons for line in daemon.lines() if "daemons" in line]
         return Seen(

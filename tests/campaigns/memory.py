@@ -93,7 +93,7 @@ class Campaign:
         async with trio.open_nursery() as nursery:
             for at in range(USERS):
                 nursery.start_soon(self._come_and_go, daemon, bool(at % 2))
-        program.take_waiting()
+        program.pop_waiting()
 
     async def _use_group(self, program: Connection, level: ServiceLevel) -> None:
         group = self._name("group")

@@ -122,7 +122,7 @@ class Campaign:
                     if isinstance(event, Message) and event.type == TYPE:
                         self.begun += b'"begin"' in event.data
                         self.open = b'"begin"' in event.data
-                    self._take(stream.take(event))
+                    self._take(stream.accept(event))
 
     def _take(self, event: Given | None) -> None:
         if isinstance(event, Batch):

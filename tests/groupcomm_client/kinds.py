@@ -9,13 +9,25 @@ from typing import Any, Final
 import trio
 
 import groupcomm_client
-from groupcomm_client import aio, blocking
-from groupcomm_client.blocking_loop import run
+from groupcomm_client import ConnectOptions, TlsOptions, aio, blocking
+from groupcomm_client.thread_loop import run
 
 PATIENCE_S: Final = 20.0
 
+OF_TLS: Final = frozenset(("ca", "certificate", "key", "token"))
+
 Scenario = Callable[..., Awaitable[None]]
 Call = Callable[[], Coroutine[Any, Any, object]]
+
+
+def sorted_options(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a connection by their class."""
+    tls = {name: value for name, value in options.items() if name in OF_TLS}
+    others = {name: value for name, value in options.items() if name not in OF_TLS}
+    return {
+        "options": ConnectOptions(**others),
+        "tls": TlsOptions(**tls) if tls else None,
+    }
 
 
 class TrioKind:
@@ -28,22 +40,22 @@ class TrioKind:
         trio.run(scenario, self, *arguments)
 
     def connect(
-        self, address: str, user: str | None = None, **options: Any
+        self, address: str, user: str | None = None, *, reconnect: bool = False, **options: Any
     ) -> AbstractAsyncContextManager[Any]:
-        """A connection."""
-        return groupcomm_client.connect(address, user=user, **options)
-
-    def stay_connected(
-        self, address: str, user: str | None = None, **options: Any
-    ) -> AbstractAsyncContextManager[Any]:
-        """A connection that outlasts its sessions."""
-        return groupcomm_client.stay_connected(address, user=user, **options)
+        """A connection; `options` are those of both classes."""
+        return groupcomm_client.connect(
+            address, user=user, reconnect=reconnect, **sorted_options(options)
+        )
 
     async def together(self, *calls: Call) -> None:
         """Do several things at once."""
         async with trio.open_nursery() as nursery:
             for call in calls:
                 nursery.start_soon(call)
+
+    def messages(self, connection: Any) -> Any:
+        """The messages of a connection."""
+        return connection.messages()
 
     async def receive(self, connection: Any, seconds: float) -> Any:
         """The next event; None if none comes in time."""
@@ -65,20 +77,18 @@ class AsyncioKind:
         asyncio.run(whole())
 
     def connect(
-        self, address: str, user: str | None = None, **options: Any
+        self, address: str, user: str | None = None, *, reconnect: bool = False, **options: Any
     ) -> AbstractAsyncContextManager[Any]:
-        """A connection."""
-        return aio.connect(address, user=user, **options)
-
-    def stay_connected(
-        self, address: str, user: str | None = None, **options: Any
-    ) -> AbstractAsyncContextManager[Any]:
-        """A connection that outlasts its sessions."""
-        return aio.stay_connected(address, user=user, **options)
+        """A connection; `options` are those of both classes."""
+        return aio.connect(address, user=user, reconnect=reconnect, **sorted_options(options))
 
     async def together(self, *calls: Call) -> None:
         """Do several things at once."""
         await asyncio.gather(*(call() for call in calls))
+
+    def messages(self, connection: Any) -> Any:
+        """The messages of a connection."""
+        return connection.messages()
 
     async def receive(self, connection: Any, seconds: float) -> Any:
         """The next event; None if none comes in time."""
@@ -92,9 +102,7 @@ class AsyncioKind:
 class _AsIfAsync:
     """A blocking connection whose calls are awaited, and have been done by then."""
 
-    def __init__(
-        self, connection: blocking.BlockingConnection | blocking.BlockingStayingConnection
-    ) -> None:
+    def __init__(self, connection: blocking.BlockingConnection) -> None:
         self.wrapped = connection
 
     def __getattr__(self, name: str) -> Any:
@@ -127,18 +135,12 @@ class BlockingKind:
 
     @asynccontextmanager
     async def connect(
-        self, address: str, user: str | None = None, **options: Any
+        self, address: str, user: str | None = None, *, reconnect: bool = False, **options: Any
     ) -> AsyncIterator[Any]:
-        """A connection."""
-        with blocking.connect(address, user=user, **options) as connection:
-            yield _AsIfAsync(connection)
-
-    @asynccontextmanager
-    async def stay_connected(
-        self, address: str, user: str | None = None, **options: Any
-    ) -> AsyncIterator[Any]:
-        """A connection that outlasts its sessions."""
-        with blocking.stay_connected(address, user=user, **options) as connection:
+        """A connection; `options` are those of both classes."""
+        with blocking.connect(
+            address, user=user, reconnect=reconnect, **sorted_options(options)
+        ) as connection:
             yield _AsIfAsync(connection)
 
     async def together(self, *calls: Call) -> None:
@@ -159,9 +161,17 @@ class BlockingKind:
         if failures:
             raise failures[0]
 
+    async def messages(self, connection: Any) -> AsyncIterator[Any]:
+        """The messages of a connection."""
+        for message in connection.wrapped.messages():
+            yield message
+
     async def receive(self, connection: Any, seconds: float) -> Any:
         """The next event; None if none comes in time."""
-        return connection.wrapped.receive(seconds)
+        try:
+            return connection.wrapped.receive(seconds)
+        except TimeoutError:
+            return None
 
 
 Kind = TrioKind | AsyncioKind | BlockingKind

@@ -20,7 +20,7 @@ from groupcomm.wire.bundle import (
     decode_body_untrusted,
     encode_body,
 )
-from groupcomm_client.conversation import Received
+from groupcomm_client.events import Received
 from tests.groupcomm.wire.payloads import decode_messages, encode_messages
 
 ANN: Final = MemberId("#ann#a", 1)

@@ -1,12 +1,14 @@
 """A call may be cancelled wherever it waits: nothing is lost, doubled, or taken for another."""
 
+from collections.abc import Coroutine
 from itertools import count
+from typing import Any
 
 import pytest
 
 from groupcomm.events import Message
 from groupcomm_client.connection import Connection
-from groupcomm_client.conversation import Received
+from groupcomm_client.events import Received
 from tests.groupcomm_client.scripted_daemon import CHAT, ScriptedDaemon
 from tests.groupcomm_client.virtual_kinds import AsyncioTime, Time, TrioTime, talking
 
@@ -148,7 +150,8 @@ def test_a_cancelled_message_is_sent_once_and_its_place_is_its_own(
             async with time.meanwhile(*([] if alone else [listener.for_ever])):
                 for at in count(1):
                     sent.append(b"%d of many " % at + bytes(LARGE_BYTES))
-                    call = connection.multicast("g", sent[-1], ordered=ordered)
+                    send = connection.multicast_ordered if ordered else connection.multicast
+                    call: Coroutine[Any, Any, Any] = send("g", sent[-1])
                     outcome = await time.attempt(call, at, way)
                     if outcome.done:
                         if ordered:
@@ -158,10 +161,10 @@ def test_a_cancelled_message_is_sent_once_and_its_place_is_its_own(
                         await listener.until_data(sent[-1])
                     else:
                         sent.append(b"the next one")
-                        place = await connection.multicast("g", sent[-1], ordered=True)
+                        place = await connection.multicast_ordered("g", sent[-1])
                         assert place.position == daemon.places[place.number]
                 sent.append(b"the last one")
-                await connection.multicast("g", sent[-1], ordered=True)
+                await connection.multicast_ordered("g", sent[-1])
             assert at >= POINTS
             await listener.have_all(daemon)
             messages = [event for event in listener.events if isinstance(event, Message)]

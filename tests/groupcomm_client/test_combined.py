@@ -14,12 +14,13 @@ from groupcomm.engine import ClientDismissed
 from groupcomm.errors import AccessRefused, LocalProtocolError
 from groupcomm.events import Message, Refused
 from groupcomm.session.codes import Code
-from groupcomm_client import Connection, Reconnected, connect, stay_connected
-from groupcomm_client.conversation import Conversation
+from groupcomm_client import Connection, ConnectOptions, Reconnected, connect
+from groupcomm_client.client_protocol import ClientProtocol
+from groupcomm_client.connection import Session
 from groupcomm_client.end_to_end import KeyChanged, SharedSecret, Unreadable, Untrusted
 from groupcomm_client.end_to_end.frames import Kind, kind_of
 from groupcomm_client.filters import Way, causal, compression, delay
-from groupcomm_client.sessions import Sessions
+from groupcomm_client.reconnecting import ReconnectingConnection
 from groupcommd.config_file import read_config
 from tests.groupcommd.virtual import Daemon, virtual_clock, virtual_daemons
 
@@ -31,8 +32,8 @@ ALL = ("join", "send", "see-members", "unicast", "admin")
 @pytest.fixture
 def autojump_clock(monkeypatch: pytest.MonkeyPatch) -> trio.testing.MockClock:
     """Filters and keys have this clock, too."""
-    assert Conversation.__init__.__kwdefaults__ is not None
-    monkeypatch.setitem(Conversation.__init__.__kwdefaults__, "clock", trio.current_time)
+    assert ClientProtocol.__init__.__kwdefaults__ is not None
+    monkeypatch.setitem(ClientProtocol.__init__.__kwdefaults__, "clock", trio.current_time)
     return virtual_clock()
 
 
@@ -81,7 +82,7 @@ async def test_nothing_goes_out_in_the_clear_to_a_secret_group_that_was_left(
 ) -> None:
     async with (
         virtual_daemons(tmp_path, "a") as daemons,
-        stay_connected(str(daemons["a"].unix)) as ann,
+        connect(str(daemons["a"].unix), reconnect=True) as ann,
     ):
         await ann.join("plan", secret=SECRET)
         await ann.leave("plan")
@@ -101,7 +102,11 @@ async def test_nor_to_one_that_could_not_be_joined_again(
     before, after = rules(*ALL), rules("send", "unicast", "admin")
     async with (
         virtual_daemons(tmp_path, "a", head=before) as daemons,
-        stay_connected(str(daemons["a"].unix), filters=[causal, compression]) as ann,
+        connect(
+            str(daemons["a"].unix),
+            reconnect=True,
+            options=ConnectOptions(filters=[causal, compression]),
+        ) as ann,
     ):
         await ann.join("plan", secret=SECRET)
         for session in range(2):
@@ -126,7 +131,7 @@ async def test_a_block_ends_in_order_though_its_group_had_to_be_left(
     before = rules(*ALL)
     async with virtual_daemons(tmp_path, "a", head=before) as daemons:
         where = str(daemons["a"].unix)
-        async with connect(where) as ann, stay_connected(where) as bob:
+        async with connect(where) as ann, connect(where, reconnect=True) as bob:
             async with ann.group("g"), bob.group("g"):
                 reload(daemons["a"], tmp_path, before, rules("send"))
                 for each in (ann, bob):
@@ -156,7 +161,9 @@ async def test_wrong_filters_are_not_kept_for_the_next_session(
 ) -> None:
     async with (
         virtual_daemons(tmp_path, "a") as daemons,
-        stay_connected(str(daemons["a"].unix), filters=[compression]) as ann,
+        connect(
+            str(daemons["a"].unix), reconnect=True, options=ConnectOptions(filters=[compression])
+        ) as ann,
     ):
         with pytest.raises(LocalProtocolError):
             ann.set_filters([causal, causal])
@@ -172,18 +179,18 @@ async def test_filters_that_are_set_while_there_is_no_session_are_those_of_the_n
 ) -> None:
     async with (
         virtual_daemons(tmp_path, "a") as daemons,
-        stay_connected(str(daemons["a"].unix), filters=[]) as ann,
-        connect(str(daemons["a"].unix), filters=[]) as raw,
+        connect(str(daemons["a"].unix), reconnect=True, options=ConnectOptions(filters=[])) as ann,
+        connect(str(daemons["a"].unix), options=ConnectOptions(filters=[])) as raw,
     ):
         await raw.join("g")
-        connect_anew = Sessions._connect
+        open_and_join = ReconnectingConnection._open_and_join
 
-        async def connect_meanwhile(self: Sessions, timeout_s: float) -> Any:
-            new = await connect_anew(self, timeout_s)
+        async def set_meanwhile(self: ReconnectingConnection) -> Session:
+            new = await open_and_join(self)
             ann.set_filters([compression])
             return new
 
-        monkeypatch.setattr(Sessions, "_connect", connect_meanwhile)
+        monkeypatch.setattr(ReconnectingConnection, "_open_and_join", set_meanwhile)
         cut_off(daemons["a"], ann.member.connection)
         await until_class(ann, Reconnected)
         await ann.join("g")  # filters change with a view
@@ -249,8 +256,8 @@ async def test_what_a_filter_holds_for_members_never_goes_out_in_the_clear(
     late = delay(1.0, way=Way.OUT)
     async with (
         virtual_daemons(tmp_path, "a") as daemons,
-        connect(str(daemons["a"].unix), user="ann", filters=[late]) as ann,
-        connect(str(daemons["a"].unix), user="spy", filters=[]) as spy,
+        connect(str(daemons["a"].unix), user="ann", options=ConnectOptions(filters=[late])) as ann,
+        connect(str(daemons["a"].unix), user="spy", options=ConnectOptions(filters=[])) as spy,
     ):
         await ann.join("plan", secret=SECRET)
         await keys(ann, 1)
@@ -281,7 +288,7 @@ async def test_what_waits_for_a_key_is_not_dropped_in_silence_when_the_session_e
         await ann.multicast("plan", b"for members")
         sealed = (await until(spy, is_sealed_text)).message
         later = sealed.data[:5] + b"\xff" * 28 + sealed.data[33:]  # of a view to come
-        ann.conversation._take(msgspec.structs.replace(sealed, data=later))
+        ann.protocol._accept(msgspec.structs.replace(sealed, data=later))
         cut_off(daemons["a"])
         told = await until(
             ann, lambda event: isinstance(event, Unreadable) and event.message.data == later

@@ -66,7 +66,7 @@ def rows_of(*data: bytes, group: str = GROUP) -> Rows:
 
 
 def feed(stream: CommittedStream, messages: Iterable[Message]) -> list[Given]:
-    return [given for message in messages if (given := stream.take(message)) is not None]
+    return [given for message in messages if (given := stream.accept(message)) is not None]
 
 
 def data_of(batch: Given) -> list[bytes]:
@@ -77,7 +77,7 @@ def data_of(batch: Given) -> list[bytes]:
 def test_a_batch_is_given_once_it_is_whole_with_ids() -> None:
     stream, (*rows, end) = CommittedStream([GROUP]), Publisher().publish(4, rows_of(b"x", b"y"))
     assert feed(stream, rows) == []
-    found = stream.take(end)
+    found = stream.accept(end)
     assert isinstance(found, Batch)
     ids = [(row.query, row.batch, row.index, row.message.data) for row in found.rows]
     assert ids == [(QUERY, 4, 0, b"x"), (QUERY, 4, 1, b"y")]
@@ -289,7 +289,7 @@ def test_a_receiver_that_saves_its_state_with_its_batches_has_each_once(
     for stop in [*sorted(stops), len(messages)]:
         stream = CommittedStream([GROUP], saved)
         for message in messages[:stop]:
-            if isinstance(found := stream.take(message), Batch):
+            if isinstance(found := stream.accept(message), Batch):
                 kept.append(found.number)
                 saved = json.loads(json.dumps(stream.state))
     assert kept == [*batches]

@@ -1,7 +1,7 @@
 """Batches from connections of all three kinds."""
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from typing import Any
 
 import pytest
@@ -28,8 +28,7 @@ async def publish(sender: Any, batch: int, rows: list[bytes]) -> None:
     begin, end = Begin("q", batch), End("q", batch, {"g": len(rows)}, {})
     await sender.multicast("g", encode_marker(begin), type=TYPE)
     await sender.multicast_many("g", rows, level=ServiceLevel.FIFO)
-    safe = {"level": ServiceLevel.SAFE, "type": TYPE, "ordered": True}
-    await sender.multicast("g", encode_marker(end), **safe)
+    await sender.multicast_ordered("g", encode_marker(end), level=ServiceLevel.SAFE, type=TYPE)
 
 
 class Receiving:
@@ -52,7 +51,9 @@ class Receiving:
         """The next event of a class; None if none comes in time."""
         while True:
             if self.blocking is not None:
-                found: Any = self.blocking.receive(seconds)
+                found: Any = None
+                with suppress(TimeoutError):
+                    found = self.blocking.receive(seconds)
             else:
                 found = await self._kind.receive(self.committed, seconds)
             if found is None or isinstance(found, kind):

@@ -58,7 +58,7 @@ async def test_many_tasks_share_a_connection(daemons: LocalCluster) -> None:
         places: list[object] = []
 
         async def order(number: int) -> None:
-            place = await ann.multicast("g", b"%d" % number, ordered=True)
+            place = await ann.multicast_ordered("g", b"%d" % number)
             assert not place.transitional
             places.append(place.position)
 
@@ -109,7 +109,7 @@ async def test_the_end_of_a_daemon_is_told(daemons: LocalCluster) -> None:
         await ann.join("g")
         daemons["a"].kill()
         with pytest.raises(OrderUnknown), trio.fail_after(20):
-            await ann.multicast("g", b"x", level=ServiceLevel.SAFE, ordered=True)
+            await ann.multicast_ordered("g", b"x", level=ServiceLevel.SAFE)
         with pytest.raises(SessionEnded, match="connection to the daemon was lost"):
             async for _ in ann:
                 pass

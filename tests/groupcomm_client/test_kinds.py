@@ -48,7 +48,7 @@ def test_the_place_of_a_message_is_told(kind: Kind, cluster: RunningCluster) -> 
     async def scenario(kind: Kind) -> None:
         async with kind.connect(cluster.address("a")) as ann:
             await ann.join("places")
-            place = await ann.multicast("places", b"x", level=ServiceLevel.SAFE, ordered=True)
+            place = await ann.multicast_ordered("places", b"x", level=ServiceLevel.SAFE)
             message = await next_of(kind, ann, Message)
             assert (message.position, place.transitional) == (place.position, False)
             assert ann.in_doubt == 0
@@ -56,14 +56,13 @@ def test_the_place_of_a_message_is_told(kind: Kind, cluster: RunningCluster) -> 
     kind.run(scenario)
 
 
-@pytest.mark.parametrize("stays", [False, True])
+@pytest.mark.parametrize("reconnect", [False, True])
 def test_who_asks_is_told_the_causes_of_messages(
-    kind: Kind, cluster: RunningCluster, stays: bool
+    kind: Kind, cluster: RunningCluster, reconnect: bool
 ) -> None:
     async def scenario(kind: Kind) -> None:
-        opened = kind.stay_connected if stays else kind.connect
         async with (
-            opened(cluster.address("a"), causes=True) as ann,
+            kind.connect(cluster.address("a"), causes=True, reconnect=reconnect) as ann,
             kind.connect(cluster.address("b")) as bob,
         ):
             for each in (ann, bob):
@@ -138,7 +137,6 @@ def test_what_makes_messages_may_send_itself(cluster: RunningCluster) -> None:
         got: list[bytes] = []
         while len(got) < 6:
             event = ann.receive(PATIENCE_S)
-            assert event is not None, f"nothing comes behind {got}"
             got += [event.data] if isinstance(event, Message) else []
         told = [b"about to make %d" % number for number in range(3)]
         assert got == [*told, b"0", b"1", b"2"]
@@ -149,17 +147,18 @@ def test_a_place_in_the_order_that_another_thread_reads_at_once_is_not_lost(
 ) -> None:
     with ThreadPoolExecutor() as threads, blocking.connect(cluster.address("a")) as ann:
         others: list[Future[object]] = []
-        order_of = ann.conversation.order_of
+        requests = ann.protocol._requests
+        expect_order = requests.expect_order
 
         def late(number: int) -> Any:
             monkeypatch.undo()
             others.append(threads.submit(ann.multicast, "made", b"it writes both"))
             others.append(threads.submit(ann.ask, "groups"))  # it reads the answers to all
             wait(others, MOMENT_S)
-            return order_of(number)
+            return expect_order(number)
 
-        monkeypatch.setattr(ann.conversation, "order_of", late)
-        ordered = threads.submit(ann.multicast, "made", b"placed", ordered=True)
+        monkeypatch.setattr(requests, "expect_order", late)
+        ordered = threads.submit(ann.multicast_ordered, "made", b"placed")
         done, _ = wait([ordered], PATIENCE_S)
         assert done, "nothing tells of its place"
         assert [other.exception() for other in others] == [None, None]
@@ -243,7 +242,7 @@ def test_the_end_of_the_daemon_is_told(kind: Kind) -> None:
             await next_of(kind, ann, DaemonView)
             alone.kill("a")
             with pytest.raises(OrderUnknown):
-                await ann.multicast("g", b"x", ordered=True)
+                await ann.multicast_ordered("g", b"x")
             with pytest.raises(SessionEnded, match="connection to the daemon was lost"):
                 await next_of(kind, ann, Undeliverable)
             with pytest.raises(SessionEnded):

@@ -174,7 +174,7 @@ def test_a_thread_that_waits_for_a_place_is_told_by_the_one_that_reads(boxes: Bo
     places: list[object] = []
 
     def order() -> None:
-        places.extend(connection.multicast("other", b"x", ordered=True) for _ in range(20))
+        places.extend(connection.multicast_ordered("other", b"x") for _ in range(20))
 
     sender = threading.Thread(target=order)
     sender.start()

@@ -45,7 +45,7 @@ async def until(kind: Kind, connection: Any, wanted: type) -> list[Any]:
 def test_the_groups_are_joined_again_and_the_gap_is_told(kind: Kind, cluster: LocalCluster) -> None:
     async def scenario(kind: Kind) -> None:
         async with (
-            kind.stay_connected(str(cluster["a"].unix), "ann") as ann,
+            kind.connect(str(cluster["a"].unix), "ann", reconnect=True) as ann,
             kind.connect(str(cluster["b"].unix), "bob") as bob,
         ):
             await ann.join("g")
@@ -53,7 +53,7 @@ def test_the_groups_are_joined_again_and_the_gap_is_told(kind: Kind, cluster: Lo
             await bob.multicast("g", b"one")
             one = (await until(kind, ann, Message))[-1]
             cluster["a"].kill()
-            await bob.multicast("g", b"missed", ordered=True)
+            await bob.multicast_ordered("g", b"missed")
             starting(cluster["a"]).join()
             told = (await until(kind, ann, Reconnected))[-1]
             assert told.last == one.position
@@ -68,13 +68,13 @@ def test_the_groups_are_joined_again_and_the_gap_is_told(kind: Kind, cluster: Lo
 
 def test_what_was_sent_is_in_doubt_until_it_comes_back(kind: Kind, cluster: LocalCluster) -> None:
     async def scenario(kind: Kind) -> None:
-        async with kind.stay_connected(str(cluster["a"].unix)) as ann:
+        async with kind.connect(str(cluster["a"].unix), reconnect=True) as ann:
             await ann.join("g")
             await ann.multicast("g", b"x")
             await until(kind, ann, Message)
             cluster["a"].kill()
             with pytest.raises(OrderUnknown):
-                await ann.multicast("g", b"y", ordered=True)
+                await ann.multicast_ordered("g", b"y")
             start = starting(cluster["a"])
             await ann.multicast("g", b"z")  # waits for the next session
             start.join()
@@ -86,7 +86,7 @@ def test_what_was_sent_is_in_doubt_until_it_comes_back(kind: Kind, cluster: Loca
 
 def test_many_tasks_share_one_attempt(kind: Kind, cluster: LocalCluster) -> None:
     async def scenario(kind: Kind) -> None:
-        async with kind.stay_connected(str(cluster["a"].unix)) as ann:
+        async with kind.connect(str(cluster["a"].unix), reconnect=True) as ann:
             await ann.join("g")
             events: list[Any] = []
 
@@ -112,7 +112,7 @@ def test_giving_up_while_there_is_no_session_loses_nothing(
     kind: Kind, cluster: LocalCluster
 ) -> None:
     async def scenario(kind: Kind) -> None:
-        async with kind.stay_connected(str(cluster["a"].unix)) as ann:
+        async with kind.connect(str(cluster["a"].unix), reconnect=True) as ann:
             for group in ("g", "h"):
                 await ann.join(group)
             await ann.leave("h")
@@ -137,7 +137,7 @@ def test_giving_up_while_there_is_no_session_loses_nothing(
 
 def test_what_is_refused_leaves_the_groups_as_they_were(kind: Kind, cluster: LocalCluster) -> None:
     async def scenario(kind: Kind) -> None:
-        async with kind.stay_connected(str(cluster["a"].unix)) as ann, ann.group("g"):
+        async with kind.connect(str(cluster["a"].unix), reconnect=True) as ann, ann.group("g"):
             for name in ("g", "#bad"):
                 with pytest.raises(LocalProtocolError):
                     await ann.join(name)
@@ -153,9 +153,8 @@ def test_what_is_refused_leaves_the_groups_as_they_were(kind: Kind, cluster: Loc
 
 def test_closing_it_ends_what_waits(kind: Kind, cluster: LocalCluster) -> None:
     async def scenario(kind: Kind) -> None:
-        for stay in (True, False):
-            make = kind.stay_connected if stay else kind.connect
-            async with make(str(cluster["a"].unix)) as ann:
+        for reconnect in (True, False):
+            async with kind.connect(str(cluster["a"].unix), reconnect=reconnect) as ann:
                 await ann.join("g")
 
                 async def read_all(connection: Any) -> None:
@@ -177,7 +176,7 @@ def test_closing_it_ends_what_waits(kind: Kind, cluster: LocalCluster) -> None:
 def test_without_a_daemon_the_first_session_fails(kind: Kind, cluster: LocalCluster) -> None:
     async def scenario(kind: Kind) -> None:
         with pytest.raises(CannotConnect):
-            async with kind.stay_connected(str(cluster.folder / "no.sock")):
+            async with kind.connect(str(cluster.folder / "no.sock"), reconnect=True):
                 pass
 
     kind.run(scenario)

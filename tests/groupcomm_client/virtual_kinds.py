@@ -16,9 +16,10 @@ import trio
 import trio.testing
 
 from groupcomm_client.aio import AsyncioLoop
-from groupcomm_client.connection import Connection
-from groupcomm_client.conversation import Conversation
-from groupcomm_client.loops import Loop, TrioLoop
+from groupcomm_client.client_protocol import ClientProtocol
+from groupcomm_client.connection import Connection, Session
+from groupcomm_client.loops import Loop
+from groupcomm_client.trio_loop import TrioLoop
 from tests.groupcomm_client.scripted_daemon import ScriptedDaemon
 
 STEP_S: Final = 0.001
@@ -75,7 +76,7 @@ class TrioTime:
 
     name = "trio"
     ways = ("at once", "later")
-    loop: Loop[Connection] = TrioLoop()
+    loop: Loop = TrioLoop()
 
     def run(self, scenario: Callable[[], Awaitable[None]]) -> None:
         """Run a scenario on virtual time."""
@@ -137,7 +138,7 @@ class AsyncioTime:
 
     name = "asyncio"
     ways = ("at once", "later", "woken")
-    loop: Loop[Connection] = AsyncioLoop()
+    loop: Loop = AsyncioLoop()
 
     def run(self, scenario: Callable[[], Awaitable[None]]) -> None:
         """Run a scenario on virtual time."""
@@ -204,7 +205,9 @@ async def talking(
 
     with closing(there):
         async with time.meanwhile(go_on):
-            connection = time.loop.connection(here, Conversation("ann"))
+            protocol = ClientProtocol("ann")
+            session = Session(protocol, time.loop.stream(here, protocol))
+            connection = Connection(session, time.loop)
             try:
                 await connection.greet()
                 yield connection, daemon

@@ -237,14 +237,12 @@ async def test_a_session_that_ends_in_the_middle_is_followed_by_another(
     data = [b"%d" % at for at in range(3000)]
     staging, manifest = staged(tmp_path, 0, data)
     options = SinkOptions(staging=tmp_path, address=cluster.address("a"), timeout_s=20)
-    send, many = Connection.multicast, Connection.multicast_many
+    send, many = Connection.multicast_ordered, Connection.multicast_many
     ends = calls = 0
 
     async def ends_in_a_transition(self: Connection, *args: Any, **kwargs: Any) -> Any:
         nonlocal ends
         ordered = await send(self, *args, **kwargs)
-        if ordered is None:
-            return None
         ends += 1
         return Ordered(number=1, position=ordered.position, transitional=ends == 1)
 
@@ -257,7 +255,7 @@ async def test_a_session_that_ends_in_the_middle_is_followed_by_another(
 
     async with connect(options.address) as connection, connection.group("g"):
         receiver = committed(connection, ["g"])
-        monkeypatch.setattr(Connection, "multicast", ends_in_a_transition)
+        monkeypatch.setattr(Connection, "multicast_ordered", ends_in_a_transition)
         monkeypatch.setattr(Connection, "multicast_many", is_broken_off)
         await publish(manifest, partial(staging.rows, manifest), options)
         staging.note(manifest)

@@ -136,7 +136,8 @@ def test_alarms_of_a_stream_reach_a_group_once(
                 assert main(words) == 0, capsys.readouterr().err
             told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
             heard: list[Message] = []
-            while (event := listener.receive(PATIENCE_S)) is not None:
+            while True:
+                event = listener.receive(PATIENCE_S)
                 if isinstance(event, Message) and event.data.startswith(b'{"alarm"'):
                     heard.append(event)
                     if len(heard) == sum(map(len, ALARMS)):

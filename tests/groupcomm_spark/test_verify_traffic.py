@@ -45,7 +45,7 @@ async def send(sender: Connection) -> None:
     for number in range(COUNT):
         for level in (*LEVELS, ServiceLevel.FIFO, ServiceLevel.FIFO):
             await sender.multicast("g", b"%d" % number, level=level)
-    await sender.multicast("g", b"in this view", ordered=True)
+    await sender.multicast_ordered("g", b"in this view")
 
 
 async def record(folder: Path) -> None:

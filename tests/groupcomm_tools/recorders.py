@@ -135,7 +135,7 @@ async def send_all_levels(sender: Connection) -> None:
     for number in range(COUNT):
         for level in LEVELS:
             await sender.multicast("g", b"%d" % number, level=level)
-    await sender.multicast("g", b"in this view", ordered=True)
+    await sender.multicast_ordered("g", b"in this view")
 
 
 async def end_both(

@@ -46,7 +46,7 @@ async def test_what_is_delivered_is_in_the_log(tmp_path: Path) -> None:
         with RecorderProcess(cluster["a"].unix, log) as again:
             await until_joined(ann)
             await ann.multicast("g", bytes(100_000), level=ServiceLevel.FIFO)
-            ordered = await ann.multicast("g", b"once more", ordered=True)
+            ordered = await ann.multicast_ordered("g", b"once more")
             await again.until_row(13)
             assert (await again.end())[0] == 0
     found = read_rows(log)
@@ -176,7 +176,7 @@ async def test_on_a_full_disk_it_goes_on_and_marks_what_it_could_not_keep(tmp_pa
             await recorder.until_row(2)
             resource.prlimit(recorder.pid, resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
             for number in range(300):
-                await sender.multicast("g", b"%d" % number + bytes(1000), ordered=True)
+                await sender.multicast_ordered("g", b"%d" % number + bytes(1000))
             await recorder.until_told("File too large")
             await recorder.until_told("does not keep up")
             unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
@@ -206,7 +206,7 @@ async def test_old_rows_go_when_that_is_asked_for(tmp_path: Path) -> None:
             with trio.fail_after(PATIENCE_S):
                 while LogReader(log).begin().row == 0:
                     for _ in range(10):
-                        await sender.multicast("g", rng.randbytes(1000), ordered=True)
+                        await sender.multicast_ordered("g", rng.randbytes(1000))
             assert (await recorder.end())[0] == 0
     assert check_log(log).is_whole
     assert sum(path.stat().st_size for path in log.glob("*.parquet")) <= 100_000

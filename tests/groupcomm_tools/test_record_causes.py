@@ -53,7 +53,7 @@ async def talk(*connections: Connection) -> None:
                 await connection.multicast("g", b"%d" % number, level=level)
             await trio.sleep(0.002)
         await connection.multicast("g", bytes(100_000), level=ServiceLevel.CAUSAL)
-        await connection.multicast("g", b"over", ordered=True)
+        await connection.multicast_ordered("g", b"over")
 
     async with trio.open_nursery() as nursery:
         for connection in connections:

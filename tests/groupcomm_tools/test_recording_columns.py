@@ -17,7 +17,7 @@ from groupcomm.events import (
     Transition,
 )
 from groupcomm.level import LEVELS
-from groupcomm_client.conversation import Received
+from groupcomm_client.events import Received
 from groupcomm_log.schema import PLACE, ROWS
 from groupcomm_tools.recording.columns import EventBatch, Gap, to_rows
 from groupcomm_tools.recording.recorder import ROW_BYTES, WriteQueue

@@ -22,7 +22,7 @@ import trio
 from groupcomm.errors import LocalProtocolError
 from groupcomm.events import Message
 from groupcomm.session.frames import encode_hello
-from groupcomm_client import Connection, connect
+from groupcomm_client import Connection, ConnectOptions, connect
 from groupcomm_tools.bench.runs import cpu_s
 from groupcomm_tools.local_cluster import LocalCluster
 
@@ -57,7 +57,9 @@ async def memory_of_sessions() -> float:
         ready: list[int] = []
 
         async def session(number: int) -> None:
-            async with connect(str(daemons["a"].unix), timeout_s=120) as connection:
+            async with connect(
+                str(daemons["a"].unix), options=ConnectOptions(timeout_s=120)
+            ) as connection:
                 for group in range(GROUPS_EACH):
                     await connection.join(f"g{(number * GROUPS_EACH + group) % SESSIONS}")
                 ready.append(number)

@@ -14,6 +14,7 @@ from cryptography import x509
 
 from groupcomm.errors import CannotConnect, SessionEnded
 from groupcomm.host.tls import principal_of
+from groupcomm_client import ConnectOptions, TlsOptions
 from groupcomm_client.blocking import connect
 from groupcomm_tools.certificates import issue, make_authority
 from groupcomm_tools.running_cluster import RunningCluster
@@ -114,7 +115,7 @@ def test_a_program_cannot_serve_as_the_daemon_whose_name_it_has(
         with (
             Impostor(certificate, key) as impostor,
             pytest.raises(CannotConnect, match="shows a certificate that may not serve"),
-            connect(impostor.address, ca=tmp_path / "ca.pem", token=TOKEN),
+            connect(impostor.address, tls=TlsOptions(ca=tmp_path / "ca.pem", token=TOKEN)),
         ):
             pass
         assert impostor.heard == b""
@@ -124,7 +125,11 @@ def test_who_has_broken_into_a_daemon_is_no_program_by_its_certificate(plant: Pl
     certificate, key = plant.daemon
     with (
         pytest.raises(CannotConnect, match="it must be a program's"),
-        connect(plant.address, ca=plant.ca, certificate=certificate, key=key, timeout_s=PATIENCE_S),
+        connect(
+            plant.address,
+            options=ConnectOptions(timeout_s=PATIENCE_S),
+            tls=TlsOptions(ca=plant.ca, certificate=certificate, key=key),
+        ),
     ):
         pass
 
@@ -149,7 +154,7 @@ def test_names_of_different_kinds_are_different_principals(
 ) -> None:
     certificate, key = sign(plant.folder, names)
     made = x509.load_pem_x509_certificate(certificate.read_bytes())
-    with connect(plant.address, ca=plant.ca, certificate=certificate, key=key):
+    with connect(plant.address, tls=TlsOptions(ca=plant.ca, certificate=certificate, key=key)):
         shown = {
             "serial": f"{made.serial_number:x}",
             "ends": made.not_valid_after_utc.isoformat(),
@@ -164,7 +169,7 @@ def test_a_certificate_without_a_name_that_can_be_lets_nobody_in(
     certificate, key = sign(plant.folder, names)
     with (
         pytest.raises(SessionEnded, match="has no name"),
-        connect(plant.address, ca=plant.ca, certificate=certificate, key=key),
+        connect(plant.address, tls=TlsOptions(ca=plant.ca, certificate=certificate, key=key)),
     ):
         pass
 

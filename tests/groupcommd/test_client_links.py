@@ -27,6 +27,7 @@ from groupcomm.errors import (
 from groupcomm.events import Message
 from groupcomm.session.codes import Code
 from groupcomm.session.frames import encode_bye, encode_hello, encode_query
+from groupcomm_client import ConnectOptions, TlsOptions
 from groupcomm_client.blocking import connect
 from groupcomm_client.spread_api import SP_connect, SP_disconnect
 from groupcomm_tools import cli
@@ -110,8 +111,8 @@ def test_programs_talk_over_tls_and_the_daemon_knows_whose_they_are(
     }
 
     async def scenario(kind: Kind) -> None:
-        opened = kind.connect if proof == "token" else kind.stay_connected
-        async with opened(plant.address, "max", ca=plant.ca, **proofs[proof]) as max_:
+        options = {"ca": plant.ca, **proofs[proof], "reconnect": proof == "certificate"}
+        async with kind.connect(plant.address, "max", **options) as max_:
             await max_.join("g")
             await max_.multicast("g", whole)
             got = b""
@@ -143,12 +144,22 @@ def test_who_cannot_prove_who_he_is_is_told_what_to_do(plant: Plant) -> None:
         ("tls://127.0.0.1:1", trusting, CannotConnect, "refused - is the daemon running"),
     ]
     for address, options, error, said in cases:
-        with pytest.raises(error, match=said), connect(address, timeout_s=PATIENCE_S, **options):
+        with (
+            pytest.raises(error, match=said),
+            connect(
+                address,
+                options=ConnectOptions(timeout_s=PATIENCE_S),
+                tls=TlsOptions(**options) if options else None,
+            ),
+        ):
             pass
 
 
 def test_a_refused_token_is_refused_for_good(plant: Plant) -> None:
-    with pytest.raises(SessionEnded) as caught, connect(plant.address, ca=plant.ca, token="x:y"):
+    with (
+        pytest.raises(SessionEnded) as caught,
+        connect(plant.address, tls=TlsOptions(ca=plant.ca, token="x:y")),
+    ):
         pass
     assert caught.value.code == Code.REJECT_AUTH
 
@@ -156,12 +167,15 @@ def test_a_refused_token_is_refused_for_good(plant: Plant) -> None:
 def test_tokens_count_from_when_they_are_made_until_they_are_revoked(plant: Plant) -> None:
     past = datetime.now(UTC) - timedelta(days=1)
     fresh, old = add_token(plant.tokens, "fresh"), add_token(plant.tokens, "old", past)
-    with connect(plant.address, ca=plant.ca, token=fresh) as one:
+    with connect(plant.address, tls=TlsOptions(ca=plant.ca, token=fresh)) as one:
         assert one.ask("members g")["members"] == []
     for token in (old, fresh):
         if token is fresh:
             remove_token(plant.tokens, "fresh")
-        with pytest.raises(SessionEnded), connect(plant.address, ca=plant.ca, token=token):
+        with (
+            pytest.raises(SessionEnded),
+            connect(plant.address, tls=TlsOptions(ca=plant.ca, token=token)),
+        ):
             pass
 
 
@@ -210,7 +224,7 @@ def test_half_open_connections_have_room_for_others(plant: Plant) -> None:
     before = plant.refused("half-open")
     with ExitStack() as stack:
         silent = [stack.enter_context(raw(plant)) for _ in range(MAX_HALF_OPEN + 20)]
-        with connect(plant.address, ca=plant.ca, token=plant.token) as good:
+        with connect(plant.address, tls=TlsOptions(ca=plant.ca, token=plant.token)) as good:
             good.join("g")
         assert all(ended(client) for client in silent[:20]), "the oldest were cut off"
     assert plant.refused("half-open") >= before + 20

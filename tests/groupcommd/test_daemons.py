@@ -63,7 +63,7 @@ async def test_all_see_one_order_and_know_it(tmp_path: Path) -> None:
                     nursery.start_soon(each.multicast_many, "chat", texts)
             orders = [[(m.sender, m.data) for m in await take(each, 300)] for each in everybody]
             assert orders[0] == orders[1] == orders[2]
-            place = await ann.multicast("chat", b"last", level=ServiceLevel.SAFE, ordered=True)
+            place = await ann.multicast_ordered("chat", b"last", level=ServiceLevel.SAFE)
             (last,) = await take(bob, 1)
             assert last.position == place.position
 

@@ -13,6 +13,7 @@ import groupcommd.cli
 from groupcomm.errors import ConfigError, SessionEnded
 from groupcomm.host import private_files
 from groupcomm.host.private_files import open_private, open_unwritable
+from groupcomm_client import TlsOptions
 from groupcomm_client.blocking import connect
 from groupcomm_tools.certificates import issue, make_authority
 from groupcomm_tools.running_cluster import RunningCluster
@@ -201,14 +202,17 @@ def test_a_token_of_nobodys_own_lets_nobody_into_roots_daemon() -> None:
         )
         with RunningCluster(1, settings=NO_PAUSES, clients=clients) as cluster:
             where, trusted = cluster.tls_address("a"), plant.files["ca"]
-            with connect(where, ca=trusted, token=plant.token) as good:
+            with connect(where, tls=TlsOptions(ca=trusted, token=plant.token)) as good:
                 assert good.name.endswith("#a")
             own = folder / "own"
             token = add_token(own, "nobody")
             tokens.parent.chmod(0o777)
             as_nobody(REPLACE, tokens, own.read_text())
             for _ in range(2):
-                with pytest.raises(SessionEnded), connect(where, ca=trusted, token=token):
+                with (
+                    pytest.raises(SessionEnded),
+                    connect(where, tls=TlsOptions(ca=trusted, token=token)),
+                ):
                     pass
             told = [line["text"] for line in cluster.log("a") if "no token counts" in line["text"]]
             assert len(told) == 1, told

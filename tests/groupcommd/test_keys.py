@@ -10,7 +10,7 @@ import trio
 
 from groupcomm.events import DaemonView, Message
 from groupcomm.host.key_file import read_key_file, write_key_file
-from groupcomm_client import connect
+from groupcomm_client import TlsOptions, connect
 from groupcomm_tools.certificates import issue, make_authority
 from groupcomm_tools.local_cluster import LocalCluster
 from groupcommd.token_file import add_token
@@ -82,7 +82,7 @@ class Load:
                 batch_began = trio.current_time()
                 await self._batch(sender)
                 await trio.sleep_until(batch_began + 2 * pause_s)
-            await sender.multicast("load", b"last", ordered=True)
+            await sender.multicast_ordered("load", b"last")
             self.sent += 1
 
     async def _batch(self, sender: Any) -> None:
@@ -210,7 +210,9 @@ async def test_keys_are_changed_by_the_daemons_user_alone_and_there_must_be_some
     async with LocalCluster("a", head, clients=clients, tcp=True) as cluster:
         await cluster.settle("a")
         questions = "keys reload", "keys promote 2", "keys retire 1"
-        async with connect(f"tls://{cluster['a'].tls}", ca=ca, token=token) as connection:
+        async with connect(
+            f"tls://{cluster['a'].tls}", tls=TlsOptions(ca=ca, token=token)
+        ) as connection:
             for question in questions:
                 assert "only the daemon's own user" in (await connection.ask(question))["error"]
         for address in (cluster["a"].tcp, str(cluster["a"].unix)):

@@ -27,7 +27,7 @@ async def test_a_late_token_is_told_before_it_is_lost() -> None:
     async with LocalCluster("abc") as daemons:
         await daemons.settle("abc")
         async with connect(str(daemons["c"].unix)) as connection:
-            await connection.multicast("g", b"x", ordered=True)  # now the token rests at c
+            await connection.multicast_ordered("g", b"x")  # now the token rests at c
             await trio.sleep(0.1)
             daemons["c"].signal(signal.SIGSTOP)
             await daemons.settle("ab")
@@ -91,7 +91,7 @@ async def test_all_senders_wait_for_a_slow_program_if_they_are_to() -> None:
 
             async def send() -> None:
                 await sender.multicast_many("g", texts)
-                await sender.multicast("g", b"done", ordered=True)
+                await sender.multicast_ordered("g", b"done")
                 sent.set()
 
             async with trio.open_nursery() as nursery:
@@ -117,6 +117,6 @@ async def test_a_program_that_all_wait_for_is_cut_off_in_the_end() -> None:
             await slow.join("g")
             with trio.fail_after(30):
                 await sender.multicast_many("g", [bytes(SIZE)] * COUNT)
-                await sender.multicast("g", b"done", ordered=True)
+                await sender.multicast_ordered("g", b"done")
                 with pytest.raises(SessionEnded, match=r"all senders waited for it for 0\.5 s"):
                     await read_all(slow, COUNT)

@@ -93,7 +93,7 @@ async def test_a_burst_of_questions_has_one_answer_at_a_time(
             while not counted.made:
                 await trio.sleep(0.001)
             for _ in range(10):
-                await polite.multicast("g", b"", ordered=True)
+                await polite.multicast_ordered("g", b"")
         assert counted.most == 1
         assert counted.made < BURST / 100
 

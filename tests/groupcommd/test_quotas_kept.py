@@ -16,7 +16,7 @@ from groupcomm.errors import LocalProtocolError, SessionEnded
 from groupcomm.events import Message
 from groupcomm.host.key_file import write_key_file
 from groupcomm.session.codes import Code
-from groupcomm_client import Connection, connect
+from groupcomm_client import Connection, ConnectOptions, TlsOptions, connect
 from groupcomm_tools.certificates import issue, make_authority
 from groupcommd.config_file import read_config
 from groupcommd.connections import HELLO_S, MAX_TURNED_AWAY
@@ -90,7 +90,7 @@ async def test_who_sends_too_fast_waits_and_loses_nothing(
             # What is read at once is charged at once: of four parts two may pass unhindered.
             assert took_s > 1.5, "what came later had to wait for what the first has used"
             started = trio.current_time()
-            await other.multicast("g", b"", ordered=True)
+            await other.multicast_ordered("g", b"")
             assert 4.0 < trio.current_time() - started + took_s < 10.0, "one pays for the other"
         assert daemons["a"].service.core.sessions.intake.quota_waits >= 2
 
@@ -127,7 +127,9 @@ async def test_a_hello_by_tls_that_waits_for_its_turn_was_said_in_time(
 
     async def come(where: str) -> None:
         nonlocal let_in
-        async with connect(where, timeout_s=100.0, **proofs.options):
+        async with connect(
+            where, options=ConnectOptions(timeout_s=100.0), tls=TlsOptions(**proofs.options)
+        ):
             let_in += 1
 
     async with virtual_daemons(tmp_path, "a", proofs.clients + quota) as daemons:
@@ -174,12 +176,12 @@ async def test_a_reload_ends_sessions_of_revoked_tokens_and_changes_quotas(
 ) -> None:
     async with virtual_daemons(tmp_path, "a", proofs.clients) as daemons:
         service, file = daemons["a"].service, tmp_path / "cluster.toml"
-        async with connect(daemons["a"].tls, **proofs.options) as ann:
+        async with connect(daemons["a"].tls, tls=TlsOptions(**proofs.options)) as ann:
             await ann.join("g")
             file.write_text(file.read_text() + "quotas = {connections = 1}\n")
             await _reload(service, file, tmp_path, caplog)
             assert caplog.records[-1].__dict__["taken"] == ["quotas"]
-            assert not ann.conversation.closed
+            assert not ann.protocol.closed
             remove_token(proofs.tokens, "ann")
             await _reload(service, file, tmp_path, caplog)
             with pytest.raises(SessionEnded, match="revoked") as caught:
@@ -206,12 +208,14 @@ async def test_a_reload_with_a_wrong_key_file_leaves_certificates_and_tokens_as_
         write_key_file(key)
         with pytest.raises(LocalProtocolError, match="has another key of that number"):
             await _reload(daemons["a"].service, file, tmp_path, caplog)
-        async with connect(daemons["a"].tls, **{**proofs.options, "token": fresh}):
+        async with connect(daemons["a"].tls, tls=TlsOptions(**{**proofs.options, "token": fresh})):
             assert daemons["a"].service.reloads == 0, "the tokens are those of the old place"
         key.write_text(right)
         await _reload(daemons["a"].service, file, tmp_path, caplog)
         with pytest.raises(SessionEnded, match="the token is wrong"):
-            async with connect(daemons["a"].tls, **{**proofs.options, "token": fresh}):
+            async with connect(
+                daemons["a"].tls, tls=TlsOptions(**{**proofs.options, "token": fresh})
+            ):
                 pass
 
 
@@ -220,7 +224,7 @@ async def test_a_session_ends_when_its_token_expires(
 ) -> None:
     async with (
         virtual_daemons(tmp_path, "a", proofs.clients) as daemons,
-        connect(daemons["a"].tls, **proofs.options) as ann,
+        connect(daemons["a"].tls, tls=TlsOptions(**proofs.options)) as ann,
         connect(str(daemons["a"].unix)) as bob,
     ):
         await bob.join("g")

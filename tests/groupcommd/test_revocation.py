@@ -12,14 +12,14 @@ import trio
 from cryptography import x509
 
 from groupcomm.errors import ConfigError, SessionEnded
-from groupcomm.host.tls import AnySocket
 from groupcomm.session.codes import Code
 from groupcomm.session.frames import encode_hello
-from groupcomm_client.connecting import connect
+from groupcomm_client import TlsOptions, connect
+from groupcomm_client.byte_stream import ByteSocket
 from groupcomm_client.connection import Connection
 from groupcomm_client.credentials import Credentials
-from groupcomm_client.loops import TrioLoop
 from groupcomm_client.targets import open_socket
+from groupcomm_client.trio_loop import TrioLoop
 from groupcomm_tools import cli
 from groupcomm_tools.certificates import issue, make_authority
 from groupcommd import connections
@@ -71,9 +71,11 @@ class Plant:
         folder = pki or self.pki
         return connect(
             self.daemons["a"].tls,
-            ca=self.pki / "ca.pem",
-            certificate=folder / f"{name}.pem",
-            key=folder / f"{name}.key",
+            tls=TlsOptions(
+                ca=self.pki / "ca.pem",
+                certificate=folder / f"{name}.pem",
+                key=folder / f"{name}.key",
+            ),
         )
 
     def revoke(self, *arguments: str) -> None:
@@ -185,25 +187,28 @@ async def test_sessions_end_whose_authority_is_gone(plant: Plant) -> None:
         plant.reload()
         trust: dict[str, Any] = {"ca": trusted, "certificate": plant.pki / "new" / "eve.pem"}
         where = plant.daemons["a"].tls
-        async with connect(where, key=plant.pki / "new" / "eve.key", **trust) as eve:
+        trust["key"] = plant.pki / "new" / "eve.key"
+        async with connect(where, tls=TlsOptions(**trust)) as eve:
             assert await goes_on(ann)
             late = await half_open(plant, "ann")
             ca.write_bytes(new)
             plant.reload()
             assert await ends(ann, "its authority is gone")
             assert await goes_on(eve)
-            late.send(encode_hello("ann"))
+            late.send(memoryview(encode_hello("ann")))
             await trio.lowlevel.wait_readable(late)
             assert b"the authority of cert:ann is gone" in late.recv(1000)
             late.close()
 
 
-async def half_open(plant: Plant, name: str) -> AnySocket:
+async def half_open(plant: Plant, name: str) -> ByteSocket:
     """Shake hands with a certificate, and say nothing yet."""
-    own = {"certificate": plant.pki / f"{name}.pem", "key": plant.pki / f"{name}.key"}
-    return await open_socket(
-        plant.daemons["a"].tls, TrioLoop(), Credentials.of(plant.folder / "trusted.pem", **own)
+    own = TlsOptions(
+        ca=plant.folder / "trusted.pem",
+        certificate=plant.pki / f"{name}.pem",
+        key=plant.pki / f"{name}.key",
     )
+    return await open_socket(plant.daemons["a"].tls, TrioLoop(), Credentials.of(own))
 
 
 # ---- files ----

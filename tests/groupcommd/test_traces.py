@@ -8,7 +8,7 @@ import trio
 
 from groupcomm.level import LEVELS
 from groupcomm.sim.check import check_together
-from groupcomm_client import connect
+from groupcomm_client import ConnectOptions, connect
 from groupcomm_tools.cli import main
 from groupcomm_tools.local_cluster import LocalCluster
 
@@ -17,8 +17,12 @@ async def play(folder: Path) -> None:
     """Two sessions at two daemons send all levels, and end in order."""
     async with LocalCluster("ab", options=("--trace", str(folder))) as cluster:
         async with (
-            connect(str(cluster["a"].unix), user="ann", trace=folder) as ann,
-            connect(str(cluster["b"].unix), user="bob", trace=folder) as bob,
+            connect(
+                str(cluster["a"].unix), user="ann", options=ConnectOptions(trace=folder)
+            ) as ann,
+            connect(
+                str(cluster["b"].unix), user="bob", options=ConnectOptions(trace=folder)
+            ) as bob,
         ):
             await ann.join("g")
             await bob.join("g")
@@ -26,7 +30,7 @@ async def play(folder: Path) -> None:
                 await ann.multicast("g", b"to all", level=level)
                 await bob.multicast(["g", ann.name], b"to all and one", level=level)
             await bob.leave("g")
-            await ann.multicast("g", b"last", ordered=True)
+            await ann.multicast_ordered("g", b"last")
         for name in "ab":
             assert await cluster[name].leave() == 0
 

@@ -67,7 +67,7 @@ async def test_messages_pass_and_views_are_told(
         connect(str(daemons["b"].unix)) as bob,
     ):
         await ann.join("g")
-        await bob.multicast("g", b"hello", ordered=True)
+        await bob.multicast_ordered("g", b"hello")
         daemons.network.cut.add("b")
         seen: list[object] = []
         with trio.fail_after(5):
@@ -109,7 +109,7 @@ async def test_a_daemon_that_leaves_waits_for_its_programs_but_not_long(
         await busy.join("g")
         async with connect_to(daemons, "b") as sender:
             await sender.multicast_many("g", [bytes(1000)] * 3000)
-            await sender.multicast("g", b"last", ordered=True)
+            await sender.multicast_ordered("g", b"last")
         started = trio.current_time()
         daemons["a"].service.leave()
         await daemons.settle("b", 2.0)

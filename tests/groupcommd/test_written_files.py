@@ -12,6 +12,7 @@ from groupcomm.errors import ConfigError
 from groupcomm.host.addresses import Address
 from groupcomm.host.private_files import make_private_folder, write_new, write_private
 from groupcomm.host.trace_file import TraceFile
+from groupcomm_client import ConnectOptions
 from groupcomm_client.blocking import connect
 from groupcomm_log.writer import LogWriter
 from groupcomm_tools.running_cluster import RunningCluster
@@ -87,7 +88,9 @@ def test_a_running_daemon_and_its_programs_leave_nothing_open(tmp_path: Path) ->
     tmp_path.chmod(0o700)
     traces = ("--trace", str(tmp_path))
     with RunningCluster(1, settings=NO_PAUSES, options=traces) as cluster:
-        with connect(cluster.address("a"), user="ann", trace=tmp_path) as program:
+        with connect(
+            cluster.address("a"), user="ann", options=ConnectOptions(trace=tmp_path)
+        ) as program:
             program.join("g")
         written = [*cluster.config.parent.rglob("*.ports"), *cluster.config.parent.rglob("*.json")]
         assert sorted(path.name for path in written) == ["a.ports", "state.json"]

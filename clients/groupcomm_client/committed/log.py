@@ -75,7 +75,7 @@ class CommittedLog:
                 self._next = Offset(row["epoch"], row["row"] + 1)
                 if row["kind"] != MESSAGE or not is_publisher(row["sender"]):
                     continue
-                given = self._publications.take(
+                given = self._publications.accept(
                     row["sender"], row["number"], row["groups"], row["type"], row["data"], row
                 )
                 if given is not None:

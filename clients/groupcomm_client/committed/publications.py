@@ -155,7 +155,7 @@ class Publications(Generic[T]):
         """The items with which publications have begun that may still end, in no order."""
         return [each.item for each in self._open.values()]
 
-    def take(
+    def accept(
         self,
         sender: Hashable,
         number: int,

@@ -6,10 +6,9 @@ from typing import Any
 from groupcomm.events import Message
 from groupcomm_client.committed.markers import is_publisher
 from groupcomm_client.committed.publications import Batch, Incomplete, Publications
-from groupcomm_client.conversation import Received
-from groupcomm_client.sessions import Reconnected
+from groupcomm_client.events import Received
 
-Given = Received | Reconnected | Batch[Message] | Incomplete
+Given = Received | Batch[Message] | Incomplete
 """Batches in place of the messages of publishers; all else as it comes."""
 
 
@@ -32,10 +31,10 @@ class CommittedStream:
         """What has been given, for JSON."""
         return self._publications.state
 
-    def take(self, event: Received | Reconnected) -> Given | None:
+    def accept(self, event: Received) -> Given | None:
         """Take the next event; None: nothing is to be given now."""
         if not isinstance(event, Message) or not is_publisher(event.sender.name):
             return event
-        return self._publications.take(
+        return self._publications.accept(
             event.sender, event.number, event.groups, event.type, event.data, event
         )

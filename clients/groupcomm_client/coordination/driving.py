@@ -13,7 +13,7 @@ import trio
 from groupcomm.errors import SessionEnded
 from groupcomm.level import ServiceLevel
 from groupcomm_client.connection import Connection
-from groupcomm_client.conversation import Received
+from groupcomm_client.events import Received
 
 
 class Driver:

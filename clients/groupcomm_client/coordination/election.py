@@ -17,9 +17,9 @@ from contextlib import asynccontextmanager
 from groupcomm.errors import GroupCommError
 from groupcomm.events import GroupView, MemberId
 from groupcomm_client.connection import Connection
-from groupcomm_client.conversation import Received
 from groupcomm_client.coordination.driving import Driver, driving
 from groupcomm_client.coordination.tenure import Tenure
+from groupcomm_client.events import Received
 
 
 class LeadershipLost(GroupCommError):

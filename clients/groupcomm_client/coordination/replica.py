@@ -26,7 +26,6 @@ import attrs
 
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.events import Cause, GroupView, MemberId, Message, Transition
-from groupcomm_client.conversation import Received
 from groupcomm_client.coordination.replica_messages import (
     Claim,
     Command,
@@ -34,6 +33,7 @@ from groupcomm_client.coordination.replica_messages import (
     decode_untrusted,
     encode,
 )
+from groupcomm_client.events import Received
 
 _NOWHERE = Position(ViewId(0, "", 0), 0, 0, 0, 0)
 

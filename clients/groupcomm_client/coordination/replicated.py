@@ -25,9 +25,9 @@ from contextlib import asynccontextmanager
 from groupcomm.errors import GroupCommError, SessionEnded
 from groupcomm.level import ServiceLevel
 from groupcomm_client.connection import Connection
-from groupcomm_client.conversation import Received
 from groupcomm_client.coordination.driving import Driver, driving
 from groupcomm_client.coordination.replica import Done, Replica, Send, StateMachine, Unknown
+from groupcomm_client.events import Received
 
 
 class OutcomeUnknown(GroupCommError):

@@ -31,8 +31,8 @@ import trio
 from groupcomm.errors import GroupCommError
 from groupcomm.events import GroupView, MemberId, Message
 from groupcomm_client.connection import Connection
-from groupcomm_client.conversation import Received
 from groupcomm_client.coordination.driving import Driver, beside, driving
+from groupcomm_client.events import Received
 from groupcomm_client.undecodable import UNDECODABLE
 
 AT_ONCE: Final = 16

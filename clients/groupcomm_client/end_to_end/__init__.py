@@ -6,13 +6,18 @@
     await connection.join("plan", secret=secret)
 """
 
-from groupcomm_client.end_to_end.credentials import (
-    GroupSecret,
-    SharedSecret,
-    TrustedKeys,
-    read_public_keys,
-)
-from groupcomm_client.end_to_end.events import KeyChanged, Unreadable, Untrusted
+from typing import TYPE_CHECKING, Final
+
+from groupcomm_client.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from groupcomm_client.end_to_end.credentials import (
+        GroupSecret,
+        SharedSecret,
+        TrustedKeys,
+        read_public_keys,
+    )
+    from groupcomm_client.events import KeyChanged, Unreadable, Untrusted
 
 __all__ = [
     "GroupSecret",
@@ -23,3 +28,15 @@ __all__ = [
     "Untrusted",
     "read_public_keys",
 ]
+
+_HOMES: Final = {
+    "groupcomm_client.end_to_end.credentials": (
+        *("GroupSecret", "SharedSecret", "TrustedKeys", "read_public_keys"),
+    ),
+    "groupcomm_client.events": ("KeyChanged", "Unreadable", "Untrusted"),
+}
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names(
+        __name__, {name: home for home, names in _HOMES.items() for name in names}
+    )

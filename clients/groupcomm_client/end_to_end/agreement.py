@@ -16,7 +16,6 @@ import msgspec
 
 from groupcomm.events import GroupView, MemberId
 from groupcomm_client.end_to_end.credentials import GroupSecret
-from groupcomm_client.end_to_end.events import KeyChanged, Untrusted
 from groupcomm_client.end_to_end.frames import (
     Epoch,
     KeyFrame,
@@ -30,6 +29,7 @@ from groupcomm_client.end_to_end.giving import Giving
 from groupcomm_client.end_to_end.keyring import Keyring
 from groupcomm_client.end_to_end.keys import GroupKey, NotGenuine, Random
 from groupcomm_client.end_to_end.taking import Prekeys, Taking
+from groupcomm_client.events import KeyChanged, Untrusted
 
 AWAIT_S: Final = 1.0
 """So long a giver waits for members that have not said that they may have the key."""
@@ -159,7 +159,7 @@ class Agreement:
         self._times.pop(_Timer.SERVE, None)
         return [ToGroup(encode_frame(self._giving.serve(self._view.members)))]
 
-    def hear_ready(self, sender: MemberId, ready: Ready, now: float) -> list[Action]:
+    def ready_received(self, sender: MemberId, ready: Ready, now: float) -> list[Action]:
         """A member may have the key.
 
         Raises:
@@ -170,7 +170,7 @@ class Agreement:
         why = self._giving.doubt(sender, ready)
         if why:
             return self._distrust(sender, why)
-        if not self._giving.take(sender, ready):
+        if not self._giving.accept(sender, ready):
             raise NotGenuine("it asks for a key with what it has asked with before: a repetition")
         self._silent.discard(sender)
         return self._serve_soon(now) + self._check_done(now)
@@ -227,7 +227,7 @@ class Agreement:
         self._told_at = giver
         return [ToMember(giver, encode_frame(msgspec.structs.replace(ready, proof=proof)))]
 
-    def hear_key(self, sender: MemberId, frame: KeyFrame, now: float) -> list[Action]:
+    def key_received(self, sender: MemberId, frame: KeyFrame, now: float) -> list[Action]:
         """A key for members of a view.
 
         Raises:
@@ -303,7 +303,7 @@ class Agreement:
             others=tuple(one for one in members if one not in key.salts),
         )
 
-    def hear_done(self, key: GroupKey, sender: MemberId, *, early: bool) -> None:
+    def done_received(self, key: GroupKey, sender: MemberId, *, early: bool) -> None:
         """All members have moved to a key: what was sent with others has come before this.
 
         Args:
@@ -331,9 +331,9 @@ class Agreement:
             return []
         if key.giver != self.me:
             return [ToMember(key.giver, key.seal(self.me, Kind.REKEY, b"", b""))]
-        return self.hear_rekey(key, now)
+        return self.rekey_received(key, now)
 
-    def hear_rekey(self, key: GroupKey, now: float) -> list[Action]:
+    def rekey_received(self, key: GroupKey, now: float) -> list[Action]:
         """A member asks for another key than this one."""
         offer = self._giving.offer
         if key is self.keys.latest and offer is not None and offer.id == key.id:

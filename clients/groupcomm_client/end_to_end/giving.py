@@ -79,7 +79,7 @@ class Giving:
         proved = ready_text(ready, sender, self._me)
         return self._credentials.doubt(sender, proved, ready.proof)
 
-    def take(self, sender: MemberId, ready: Ready) -> bool:
+    def accept(self, sender: MemberId, ready: Ready) -> bool:
         """Note a Ready that is believed; False if one as new was there."""
         if self._other is not None and ready.place <= self._other:
             return True  # made before its sender knew that somebody else gives

@@ -70,7 +70,7 @@ class Holding:
                 if queue and queue[0] is head:
                     break  # it waits on
 
-    def take(self, held: Held) -> None:
+    def remove(self, held: Held) -> None:
         """One of the heads waits no more."""
         lane = _lane(held.message)
         queue = self._queues[lane]

@@ -111,7 +111,7 @@ class _Rising:
     def __init__(self) -> None:
         self._last = 0
 
-    def take(self, number: int) -> bool:
+    def accept(self, number: int) -> bool:
         if number <= self._last:
             return False
         self._last = number
@@ -127,7 +127,7 @@ class _Each:
         self._floor = 0  # this and all below have come, or are given up
         self._beyond: set[int] = set()
 
-    def take(self, number: int) -> bool:
+    def accept(self, number: int) -> bool:
         if number <= self._floor or number in self._beyond:
             return False
         self._beyond.add(number)
@@ -205,7 +205,7 @@ class GroupKey:
             raise NotGenuine(
                 "its sender has not sealed it so: it was changed on its way, or is of somebody else"
             ) from None
-        if not taken.take(number):
+        if not taken.accept(number):
             raise NotGenuine("it has come already, or behind what was sent after it: a repetition")
         return plain
 

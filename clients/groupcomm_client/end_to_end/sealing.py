@@ -16,7 +16,6 @@ from groupcomm.level import ServiceLevel
 from groupcomm.session.inbox import SEALED
 from groupcomm_client.end_to_end.agreement import Action, Agreement, State, Tell, ToMember
 from groupcomm_client.end_to_end.credentials import GroupSecret
-from groupcomm_client.end_to_end.events import KeyChanged, Unreadable, Untrusted
 from groupcomm_client.end_to_end.frames import (
     BadFrame,
     KeyFrame,
@@ -30,6 +29,7 @@ from groupcomm_client.end_to_end.frames import (
 )
 from groupcomm_client.end_to_end.held import HELD_S, Holding
 from groupcomm_client.end_to_end.keys import NotGenuine, Random
+from groupcomm_client.events import KeyChanged, Unreadable, Untrusted
 from groupcomm_client.filters.chain import with_data
 from groupcomm_client.filters.roles import Outgoing
 
@@ -251,7 +251,7 @@ class Sealing:
     def _release(self) -> None:
         for held in self._holding.heads():
             if self._take(held.message, held=True):
-                self._holding.take(held)
+                self._holding.remove(held)
 
     def _give_up(self, message: Message, why: str) -> None:
         self._session.give(Unreadable(message=message, why=why))
@@ -300,7 +300,7 @@ class Sealing:
     def _take_key(self, message: Message) -> None:
         agreement = self._agreement(message, message.groups[0])
         frame = decode_frame_untrusted(message.data, KeyFrame)
-        self._do(agreement, agreement.hear_key(message.sender, frame, self._clock()))
+        self._do(agreement, agreement.key_received(message.sender, frame, self._clock()))
 
     def _take_ready(self, message: Message) -> None:
         ready = decode_frame_untrusted(message.data, Ready)
@@ -309,7 +309,7 @@ class Sealing:
             if ready.group not in self._credentials:  # else it was for us until we left
                 raise NotGenuine(NO_SECRET)
             return
-        self._do(agreement, agreement.hear_ready(message.sender, ready, self._clock()))
+        self._do(agreement, agreement.ready_received(message.sender, ready, self._clock()))
 
     def _take_rekey(self, message: Message) -> None:
         identifier, number = read_key_and_number_untrusted(message.data)
@@ -317,7 +317,7 @@ class Sealing:
             key = agreement.keys.get(identifier)
             if key is not None and key.can_open(message.sender):
                 key.open(message.sender, Kind.REKEY, number, message.data, b"")
-                self._do(agreement, agreement.hear_rekey(key, self._clock()))
+                self._do(agreement, agreement.rekey_received(key, self._clock()))
                 return
         if not self._credentials:
             raise NotGenuine(NO_SECRET)
@@ -330,7 +330,7 @@ class Sealing:
             return self._take_without_key(message, agreement)
         if kind == Kind.DONE:
             key.open(message.sender, kind, number, message.data, b"")
-            agreement.hear_done(key, message.sender, early=held)
+            agreement.done_received(key, message.sender, early=held)
             return True
         if kind != (_DATA if message.level >= _FIFO else _LOOSE):
             raise NotGenuine("it comes with another level than it was sent with: it was changed")
@@ -352,7 +352,7 @@ class Sealing:
     def finish(self) -> None:
         """The session is over: what waits for a key is not dropped in silence."""
         for held in self._holding.heads():
-            self._holding.take(held)
+            self._holding.remove(held)
             self._give_up(held.message, "the session has ended before its key came")
 
     # ---- time ----
@@ -375,7 +375,7 @@ class Sealing:
             if held.until <= now:
                 # It may have waited for nothing but those before it.
                 taken = self._take(held.message, held=True)
-                self._holding.take(held)
+                self._holding.remove(held)
                 if not taken:
                     self._give_up(held.message, f"its key has not come within {HELD_S:g} s")
         self._release()

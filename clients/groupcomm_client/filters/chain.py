@@ -158,7 +158,7 @@ class Step:
             if not isinstance(message, FilterMessage):
                 self.filter.receive.process(message, self)
             elif message.origin == self.origin:
-                self.filter.manager.heard(message, self)
+                self.filter.manager.received(message, self)
             else:
                 self.filter.receive.process_system(message, self)
         except CannotUndo as error:
@@ -188,7 +188,7 @@ class Chain:
         # A message that went through no filters still goes through those that undo nothing.
         self._plain = self._row([one for one in self.filters if not one.on_wire])
         self._on_sent = [s for s in self._steps if _overrides(s.filter.manager, "sent")]
-        self._on_given = [s for s in self._steps if _overrides(s.filter.manager, "given")]
+        self._on_delivered = [s for s in self._steps if _overrides(s.filter.manager, "delivered")]
 
     def _row(self, filters: Sequence[Filter]) -> list[Step]:
         places = {id(one): at for at, one in enumerate(filter(_on_wire, self.filters), 1)}
@@ -239,8 +239,8 @@ class Chain:
         if isinstance(message, FilterMessage):
             self._ends.give_up(message, f"no filter has the place {message.origin}, which it names")
             return
-        for step in self._on_given:
-            step.filter.manager.given(message, step)
+        for step in self._on_delivered:
+            step.filter.manager.delivered(message, step)
         self._ends.give(message)
 
     # ---- managers, from the session up ----
@@ -255,9 +255,9 @@ class Chain:
             if not (local_only and step.filter.on_wire):
                 do(step.filter.manager, step)
 
-    def told(self, event: SystemEvent) -> None:
+    def notified(self, event: SystemEvent) -> None:
         """The program is being told of something that is no message."""
-        self.each(lambda manager, step: manager.told(event, step))
+        self.each(lambda manager, step: manager.notified(event, step))
         if isinstance(event, GroupView):
             for newcomer in newcomers(event):
                 self._announce(newcomer)

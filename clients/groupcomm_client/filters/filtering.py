@@ -12,17 +12,18 @@ from typing import Final, Protocol
 from groupcomm.errors import LocalProtocolError
 from groupcomm.events import DaemonView, GroupView, MemberId, Message
 from groupcomm.trace.steps import SILENT
+from groupcomm_client.events import Unfiltered
 from groupcomm_client.filters.chain import Chain
 from groupcomm_client.filters.envelope import open_envelope_untrusted
 from groupcomm_client.filters.factories import Factory
-from groupcomm_client.filters.roles import Filter, Outgoing, SystemEvent, Unfiltered
+from groupcomm_client.filters.roles import Filter, Outgoing, SystemEvent
 
 CHAINS: Final = 64
 """So many different rows of filters one connection may have had."""
 
 
 class Session(Protocol):
-    """The session below, and the program above: `groupcomm_client.conversation.Conversation`."""
+    """The session below, and the program above: `ClientProtocol` is both."""
 
     @property
     def member(self) -> MemberId:
@@ -127,11 +128,11 @@ class Filtering:
         self.now = self._clock()
         self._current.each(lambda manager, step: manager.start(step))
 
-    def told(self, event: SystemEvent) -> None:
+    def notified(self, event: SystemEvent) -> None:
         """The program has been told of something; a view lets filters that wait come into use."""
         self.now = self._clock()
         for chain in list(self._chains.values()):
-            chain.told(event)
+            chain.notified(event)
         if self._next is not None and isinstance(event, GroupView | DaemonView):
             self._change()
 
@@ -179,7 +180,7 @@ class Filtering:
         return min((time for time in times if time is not None), default=None)
 
     @property
-    def patience_s(self) -> float:
+    def wake_in_s(self) -> float:
         """Seconds until then, 0 at least; infinity if no time is waited for."""
         deadline = self.deadline
         return math.inf if deadline is None else max(0.0, deadline - self._clock())

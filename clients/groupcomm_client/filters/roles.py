@@ -99,20 +99,6 @@ class CannotUndo(RemoteProtocolError):
     """Raised by a receive filter: the message is not what the send filter makes."""
 
 
-class Unfiltered(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A message that the filters of this connection cannot undo; programs receive this for it.
-
-    Attributes:
-        message: as far as it was undone; nothing of it is lost.
-        why: a sentence that says what to do.
-        missing: the filters that this connection has not got, if that is why.
-    """
-
-    message: Message
-    why: str
-    missing: tuple[str, ...] = ()
-
-
 class Path(Protocol):
     """What a filter may do; one for each filter of a connection."""
 
@@ -195,7 +181,7 @@ class Manager:
     def start(self, path: Path) -> None:
         """Messages go through this filter from now on."""
 
-    def told(self, event: SystemEvent, path: Path) -> None:
+    def notified(self, event: SystemEvent, path: Path) -> None:
         """The program is being told this; what is passed on now comes behind it."""
 
     def joined(self, newcomer: Newcomer, path: Path) -> None:
@@ -205,7 +191,7 @@ class Manager:
         """Return this filter's stamp of a message as it is on the wire; None if it has none."""
         return None
 
-    def heard(self, message: FilterMessage, path: Path) -> None:
+    def received(self, message: FilterMessage, path: Path) -> None:
         """The manager of another member has sent this.
 
         Raises:
@@ -218,7 +204,7 @@ class Manager:
         It is 0 if it waits there for the key of a group with a secret.
         """
 
-    def given(self, message: Message, path: Path) -> None:
+    def delivered(self, message: Message, path: Path) -> None:
         """The program gets a message now."""
 
     def wake(self, path: Path) -> None:

@@ -77,10 +77,10 @@ class _Recorder(Manager):
             stamped = path.stamp_of(message) or Stamped("", 0)
             path.steps.sent((str(path.member), number), message.groups, *stamped)
 
-    def given(self, message: Message, path: Path) -> None:
+    def delivered(self, message: Message, path: Path) -> None:
         path.steps.delivered((str(message.sender), message.number))
 
-    def told(self, event: SystemEvent, path: Path) -> None:
+    def notified(self, event: SystemEvent, path: Path) -> None:
         path.steps.passed(type(event).__name__)
 
     def end(self) -> None:

@@ -16,7 +16,7 @@ from groupcomm.errors import AccessRefused, CannotConnect, LocalProtocolError, S
 from groupcomm.host.addresses import DEFAULT_PORT
 from groupcomm.names import check_group
 from groupcomm_client.blocking import open_connection
-from groupcomm_client.connecting import ADMISSION_S
+from groupcomm_client.options import ADMISSION_S, ConnectOptions
 from groupcomm_client.spread_api.constants import (
     CONNECTION_CLOSED,
     ERRORS,
@@ -104,7 +104,7 @@ def SP_connect_timeout(
     address = _address(spread_name)
     user = private_name or f"r{secrets.randbelow(10**9)}"
     try:
-        connection = open_connection(address, user=user, timeout_s=time_out)
+        connection = open_connection(address, user=user, options=ConnectOptions(timeout_s=time_out))
     except LocalProtocolError as error:
         raise SpreadError(REJECT_ILLEGAL_NAME, str(error)) from None
     except CannotConnect as error:

@@ -9,9 +9,7 @@ import attrs
 from groupcomm.clocks.stamp import Position
 from groupcomm.events import Cause, GroupView, MemberId, Message, Refused, Transition
 from groupcomm_client.blocking import BlockingConnection
-from groupcomm_client.conversation import Received
-from groupcomm_client.end_to_end.events import Unreadable
-from groupcomm_client.filters.roles import Unfiltered
+from groupcomm_client.events import Received, Unfiltered, Unreadable
 from groupcomm_client.spread_api.constants import (
     CAUSED_BY_DISCONNECT,
     CAUSED_BY_JOIN,
@@ -107,32 +105,34 @@ class Mailbox:
         """
         with self._lock:
             while not self._waiting:
-                event = self.connection.receive(timeout_s)
-                if event is None:
+                try:
+                    event = self.connection.receive(timeout_s)
+                except TimeoutError:
                     return None
-                self._take(event)
+                self._accept(event)
             found = self._waiting.popleft()
-            self.connection.ring_on(bool(self._waiting) or self._kept_back)
+            self.connection.keep_back(bool(self._waiting) or self._kept_back)
             return found
 
     def keep_back(self, more: bool) -> None:
         """Whoever takes the messages keeps some back: stay readable, or not any more."""
         with self._lock:
             self._kept_back = more
-            self.connection.ring_on(bool(self._waiting) or more)
+            self.connection.keep_back(bool(self._waiting) or more)
 
     def poll(self) -> int:
         """How many bytes the next message has, counting an empty one as 1; 0 if none is there."""
         with self._lock:
             while not self._waiting:
-                event = self.connection.receive(0.0)
-                if event is None:
+                try:
+                    event = self.connection.receive(0.0)
+                except TimeoutError:
                     return 0
-                self._take(event)
-            self.connection.ring_on(True)
+                self._accept(event)
+            self.connection.keep_back(True)
             return max(1, len(self._waiting[0].message))
 
-    def _take(self, event: Received) -> None:
+    def _accept(self, event: Received) -> None:
         if isinstance(event, Unfiltered | Unreadable):
             event = event.message  # as it came: Spread has no word for what is wrong with it
         if isinstance(event, Message):

@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 
 from groupcomm.errors import CannotConnect, ConfigError, GroupCommError, SessionEnded
 from groupcomm.level import ServiceLevel
+from groupcomm_client import ConnectOptions, connect
 from groupcomm_client.committed.markers import (
     TYPE,
     Begin,
@@ -26,9 +27,8 @@ from groupcomm_client.committed.markers import (
     encode_marker,
     publisher_user,
 )
-from groupcomm_client.connecting import connect
 from groupcomm_client.connection import Connection
-from groupcomm_client.sessions import FOR_GOOD
+from groupcomm_client.reconnecting import FOR_GOOD
 from groupcomm_spark.sink.options import SinkOptions, check_columns, parse_options, to_staged
 from groupcomm_spark.sink.staging import Manifest, Part, Staging
 
@@ -89,7 +89,7 @@ async def _connected(manifest: Manifest, options: SinkOptions) -> AsyncIterator[
         left_s = max(AGAIN_S, end - trio.current_time())
         try:
             async with connect(
-                options.address, user=publisher_user(), timeout_s=left_s
+                options.address, user=publisher_user(), options=ConnectOptions(timeout_s=left_s)
             ) as connection:
                 yield connection
                 return
@@ -116,8 +116,8 @@ async def _send(
                 )
     end = End(manifest.query, manifest.batch, groups, manifest.after)
     with trio.fail_after(options.timeout_s):
-        ordered = await connection.multicast(
-            to, encode_marker(end), level=ServiceLevel.SAFE, type=TYPE, ordered=True
+        ordered = await connection.multicast_ordered(
+            to, encode_marker(end), level=ServiceLevel.SAFE, type=TYPE
         )
     return not ordered.transitional
 

@@ -18,7 +18,7 @@ import trio
 
 from groupcomm.errors import GroupCommError
 from groupcomm.events import DaemonView
-from groupcomm_client.connecting import connect
+from groupcomm_client import connect
 from groupcomm_tools.bench.plan import GROUP
 from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon
 from groupcomm_tools.relay import Relay

@@ -19,9 +19,9 @@ import cattrs
 import trio
 
 from groupcomm.events import MemberId, Message
-from groupcomm_client.connecting import connect
+from groupcomm_client import connect
 from groupcomm_client.connection import Connection
-from groupcomm_client.conversation import Received
+from groupcomm_client.events import Received
 from groupcomm_tools.bench.content import Content, Receipts, read_timed, timed
 from groupcomm_tools.bench.plan import GROUP, PROBES_PER_S, Plan
 

@@ -11,7 +11,7 @@ from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
 from groupcomm.visible import visible
 from groupcomm_client.connection import Connection
-from groupcomm_client.conversation import Received
+from groupcomm_client.events import Received
 from groupcomm_tools.event_text import print_event
 
 
@@ -149,7 +149,7 @@ class ChatSession:
     async def waiting(self) -> int:
         """Return the number of events that have come and were not shown."""
         await self.connection.ask("status")  # what comes before the answer has been read with it
-        return len(self.connection.conversation.events)
+        return len(self.connection.protocol.events)
 
     # ---- the end ----
 

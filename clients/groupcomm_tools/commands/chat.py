@@ -68,7 +68,7 @@ async def _run(options: argparse.Namespace) -> bool:
                 if lost:
                     say(f"{lost} UNRELIABLE messages of this chat were lost")
             nursery.cancel_scope.cancel()
-        connection.conversation.check_open()
+        connection.protocol.check_open()
     return good
 
 

@@ -7,8 +7,8 @@ import argparse
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from groupcomm_client import blocking
-from groupcomm_client.blocking_connection import BlockingConnection
+from groupcomm_client import ConnectOptions, TlsOptions, blocking
+from groupcomm_client.blocking import BlockingConnection
 
 if TYPE_CHECKING:
     from groupcomm_client.connection import Connection
@@ -26,11 +26,13 @@ def connect_blocking(options: argparse.Namespace) -> AbstractContextManager[Bloc
     return blocking.connect(
         options.address,
         user=options.user,
-        trace=options.trace,
-        ca=options.ca,
-        certificate=options.certificate,
-        key=options.key,
-        token=options.token_file,
+        options=ConnectOptions(trace=options.trace),
+        tls=TlsOptions(
+            ca=options.ca,
+            certificate=options.certificate,
+            key=options.key,
+            token=options.token_file,
+        ),
     )
 
 
@@ -46,17 +48,18 @@ def connect_trio(
     Raises:
         CannotConnect: no daemon answers, or it does not admit this session.
     """
-    from groupcomm_client.connecting import connect  # noqa: PLC0415 - imports trio
+    from groupcomm_client import connect  # noqa: PLC0415 - imports trio
 
     return connect(
         options.address,
         user=options.user,
-        trace=options.trace,
-        causes=causes,
-        ca=options.ca,
-        certificate=options.certificate,
-        key=options.key,
-        token=options.token_file,
+        options=ConnectOptions(trace=options.trace, causes=causes),
+        tls=TlsOptions(
+            ca=options.ca,
+            certificate=options.certificate,
+            key=options.key,
+            token=options.token_file,
+        ),
     )
 
 

@@ -18,7 +18,7 @@ from groupcomm.clocks.stamp import Position
 from groupcomm.errors import GroupCommError, SessionError
 from groupcomm.events import DaemonView, Message
 from groupcomm.level import LEVELS, ServiceLevel
-from groupcomm_client.connecting import connect
+from groupcomm_client import connect
 from groupcomm_client.connection import Connection
 from groupcomm_tools.commands.options import need_pyarrow
 from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon

@@ -3,7 +3,7 @@
 import argparse
 from math import inf
 
-from groupcomm_client.patience import move_on_after
+from groupcomm_client.deadlines import move_on_after
 from groupcomm_tools.commands.connecting import connect_blocking
 from groupcomm_tools.commands.options import add_connection_options
 from groupcomm_tools.event_text import print_event

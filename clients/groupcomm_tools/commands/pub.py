@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from groupcomm.events import Refused
-from groupcomm_client.blocking_connection import BlockingConnection
-from groupcomm_client.pending import access_refused
+from groupcomm_client.blocking import BlockingConnection
+from groupcomm_client.requests import access_refused
 from groupcomm_tools.commands.connecting import connect_blocking
 from groupcomm_tools.commands.options import add_connection_options, add_level_option, level_of
 
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
         file = Path(options.file).open("rb")  # noqa: SIM115 - closed with its reader below
     with file, connect_blocking(options) as connection:
         count = _send(connection, options, file)
-    for event in connection.take_waiting():  # refusals may come with the answer to the goodbye
+    for event in connection.pop_waiting():  # refusals may come with the answer to the goodbye
         if isinstance(event, Refused):
             raise access_refused(event)
     if options.json:

@@ -91,7 +91,7 @@ def _run(options: argparse.Namespace, show: Show) -> Frame:
             time.sleep(max(0.0, asked_s + options.interval_s - time.monotonic()))
             after, now_s = connection.ask("status"), time.monotonic()
             groups = connection.ask("groups")["groups"]
-            connection.take_waiting()  # events are of no interest here
+            connection.pop_waiting()  # events are of no interest here
             frame = make_frame(before, after, groups, now_s - asked_s)
             show(frame)
             shown += 1

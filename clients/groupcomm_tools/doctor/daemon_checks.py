@@ -9,6 +9,7 @@ from typing import Any, Final
 import attrs
 
 from groupcomm.errors import CannotConnect, SessionEnded
+from groupcomm_client import ConnectOptions
 from groupcomm_client.blocking import connect
 from groupcomm_tools.doctor.findings import Finding, ok, problem, warning
 from groupcommd.daemon_config import DaemonConfig, describe
@@ -53,7 +54,7 @@ def ask_daemon(address: str, between_s: float = BETWEEN_S) -> Told:
         CannotConnect: it does not run, or it admits nobody.
         SessionEnded: it refuses the session.
     """
-    with connect(address, timeout_s=PATIENCE_S) as connection:
+    with connect(address, options=ConnectOptions(timeout_s=PATIENCE_S)) as connection:
         first = connection.ask("status")
         time.sleep(between_s)
         return Told(first, connection.ask("status"), connection.ask("configuration"))
@@ -251,7 +252,7 @@ def check_others(told: Told, others: Sequence[str]) -> list[Finding]:
     findings = []
     for address in others:
         try:
-            with connect(address, timeout_s=PATIENCE_S) as connection:
+            with connect(address, options=ConnectOptions(timeout_s=PATIENCE_S)) as connection:
                 theirs = connection.ask("configuration")
         except (CannotConnect, SessionEnded) as error:
             findings.append(problem("same everywhere", str(error), "check the address"))

@@ -19,14 +19,10 @@ from groupcomm.events import (
     GroupView,
     MemberId,
     Message,
-    Refused,
     Transition,
-    Undeliverable,
 )
 from groupcomm.level import LEVELS
-from groupcomm_client.conversation import Received
-from groupcomm_client.end_to_end.events import KeyChanged, Unreadable, Untrusted
-from groupcomm_client.filters.roles import Unfiltered
+from groupcomm_client.events import Received, Unfiltered, Unreadable
 from groupcomm_log.schema import DAEMONS, GAP, MESSAGE, ROWS, TRANSITION, VIEW, rows_of
 
 Cause = Literal["begin", "restart", "reconnect", "overrun"]
@@ -132,8 +128,8 @@ def _runs(events: Sequence[Received | Gap]) -> Iterable[list[Message] | _Other]:
         if run:
             yield run
             run = []
-        # A recorder sends nothing, and has no keys.
-        if not isinstance(event, Undeliverable | Refused | KeyChanged | Untrusted):
+        # A recorder sends nothing, has no keys, and opens its sessions itself.
+        if isinstance(event, GroupView | DaemonView | Transition | Gap):
             yield event
     if run:
         yield run

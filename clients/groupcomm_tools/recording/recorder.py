@@ -16,8 +16,8 @@ import trio
 from groupcomm.errors import CannotConnect, SessionEnded
 from groupcomm.events import MemberId, Message
 from groupcomm_client.connection import Connection
-from groupcomm_client.conversation import Received
-from groupcomm_client.sessions import FIRST_PAUSE_S, FOR_GOOD, LONGEST_PAUSE_S
+from groupcomm_client.events import Received
+from groupcomm_client.reconnecting import FIRST_PAUSE_S, FOR_GOOD, LONGEST_PAUSE_S
 from groupcomm_log.errors import LogError
 from groupcomm_log.schema import Offset
 from groupcomm_log.writer import LogWriter

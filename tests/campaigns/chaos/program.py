@@ -20,7 +20,7 @@ from groupcomm.errors import GroupCommError
 from groupcomm.events import DaemonView, GroupView, Message
 from groupcomm.host.trace_file import now_us
 from groupcomm.level import LEVELS, ServiceLevel
-from groupcomm_client import Connection, connect
+from groupcomm_client import Connection, ConnectOptions, connect
 
 GROUPS = ("red", "green", "blue")
 ORDERED = (ServiceLevel.AGREED, ServiceLevel.SAFE)
@@ -70,7 +70,9 @@ class Program:
 
     async def _session(self, user: str) -> None:
         options = self.options
-        async with connect(options.address, user=user, trace=options.trace) as connection:
+        async with connect(
+            options.address, user=user, options=ConnectOptions(trace=options.trace)
+        ) as connection:
             identity = str(connection.member)
             tell(open=identity)
             try:
@@ -147,7 +149,7 @@ class Session:
             groups = [rng.choice(self._others)]
         if level in ORDERED and rng.random() < 0.05:
             with trio.move_on_after(0.5):
-                await connection.multicast(groups, b"ordered", level=level, ordered=True)
+                await connection.multicast_ordered(groups, b"ordered", level=level)
             self._program.sent += 1
             return 1
         sizes = [rng.choice((10, 100, 1000)) for _ in range(most)]

@@ -15,7 +15,7 @@ from groupcomm_client.coordination import replica_messages, requests
 from groupcomm_client.coordination.mutex import acknowledged, lamport, resource
 from groupcomm_client.end_to_end import frames
 from groupcomm_client.filters import envelope
-from groupcomm_client.filters.causal import stamps
+from groupcomm_client.filters.causal_order import stamps
 from groupcomm_client.filters.envelope import prefix_of
 from groupcomm_client.spread_api import flush_layer
 from tests.campaigns.fuzz.machine_targets import Members

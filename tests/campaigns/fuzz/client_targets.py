@@ -14,8 +14,8 @@ from groupcomm_client.coordination.mutex.acknowledged import AcknowledgedForm
 from groupcomm_client.coordination.mutex.lamport import LamportForm
 from groupcomm_client.end_to_end import frames
 from groupcomm_client.filters import envelope
-from groupcomm_client.filters.causal import stamps
-from groupcomm_client.filters.compression import decompress_untrusted
+from groupcomm_client.filters.causal_order import stamps
+from groupcomm_client.filters.compressing import decompress_untrusted
 from groupcomm_client.spread_api import flush_layer
 from tests.campaigns.fuzz.checks import Target, known, stable
 

@@ -12,8 +12,9 @@ from groupcomm.events import Cause, GroupView, MemberId, Message
 from groupcomm.level import LEVELS
 from groupcomm_client import filters
 from groupcomm_client.end_to_end import SharedSecret
+from groupcomm_client.events import Unfiltered
 from groupcomm_client.filters.filtering import Filtering
-from groupcomm_client.filters.roles import Outgoing, Unfiltered
+from groupcomm_client.filters.roles import Outgoing
 from tests.campaigns.fuzz.checks import Target
 from tests.groupcomm_client.end_to_end.world import GROUP, Program, World
 
@@ -52,7 +53,7 @@ class _Program:
         chosen = [filters.causal, filters.compression]
         self.filtering = Filtering(self, chosen, lambda: float(self.inputs))
         self.filtering.start()
-        self.filtering.told(_VIEW)
+        self.filtering.notified(_VIEW)
 
     def send_below(self, message: Outgoing, data: bytes) -> int:
         return 1

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from groupcomm.events import Message
 from groupcomm_client.blocking import BlockingConnection, open_connection
-from groupcomm_client.blocking_loop import run
+from groupcomm_client.thread_loop import run
 from groupcomm_tools.bench.plan import GROUP, Plan
 from tests.campaigns.peers.peer import Client
 

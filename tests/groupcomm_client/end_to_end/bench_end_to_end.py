@@ -56,13 +56,13 @@ def measure_views(count: int, make: Callable[[int], GroupSecret]) -> tuple[float
         assert isinstance(asking, ToMember)
         readies.append((other.me, decode_frame_untrusted(asking.data, Ready)))
     for member, ready in readies[:-1]:
-        giver.hear_ready(member, ready, 0.0)
+        giver.ready_received(member, ready, 0.0)
     began = time.perf_counter()
-    [action] = giver.hear_ready(*readies[-1], 0.0)
+    [action] = giver.ready_received(*readies[-1], 0.0)
     gives_s = time.perf_counter() - began
     assert isinstance(action, ToGroup)
     began = time.perf_counter()
-    others[-1].hear_key(members[0], decode_frame_untrusted(action.data, KeyFrame), 0.0)
+    others[-1].key_received(members[0], decode_frame_untrusted(action.data, KeyFrame), 0.0)
     takes_s = time.perf_counter() - began
     return gives_s, takes_s, len(action.data)
 

@@ -12,9 +12,9 @@ import trio
 from groupcomm.errors import LocalProtocolError, SessionEnded
 from groupcomm.events import Cause, GroupView, MemberId, Message
 from groupcomm.level import LEVELS, ServiceLevel
-from groupcomm_client import connect, filters, stay_connected
+from groupcomm_client import connect, filters
 from groupcomm_client.end_to_end import KeyChanged, SharedSecret, Unreadable
-from groupcomm_client.sessions import Reconnected
+from groupcomm_client.events import Reconnected
 from groupcomm_tools.running_cluster import RunningCluster
 from tests.groupcomm_client.kinds import Kind
 
@@ -80,7 +80,7 @@ def test_all_that_members_send_is_read(kind: Kind, cluster: RunningCluster, chos
                 await ann.multicast("levels", b"%d" % level, level=level, type=int(level))
             large = bytes(range(256)) * 2000
             await bob.multicast("levels", large)
-            place = await bob.multicast("levels", b"placed", level=ServiceLevel.SAFE, ordered=True)
+            place = await bob.multicast_ordered("levels", b"placed", level=ServiceLevel.SAFE)
             await ann.rekey("levels")
             await ann.multicast_many("levels", [b"many %d" % i for i in range(20)])
             texts = [*(b"%d" % level for level in LEVELS), large, b"placed", b"many 19"]
@@ -240,7 +240,7 @@ async def test_a_connection_that_stays_joins_with_the_secret_again() -> None:
     with RunningCluster("ab") as cluster:
         async with (
             connect(cluster.address("a"), user="ann") as ann,
-            stay_connected(cluster.address("b"), user="bob") as bob,
+            connect(cluster.address("b"), user="bob", reconnect=True) as bob,
             trio.open_nursery() as nursery,
         ):
             await ann.join("plan", secret=SECRET)

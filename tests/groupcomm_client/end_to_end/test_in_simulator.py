@@ -9,9 +9,9 @@ from groupcomm.events import Event, GroupView, MemberId, Message
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.security.layout import SUITE_NONE
 from groupcomm.sim.loop import microseconds
-from groupcomm_client.conversation import Received
 from groupcomm_client.end_to_end import SharedSecret, Unreadable
 from groupcomm_client.end_to_end.sealing import Sealing
+from groupcomm_client.events import Received
 from groupcomm_client.filters.roles import Outgoing
 from tests.groupcomm_client.coordination.crowd import GROUP, Crowd, Seat
 

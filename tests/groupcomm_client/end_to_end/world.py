@@ -15,11 +15,11 @@ import attrs
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.events import Cause, GroupView, MemberId, Message
 from groupcomm.level import ServiceLevel
-from groupcomm_client.conversation import Received
 from groupcomm_client.end_to_end import GroupSecret, KeyChanged, Unreadable, Untrusted
 from groupcomm_client.end_to_end.frames import decode_head_untrusted
 from groupcomm_client.end_to_end.keys import GroupKey
 from groupcomm_client.end_to_end.sealing import Sealing
+from groupcomm_client.events import Received
 from groupcomm_client.filters.roles import Outgoing
 
 GROUP = "plan"

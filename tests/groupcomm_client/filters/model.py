@@ -130,7 +130,7 @@ class Member:
             self.groups_seen.pop(GROUP)
             self.checked.clear()
             self.lost |= set(self.arrived) - set(self.given)
-        self.filtering.told(view)
+        self.filtering.notified(view)
 
 
 class Net:

@@ -7,7 +7,7 @@ import trio
 
 from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
-from groupcomm_client import Connection, connect
+from groupcomm_client import Connection, ConnectOptions, connect
 from groupcomm_client.filters import Factory, Unfiltered, causal, delay
 from groupcomm_tools.running_cluster import RunningCluster
 
@@ -46,11 +46,13 @@ async def messages(connection: Connection, count: int) -> list[bytes]:
 async def cause_and_effect(cluster: RunningCluster, filters: Sequence[Factory]) -> list[bytes]:
     """Ann asks, bob answers what he was asked; what cal gets, who hears ann late."""
     async with (
-        connect(cluster.address("a"), user="ann", filters=filters) as ann,
-        connect(cluster.address("b"), user="bob", filters=filters) as bob,
+        connect(cluster.address("a"), user="ann", options=ConnectOptions(filters=filters)) as ann,
+        connect(cluster.address("b"), user="bob", options=ConnectOptions(filters=filters)) as bob,
     ):
         late = [*filters, delay(LATE_S, sender=ann.name)]
-        async with connect(cluster.address("c"), user="cal", filters=late) as cal:
+        async with connect(
+            cluster.address("c"), user="cal", options=ConnectOptions(filters=late)
+        ) as cal:
             for each in (ann, bob, cal):
                 await each.join("talk")
             for each in (ann, bob, cal):
@@ -124,9 +126,13 @@ def late_for(name: str, seconds: float) -> list[Factory]:
 
 async def test_causes_come_first_while_members_join_and_leave(cluster: RunningCluster) -> None:
     async with (
-        connect(cluster.address("a"), user="ann", filters=[causal]) as ann,
-        connect(cluster.address("b"), user="bob", filters=[causal]) as bob,
-        connect(cluster.address("c"), user="cal", filters=late_for("#ann#a", 0.03)) as cal,
+        connect(cluster.address("a"), user="ann", options=ConnectOptions(filters=[causal])) as ann,
+        connect(cluster.address("b"), user="bob", options=ConnectOptions(filters=[causal])) as bob,
+        connect(
+            cluster.address("c"),
+            user="cal",
+            options=ConnectOptions(filters=late_for("#ann#a", 0.03)),
+        ) as cal,
         trio.open_nursery() as nursery,
     ):
         programs = [Program(each) for each in (ann, bob, cal)]
@@ -138,7 +144,9 @@ async def test_causes_come_first_while_members_join_and_leave(cluster: RunningCl
                 senders.start_soon(program.chatter, "busy", 150)
             for name in "vwxyz":
                 async with (
-                    connect(cluster.address("b"), user=name, filters=[causal]) as guest,
+                    connect(
+                        cluster.address("b"), user=name, options=ConnectOptions(filters=[causal])
+                    ) as guest,
                     trio.open_nursery() as visit,
                 ):
                     await guest.join("busy")
@@ -154,12 +162,18 @@ async def test_causes_come_first_while_members_join_and_leave(cluster: RunningCl
 
 async def test_a_daemon_that_is_killed_stops_nobody(cluster: RunningCluster) -> None:
     async with (
-        connect(cluster.address("a"), user="ann", filters=[causal]) as ann,
-        connect(cluster.address("b"), user="bob", filters=late_for("#ann#a", 0.02)) as bob,
+        connect(cluster.address("a"), user="ann", options=ConnectOptions(filters=[causal])) as ann,
+        connect(
+            cluster.address("b"),
+            user="bob",
+            options=ConnectOptions(filters=late_for("#ann#a", 0.02)),
+        ) as bob,
         trio.open_nursery() as nursery,
     ):
         programs = [Program(ann), Program(bob)]
-        async with connect(cluster.address("c"), user="cal", filters=[causal]) as cal:
+        async with connect(
+            cluster.address("c"), user="cal", options=ConnectOptions(filters=[causal])
+        ) as cal:
             for connection in (ann, bob, cal):
                 await connection.join("killed")
             for program in programs:

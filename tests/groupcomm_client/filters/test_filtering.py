@@ -35,14 +35,14 @@ from groupcomm_client.filters import (
     shared,
     traced,
 )
-from groupcomm_client.filters.causal.group import CausalGroup
-from groupcomm_client.filters.causal.stamps import (
+from groupcomm_client.filters.causal_order.group import CausalGroup
+from groupcomm_client.filters.causal_order.stamps import (
     Stamp,
     decode_mark_untrusted,
     decode_stamp_untrusted,
     encode_stamp,
 )
-from groupcomm_client.filters.compression import decompress_untrusted
+from groupcomm_client.filters.compressing import decompress_untrusted
 from groupcomm_client.filters.envelope import MAGIC, open_envelope_untrusted
 from groupcomm_client.filters.filtering import Filtering
 from groupcomm_client.filters.newcomers import newcomers
@@ -98,7 +98,7 @@ class Session:
             vs_set=tuple(vs),
             own=False,
         )
-        self.filtering.told(view)
+        self.filtering.notified(view)
 
     @property
     def data(self) -> list[bytes]:
@@ -385,7 +385,7 @@ def test_a_delay_holds_the_messages_that_it_is_told_to() -> None:
     session.come(b"late", type=7)
     session.come(b"type", type=8)
     session.come(b"sender", ANN, type=7)
-    assert (session.data, session.filtering.patience_s) == ([b"type", b"sender"], 2.0)
+    assert (session.data, session.filtering.wake_in_s) == ([b"type", b"sender"], 2.0)
     session.now = 2.0
     session.filtering.wake()
     assert session.data[-1] == b"late"

@@ -8,10 +8,10 @@ import msgspec
 
 from groupcomm.events import MemberId
 from groupcomm.level import ServiceLevel
-from groupcomm_client.conversation import Received
 from groupcomm_client.coordination.mutex.form import Send
 from groupcomm_client.coordination.replica import Done, Replica, Status, Unknown
 from groupcomm_client.coordination.replica import Send as ReplicaSend
+from groupcomm_client.events import Received
 
 _REQUEST = b"+"
 _RELEASE = b"-"

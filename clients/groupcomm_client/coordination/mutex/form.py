@@ -6,7 +6,7 @@ import attrs
 
 from groupcomm.events import MemberId
 from groupcomm.level import ServiceLevel
-from groupcomm_client.conversation import Received
+from groupcomm_client.events import Received
 
 
 @attrs.frozen

@@ -17,13 +17,13 @@ import trio
 from groupcomm.errors import ConfigError, GroupCommError
 from groupcomm.events import MemberId
 from groupcomm_client.connection import Connection
-from groupcomm_client.conversation import Received
 from groupcomm_client.coordination.driving import Driver, driving
 from groupcomm_client.coordination.mutex.acknowledged import AcknowledgedForm
 from groupcomm_client.coordination.mutex.agreed import AgreedForm
 from groupcomm_client.coordination.mutex.form import Form, Send
 from groupcomm_client.coordination.mutex.lamport import LamportForm
 from groupcomm_client.coordination.tenure import Tenure
+from groupcomm_client.events import Received
 
 FORMS: Final = ("agreed", "acknowledged", "lamport")
 

@@ -13,10 +13,10 @@ import msgspec
 from groupcomm.errors import ConfigError
 from groupcomm.events import MemberId, Message
 from groupcomm_client.connection import Connection
-from groupcomm_client.conversation import Received
 from groupcomm_client.coordination.driving import Driver, driving
 from groupcomm_client.coordination.mutex.form import Form
 from groupcomm_client.coordination.mutex.mutex import Mutex, carry_out, make_form
+from groupcomm_client.events import Received
 from groupcomm_client.undecodable import UNDECODABLE
 
 ORDERED_FORMS: Final = ("agreed", "acknowledged")

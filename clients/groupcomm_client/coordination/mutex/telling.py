@@ -12,8 +12,8 @@ import msgspec
 from groupcomm.clocks.stamp import Position
 from groupcomm.events import GroupView, MemberId, Message
 from groupcomm.level import ServiceLevel
-from groupcomm_client.conversation import Received
 from groupcomm_client.coordination.mutex.form import Send
+from groupcomm_client.events import Received
 from groupcomm_client.undecodable import UNDECODABLE
 
 _encoder = msgspec.msgpack.Encoder()

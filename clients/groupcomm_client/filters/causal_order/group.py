@@ -20,7 +20,7 @@ from typing import Final
 
 from groupcomm.clocks.vector import VectorClock
 from groupcomm.events import GroupView, MemberId
-from groupcomm_client.filters.causal.stamps import Mark, Stamp
+from groupcomm_client.filters.causal_order.stamps import Mark, Stamp
 from groupcomm_client.filters.roles import CannotUndo
 
 TABLES: Final = 8
@@ -94,7 +94,7 @@ class CausalGroup:
         self._dropped = {one: self._dropped[one] for one in self._table if one in self._dropped}
         return Mark(self._epoch, self.clock[self.me], self._table)
 
-    def heard(self, sender: MemberId, mark: Mark) -> None:
+    def received(self, sender: MemberId, mark: Mark) -> None:
         """Another member has sent its mark."""
         if sender not in self._members:
             return  # it has left meanwhile

@@ -13,9 +13,9 @@ from groupcomm.errors import LocalProtocolError
 from groupcomm.events import GroupView, Message
 from groupcomm.level import ServiceLevel
 from groupcomm.trace.steps import SILENT, MessageId
-from groupcomm_client.filters.causal.group import CausalGroup
-from groupcomm_client.filters.causal.held import Buffer, Held
-from groupcomm_client.filters.causal.stamps import (
+from groupcomm_client.filters.causal_order.group import CausalGroup
+from groupcomm_client.filters.causal_order.held import Buffer, Held
+from groupcomm_client.filters.causal_order.stamps import (
     decode_mark_untrusted,
     decode_stamp_untrusted,
     encode_mark,
@@ -35,7 +35,7 @@ from groupcomm_client.filters.roles import (
     SystemEvent,
 )
 
-PATIENCE_S: Final = 2.0
+MARK_TIMEOUT_S: Final = 2.0
 """So long the mark of a member is awaited: much longer than any program should not receive."""
 
 HELD: Final = 65_536
@@ -49,11 +49,11 @@ class CausalOrder(Manager):
     """The vectors of one connection, and what waits for them.
 
     Args:
-        patience_s: how long a member is awaited that sends no mark; infinity too.
+        mark_timeout_s: how long a member is awaited that sends no mark; infinity too.
     """
 
-    def __init__(self, patience_s: float) -> None:
-        self._patience_s = patience_s
+    def __init__(self, mark_timeout_s: float) -> None:
+        self._mark_timeout_s = mark_timeout_s
         self._groups: dict[str, CausalGroup] = {}
         self._own_counts: dict[str, int] = {}  # of groups that it has left
         self._buffer = Buffer()
@@ -68,7 +68,7 @@ class CausalOrder(Manager):
             else:
                 self._change(view, path)
 
-    def told(self, event: SystemEvent, path: Path) -> None:
+    def notified(self, event: SystemEvent, path: Path) -> None:
         """See `Manager`."""
         if isinstance(event, GroupView):
             self._change(event, path)
@@ -87,7 +87,7 @@ class CausalOrder(Manager):
                 path.member, self._own_counts.get(view.group, 0)
             )
             path.steps.created({str(path.member): group.clock[path.member]})
-        new, gone = group.change(view, path.now + self._patience_s)
+        new, gone = group.change(view, path.now + self._mark_timeout_s)
         for member in gone:
             if not self._buffer.has(member, group):
                 group.drop(member)
@@ -103,7 +103,7 @@ class CausalOrder(Manager):
         mark = self._groups[name].mark()
         path.multicast(name, encode_mark(mark), ServiceLevel.AGREED)
 
-    def heard(self, message: FilterMessage, path: Path) -> None:
+    def received(self, message: FilterMessage, path: Path) -> None:
         """See `Manager`."""
         group = self._groups.get(message.groups[0])
         if group is None or message.sender == path.member:
@@ -111,7 +111,7 @@ class CausalOrder(Manager):
         mark = decode_mark_untrusted(message.data)
         if not group.knows(message.sender):
             path.steps.added(str(message.sender), mark.count)
-        group.heard(message.sender, mark)
+        group.received(message.sender, mark)
         self._set_deadline()
         self._go_on(path)
 
@@ -231,16 +231,16 @@ class _Receive(ReceiveFilter):
         self._order.receive(message, path)
 
 
-def causal(patience_s: float = PATIENCE_S) -> Filter:
+def causal(mark_timeout_s: float = MARK_TIMEOUT_S) -> Filter:
     """A causal filter; by itself a factory of them.
 
     Args:
-        patience_s: how long a member is awaited that sends no mark, because it has no such filter
-            or does not receive; infinity too.
+        mark_timeout_s: seconds, perhaps infinity, to wait for a member that sends no mark: it has
+            no such filter, or does not receive.
     """
-    if patience_s < 0:
-        raise LocalProtocolError(f"patience_s is {patience_s}; it must be 0 or more")
-    order = CausalOrder(patience_s)
+    if mark_timeout_s < 0:
+        raise LocalProtocolError(f"mark_timeout_s is {mark_timeout_s}; it must be 0 or more")
+    order = CausalOrder(mark_timeout_s)
     return Filter("causal", _Send(order), _Receive(order), order, on_wire=True)
 
 

@@ -9,7 +9,7 @@ import attrs
 
 from groupcomm.clocks.vector import VectorClock
 from groupcomm.events import MemberId, Message
-from groupcomm_client.filters.causal.group import CausalGroup
+from groupcomm_client.filters.causal_order.group import CausalGroup
 
 
 @attrs.define

@@ -54,7 +54,7 @@ class _Delays(Manager):
         self._waiting: list[tuple[float, int, Message | Outgoing, Path]] = []
         self._numbers = count()
 
-    def take(self, message: Message | Outgoing, path: Path) -> None:
+    def accept(self, message: Message | Outgoing, path: Path) -> None:
         """Hold a message, or pass it on."""
         name = str(message.sender) if isinstance(message, Message) else ""
         sender = self._senders.setdefault(name, _Sender())
@@ -102,10 +102,10 @@ class _Send(SendFilter):
         self._delays = delays
 
     def process(self, message: Outgoing, path: Path) -> None:
-        self._delays.take(message, path)
+        self._delays.accept(message, path)
 
     def process_system(self, message: FilterOutgoing, path: Path) -> None:
-        self._delays.take(message, path)
+        self._delays.accept(message, path)
 
 
 class _Receive(ReceiveFilter):
@@ -113,10 +113,10 @@ class _Receive(ReceiveFilter):
         self._delays = delays
 
     def process(self, message: Message, path: Path) -> None:
-        self._delays.take(message, path)
+        self._delays.accept(message, path)
 
     def process_system(self, message: FilterMessage, path: Path) -> None:
-        self._delays.take(message, path)
+        self._delays.accept(message, path)
 
 
 def delay(

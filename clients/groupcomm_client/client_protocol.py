@@ -1,0 +1,602 @@
+"""The client's side of a session, whatever moves its bytes.
+
+The streams of all event loops do the same three things: they write what `data_to_send` returns,
+give what they have read to `receive_data`, and let their callers wait until something is so.
+Everything else is here, without I/O but for the trace.
+
+A message goes through the filters, and then is sealed if its group has a secret; one that arrives
+goes the other way. Without either, a sender pays one comparison a message, a receiver one a batch.
+"""
+
+import json
+import math
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+from groupcomm.errors import AccessRefused, LocalProtocolError, SessionEnded
+from groupcomm.events import (
+    Answer,
+    Closed,
+    Connected,
+    DaemonView,
+    Event,
+    GroupView,
+    MemberId,
+    Message,
+    Ordered,
+    Refused,
+    Transition,
+    Undeliverable,
+)
+from groupcomm.level import LEVELS, ServiceLevel
+from groupcomm.session.client_session import ClientSession, ClientSessionState
+from groupcomm.session.inbox import SEALED
+from groupcomm_client.events import NO_SECRET, Received, Unreadable
+from groupcomm_client.filters import factories
+from groupcomm_client.filters.factories import Factory
+from groupcomm_client.filters.roles import Outgoing, SystemEvent
+from groupcomm_client.requests import Pending, PendingOrder, Requests
+
+if TYPE_CHECKING:
+    from groupcomm.host.trace_file import TraceFile
+    from groupcomm.trace.recorders import SessionTrace
+    from groupcomm_client.end_to_end.credentials import GroupSecret
+    from groupcomm_client.end_to_end.sealing import Sealing
+    from groupcomm_client.filters.filtering import Filtering
+
+FILTER_BYTES: Final = 65_536
+"""What filters may add to a message."""
+
+Ready: TypeAlias = Callable[[], bool]
+"""Whether what was asked for is there."""
+
+
+def read_answer(data: bytes) -> dict[str, Any]:
+    """Return the answer of a daemon.
+
+    Raises:
+        AccessRefused: this may not be asked.
+    """
+    found: dict[str, Any] = json.loads(data)
+    if "refused" in found and "error" in found:
+        raise AccessRefused(**found["refused"], text=found["error"])
+    return found
+
+
+def random_user() -> str:
+    """Return a name for a program that does not care for its own."""
+    return f"u{secrets.token_hex(6)}"
+
+
+class ClientProtocol:
+    """One session, from its hello to its end.
+
+    Attributes:
+        member: the identity of this session.
+        view: the daemons' view that the events popped last belong to.
+        closed: why nothing follows; None while something may.
+        events: what has arrived and was not popped yet.
+        needs_flush: something waits to be written that no caller has just sent; the stream writes
+            it.
+        on_earlier_wake: set by the stream; called when `wake_in_s` may have become less while the
+            stream waits.
+    """
+
+    def __init__(
+        self,
+        user: str | None,
+        trace: Path | None = None,
+        *,
+        causes: bool = False,
+        principals: bool = False,
+        token: str = "",
+        filters: Sequence[Factory] | None = None,
+        secrets: "dict[str, GroupSecret] | None" = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Begin the session; nothing has been sent yet.
+
+        Args:
+            user: its name; None for a random one.
+            trace: the folder for a trace of it; None for no trace.
+            causes: ask to be told the causes of messages.
+            principals: ask to be told whose sessions messages come from.
+            token: proves who this is; "" for none.
+            filters: make the filters that all messages go through; None for the default ones.
+            secrets: of groups that the program joined last with one, by name; kept up to date.
+                None for a program whose first session it is.
+            clock: of the filters and of keys, in seconds.
+
+        Raises:
+            LocalProtocolError: a bad name of a user or of a filter.
+        """
+        self._session = ClientSession(
+            user or random_user(), causes=causes, principals=principals, token=token
+        )
+        self.member = MemberId("", 0)
+        self.view: DaemonView | None = None
+        self.closed: Closed | None = None
+        self.events: deque[Received] = deque()
+        self.needs_flush = False
+        self.on_earlier_wake: Callable[[], object] = bool
+        self._requests = Requests()
+        self._clock = clock
+        self._filtering: Filtering | None = None
+        self._sealing: Sealing | None = None  # once a group was joined with a secret
+        self._secrets = {} if secrets is None else secrets
+        if self._secrets:
+            self._seal()
+        chosen = factories.default() if filters is None else filters
+        if chosen:
+            self._filter(chosen)
+        self._trace_folder = trace
+        self._trace_file: TraceFile | None = None
+        self._trace: SessionTrace | None = None  # begins once the session has its identity
+        self._greeted_us = 0
+        self._last_sent = 0
+        self._seen_back = 0
+        self._views_waiting = 0  # among the events
+
+    def _filter(self, filters: Sequence[Factory]) -> "Filtering":
+        from groupcomm_client.filters.filtering import Filtering  # noqa: PLC0415 - few need it
+
+        self._filtering = Filtering(self, filters, self._clock)
+        return self._filtering
+
+    def _seal(self) -> "Sealing":
+        from groupcomm_client.end_to_end.sealing import Sealing  # noqa: PLC0415 - few need it
+
+        self._sealing = Sealing(self, self._clock, self._secrets)
+        return self._sealing
+
+    # ---- what is known ----
+
+    @property
+    def groups(self) -> dict[str, GroupView]:
+        """The latest views of the groups that the session is a member of, by name."""
+        return self._session.memberships.views
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the session was admitted, and neither side has said goodbye."""
+        return self._session.state is ClientSessionState.OPEN
+
+    def check_open(self) -> None:
+        """Raise SessionEnded if nothing follows."""
+        if self.closed is not None:
+            raise SessionEnded(self.closed.code, self.closed.reason)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether messages go to the session as they are: without filters and secrets."""
+        return self._filtering is None and self._sealing is None
+
+    @property
+    def in_doubt(self) -> int:
+        """At most so many of the messages sent last may never have reached the daemon.
+
+        The daemon is known to have those before: it gave one back, or its place in the order.
+        """
+        return self._last_sent - max(self._seen_back, self._session.last_returned)
+
+    # ---- requests ----
+
+    def greet(self) -> Ready:
+        """Begin: the hello waits to be written. Return whether the session was admitted."""
+        self._greeted_us = time.monotonic_ns() // 1000  # the clock of traces
+        return lambda: self.is_open
+
+    def join(self, group: str, secret: "GroupSecret | None" = None) -> Pending[GroupView]:
+        """Ask to become a member; the first view is the answer."""
+        self.check_open()
+        number = self._session.join(group)
+        sealing = self._sealing
+        if secret is not None and sealing is None:
+            sealing = self._seal()
+        if sealing is not None:
+            sealing.join(group, secret)
+        return self._change("join", group, number)
+
+    def leave(self, group: str) -> Pending[GroupView]:
+        """Ask to be a member no longer; a view without this session is the answer."""
+        self.check_open()
+        number = self._session.leave(group)
+        return self._change("leave", group, number)
+
+    def request_membership(self, group: str, *, join: bool) -> None:
+        """Ask to join or to leave, unless that was asked for already."""
+        self.check_open()
+        if (group in self._session.memberships.asked) == join:
+            return
+        if join:
+            self.join(group)
+        else:
+            self.leave(group)
+
+    def _change(self, verb: str, group: str, number: int) -> Pending[GroupView]:
+        if self._trace is not None:
+            self._trace.requested(verb, group, number)
+        return self._requests.change(group, number, join=verb == "join")
+
+    def may_send(self, groups: str | Sequence[str]) -> bool:
+        """Return whether a message can go out now; if not, it can once its group has a key.
+
+        Raises:
+            LocalProtocolError: it must not go out.
+        """
+        if self._sealing is None:
+            return True
+        self.check_open()
+        names = (groups,) if isinstance(groups, str) else groups
+        return self._sealing.may_send(names, self._session.memberships.asked)
+
+    def rekey(self, group: str) -> Ready:
+        """Ask for another key of a group with a secret.
+
+        Raises:
+            LocalProtocolError: the session has not joined it with a secret.
+        """
+        self.check_open()
+        if self._sealing is None:
+            raise LocalProtocolError(f"this session has not joined {group!r} with a secret")
+        return self._sealing.rekey(group)
+
+    def set_filters(self, filters: Sequence[Factory]) -> None:
+        """Have other filters in use from the next view on.
+
+        Raises:
+            LocalProtocolError: a bad name, or one twice.
+            SessionEnded: the session is over.
+        """
+        filtering = self._filter(()) if self._filtering is None else self._filtering
+        filtering.change(filters)  # first: what is wrong with them is so in any session
+        self.check_open()
+
+    def send(
+        self,
+        groups: str | Sequence[str],
+        data: bytes,
+        *,
+        level: ServiceLevel,
+        type: int,
+        self_discard: bool,
+    ) -> None:
+        """Send a message."""
+        self.check_open()
+        if self.is_plain:
+            self._multicast(groups, data, level, type, self_discard)
+        else:
+            self._send_through(groups, data, level, type, self_discard, 0)
+
+    def send_ordered(
+        self,
+        groups: str | Sequence[str],
+        data: bytes,
+        *,
+        level: ServiceLevel,
+        type: int,
+        self_discard: bool,
+    ) -> PendingOrder:
+        """Send a message whose place in the order is the answer; see `forget_order`."""
+        self.check_open()
+        if self.is_plain:
+            number = self._multicast(groups, data, level, type, self_discard, ordered=True)
+            return self._requests.expect_order(number)
+        order = self._requests.expect_order(self._requests.next_ticket())
+        try:
+            self._send_through(groups, data, level, type, self_discard, order.number)
+        except BaseException:
+            self.forget_order(order)
+            raise
+        return order
+
+    def forget_order(self, order: PendingOrder) -> None:
+        """Wait for the place of a message no longer."""
+        self._requests.forget_order(order)
+
+    def _multicast(
+        self,
+        groups: str | Sequence[str],
+        data: bytes,
+        level: ServiceLevel,
+        type: int,
+        self_discard: bool,
+        ordered: bool = False,
+    ) -> int:
+        """Give the session a message; return its number."""
+        number = self._last_sent = self._session.multicast(
+            groups, data, level=level, type=type, self_discard=self_discard, ordered=ordered
+        )
+        if self._trace is not None:
+            to = (groups,) if isinstance(groups, str) else groups
+            self._trace.sent(number, level, to, type, data, discard=self_discard, ordered=ordered)
+        return number
+
+    def send_many(
+        self,
+        groups: str | Sequence[str],
+        messages: Sequence[bytes],
+        *,
+        level: ServiceLevel,
+        type: int,
+        self_discard: bool,
+    ) -> None:
+        """Send a part of many messages."""
+        self.check_open()
+        if self._trace is not None or not self.is_plain:
+            for data in messages:
+                self.send(groups, data, level=level, type=type, self_discard=self_discard)
+            return
+        try:
+            self._session.multicast_many(
+                groups, messages, level=level, type=type, self_discard=self_discard
+            )
+        finally:
+            self._last_sent = self._session.last_number
+
+    def ask(self, question: str) -> Pending[bytes]:
+        """Ask the daemon about itself; answers come in the order of the questions."""
+        self.check_open()
+        self._session.ask(question)
+        return self._requests.question()
+
+    def say_goodbye(self) -> bool:
+        """Ask for an orderly end; return False if the session is over already."""
+        if self.closed is not None or self._session.state is ClientSessionState.CLOSED:
+            return False
+        if self._filtering is not None and self.is_open:
+            self._filtering.finish()
+        self._session.close()
+        if self._trace is not None:
+            self._trace.requested("disconnect")
+        return True
+
+    def break_off(self) -> None:
+        """End the session: its socket was closed, and what was not written is lost."""
+        if self._trace is not None and self.closed is None and self.is_open:
+            self._trace.requested("crash")
+        if self._trace_file is not None:
+            self._trace_file.close()
+        if self._filtering is not None:
+            self._filtering.end()
+        self.receive_data(b"")  # tasks that still wait learn of the end
+
+    # ---- bytes ----
+
+    @property
+    def pending_bytes(self) -> int:
+        """How many bytes wait for `data_to_send`."""
+        return self._session.pending_bytes
+
+    def data_to_send(self, limit: int) -> bytes:
+        """Return what is to be written next, about `limit` bytes."""
+        self._flush_trace()
+        self.needs_flush = False
+        return self._session.pop_output(limit)
+
+    def receive_data(self, data: bytes) -> None:
+        """Accept what was read; nothing (b"") at the end of the stream."""
+        session = self._session
+        events = session.receive(data) if data else session.connection_lost()
+        if session.only_messages and self._trace is None and self.is_plain:
+            self.events += cast(list[Message], events)
+            return
+        for event in events:
+            if self._trace is not None:
+                self._trace.received(event)
+            self._on_event(event)
+        self._flush_trace()
+
+    def _flush_trace(self) -> None:
+        if self._trace_file is not None:
+            self._trace_file.flush()
+
+    # ---- events ----
+
+    def has_events(self) -> bool:
+        """Return whether `pop_event` has something to return."""
+        return bool(self.events)
+
+    def pop_event(self) -> Received | None:
+        """Remove and return the next event; None if there is none."""
+        if not self.events:
+            return None
+        event = self.events.popleft()
+        if type(event) is DaemonView:
+            self.view = event
+            self._views_waiting -= 1
+        return event
+
+    def pop_events(self) -> list[Received]:
+        """Remove and return all events that are there."""
+        events = list(self.events)
+        self.events.clear()
+        if self._views_waiting:
+            self.view = [event for event in events if isinstance(event, DaemonView)][-1]
+            self._views_waiting = 0
+        return events
+
+    def put_before(self, events: Sequence[Received]) -> None:
+        """Let the program receive some events before those that are there."""
+        self.events.extendleft(reversed(events))
+        self._views_waiting += sum(isinstance(event, DaemonView) for event in events)
+
+    def _on_event(self, event: Event) -> None:
+        match event:
+            case Message():
+                self._accept(event)
+            case GroupView():
+                self._note_members(event)
+                self._notify(event)
+            case Ordered():
+                self._seen_back = max(self._seen_back, event.number)
+                self._requests.ordered(event)
+            case Answer():
+                self._requests.answered(event)
+            case Connected():
+                self._admitted(event.member)
+            case Closed():
+                self._end(event)
+            case DaemonView():
+                self._views_waiting += 1
+                self._notify(event)
+            case Refused():
+                self._note_refused(event)
+                self._notify(event)
+            case Undeliverable() | Transition():
+                self._notify(event)
+
+    def _accept(self, message: Message) -> None:
+        """Accept a message: for the program, or to be opened and for its filters first."""
+        if self._sealing is not None:
+            self._sealing.receive(message)
+        elif message.data.startswith(SEALED):
+            self.events.append(Unreadable(message=message, why=NO_SECRET))
+        else:
+            self.pass_on(message)
+
+    def _notify(self, event: SystemEvent) -> None:
+        """Give the program what is no message, and then notify its filters."""
+        sealing = self._sealing
+        if (
+            sealing is not None
+            and isinstance(event, Undeliverable)
+            and sealing.is_own(event.number)
+        ):
+            return
+        self.events.append(event)
+        if sealing is not None and isinstance(event, GroupView):
+            sealing.change_view(event)  # first: what filters send now is for the new view
+        if self._filtering is not None:
+            self._filtering.notified(event)
+        if sealing is not None:
+            sealing.follow()
+
+    def _end(self, closed: Closed) -> None:
+        if self._sealing is not None:
+            self._sealing.finish()
+        if self._filtering is not None:
+            self._filtering.finish()
+        self.closed = closed
+
+    def _note_refused(self, event: Refused) -> None:
+        if event.number:
+            self._seen_back = max(self._seen_back, event.number + event.count - 1)
+            self._requests.refused(event)
+
+    def _note_members(self, view: GroupView) -> None:
+        joined = self._session.memberships.update(view, self.member)
+        if view.own:
+            self._seen_back = max(self._seen_back, self._requests.changed(view, joined=joined))
+
+    def _admitted(self, member: MemberId) -> None:
+        self.member = member
+        if self._trace_folder is not None:
+            from groupcomm.host.trace_file import trace_session  # noqa: PLC0415 - few need it
+
+            self._trace_file, self._trace = trace_session(
+                self._trace_folder, str(member), self._greeted_us
+            )
+        if self._filtering is not None:
+            self._filtering.start()
+
+    # ---- filters and secrets: what stands between the program and the session ----
+
+    def _send_through(
+        self,
+        groups: str | Sequence[str],
+        data: bytes,
+        level: ServiceLevel,
+        type: int,
+        self_discard: bool,
+        ticket: int,
+    ) -> None:
+        """Send a message through the filters, and sealed if its group has a secret.
+
+        Args:
+            groups, data, level, type, self_discard: of the message.
+            ticket: below 0 if its place in the order is waited for, see `Requests`; else 0.
+        """
+        names = (groups,) if isinstance(groups, str) else tuple(groups)
+        data = data if isinstance(data, bytes) else bytes(memoryview(data))
+        size = len(data) + FILTER_BYTES
+        ordered = ticket < 0
+        self._session.check(names, size, level=level, type=type, ordered=ordered)
+        secret = self._sealing is not None and self._sealing.concerns(names)
+        message = Outgoing(
+            groups=names,
+            data=data,
+            level=LEVELS[level],
+            type=type,
+            self_discard=self_discard,
+            ordered=ordered,
+            ticket=ticket,
+            secret=secret,
+        )
+        if self._filtering is None:
+            self.send_below(message, data)
+        else:
+            self._filtering.send(message)
+            if self._filtering.deadline is not None:
+                self._filtering.wake()  # a program that only sends never waits
+                self.on_earlier_wake()
+        self.needs_flush = False  # whoever sends writes it
+
+    def send_below(self, message: Outgoing, data: bytes) -> int:
+        """Send what has gone through the filters, sealed if its group has a secret.
+
+        Returns:
+            Its number; 0 if it waits for the key of its group.
+        """
+        sealing = self._sealing
+        if sealing is not None and (sealing.concerns(message.groups) or message.secret):
+            return sealing.send(message, data)
+        return self.send_out(message, data)
+
+    def send_out(self, message: Outgoing, data: bytes) -> int:
+        """Give the session a message with these data; return its number."""
+        number = self._multicast(
+            *(message.groups, data, message.level, message.type, message.self_discard),
+            ordered=message.ordered,
+        )
+        if message.ticket:
+            self._requests.sent_as(message.ticket, number)
+        self.needs_flush = True
+        return number
+
+    def pass_on(self, message: Message) -> None:
+        """Pass on a message that was opened, or not sealed: to the program, or its filters."""
+        if self._filtering is None:
+            self.events.append(message)
+        else:
+            self._filtering.receive(message)
+
+    def give(self, event: Received) -> None:
+        """Let the program receive what has gone through the filters, or is about keys."""
+        self.events.append(event)
+
+    @property
+    def wake_in_s(self) -> float | None:
+        """Seconds until `wake` is to be called, perhaps infinity.
+
+        None if there are no filters and no groups with secrets.
+        """
+        if self.is_plain:
+            return None
+        wake_in_s = math.inf if self._filtering is None else self._filtering.wake_in_s
+        deadline = None if self._sealing is None else self._sealing.deadline
+        if deadline is None:
+            return wake_in_s
+        return min(wake_in_s, max(0.0, deadline - self._clock()))
+
+    def wake(self) -> None:
+        """Let time pass for the filters, and for keys."""
+        if self.closed is None:
+            if self._sealing is not None:
+                self._sealing.wake()
+            if self._filtering is not None:
+                self._filtering.wake()

@@ -1,0 +1,133 @@
+"""The events of this library, which programs receive besides those of `groupcomm.events`."""
+
+from typing import Final, TypeAlias
+
+import attrs
+import msgspec
+
+from groupcomm.clocks.stamp import Position
+from groupcomm.events import (
+    DaemonView,
+    GroupView,
+    MemberId,
+    Message,
+    Refused,
+    Transition,
+    Undeliverable,
+)
+
+
+@attrs.frozen(kw_only=True)
+class Reconnected:
+    """The session had ended, and there is a new one; views of its groups follow.
+
+    Attributes:
+        member: the identity of the new session; to the other members it is somebody else.
+        why: the session ended.
+        last: the highest position that was received before; what was ordered after it, and before
+            the views that follow, may have been missed. None: nothing was received.
+        in_doubt: of at most so many messages, those that were sent last, the daemon has not shown
+            that it had them: they may have been delivered, or not.
+    """
+
+    member: MemberId
+    why: str
+    last: Position | None
+    in_doubt: int
+
+    def __str__(self) -> str:
+        return f"reconnected as {self.member}, {self.in_doubt} messages in doubt: {self.why}"
+
+
+class Unfiltered(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A message that the filters of this connection cannot undo.
+
+    Attributes:
+        message: as far as it was undone; nothing of it is lost.
+        why: a sentence that says what to do.
+        missing: the filters that this connection does not have, if that is why.
+    """
+
+    message: Message
+    why: str
+    missing: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"unfiltered: {self.message}: {self.why}"
+
+
+class KeyChanged(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """From here on this program reads and writes with a key that the readers share.
+
+    Attributes:
+        group: the group's name.
+        view: the id of the group view that the key is for.
+        giver: the member that has drawn the key.
+        readers: the members that have the key, in the order of the view; the program itself is one.
+        others: members of the view that have not got it: they have not shown yet that they may.
+    """
+
+    group: str
+    view: Position
+    giver: MemberId
+    readers: tuple[MemberId, ...]
+    others: tuple[MemberId, ...]
+
+    def __str__(self) -> str:
+        return f"key of {self.group}: read by {', '.join(map(str, self.readers))}"
+
+
+class Untrusted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The view names a member that has not shown that it has the secret of the group.
+
+    It reads nothing that is sent with the keys of the group. It may be a program that has joined
+    without the secret, one with another secret, or an invention of a daemon.
+    """
+
+    group: str
+    member: MemberId
+    why: str
+
+    def __str__(self) -> str:
+        return f"untrusted in {self.group}: {self.member}: {self.why}"
+
+
+class Unreadable(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A message to a group with a secret that this program cannot read, or must not believe.
+
+    Attributes:
+        message: as it arrived; nothing of it is lost.
+        why: a sentence that says what to do.
+    """
+
+    message: Message
+    why: str
+
+    def __str__(self) -> str:
+        return f"unreadable: {self.message}: {self.why}"
+
+
+NO_SECRET: Final = (
+    "it is sealed for the members of a group with a secret: leave the group, and join it again"
+    " with secret=..., as docs/end-to-end.md says"
+)
+"""Why a message is unreadable for a session without the secret of its group."""
+
+Received: TypeAlias = (
+    Message
+    | GroupView
+    | Undeliverable
+    | Refused
+    | Transition
+    | DaemonView
+    | Reconnected
+    | Unfiltered
+    | KeyChanged
+    | Untrusted
+    | Unreadable
+)
+"""What programs receive.
+
+`Reconnected` comes only with ``reconnect=True``, `Unfiltered` only with filters, the last three
+only with groups that have secrets.
+"""

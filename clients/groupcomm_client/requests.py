@@ -1,0 +1,152 @@
+"""The requests of a session that have no answer yet, though perhaps nobody waits any more."""
+
+from collections import deque
+from typing import Generic, TypeVar
+
+import attrs
+
+from groupcomm.errors import AccessRefused
+from groupcomm.events import Answer, GroupView, Ordered, Refused
+
+_Value = TypeVar("_Value")
+
+
+class Pending(Generic[_Value]):
+    """An answer that is waited for.
+
+    Attributes:
+        value: None until it has arrived.
+        refused: why it will never arrive.
+    """
+
+    __slots__ = ("refused", "value")
+
+    def __init__(self) -> None:
+        self.value: _Value | None = None
+        self.refused: Refused | None = None
+
+    def is_there(self) -> bool:
+        """Return whether it has arrived, or never will."""
+        return self.value is not None or self.refused is not None
+
+    def result(self) -> _Value:
+        """Return it; `is_there` must be true.
+
+        Raises:
+            AccessRefused: what was asked for is not allowed.
+        """
+        if self.refused is not None:
+            raise access_refused(self.refused)
+        assert self.value is not None
+        return self.value
+
+
+class PendingOrder(Pending[Ordered]):
+    """The place of a message in the order.
+
+    Attributes:
+        number: of the message; below 0, a ticket, while filters or keys hold the message.
+    """
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+@attrs.frozen(eq=False)
+class _Change:
+    """A join or a leave that is waited for; `number` is the request's."""
+
+    number: int
+    join: bool
+    pending: Pending[GroupView] = attrs.field(factory=Pending)
+
+
+def access_refused(event: Refused) -> AccessRefused:
+    """Return the error for a caller whose request was refused."""
+    return AccessRefused(event.verb, event.group, event.principal, str(event))
+
+
+class Requests:
+    """The requests of one session, each with the answer that it will get."""
+
+    def __init__(self) -> None:
+        self._orders: dict[int, PendingOrder] = {}
+        self._answers: deque[Pending[bytes]] = deque()
+        self._changes: dict[str, deque[_Change]] = {}
+        self._last_ticket = 0
+
+    def change(self, group: str, number: int, *, join: bool) -> Pending[GroupView]:
+        """Add a join or a leave; those of one group are answered in their order."""
+        change = _Change(number, join)
+        self._changes.setdefault(group, deque()).append(change)
+        return change.pending
+
+    def question(self) -> Pending[bytes]:
+        """Add a question to the daemon; all are answered in their order."""
+        pending = Pending[bytes]()
+        self._answers.append(pending)
+        return pending
+
+    def expect_order(self, number: int) -> PendingOrder:
+        """Wait for the place of a message, by its number or its ticket, until `forget_order`."""
+        order = self._orders[number] = PendingOrder(number)
+        return order
+
+    def forget_order(self, order: PendingOrder) -> None:
+        """Wait for the place of a message no longer."""
+        self._orders.pop(order.number, None)
+
+    def next_ticket(self) -> int:
+        """Return what stands for the number of a message that has none yet; it is below 0."""
+        self._last_ticket -= 1
+        return self._last_ticket
+
+    def sent_as(self, ticket: int, number: int) -> None:
+        """Note the number of the message of a ticket."""
+        order = self._orders.pop(ticket, None)
+        if order is not None:  # else nobody waits any more
+            order.number = number
+            self._orders[number] = order
+
+    # ---- answers ----
+
+    def ordered(self, event: Ordered) -> None:
+        """Accept the place of a message."""
+        if event.number in self._orders:  # else nobody waits any more
+            self._orders[event.number].value = event
+
+    def answered(self, event: Answer) -> None:
+        """Accept the answer to the oldest question."""
+        if self._answers:
+            self._answers.popleft().value = event.data
+
+    def refused(self, event: Refused) -> None:
+        """Note that a request is not allowed."""
+        for number in range(event.number, event.number + event.count):
+            if number in self._orders:
+                self._orders[number].refused = event
+        for change in self._changes.get(event.group, ()):
+            if change.number == event.number:
+                change.pending.refused = event
+                self._changes[event.group].remove(change)
+                break
+
+    def changed(self, view: GroupView, *, joined: bool) -> int:
+        """Note that the session's own join or leave was carried out.
+
+        A leave that the daemon's rules have brought is no answer to a join behind it.
+
+        Returns:
+            The number of the request; 0 if it is unknown.
+        """
+        waiting = self._changes.get(view.group)
+        if not waiting or waiting[0].join != joined:
+            return 0
+        change = waiting.popleft()
+        change.pending.value = view
+        if not waiting:
+            del self._changes[view.group]
+        return change.number

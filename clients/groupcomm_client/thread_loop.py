@@ -1,0 +1,591 @@
+"""Threads: how programs without an event loop wait, and move the bytes of a session.
+
+Everything that is awaited here has been done when the call returns, in the thread that calls. So
+coroutines that wait for nothing else never suspend: `run` takes each from its beginning to its end.
+One thread reads for all that wait; the others are notified whenever it has read something.
+"""
+
+import os
+import select
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from groupcomm.events import GroupView
+from groupcomm.level import ServiceLevel
+from groupcomm_client.byte_stream import ByteSocket, read_some, write_some
+from groupcomm_client.client_protocol import ClientProtocol, Ready
+from groupcomm_client.deadlines import (
+    Interrupt,
+    check_limits,
+    interruptible,
+    move_on_after,
+    wait_for_files,
+    wait_on,
+)
+from groupcomm_client.events import Received
+from groupcomm_client.filters.factories import Factory
+from groupcomm_client.loops import Step, Target, single_of, targets_of
+from groupcomm_client.requests import Pending, PendingOrder
+
+if TYPE_CHECKING:
+    from groupcomm_client.end_to_end.credentials import GroupSecret
+
+_Value = TypeVar("_Value")
+
+
+def run(coroutine: Coroutine[Any, Any, _Value]) -> _Value:
+    """Run a coroutine that never suspends; return its result."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        value: _Value = end.value
+        return value
+    coroutine.close()
+    raise AssertionError("it has suspended, and no event loop is there to resume it")
+
+
+@contextmanager
+def run_block(block: AbstractAsyncContextManager[_Value]) -> Iterator[_Value]:
+    """Be in an async block that never suspends."""
+    value = run(_enter(block))
+    try:
+        yield value
+    except BaseException as error:
+        if not run(_leave(block, error)):
+            raise
+    else:
+        run(_leave(block, None))
+
+
+async def _enter(block: AbstractAsyncContextManager[_Value]) -> _Value:
+    return await block.__aenter__()
+
+
+async def _leave(
+    block: AbstractAsyncContextManager[object], error: BaseException | None
+) -> bool | None:
+    trace = None if error is None else error.__traceback__
+    return await block.__aexit__(None if error is None else type(error), error, trace)
+
+
+class SharedProtocol(ClientProtocol):
+    """A session that threads share: one of them at a time is in here.
+
+    Attributes:
+        lock: held by the thread that uses the session; notified when something has arrived.
+        on_popped: set by the stream; called when events were popped, with the lock held.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        """Begin the session; see `ClientProtocol`."""
+        self.lock = threading.Condition(threading.RLock())
+        self.on_popped: Callable[[], object] = bool
+        super().__init__(*arguments, **options)
+
+    def join(self, group: str, secret: "GroupSecret | None" = None) -> Pending[GroupView]:
+        """See `ClientProtocol`."""
+        with self.lock:
+            return super().join(group, secret)
+
+    def leave(self, group: str) -> Pending[GroupView]:
+        """See `ClientProtocol`."""
+        with self.lock:
+            return super().leave(group)
+
+    def request_membership(self, group: str, *, join: bool) -> None:
+        """See `ClientProtocol`."""
+        with self.lock:
+            super().request_membership(group, join=join)
+
+    def rekey(self, group: str) -> Ready:
+        """See `ClientProtocol`."""
+        with self.lock:
+            return super().rekey(group)
+
+    def set_filters(self, filters: Sequence[Factory]) -> None:
+        """See `ClientProtocol`."""
+        with self.lock:
+            super().set_filters(filters)
+
+    def may_send(self, groups: str | Sequence[str]) -> bool:
+        """See `ClientProtocol`."""
+        with self.lock:
+            return super().may_send(groups)
+
+    def send(
+        self,
+        groups: str | Sequence[str],
+        data: bytes,
+        *,
+        level: ServiceLevel,
+        type: int,
+        self_discard: bool,
+    ) -> None:
+        """See `ClientProtocol`."""
+        with self.lock:
+            super().send(groups, data, level=level, type=type, self_discard=self_discard)
+
+    def send_ordered(
+        self,
+        groups: str | Sequence[str],
+        data: bytes,
+        *,
+        level: ServiceLevel,
+        type: int,
+        self_discard: bool,
+    ) -> PendingOrder:
+        """See `ClientProtocol`; another thread may read the place as soon as this returns."""
+        with self.lock:
+            return super().send_ordered(
+                groups, data, level=level, type=type, self_discard=self_discard
+            )
+
+    def forget_order(self, order: PendingOrder) -> None:
+        """See `ClientProtocol`."""
+        with self.lock:
+            super().forget_order(order)
+
+    def send_many(
+        self,
+        groups: str | Sequence[str],
+        messages: Sequence[bytes],
+        *,
+        level: ServiceLevel,
+        type: int,
+        self_discard: bool,
+    ) -> None:
+        """See `ClientProtocol`."""
+        with self.lock:
+            super().send_many(groups, messages, level=level, type=type, self_discard=self_discard)
+
+    def ask(self, question: str) -> Pending[bytes]:
+        """See `ClientProtocol`."""
+        with self.lock:
+            return super().ask(question)
+
+    def say_goodbye(self) -> bool:
+        """See `ClientProtocol`."""
+        with self.lock:
+            return super().say_goodbye()
+
+    def pop_event(self) -> Received | None:
+        """See `ClientProtocol`."""
+        with self.lock:
+            event = super().pop_event()
+            if not self.events:
+                self.on_popped()
+            return event
+
+    def pop_events(self) -> list[Received]:
+        """See `ClientProtocol`."""
+        with self.lock:
+            events = super().pop_events()
+            self.on_popped()
+            return events
+
+    def put_before(self, events: Sequence[Received]) -> None:
+        """See `ClientProtocol`."""
+        with self.lock:
+            super().put_before(events)
+            self.on_popped()
+
+
+class Watch:
+    """The file of a connection that `select` and its kin can watch, across all its sessions.
+
+    It is readable when `receive` has something to give, or when the socket of the session is.
+    """
+
+    def __init__(self) -> None:
+        self._watched = select.epoll()
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._watched.register(self._bell, select.EPOLLIN)
+        self._lock = threading.Lock()
+        self._rings = self._kept_back = self._has_events = False
+
+    def fileno(self) -> int:
+        """Return the number of the file."""
+        return self._watched.fileno()
+
+    def add(self, socket_: ByteSocket) -> None:
+        """Watch the socket of a session; it is forgotten when it is closed."""
+        with suppress(ValueError):  # the connection was closed meanwhile
+            self._watched.register(socket_, select.EPOLLIN)
+
+    def keep_back(self, more: bool) -> None:
+        """Stay readable or not: a layer above has events that it has not given yet."""
+        with self._lock:
+            self._kept_back = more
+            self._ring()
+
+    def set_has_events(self, more: bool) -> None:
+        """Stay readable or not: there are events, or an end that is to be told."""
+        with self._lock:
+            self._has_events = more
+            self._ring()
+
+    def _ring(self) -> None:
+        wanted = self._has_events or self._kept_back
+        if wanted != self._rings and not self._watched.closed:
+            self._rings = wanted
+            if wanted:
+                os.eventfd_write(self._bell, 1)
+            else:
+                os.eventfd_read(self._bell)
+
+    def close(self) -> None:
+        """Free the files."""
+        with self._lock:
+            if not self._watched.closed:
+                self._watched.close()
+                os.close(self._bell)
+
+
+class ThreadStream:
+    """A socket and the session on it; see `groupcomm_client.byte_stream.Stream`.
+
+    What waits keeps to the limits of `groupcomm_client.deadlines`.
+
+    Args:
+        socket_: connected, non-blocking.
+        protocol: of a session that has not begun.
+        watch: of the connection.
+    """
+
+    def __init__(self, socket_: ByteSocket, protocol: SharedProtocol, watch: Watch) -> None:
+        self._socket = socket_
+        self._protocol = protocol
+        self._lock = protocol.lock
+        self._watch = watch
+        self._reading = False  # a thread waits for the socket
+        self._unsent = memoryview(b"")
+        self._alarm = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._owes = False  # what filters have sent, and the socket has not accepted
+        protocol.on_earlier_wake = self._ring_alarm
+        protocol.on_popped = self._set_watch
+        watch.add(socket_)
+
+    def close(self) -> None:
+        """Break the connection off; what was not written yet is lost."""
+        with self._lock:
+            if self._socket.fileno() >= 0:
+                with suppress(OSError):
+                    self._socket.shutdown(socket.SHUT_RDWR)  # wakes a thread that reads
+                os.close(self._alarm)
+                self._alarm = -1
+                self._socket.close()
+                self._protocol.break_off()
+                self._set_watch()
+                self._lock.notify_all()
+
+    def _set_watch(self) -> None:
+        protocol = self._protocol
+        self._watch.set_has_events(bool(protocol.events) or protocol.closed is not None)
+
+    # ---- in ----
+
+    async def exchange(self, ready: Ready) -> None:
+        """Write everything that waits, then read until something is so; see `until`."""
+        self.write_soon()
+        await self.until(ready)
+
+    async def until(self, ready: Ready) -> None:
+        """Read until something is so; raise SessionEnded if the session is over first."""
+        with self._lock:
+            while not ready():
+                self._protocol.check_open()
+                if self._reading:
+                    wait_on(self._lock)
+                else:
+                    self._read()
+                if not ready():
+                    check_limits()
+
+    def _read(self) -> None:
+        """Wait for what arrives, with the lock open meanwhile, and notify the other threads."""
+        self._reading = True
+        wake_in_s = self._protocol.wake_in_s
+        self._lock.release()
+        try:
+            if wake_in_s is None:
+                arrived = wait_for_files({self._socket.fileno(): select.POLLIN})
+            else:
+                arrived = self._wait_or_wake(wake_in_s)
+        finally:
+            self._lock.acquire()
+            self._reading = False
+        if wake_in_s is not None:
+            self._protocol.wake()
+        if arrived:
+            read_some(self._socket, self._protocol)
+        self._set_watch()
+        if self._alarm >= 0 and (wake_in_s is not None or self._protocol.needs_flush):
+            self._write_needed()
+        self._lock.notify_all()
+
+    def _wait_or_wake(self, wake_in_s: float) -> int:
+        """Wait for what arrives, or for the time that filters and keys wait for.
+
+        A thread that sends may change that time: it rings the alarm.
+        """
+        events = select.POLLIN | (select.POLLOUT if self._owes else 0)
+        with move_on_after(wake_in_s):
+            return wait_for_files({self._socket.fileno(): events, self._alarm: select.POLLIN})
+        return 0
+
+    def _write_needed(self) -> None:
+        """Write what filters have sent of themselves."""
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._alarm)
+        if self._protocol.needs_flush or self._owes:
+            self._unsent, done = write_some(self._socket, self._protocol, self._unsent)
+            self._owes = not done
+
+    def _ring_alarm(self) -> None:
+        if self._reading and self._alarm >= 0:
+            os.eventfd_write(self._alarm, 1)
+
+    def read_ready(self) -> None:
+        """Read nothing: a thread with a deadline of no time reads what is there anyway."""
+
+    # ---- out ----
+
+    async def flush(self) -> None:
+        """Write everything that waits."""
+        self.write_soon()
+
+    def write_soon(self) -> None:
+        """Write everything that waits; read meanwhile, for the daemon may wait for that."""
+        while True:
+            with self._lock:
+                self._unsent, done = write_some(self._socket, self._protocol, self._unsent)
+                if done or self._protocol.closed is not None:
+                    if self._protocol.events or self._protocol.closed is not None:
+                        self._set_watch()
+                        self._lock.notify_all()
+                    return
+            check_limits()
+            both = select.POLLIN | select.POLLOUT
+            if wait_for_files({self._socket.fileno(): both}) & ~select.POLLOUT:
+                with self._lock:
+                    read_some(self._socket, self._protocol)
+                    self._set_watch()
+                    self._lock.notify_all()
+
+
+class ThreadLock:
+    """A lock among threads, in the shape of one that is awaited."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._held = False
+
+    async def __aenter__(self) -> None:
+        with self._condition:
+            while self._held:
+                wait_on(self._condition)
+                if self._held:
+                    check_limits()
+            self._held = True
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self._condition:
+            self._held = False
+            self._condition.notify_all()
+
+
+class ThreadEvent:
+    """See `groupcomm_client.loops.Event`."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._is_set = False
+
+    def set(self) -> None:
+        """See `Event`."""
+        with self._condition:
+            self._is_set = True
+            self._condition.notify_all()
+
+    async def wait(self) -> None:
+        """See `Event`."""
+        with self._condition:
+            while not self._is_set:
+                wait_on(self._condition)
+                if not self._is_set:
+                    check_limits()
+
+
+class ThreadTasks:
+    """See `groupcomm_client.loops.Tasks`: each task has a thread."""
+
+    def __init__(self, block: Interrupt) -> None:
+        """Begin without tasks.
+
+        Args:
+            block: ends what the block waits for; set when a task fails.
+        """
+        self._block = block
+        self._lock = threading.Lock()
+        self._running: dict[threading.Thread, Interrupt] = {}
+        self.failures: list[BaseException] = []
+
+    def start(self, function: Callable[..., Awaitable[object]], *arguments: Any) -> None:
+        """See `Tasks`."""
+        interrupt = Interrupt()
+
+        async def call() -> None:
+            await function(*arguments)
+
+        def work() -> None:
+            try:
+                with interruptible(interrupt):
+                    run(call())
+            except BaseException as error:  # whatever it is, the block raises it
+                self.failures.append(error)
+                self._block.set()
+            finally:
+                with self._lock:
+                    self._running.pop(threading.current_thread(), None)
+
+        thread = threading.Thread(target=work, daemon=True)
+        with self._lock:
+            self._running[thread] = interrupt
+        thread.start()
+
+    def stop(self) -> None:
+        """Interrupt all tasks, and wait until they have ended."""
+        while True:
+            with self._lock:
+                running = dict(self._running)
+            if not running:
+                return
+            for interrupt in running.values():
+                interrupt.set()
+            for thread in running:
+                thread.join()
+
+
+class ThreadCancelScope:
+    """See `groupcomm_client.loops.CancelScope`.
+
+    It ends what the block waits for in this library; what else a thread does cannot be ended.
+    """
+
+    def __init__(self) -> None:
+        self._interrupt = Interrupt()
+        self._block = interruptible(self._interrupt)
+
+    async def open(self) -> None:
+        """See `CancelScope`."""
+        self._block.__enter__()
+
+    async def close(self, error: BaseException | None) -> bool:
+        """See `CancelScope`."""
+        trace = None if error is None else error.__traceback__
+        return bool(self._block.__exit__(None if error is None else type(error), error, trace))
+
+    def cancel(self) -> None:
+        """See `CancelScope`."""
+        self._interrupt.set()
+
+
+class ThreadLoop:
+    """See `groupcomm_client.loops.Loop`; each connection has its own.
+
+    Attributes:
+        watch: the file that `select` can watch.
+    """
+
+    protocol = SharedProtocol
+
+    def __init__(self) -> None:
+        self.watch = Watch()
+
+    def stream(self, socket_: ByteSocket, protocol: ClientProtocol) -> ThreadStream:
+        """See `Loop`."""
+        assert isinstance(protocol, SharedProtocol), "made by this loop"
+        return ThreadStream(socket_, protocol, self.watch)
+
+    async def look_up(self, host: str, port: int) -> list[Target]:
+        """See `Loop`."""
+        return targets_of(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+
+    async def readable(self, socket_: ByteSocket) -> None:
+        """See `Loop`."""
+        while not wait_for_files({socket_.fileno(): select.POLLIN}):
+            check_limits()
+
+    async def writable(self, socket_: ByteSocket) -> None:
+        """See `Loop`."""
+        while not wait_for_files({socket_.fileno(): select.POLLOUT}):
+            check_limits()
+
+    async def sleep(self, seconds: float) -> None:
+        """See `Loop`."""
+        end = time.monotonic() + seconds
+        with move_on_after(seconds):
+            while time.monotonic() < end:
+                wait_for_files({})
+                check_limits()
+        check_limits()
+
+    async def checkpoint(self) -> None:
+        """See `Loop`."""
+
+    async def timeout(self, seconds: float, step: Step) -> bool:
+        """See `Loop`."""
+        with move_on_after(seconds):
+            await step()
+            return True
+        return False
+
+    async def shielded(self, seconds: float, step: Step) -> None:
+        """See `Loop`."""
+        with move_on_after(seconds, shield=True):
+            await step()
+
+    def lock(self) -> ThreadLock:
+        """See `Loop`."""
+        return ThreadLock()
+
+    def guard(self) -> AbstractContextManager[object]:
+        """See `Loop`."""
+        return threading.RLock()
+
+    def event(self) -> ThreadEvent:
+        """See `Loop`."""
+        return ThreadEvent()
+
+    @asynccontextmanager
+    async def tasks(self) -> AsyncIterator[ThreadTasks]:
+        """See `Loop`."""
+        block = Interrupt()
+        tasks = ThreadTasks(block)
+        try:
+            with interruptible(block):
+                yield tasks
+        finally:
+            tasks.stop()
+            if tasks.failures:
+                raise single_of(BaseExceptionGroup("tasks have failed", tasks.failures))
+
+    def cancel_scope(self) -> ThreadCancelScope:
+        """See `Loop`."""
+        return ThreadCancelScope()

@@ -1,0 +1,278 @@
+"""trio: how its programs wait, and move the bytes of a session.
+
+Bytes are read and written by the tasks that wait for something. One of those that wait reads for
+all; when it is cancelled another one takes over. Nothing is read while nobody waits, so what a
+program does not read stays with its daemon. A task of its own runs only to write what nobody waits
+for any more.
+"""
+
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
+from typing import Any
+
+import trio
+
+from groupcomm_client.byte_stream import ByteSocket, CoalescingStream, read_some, write_some
+from groupcomm_client.client_protocol import ClientProtocol, Ready
+from groupcomm_client.connection import Connection
+from groupcomm_client.loops import Step, Target, single_of, targets_of
+from groupcomm_client.opening import connection_block
+from groupcomm_client.options import DEFAULT_OPTIONS, ConnectOptions, TlsOptions
+
+
+class TrioStream(CoalescingStream):
+    """A socket and the session on it; see `groupcomm_client.byte_stream.Stream`.
+
+    Args:
+        socket_: connected, non-blocking.
+        protocol: of a session that has not begun.
+    """
+
+    def __init__(self, socket_: ByteSocket, protocol: ClientProtocol) -> None:
+        super().__init__()
+        self._socket = socket_
+        self._protocol = protocol
+        self._unsent = memoryview(b"")
+        self._reading = self._writing = False
+        self._finishing = False
+        self._wait = trio.CancelScope()  # of the task that reads
+        protocol.on_earlier_wake = self._wake_earlier
+        self._readers, self._writers = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
+
+    def close(self) -> None:
+        """Break the connection off; what was not written yet is lost."""
+        if self._socket.fileno() >= 0:
+            trio.lowlevel.notify_closing(self._socket)
+            self._socket.close()
+            self._protocol.break_off()
+
+    # ---- in ----
+
+    async def exchange(self, ready: Ready) -> None:
+        """Write everything that waits, then read until something is so; see `until`."""
+        await self.flush()
+        await self.until(ready)
+
+    async def until(self, ready: Ready) -> None:
+        """Read until something is so, for all that wait; raise SessionEnded if it never will be."""
+        while not ready():
+            self._protocol.check_open()
+            if self._reading:
+                await self._readers.park()
+                continue
+            self._reading = True
+            try:
+                await self._read()
+            finally:
+                self._reading = False
+                self._readers.unpark_all()
+            if self._protocol.needs_flush:
+                self.write_soon()
+
+    async def _read(self) -> None:
+        """Read what arrives, or wait for the time that filters and keys wait for."""
+        with suppress(trio.ClosedResourceError):  # then the session is over
+            wake_in_s = self._protocol.wake_in_s
+            if wake_in_s is None:
+                await trio.lowlevel.wait_readable(self._socket)
+            else:
+                with trio.move_on_after(wake_in_s) as self._wait:
+                    await trio.lowlevel.wait_readable(self._socket)
+                self._protocol.wake()
+            read_some(self._socket, self._protocol)
+
+    def read_ready(self) -> None:
+        """Read what has arrived already, without waiting."""
+        if self._socket.fileno() >= 0:
+            read_some(self._socket, self._protocol)
+            self._readers.unpark_all()
+
+    def _wake_earlier(self) -> None:
+        """Wait for an earlier time than when the wait began."""
+        wake_in_s = self._protocol.wake_in_s
+        if wake_in_s is not None:
+            self._wait.deadline = trio.current_time() + wake_in_s
+
+    # ---- out ----
+
+    async def flush(self) -> None:
+        """Write everything that waits; the rest is written even if this call is cancelled."""
+        try:
+            await self._write_all()
+        except trio.Cancelled:
+            self._finish()  # half a frame would hold up all that is sent later
+            raise
+
+    def _call_soon(self, call: Callable[[], None]) -> None:
+        trio.lowlevel.current_trio_token().run_sync_soon(call)
+
+    def _finish(self) -> None:
+        """Have a task write the rest, if none does."""
+        if not self._writing and not self._finishing:
+            self._finishing = True
+            trio.lowlevel.spawn_system_task(self._write_rest)
+
+    async def _write_rest(self) -> None:
+        try:
+            await self._write_all()
+        finally:
+            self._finishing = False
+
+    async def _write_all(self) -> None:
+        while not self._write():
+            if self._writing:
+                await self._writers.park()
+                continue
+            self._writing = True
+            try:
+                with suppress(trio.ClosedResourceError):  # then nothing waits
+                    await trio.lowlevel.wait_writable(self._socket)
+            finally:
+                self._writing = False
+                self._writers.unpark_all()
+
+    def _write(self) -> bool:
+        """Write what the socket takes; return whether nothing is left."""
+        self._unsent, done = write_some(self._socket, self._protocol, self._unsent)
+        return done
+
+
+class TrioTasks:
+    """See `groupcomm_client.loops.Tasks`."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self._nursery = nursery
+
+    def start(self, function: Callable[..., Awaitable[object]], *arguments: Any) -> None:
+        """See `Tasks`."""
+        self._nursery.start_soon(function, *arguments)
+
+
+class TrioCancelScope:
+    """See `groupcomm_client.loops.CancelScope`."""
+
+    def __init__(self) -> None:
+        self._scope = trio.CancelScope()
+
+    async def open(self) -> None:
+        """See `CancelScope`."""
+        self._scope.__enter__()
+
+    async def close(self, error: BaseException | None) -> bool:
+        """See `CancelScope`."""
+        trace = None if error is None else error.__traceback__
+        kind = None if error is None else type(error)
+        return bool(self._scope.__exit__(kind, error, trace))
+
+    def cancel(self) -> None:
+        """See `CancelScope`."""
+        self._scope.cancel()
+
+
+class TrioLoop:
+    """See `groupcomm_client.loops.Loop`."""
+
+    protocol = ClientProtocol
+
+    def stream(self, socket_: ByteSocket, protocol: ClientProtocol) -> TrioStream:
+        """See `Loop`."""
+        return TrioStream(socket_, protocol)
+
+    async def look_up(self, host: str, port: int) -> list[Target]:
+        """See `Loop`."""
+        found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return targets_of(found)
+
+    async def readable(self, socket_: ByteSocket) -> None:
+        """See `Loop`."""
+        await trio.lowlevel.wait_readable(socket_)
+
+    async def writable(self, socket_: ByteSocket) -> None:
+        """See `Loop`."""
+        await trio.lowlevel.wait_writable(socket_)
+
+    async def sleep(self, seconds: float) -> None:
+        """See `Loop`."""
+        await trio.sleep(seconds)
+
+    async def checkpoint(self) -> None:
+        """See `Loop`."""
+        await trio.lowlevel.checkpoint()
+
+    async def timeout(self, seconds: float, step: Step) -> bool:
+        """See `Loop`."""
+        with trio.move_on_after(seconds) as scope:
+            await step()
+        return not scope.cancelled_caught
+
+    async def shielded(self, seconds: float, step: Step) -> None:
+        """See `Loop`."""
+        with trio.move_on_after(seconds, shield=True):
+            await step()
+
+    def lock(self) -> trio.Lock:
+        """See `Loop`."""
+        return trio.Lock()
+
+    def guard(self) -> AbstractContextManager[object]:
+        """See `Loop`."""
+        return nullcontext()
+
+    def event(self) -> trio.Event:
+        """See `Loop`."""
+        return trio.Event()
+
+    @asynccontextmanager
+    async def tasks(self) -> AsyncIterator[TrioTasks]:
+        """See `Loop`."""
+        try:
+            async with trio.open_nursery() as nursery:
+                yield TrioTasks(nursery)
+                nursery.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            single = single_of(group)
+            raise single from single.__cause__
+
+    def cancel_scope(self) -> TrioCancelScope:
+        """See `Loop`."""
+        return TrioCancelScope()
+
+
+@asynccontextmanager
+async def connect(
+    address: str | None = None,
+    *,
+    user: str | None = None,
+    reconnect: bool = False,
+    options: ConnectOptions = DEFAULT_OPTIONS,
+    tls: TlsOptions | None = None,
+) -> AsyncIterator[Connection]:
+    """Open a connection for the length of a block, and end it in order.
+
+    ::
+
+        async with connect(user="ann") as connection, connection.group("chat"):
+            await connection.multicast("chat", b"hello")
+            async for message in connection.messages():
+                print(message.sender, message.data)
+
+    Args:
+        address: of the daemon: the path of its socket, ``host:port``, or ``tls://host:port``; None
+            for what ``GROUPCOMM_ADDRESS`` says, else the daemon of this user on this host.
+        user: the name to be known by, unique at the daemon; None for a random one.
+        reconnect: open another session whenever one ends: with the same user, in the same groups.
+            An event of class `Reconnected` stands where something may be missing.
+        options: what the session is to have; see `ConnectOptions`.
+        tls: whom to trust, and how the program proves who it is, over ``tls://``; None for what
+            the environment says. See `TlsOptions`.
+
+    Raises:
+        CannotConnect: there is no daemon, it does not admit this session in time, or one side
+            does not trust the other.
+        SessionEnded: the daemon refuses it; the code tells why.
+        LocalProtocolError: a bad name of a user or of a filter, or a token without TLS.
+        ConfigError: no trace can be written there, or a file for TLS cannot be used.
+    """
+    async with connection_block(TrioLoop(), address, user, reconnect, options, tls) as connection:
+        yield connection
