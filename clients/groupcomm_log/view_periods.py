@@ -78,11 +78,6 @@ class ViewPeriod:
     changes: list[GroupChange] = field(default_factory=list)
     messages: list[pa.Table] = field(default_factory=list)
 
-    @property
-    def throughout(self) -> bool:
-        """Whether it was a member in the whole view, and came to the next one."""
-        return self.start == FIRST and self.next_view is not None
-
 
 def read_periods(reader: LogReader) -> Iterator[ViewPeriod]:
     """Yield the periods of a log, in order.

@@ -20,6 +20,10 @@ from typing import TYPE_CHECKING, Final
 
 from groupcomm.errors import ConfigError
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
 LEAST: Final = 17
 """The oldest version on which Spark 4 runs."""
 
@@ -124,9 +128,6 @@ def make_shim(java: Path) -> Path:
         Path(file.name).rename(path)  # whole or not at all: others may be starting
     return home
 
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 LOCAL: Final = "local[*]"
 """Spark within this process and its children, on all processors."""

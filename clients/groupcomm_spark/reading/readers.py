@@ -50,10 +50,6 @@ class BatchReader(DataSourceReader):
         return read_parts(partition.value or (), self._options, self._columns)
 
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reports new rows to Spark on the driver, and reads them on the workers.
 

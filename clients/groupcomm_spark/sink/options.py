@@ -16,6 +16,10 @@ from groupcomm.names import check_destination
 from groupcomm.wire.destinations import MAX_GROUPS
 from groupcomm_client.committed.markers import TYPE
 
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
 FOLDER: Final = "groupcomm"
 """Folder below the checkpoint of a query, where its batches are staged."""
 
@@ -125,9 +129,6 @@ def _timeout(text: str | None) -> float:
         raise ConfigError(f"option timeout is {text!r}; it must be a number of seconds above 0")
     return seconds
 
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
 
 STAGED: Final = pa.schema(
     [

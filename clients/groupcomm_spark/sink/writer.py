@@ -32,6 +32,10 @@ from groupcomm_client.reconnecting import FOR_GOOD
 from groupcomm_spark.sink.options import SinkOptions, check_columns, parse_options, to_staged
 from groupcomm_spark.sink.staging import Manifest, Part, Staging
 
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
 ATTEMPTS: Final = 3
 """Attempts to send a batch while the driver lives; a restarted query makes as many again."""
 
@@ -131,9 +135,6 @@ async def _mark(
 ) -> None:
     await connection.multicast(to, encode_marker(marker), level=level, type=TYPE)
 
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
 
 QUERY: Final = "sql.streaming.queryId"
 BATCH: Final = "streaming.sql.batchId"

@@ -17,7 +17,10 @@ from groupcomm_log.schema import MESSAGE
 from groupcomm_spark.telemetry.alarms import Flow, MessageKinds, Window, judge
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
 
 COLUMNS: Final = ("kind", "received", "sender", "number", "type", "data")
 """The columns of a log that are needed."""
@@ -141,11 +144,6 @@ def to_window(row: dict[str, Any]) -> Window:
     assert isinstance(start, datetime)
     return Window(start, end, row["covered_s"], [Flow(**flow) for flow in row["flows"]])
 
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 LOOK_S: Final = 1
 

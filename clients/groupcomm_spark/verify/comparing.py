@@ -27,6 +27,7 @@ from groupcomm_spark.verify.verdict import (
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+
 WHOLE: Final = -1
 """The cell of messages without an order: the whole view."""
 
@@ -204,9 +205,6 @@ def _is_above(side: str) -> "Column":
         above = (col(name) > bound) | ((col(name) == bound) & above)
     return above
 
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 CONTENTS: Final = (*KEY, "sender", "number", "type", "data")
 """Columns that must be the same in two logs, besides level and groups."""

@@ -24,7 +24,7 @@ from groupcomm_spark.verify.receivers import examine_rows, join, make_plan
 from groupcomm_spark.verify.verdict import DUPLICATE, ROW_NUMBERS, Verdict, Violation, report_broken
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def check_doubles(
@@ -68,9 +68,6 @@ def _session(periods: Sequence[LogPeriod], log: str, row: int) -> int:
     at = bisect_right([period.first for period in of_log], row) - 1
     return of_log[at].session if of_log else 0
 
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 MOST: Final = 20
 """Violations of one name that are reported for the same logs; all are counted."""
@@ -200,10 +197,6 @@ def compare(
         cells = [cell for cell in cells if cell.number != WHOLE]
     if cells:
         compare_cells(history.logs, history.periods, cells, verdict, most)
-
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def verify_folders(

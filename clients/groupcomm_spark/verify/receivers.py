@@ -30,6 +30,10 @@ from groupcomm_spark.verify.blocks import (
 )
 from groupcomm_spark.verify.periods import LogPeriod
 
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
 BROKEN: Final = {
     What.FIFO: What.BROKEN_FIFO,
     What.AGREED: What.BROKEN_AGREED,
@@ -156,9 +160,6 @@ def count(broken: list[Broken]) -> Counter[What]:
         found[each.what] += each.count
     return found
 
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 BLOCK: Final = 200_000
 """Rows that are examined together: enough for arrays, and some 20 MB."""

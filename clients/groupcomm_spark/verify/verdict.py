@@ -10,6 +10,10 @@ from groupcomm_spark.logs import LOG
 from groupcomm_spark.verify.blocks import NONE, What
 from groupcomm_spark.verify.receivers import Broken
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
 AGREED_ORDER: Final = "agreed-order"
 AGREED_SET: Final = "agreed-set"
 CAUSAL: Final = "causal"
@@ -123,9 +127,6 @@ class Verdict:
             "notes": self.notes,
         }
 
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _RULES: Final = {
     What.BROKEN_FIFO: FIFO,
