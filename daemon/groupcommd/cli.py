@@ -36,7 +36,7 @@ from groupcommd.state_dir import StateDir, StateError
 FAILED, USAGE, CUT_SHORT = 1, 2, 3
 
 HANGS_S = 2.0
-"""A process that has not ended so long after its core had to is held up by something."""
+"""The process has this time to end after its core has ended; then something holds it up."""
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
 
@@ -44,44 +44,52 @@ _log = logging.getLogger("groupcommd")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    parser.add_argument("--config", type=Path, metavar="FILE", help="TOML; none: alone on loopback")
-    parser.add_argument("--name", help="which of the configured daemons this is")
+    """Add the command's options to a parser."""
     parser.add_argument(
-        "--state-dir", type=Path, metavar="DIR", help="where its starts are counted"
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="configuration in TOML; without it: a daemon alone",
     )
-    parser.add_argument("--unix", type=Path, metavar="PATH", help="the socket for local clients")
+    parser.add_argument("--name", help="name of this daemon in the configuration")
     parser.add_argument(
-        "--port", type=int, metavar="N", help="for daemons and clients; 0 lets the system choose"
+        "--state-dir", type=Path, metavar="DIR", help="folder in which its starts are counted"
+    )
+    parser.add_argument("--unix", type=Path, metavar="PATH", help="unix socket for local clients")
+    parser.add_argument(
+        "--port", type=int, metavar="N", help="port for daemons and clients; 0: the system chooses"
     )
     parser.add_argument(
-        "--ports-file", type=Path, metavar="FILE", help="write there where it listens, as JSON"
+        "--ports-file",
+        type=Path,
+        metavar="FILE",
+        help="write the addresses it listens on to FILE (JSON)",
     )
     parser.add_argument(
         "--via", type=Path, metavar="FILE", help="reach other daemons through a groupcomm relay"
     )
     parser.add_argument(
-        "--trace", type=Path, metavar="DIR", help="trace all it does, for groupcomm check DIR"
+        "--trace", type=Path, metavar="DIR", help="write a trace to DIR, for groupcomm check DIR"
     )
     parser.add_argument(
         "--check",
         action="store_true",
-        help="check the configuration, print it, say what its rules make impossible",
+        help="check and print the configuration; report what its rules make impossible",
     )
-    parser.add_argument("--json-log", action="store_true", help="log lines as JSON")
-    parser.add_argument("--verbose", action="store_true", help="log more")
+    parser.add_argument("--json-log", action="store_true", help="write log lines as JSON")
+    parser.add_argument("--verbose", action="store_true", help="log debugging messages, too")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status."""
+    """Run the command; return the exit status."""
     parser = argparse.ArgumentParser(
         prog="groupcommd",
-        description="A groupcomm daemon: programs of this host connect to it.",
-        epilog="exit status: 0 left in order, 1 failed, 2 wrong configuration, 3 left,"
-        " but not in order in time."
+        description="Run a groupcomm daemon, to which the programs of this host connect.",
+        epilog="exit status: 0 left in order, 1 failed, 2 wrong configuration, 3 left, but did not"
+        " complete an orderly leave in time."
         " example: groupcommd --config plant.toml --name a",
     )
-    parser.add_argument("--debug", action="store_true", help="show where an error came from")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     add_options(parser)
     options = parser.parse_args(arguments)
     try:
@@ -99,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Check the configuration, or serve until the daemon is told to leave."""
+    """Check the configuration, or serve until a signal asks the daemon to leave."""
     config = _configure(options)
     if options.check:
         if config.tls is not None:
@@ -145,12 +153,15 @@ def _configure(options: argparse.Namespace) -> DaemonConfig:
 async def _serve(
     options: argparse.Namespace, config: DaemonConfig, state: StateDir, sockets: Sockets
 ) -> int:
-    """Serve, from one start to the next, until it has left; return the exit status."""
+    """Serve, from one start to the next, until the daemon has left; return the exit status."""
     if config.keys is None:
-        _log.warning("insecure: whoever can send to this daemon can join its cluster")
+        _log.warning(
+            "insecure = true: any host that can send to this daemon can join its cluster; to change"
+            " that, set key_file"
+        )
     with trio.open_signal_receiver(*_SIGNALS) as signals:
         _watch_over_the_end(config)
-        # Only now may others know that it is there: earlier a signal would have killed it.
+        # Only now may others learn that it is there: an earlier signal would have killed it.
         if options.ports_file is not None:
             sockets.write_ports(options.ports_file)
         notify_systemd("READY=1")
@@ -175,13 +186,16 @@ async def _serve(
             config = attrs.evolve(config, keys=over.keys, roll=over.roll)
             adopt = over.adopt
             assert adopt is not None, "it ended as outdated"
-            _log.warning("others know of %d starts, the disk of fewer; begins anew", adopt.restarts)
+            _log.warning(
+                "other daemons know of %d starts of this one, its disk of fewer: it starts anew",
+                adopt.restarts,
+            )
 
 
 def _watch_over_the_end(config: DaemonConfig) -> None:
-    """End this process some time after it was told to, also if it hangs.
+    """End this process some time after a signal asked for it, even if it hangs.
 
-    The handler of a signal runs also while the loop waits for a system call.
+    The handler of a signal runs even while the loop waits for a system call.
     """
     watchdog = Watchdog(config.core.leave_timeout_s + LINGER_S + HANGS_S, CUT_SHORT)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -206,8 +220,8 @@ def _say_how_it_left(over: CoreOver, config: DaemonConfig) -> int:
         _log.info("left")
         return 0
     _log.warning(
-        "left, but not in order, as that took more than leave_timeout_s (%g s): %s; what these"
-        " programs have sent last may be lost",
+        "left, but not in order, as an orderly leave took more than leave_timeout_s (%g s): %s; the"
+        " last messages of these programs may be lost",
         config.core.leave_timeout_s,
         unfinished,
         extra={"unfinished": unfinished},
@@ -228,7 +242,7 @@ async def _obey(
     kept: Sequence[int],
     signals: AsyncIterator[int],
 ) -> None:
-    """Do what signals ask for, first those that came before the daemon was there."""
+    """Obey signals, first those that came before the daemon could."""
     for number in kept:
         _obey_one(service, options, number)
     async for number in signals:
@@ -249,7 +263,7 @@ def _reload(service: Service, options: argparse.Namespace) -> None:
     try:
         service.reload(_configure(options))
     except (GroupCommError, OSError) as error:
-        _log.error("the configuration is as before, the file is wrong: %s", error)
+        _log.error("the configuration stays as it was, as the file cannot be used: %s", error)
 
 
 _ENDS = (signal.SIGTERM, signal.SIGINT)
@@ -262,14 +276,20 @@ async def count_start(
     signals: AsyncIterator[int],
     kept: list[int],
 ) -> Start | None:
-    """Return the start, counted on disk; None if a signal has ended the daemon before.
+    """Count a start on disk, before the daemon sends its first datagram.
+
+    That may take long: while the disk does not answer, the log says so, and a signal can end the
+    daemon.
 
     Args:
         config: of the daemon.
         state: its folder.
-        adopt: what others know of earlier starts.
-        signals: that come meanwhile; those that end the daemon are obeyed at once.
-        kept: takes all of them, to be obeyed once the daemon is there.
+        adopt: what other daemons know of earlier starts.
+        signals: those that come meanwhile; one that ends the daemon is obeyed at once.
+        kept: receives all of them, to be obeyed once the daemon serves.
+
+    Returns:
+        The start; None if a signal has ended the daemon before it was counted.
 
     Raises:
         StateError: the record is damaged or cannot be written.
@@ -306,14 +326,15 @@ async def _end_on_signal(
 
 
 async def _complain(config: DaemonConfig) -> None:
-    """Say what is waited for, the less often the longer it takes."""
+    """Log that the disk does not answer, the less often the longer it takes."""
     waited_s, wait_s = 0.0, config.disk_timeout_s
     while True:
         await trio.sleep(wait_s)
         waited_s += wait_s
         _log.error(
-            "state_dir %s: the disk has not answered for %g s (disk_timeout_s = %g); this start"
-            " has to be counted there before anything is sent: see to it with dmesg, mount and df",
+            "state_dir %s: the disk has not answered for %g s (disk_timeout_s = %g); the daemon"
+            " waits, as this start must be counted there first: check the disk with dmesg, mount"
+            " and df",
             config.state_dir,
             waited_s,
             config.disk_timeout_s,

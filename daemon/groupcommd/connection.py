@@ -1,9 +1,9 @@
-"""One client's connection, as its daemon's shell sees it: one state from accept to close.
+"""A client's connection at its daemon, with one state from accept to close.
 
     ADMITTING --> GREETING --> OPEN --> CLOSING --> CLOSED
 
-Any state may be followed by CLOSED, as the client or this daemon may break the connection off, and
-GREETING by CLOSING. Until it is OPEN a connection is half-open (see `Listener`).
+Any state may be followed by CLOSED, as the client or the daemon may close the connection, and
+GREETING by CLOSING. Until it is OPEN, a connection is half-open (see `Listener`).
 """
 
 import enum
@@ -34,30 +34,30 @@ class AuthenticatedPeer:
 
 
 class ConnectionState(enum.Enum):
-    """How far a connection is."""
+    """The state of a connection."""
 
-    ADMITTING = enum.auto()  # the listener finds out whose it is; the core does not know it
-    GREETING = enum.auto()  # the core has a session for it, and no HELLO
+    ADMITTING = enum.auto()  # the listener authenticates the peer; the core does not know it
+    GREETING = enum.auto()  # the core has a session for it, and waits for its HELLO
     OPEN = enum.auto()
-    CLOSING = enum.auto()  # the core has ended the session; what is pending is still written
-    CLOSED = enum.auto()  # the core was told that it has ended
+    CLOSING = enum.auto()  # the core has ended the session; pending output is still written
+    CLOSED = enum.auto()  # the core knows that the connection has ended
 
 
 class Connection:
-    """One client's socket.
+    """One client's connection.
 
     Attributes:
-        number: of its session.
-        scope: cancels the task that reads it.
-        since: when it was accepted.
-        state: how far it is.
-        socket: non-blocking; set by `admit`, as are the two that follow.
-        principal: whose it is.
+        number: the number of its session.
+        scope: cancels the task that reads from it.
+        since: the time at which it was accepted.
+        state: its state.
+        socket: its socket, non-blocking; set by `admit`, as are the next two.
+        principal: its owner.
         certificate: the certificate by which it came; None if it came otherwise.
-        readable: the core has looked at all that was read, and takes more.
-        resumed: is set once it is readable; None if nobody waits for that.
-        pending: parts of what the core had for it, not yet written.
-        writing: a task waits until its socket takes more.
+        readable: whether the core has processed all that was read, and accepts more.
+        resumed: is set once the connection is readable; None if no task waits for that.
+        pending: parts of the core's output that are not written yet.
+        writing: whether a task waits until the socket accepts more.
     """
 
     __slots__ = (
@@ -89,7 +89,7 @@ class Connection:
         self.writing = False
 
     def admit(self, peer: AuthenticatedPeer) -> None:
-        """Enter GREETING: it is known whose it is."""
+        """Enter GREETING: the peer is authenticated."""
         assert self.state is ConnectionState.ADMITTING, self.state
         self.socket, self.principal, self.certificate = (
             peer.socket,
@@ -99,18 +99,18 @@ class Connection:
         self.state = ConnectionState.GREETING
 
     def greet(self) -> None:
-        """Enter OPEN: the core has its HELLO."""
+        """Enter OPEN: the core has the HELLO."""
         if self.state is ConnectionState.GREETING:
             self.state = ConnectionState.OPEN
 
     def begin_end(self, linger_s: float) -> None:
-        """Enter CLOSING: the core is done with it; it has so long to take what is its own."""
+        """Enter CLOSING: the session is over, and the client has `linger_s` to read its output."""
         self.state = ConnectionState.CLOSING
         self.scope.deadline = trio.current_time() + linger_s
         self.read_on()
 
     def read_on(self) -> None:
-        """Have more read from it."""
+        """Allow more to be read from it."""
         self.readable = True
         if self.resumed is not None:
             self.resumed.set()

@@ -1,7 +1,7 @@
-"""Clients' connections: bytes between their sockets and the core's sessions.
+"""Clients' connections: move bytes between their sockets and the core's sessions.
 
-One task reads each connection; a second one writes only while the client's socket takes no more.
-Whatever a client does ends its own connection at most.
+One task reads each connection; a second one writes only while the client's socket accepts no more.
+Whatever a client does, it ends its own connection at most.
 """
 
 import errno
@@ -36,30 +36,30 @@ from groupcommd.listeners import Listener, PeerRefused, Refusals, TlsListener, r
 from groupcommd.process import MAX_CONNECTIONS
 
 HELLO_S: Final = 5.0
-"""A client that has not said who it is after so long is cut off."""
+"""A client that has not sent its HELLO in this time is disconnected."""
 
 LINGER_S: Final = 5.0
-"""A client that takes nothing any more is cut off so long after its session's end."""
+"""After the end of its session a client has this time to read its output."""
 
 READ_BYTES: Final = 65_536
 TURN_BYTES: Final = 4 * READ_BYTES
-"""Of one connection in one turn; what is left makes the socket readable again at once."""
+"""Read from one connection in one turn; the rest makes the socket readable again at once."""
 
 AHEAD_BYTES: Final = 4 * 1024 * 1024
-"""Of all connections of a principal: what is read, and has to wait until the core looks at it."""
+"""Read from all connections of a principal and not processed by the core yet."""
 
 LEAST_BYTES: Final = 4096
-"""Of one connection in one turn, however many its principal has."""
+"""Read from one connection in one turn, however many connections its principal has."""
 
 WRITE_BYTES: Final = 256 * 1024
 
 MAX_PARTS: Final = 1024
-"""Of one write: the system takes no more (IOV_MAX)."""
+"""Parts of one write: the system accepts no more (IOV_MAX)."""
 
 ACCEPT_PAUSE_S: Final = 0.1
 
 MAX_TURNED_AWAY: Final = 16
-"""Programs that are told at one time that there is no room for them."""
+"""Programs that at one time get the answer that there is no room for them."""
 
 _NO_ROOM: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 _log = logging.getLogger("groupcommd")
@@ -68,20 +68,20 @@ _log = logging.getLogger("groupcommd")
 class Connections:
     """All connections of one daemon.
 
-    However many of them have something to say, they bring about two turns in each round of the
-    event loop: the first that is read one at once, and all others together one in the next round.
+    However many connections have input, they cause at most two turns in each round of the event
+    loop: the first one that is read causes one at once, all others together one in the next round.
 
     Args:
-        core: has the sessions.
-        nursery: for one task a connection.
-        turn: has the core take what was fed; never raises.
-        quotas: of each principal.
-        most: connections that there may be at one time.
+        core: the core with the sessions.
+        nursery: runs one task for each connection.
+        turn: has the core process `inputs`; never raises.
+        quotas: the limits of each principal.
+        most: the number of connections that may be open at one time.
 
     Attributes:
-        inputs: what clients did, and whatever else has happened, for the core's next step.
-        refusals: of those that were cut off before their session began.
-        quotas: what principals have used.
+        inputs: what clients have done, and whatever else has happened, for the core's next step.
+        refusals: counters of the programs whose session did not begin.
+        quotas: the number of connections of each principal.
     """
 
     def __init__(
@@ -100,35 +100,35 @@ class Connections:
         self.inputs: list[Input] = []
         self.refusals = Refusals()
         self.quotas = ConnectionQuotas(quotas or Quotas(), most)
-        self._accepted = 0  # connections that there are, also of those who have not said hello
-        self._turned_away = 0  # of these, who may read why they cannot stay
-        self._read_now: set[int] = set()  # who was read in this round of the loop, perhaps
-        self._unfed = trio.Event()  # inputs wait for the next round
+        self._accepted = 0  # open connections, those without a HELLO included
+        self._turned_away = 0  # those of them that are only told why they cannot stay
+        self._read_now: set[int] = set()  # connections that were read in this round, perhaps
+        self._unfed = trio.Event()  # is set when inputs wait for the next round
         nursery.start_soon(self._feed_rest)
 
     def __len__(self) -> int:
         return len(self._open)
 
     def certificates(self) -> dict[int, PeerCertificate]:
-        """Return those by which connections came, by number."""
+        """Return the certificates that clients have shown, by number of the connection."""
         return {
             n: each.certificate for n, each in self._open.items() if each.certificate is not None
         }
 
     def principals(self) -> Iterator[tuple[int, str]]:
-        """Yield each connection's number, and whose it is."""
+        """Yield the number and the principal of each connection."""
         for number, connection in self._open.items():
             yield number, connection.principal
 
     def principal_of(self, number: int) -> str | None:
-        """Return whose a connection is; None if it has ended."""
+        """Return the principal of a connection; None if it has ended."""
         connection = self._open.get(number)
         return None if connection is None else connection.principal
 
     # ---- accept ----
 
     async def listen(self, listener: Listener) -> None:
-        """Take connections for ever."""
+        """Accept connections for ever."""
         while True:
             await trio.lowlevel.wait_readable(listener.socket)
             await listener.wait_for_room()
@@ -149,8 +149,10 @@ class Connections:
                 self._turn_away(accepted, listener)
 
     def _turn_away(self, accepted: socket.socket, listener: Listener) -> None:
-        """There is no room for one more connection: what the reserve has room for is told so."""
-        text = f"this daemon has {self.quotas.most} connections, and room for no more"
+        """Close a connection for which there is no room; say so as far as the reserve allows."""
+        text = (
+            f"this daemon has {self.quotas.most} connections, the most it may have: try again later"
+        )
         self.refusals.note("full", text)
         if self._turned_away >= MAX_TURNED_AWAY:
             self._accepted -= 1
@@ -170,10 +172,10 @@ class Connections:
             accepted.close()
 
     async def _serve(self, accepted: socket.socket, listener: Listener) -> None:
-        """Handle one connection from its begin to its end."""
+        """Serve one connection from its begin to its end."""
         connection = Connection(self._core.next_connection(), trio.CancelScope())
         if listener.add(connection):
-            self.refusals.note("half-open", "too many others had not said who they are, either")
+            self.refusals.note("half-open", "too many connections have not sent their HELLO")
         try:
             with connection.scope:
                 with trio.move_on_after(HELLO_S) as patience:
@@ -183,13 +185,13 @@ class Connections:
                         await self._await_core(connection, patience)
                     await self._read_hello(connection, patience)
                 if patience.cancelled_caught:
-                    self.refusals.note("slow", f"it has not said who it is in {HELLO_S:g} s")
+                    self.refusals.note("slow", f"it has not sent its HELLO in {HELLO_S:g} s")
                     return
                 listener.remove(connection)
                 await self._read(connection)
         except PeerRefused as refused:
             self.refusals.note(refused.reason, str(refused))
-        except OSError as error:  # else the client is gone, however that came
+        except OSError as error:  # any other error means that the client is gone
             if error.errno in _NO_ROOM:
                 self.refusals.note("no room", f"no room for it: {error.strerror}")
         except Exception:
@@ -202,10 +204,10 @@ class Connections:
             self._close_session(connection)
 
     def _open_session(self, connection: Connection, peer: AuthenticatedPeer) -> None:
-        """The core hears of a client from here on.
+        """Have the core open a session for a connection.
 
         Raises:
-            PeerRefused: its principal has as many connections as it may have.
+            PeerRefused: the principal has as many connections as it may have.
         """
         if text := self.quotas.open(peer.principal, self._accepted):
             with suppress(OSError):
@@ -232,7 +234,7 @@ class Connections:
     # ---- read ----
 
     async def _read_hello(self, connection: Connection, patience: trio.CancelScope) -> None:
-        """Read until it has said hello."""
+        """Read until the HELLO has come."""
         while connection.state is ConnectionState.GREETING:
             more = await self._read_once(connection)
             await self._await_core(connection, patience)
@@ -240,7 +242,7 @@ class Connections:
                 return
 
     async def _await_core(self, connection: Connection, patience: trio.CancelScope) -> None:
-        """Wait until the core has looked at what it said; its own time stands still meanwhile."""
+        """Wait until the core has processed all input; the client's time limit pauses meanwhile."""
         left_s = patience.deadline - trio.current_time()
         patience.deadline = inf
         await self._await_readable(connection)
@@ -253,13 +255,13 @@ class Connections:
             await self._await_readable(connection)
 
     async def _await_readable(self, connection: Connection) -> None:
-        """Wait until the core has looked at all that was read, and takes more."""
+        """Wait until the core has processed all that was read, and accepts more."""
         if not connection.readable:
             connection.resumed = trio.Event()
             await connection.resumed.wait()
 
     async def _read_once(self, connection: Connection) -> bool:
-        """Feed what the client has sent; False at its end."""
+        """Pass what the client has sent to the core; return False at the end of its stream."""
         await trio.lowlevel.wait_readable(connection.socket)
         more, left = True, self._share(connection)
         with suppress(BlockingIOError):
@@ -267,7 +269,7 @@ class Connections:
                 size = min(left, READ_BYTES)
                 data = connection.socket.recv(size)
                 more = bool(data)
-                if more and connection.state is not ConnectionState.CLOSING:  # else it is nobody's
+                if more and connection.state is not ConnectionState.CLOSING:
                     self.inputs.append(ClientBytes(connection.number, data))
                     connection.readable = False
                 if len(data) < size:
@@ -280,17 +282,17 @@ class Connections:
         return more
 
     def _share(self, connection: Connection) -> int:
-        """Return how many bytes of a connection may be read ahead."""
+        """Return the number of bytes that may be read ahead from a connection."""
         count = self.quotas.count(connection.principal)
         return max(LEAST_BYTES, min(TURN_BYTES, AHEAD_BYTES // count))
 
     def feed(self, inputs: Sequence[Input]) -> None:
-        """Have the core take inputs in the next round of the loop."""
+        """Have the core process inputs in the next round of the loop."""
         self.inputs += inputs
         self._unfed.set()
 
     def _feed(self, number: int) -> None:
-        """Have the core take what was read: at once, or with what others say in this round."""
+        """Have the core process what was read: at once, or with other input of this round."""
         if number in self._read_now:
             self._read_now.clear()  # it was read before, so this is another round
         first = not self._read_now
@@ -301,7 +303,7 @@ class Connections:
             self._unfed.set()
 
     async def _feed_rest(self) -> None:
-        """In each round of the loop take what more than one client has said in the one before."""
+        """In each round of the loop process the input that the round before has left."""
         while True:
             await self._unfed.wait()
             self._unfed = trio.Event()
@@ -312,7 +314,7 @@ class Connections:
     # ---- write ----
 
     def carry_out(self, output: Output) -> None:
-        """After a step: write what sessions have, close what the core has closed, read on."""
+        """Carry out a step's output: write, close what the core has closed, and read on."""
         connections = self._open
         for number in output.greeted:
             if number in connections:
@@ -331,7 +333,7 @@ class Connections:
                 connections[number].read_on()
 
     def _shut_if_written(self, connection: Connection) -> None:
-        """Tell a client that nothing follows; its task ends once the client closes its end, too."""
+        """End the stream to a client; its task ends once the client closes its end, too."""
         if connection.state is ConnectionState.CLOSING and not (
             connection.pending or connection.writing
         ):
@@ -339,7 +341,7 @@ class Connections:
                 connection.socket.shutdown(socket.SHUT_WR)
 
     def _write(self, connection: Connection) -> None:
-        """Write as much as the socket takes; a task does the rest."""
+        """Write as much as the socket accepts; a task writes the rest."""
         is_drained = False  # the core has nothing more
         try:
             while connection.pending or not is_drained:
@@ -364,22 +366,22 @@ class Connections:
                 await trio.lowlevel.wait_writable(connection.socket)
                 self._write(connection)
                 if self._core.deadline <= trio.current_time():
-                    self._turn()  # senders have waited for it
-                    self._write(connection)  # what they sent: nobody else writes meanwhile
+                    self._turn()  # senders were waiting for this client
+                    self._write(connection)  # their messages: nothing else writes here meanwhile
                 if not connection.pending:
                     break
         connection.writing = False
         self._shut_if_written(connection)
 
     async def drain(self, seconds: float) -> None:
-        """Let clients take what is theirs, for so long at most."""
+        """Wait until clients have read their output, for `seconds` at most."""
         with trio.move_on_after(seconds):
             while any(c.writing for c in self._open.values()):
                 await trio.sleep(0.01)
 
 
 def _behind(parts: list[Raw], size: int) -> list[Raw]:
-    """What is left of the parts behind their first `size` bytes."""
+    """Return what is left of the parts behind their first `size` bytes."""
     for index, part in enumerate(parts):
         if size < len(part):
             return [memoryview(part)[size:], *parts[index + 1 :]]
@@ -388,18 +390,18 @@ def _behind(parts: list[Raw], size: int) -> list[Raw]:
 
 
 LISTENER_SHARE: Final = 4
-"""Half-open connections of one listener may be this part of all connections."""
+"""Half-open connections of one listener may be this fraction of all connections: 1/4."""
 
 
 class ConnectionQuotas:
-    """The connections of all principals.
+    """The number of connections of each principal, and its limit.
 
-    Where there is no quota, a principal may have as many as it leaves to others: a single one half
-    of all, so that nobody can keep others out.
+    Without a quota, a principal may have as many connections as it leaves to others: alone it may
+    have half of all, so that no principal can keep the others out.
 
     Attributes:
-        quotas: of each principal.
-        most: connections that there may be, of all.
+        quotas: the limits of each principal.
+        most: the number of all connections that may be open.
     """
 
     def __init__(self, quotas: Quotas, most: int) -> None:
@@ -408,26 +410,26 @@ class ConnectionQuotas:
         self._counts: Counter[str] = Counter()
 
     def open(self, principal: str, taken: int) -> str:
-        """Count one more connection, or return why it may not be; "" if it may.
+        """Count one more connection; return "", or why it may not be opened.
 
         Args:
-            principal: whose it is.
-            taken: connections that there are, with this one and those of nobody known yet.
+            principal: its owner.
+            taken: all open connections, with this one and those whose owner is not known yet.
         """
         count, most = self._counts[principal], self.quotas.connections
         if most is None:
             if count >= self.most - taken + 1:
                 return (
-                    f"{principal} has {count} connections, as many as are left for all others:"
-                    " close others first"
+                    f"{principal} has {count} connections, and may not have more than are left for"
+                    " all others: close one first"
                 )
         elif count >= most:
-            return f"{principal} has as many connections as it may have: close others first"
+            return f"{principal} has {count} connections, as many as it may have: close one first"
         self._counts[principal] += 1
         return ""
 
     def count(self, principal: str) -> int:
-        """Return how many connections a principal has."""
+        """Return the number of connections of a principal."""
         return self._counts[principal]
 
     def close(self, principal: str) -> None:
@@ -437,7 +439,7 @@ class ConnectionQuotas:
             del self._counts[principal]
 
     def connections(self) -> dict[str, int]:
-        """How many each principal has."""
+        """Return the number of connections of each principal."""
         return dict(self._counts)
 
 

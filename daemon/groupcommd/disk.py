@@ -1,7 +1,7 @@
-"""What a core wants to have on disk is written in threads; the daemon goes on meanwhile.
+"""The disk of a daemon: write in threads what the core asks for, and report how the disk does.
 
-A disk may take seconds, or never answer, as an NFS server that is gone. The thread that waits for
-it is left alone then: neither the daemon nor its end waits for it.
+A disk may take seconds, or never answer, as an NFS server that is gone. The daemon continues while
+a thread waits for it, and does not wait for that thread at its end, either.
 """
 
 import logging
@@ -28,16 +28,16 @@ from groupcommd.state_dir import StateDir, StateError
 
 
 class DiskWriter:
-    """Writes for one core.
+    """Writes files for one core.
 
     Args:
         state: the folder for marks of view counters.
-        keys: has the files of keys and identities.
-        tell: has the core hear what became of a write.
-        fail: is called with an error that is no failure of the disk.
+        keys: writes the files of keys and identities.
+        tell: passes the result of a write to the core.
+        fail: is called with an error that is not a failure of the disk.
 
     Attributes:
-        writes: how many are under way.
+        writes: the number of writes in flight.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class DiskWriter:
         self.writes = 0
 
     async def write(self, wanted: Store) -> None:
-        """Write one thing, and tell the core."""
+        """Write one file, and pass the result to the core."""
         self.writes += 1
         try:
             answer = await self._write(wanted)
@@ -82,32 +82,32 @@ class DiskWriter:
 
 
 SLOW_S: Final = 0.2
-"""Writes that take longer are told of: a disk that is well takes a tenth of that."""
+"""Slower writes are logged; a healthy disk takes a tenth of that."""
 
 WELL_S: Final = SLOW_S / 2
-"""A disk whose writes take less again is well."""
+"""A disk whose writes take less again is healthy."""
 
 _log = logging.getLogger("groupcommd")
 
 
 class DiskWatch:
-    """Watches the writes of one daemon.
+    """Watches the writes of one daemon, for the log, `status` and `groupcomm doctor`.
 
     Args:
-        folder: where they go.
-        timeout_s: a disk that has not answered for so long counts as one that does not answer.
+        folder: the folder that is written to.
+        timeout_s: a disk that has not answered for this time counts as one that does not answer.
     """
 
     def __init__(self, folder: Path, timeout_s: float) -> None:
         self._folder = folder
         self._timeout_s = timeout_s
-        self._logged_slow_s = 0.0  # how slow it was said to be; 0 while it is well
+        self._logged_slow_s = 0.0  # of the slow write that was logged; 0 while the disk is healthy
         self._logged_error: str | None = None
         self._logged_unanswered = False
         self._logged_aside = False
 
     def report(self, status: Status) -> dict[str, Any]:
-        """Return what there is to tell about the disk, as plain values."""
+        """Return how the disk does, as plain values."""
         disk, waits_s = status.disk, _waits_s(status)
         return {
             "folder": str(self._folder),
@@ -120,7 +120,7 @@ class DiskWatch:
         }
 
     def check(self, status: Status) -> None:
-        """Say what has changed; called once a second and after each write."""
+        """Log what has changed; called once a second and after each write."""
         waits_s = _waits_s(status)
         self._check_answer(waits_s)
         self._check_error(status.disk.error)
@@ -131,9 +131,9 @@ class DiskWatch:
         if waits_s >= self._timeout_s and not self._logged_unanswered:
             self._logged_unanswered = True
             _log.error(
-                "state_dir %s: the disk has not answered for %.1f s (disk_timeout_s = %g): see to"
-                " it with dmesg, mount and df; until it answers this daemon is left out of views"
-                " that need a new mark",
+                "state_dir %s: the disk has not answered for %.1f s (disk_timeout_s = %g); until it"
+                " answers, this daemon is left out of views that need a new mark: check the disk"
+                " with dmesg, mount and df",
                 self._folder,
                 waits_s,
                 self._timeout_s,
@@ -146,43 +146,43 @@ class DiskWatch:
     def _check_error(self, error: str | None) -> None:
         if error is not None and error != self._logged_error:
             _log.error(
-                "%s; it is tried again and again, and until it works this daemon is left out of"
-                " views that need a new mark",
+                "%s; the write is repeated, and until it succeeds this daemon is left out of views"
+                " that need a new mark",
                 error,
                 extra={"state_dir": str(self._folder)},
             )
         elif error is None and self._logged_error is not None:
-            _log.warning("state_dir %s: it can be written again", self._folder)
+            _log.warning("state_dir %s: writes succeed again", self._folder)
         self._logged_error = error
 
     def _check_speed(self, write_s: float) -> None:
         if write_s >= max(SLOW_S, 2 * self._logged_slow_s):
             self._logged_slow_s = write_s
             _log.warning(
-                "state_dir %s: the disk is slow, a write took %.2f s; put the folder on a faster"
-                " disk, or see what keeps this one busy",
+                "state_dir %s: the disk is slow, a write took %.2f s; move the folder to a faster"
+                " disk, or find out what keeps this one busy",
                 self._folder,
                 write_s,
                 extra={"state_dir": str(self._folder), "write_s": write_s},
             )
         elif self._logged_slow_s and write_s < WELL_S:
             self._logged_slow_s = 0.0
-            _log.info("state_dir %s: the disk is quick again", self._folder)
+            _log.info("state_dir %s: the disk is fast again", self._folder)
 
     def _check_place(self, disk: DiskStatus, waits_s: float) -> None:
-        """Tell of a daemon that stands aside, but not of one whose disk answers at once."""
+        """Log that the daemon stands aside, unless its disk answers at once."""
         is_aside = disk.aside and (disk.error is not None or waits_s >= SLOW_S)
         if is_aside and not self._logged_aside:
             _log.warning(
-                "others are in a view that this daemon cannot join before its disk has answered:"
-                " it stands aside, and comes back then"
+                "other daemons have a view that this one cannot join before its disk has answered:"
+                " it stands aside until then"
             )
         elif self._logged_aside and not disk.aside:
-            _log.info("the disk has answered: this daemon joins the others again")
+            _log.info("the disk has answered: this daemon joins the other ones again")
         self._logged_aside = is_aside or (self._logged_aside and disk.aside)
 
 
 def _waits_s(status: Status) -> float:
-    """Return for how long the write that is under way has not been answered; 0 without one."""
+    """Return the seconds since the write in flight began; 0 without one."""
     asked_at = status.disk.asked_at
     return 0.0 if asked_at is None else status.at - asked_at

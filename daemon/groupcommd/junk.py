@@ -1,7 +1,13 @@
-"""Junk in numbers: when it comes, datagrams are read a little later, and more of them at once.
+"""Junk in masses: datagrams are read later and more at once, and the kernel filters most of them.
 
-To be woken and to take a turn costs a daemon some thirty times what it costs to drop a datagram. So
-while junk comes faster than turns are taken, each piece of it would cost a turn.
+Waking up for a turn costs a daemon some thirty times what it costs to drop a datagram. So while
+junk comes faster than turns are taken, each piece of it would cost a turn.
+
+The filter in the kernel is classic BPF (McCanne and Jacobson, 1993; Linux,
+Documentation/networking/filter.rst). It checks the source of a datagram and its first bytes:
+version, suite, cluster, and the sender's number. One of PASSED_OF datagrams that do not fit passes:
+so they are still counted by their reason, and a daemon whose datagrams come from another place is
+heard.
 """
 
 import ctypes
@@ -18,50 +24,51 @@ from groupcomm.names import cluster_number, daemon_number
 from groupcomm.security.layout import VERSION
 
 MANY_PER_S: Final = 2000
-"""Rejected datagrams; no healthy cluster has so many."""
+"""Rejected datagrams a second; no healthy cluster has so many."""
 
 INTERVAL_S: Final = 0.01
-"""Over so long they are counted."""
+"""The interval over which they are counted."""
 
 PAUSE_S: Final = 0.001
-"""Junk waits so long for more of its kind, and so does what comes behind it."""
+"""The pause in which junk, and whatever comes behind it, waits to be read."""
 
 CALM_S: Final = 10.0
-"""It counts as over when there was none for so long."""
+"""A flood is over after this time without junk."""
 
 
 class Flood:
-    """Watches what one daemon rejects.
+    """Watches what one daemon rejects, and tells when to pause reading.
 
     Args:
         max_reads: the most calls that read the socket in one turn.
 
     Attributes:
-        is_on: there was too much in the interval before this one.
-        over_at: from when on there is none, if none comes; seconds.
+        is_on: whether there was too much in the interval before this one.
+        over_at: the time at which the flood is over if no more comes; seconds.
     """
 
     def __init__(self, max_reads: int) -> None:
         self._max_reads = max_reads
         self._received = self._bad = 0  # since the last call of `pause_s`
-        self._began = 0.0  # of the present interval
-        self._bad_lately = 0  # in it
+        self._began = 0.0  # when the present interval began
+        self._bad_lately = 0  # rejected in the present interval
         self.is_on = False
         self.over_at = 0.0
 
     def note(self, received: int, rejected: int) -> None:
-        """Count the datagrams of a turn, and those of them that were rejected."""
+        """Count the datagrams of a turn, and the rejected ones among them."""
         self._received += received
         self._bad += rejected
 
     def pause_s(self, now: float) -> float:
-        """How long not to read after a turn.
+        """Return how long to pause reading after a turn.
 
         Args:
             now: seconds.
 
         Returns:
-            0 unless this turn has brought junk alone, all that there was, and there is much of it.
+            Seconds; 0 unless there is a flood, and this turn has read all datagrams and found only
+            junk.
         """
         received, bad = self._received, self._bad
         self._received = self._bad = 0
@@ -76,15 +83,15 @@ class Flood:
         return PAUSE_S if self.is_on and was_junk and is_all else 0.0
 
     def go_on(self, now: float) -> None:
-        """There is much of it, though the system drops it before it is read."""
+        """Extend the flood: there is much junk, though the system drops it before it is read."""
         self.over_at = now + CALM_S
 
 
 PASSED_OF: Final = 1024
-"""One of so many that do not fit is let through; a power of two."""
+"""One of this many datagrams that do not fit passes; a power of two."""
 
 MAX_JUMP: Final = 255
-"""A jump goes so many instructions ahead at most; what would make it longer is not looked at."""
+"""The most instructions that a jump can skip; a check that would need more is left out."""
 
 _SO_ATTACH_FILTER: Final = 26
 _SO_DETACH_FILTER: Final = 27
@@ -105,17 +112,17 @@ _SENDER_AT: Final = _CLUSTER_AT + 8
 _INSTRUCTION = struct.Struct("=HBBI")
 
 Instruction = tuple[int, int, int, int]
-"""Code, how far to jump if it is true, if it is not, and the operand."""
+"""The code, how far to jump if it is true, how far if it is not, and the operand."""
 
 
 @attrs.frozen
 class ClusterPattern:
-    """What datagrams have in common.
+    """What the datagrams of a cluster have in common.
 
     Attributes:
-        suite: of the cluster.
-        cluster: its 64 bits.
-        senders: numbers of all that may be in it.
+        suite: the suite of the cluster.
+        cluster: the 64 bits that stand for its name.
+        senders: the numbers of all daemons that may be members.
     """
 
     suite: int
@@ -124,17 +131,17 @@ class ClusterPattern:
 
 
 def pattern_of(config: CoreConfig) -> ClusterPattern:
-    """In a cluster."""
+    """Return the pattern of a cluster's datagrams."""
     senders = frozenset(map(daemon_number, config.daemons))
     return ClusterPattern(config.suite, cluster_number(config.cluster), senders)
 
 
 def program(wanted: ClusterPattern, sources: Collection[tuple[str, int]]) -> list[Instruction]:
-    """A filter that takes these datagrams if they come from there, and one of PASSED_OF others.
+    """Return a filter that passes a cluster's datagrams, and one of PASSED_OF others.
 
     Args:
-        wanted: what they have in common.
-        sources: IP addresses, of one family, and ports.
+        wanted: what the cluster's datagrams have in common.
+        sources: the IP addresses, of one family, and ports that they come from.
     """
     checks = [
         (_LOAD_BYTE, _PAYLOAD, [VERSION]),
@@ -168,14 +175,14 @@ def _length(checks: Collection[tuple[int, int, list[int]]]) -> int:
 
 
 def attach(to: socket.socket, instructions: Collection[Instruction]) -> bool:
-    """Have the system filter what a socket gets; False if it does not."""
+    """Have the system filter what a socket receives; return False if it refuses."""
     code = ctypes.create_string_buffer(b"".join(_INSTRUCTION.pack(*each) for each in instructions))
     head = struct.pack("@HP", len(instructions), ctypes.addressof(code))
     return _set(to, _SO_ATTACH_FILTER, head)
 
 
 def detach(of: socket.socket) -> bool:
-    """Have it get all again; False if there was no filter."""
+    """Remove the filter of a socket; return False if it had none."""
     return _set(of, _SO_DETACH_FILTER, bytes(4))
 
 

@@ -1,6 +1,6 @@
-"""What operators do with keys while a daemon runs, and what the daemon does with its key file.
+"""Keys of a running daemon: commands of its operators, and the files of keys and identities.
 
-Commands come from the daemon's own user or root on its host, as questions that begin with
+Commands come from the daemon's own user or from root on its host, as questions that begin with
 ``keys``. docs/security.md has the steps of a rotation.
 """
 
@@ -23,37 +23,37 @@ from groupcommd.process import retry_while_exhausted
 
 KNOWN: Final = "keys, keys reload, keys promote N, keys retire N [without-missing], keys evict NAME"
 
-_NO_KEYS: Final = "this daemon has no key_file: set it, and restart the daemon"
+_NO_KEYS: Final = "this daemon has no key_file: set key_file, and restart the daemon"
 _ANYWAY: Final = ["without-missing"]
 _log = logging.getLogger("groupcommd")
 
 
 def may_change_keys(principal: str) -> bool:
-    """Whether a program runs as the daemon's user, or as root; no rule gives that to others."""
+    """Return whether a program runs as the daemon's user or as root, who alone may."""
     return principal in owners()
 
 
 class KeyService:
-    """For one start of a daemon.
+    """The keys of one start of a daemon.
 
     Args:
-        core: of the daemon.
-        path: of its key file; None without one.
-        identities: the file of all daemons' identities; None where they have none.
+        core: the daemon's core.
+        path: the key file; None without one.
+        identities: the file of all daemons' identities; None if they have none.
     """
 
     def __init__(self, core: DaemonCore, path: Path | None, identities: Path | None) -> None:
         self._core = core
         self._path = path
         self._identities = identities
-        self._logged: set[int] = set()  # keys that were said to be missing
-        self._logged_unknown = False  # datagrams that prove nothing were told of
-        self._alone = True  # never in a view with others
+        self._logged: set[int] = set()  # missing keys that were logged
+        self._logged_unknown = False  # an unproven datagram with a missing key was logged
+        self._alone = True  # this daemon was never in a view with others
 
     # ---- commands ----
 
     def answer(self, question: str, *, allowed: bool) -> bytes:
-        """Answer a question that begins with ``keys``, or do what it says; the answer is JSON."""
+        """Answer a question, or carry out a command, that begins with ``keys``; return JSON."""
         try:
             found = self._answer(question.split(), allowed=allowed)
         except (GroupCommError, OSError) as error:
@@ -69,30 +69,33 @@ class KeyService:
                 return dict(told)
             case _ if not allowed:
                 raise LocalProtocolError(
-                    "only the daemon's own user and root change keys: run the command on its host,"
-                    " as that user, with the address of its unix socket"
+                    "only the daemon's own user and root may change keys: run the command on its"
+                    " host, as that user, with the address of its unix socket"
                 )
             case ["reload"]:
                 self.reload()
             case ["promote", number] if number.isdigit():
                 self._core.command(PromoteKey(int(number)))
-                _log.info("all are asked to seal with key %s", number)
+                _log.info("all daemons are asked to seal with key %s", number)
             case ["evict", name]:
                 self._core.command(Evict(name))
-                _log.info("all are asked to evict %s", name)
+                _log.info("all daemons are asked to evict %s", name)
             case ["retire", number, *more] if number.isdigit() and more in ([], _ANYWAY):
                 self._core.command(RetireKey(number=int(number), without_missing=bool(more)))
-                _log.info("all are asked to erase key %s", number)
+                _log.info("all daemons are asked to erase key %s", number)
             case _:
-                raise LocalProtocolError(f"{' '.join(words)[:80]!r}: ask for {KNOWN}")
+                raise LocalProtocolError(
+                    f"unknown command {' '.join(words)[:80]!r}: ask for {KNOWN}"
+                )
         return {"asked": " ".join(words[1:])}
 
     def reload(self) -> None:
-        """Open with what the files hold now.
+        """Read the files of keys and identities again, and use what they hold.
 
         Raises:
-            ConfigError, LocalProtocolError: one is wrong, or lacks what counts; nothing changes.
-            OSError: one cannot be read.
+            ConfigError, LocalProtocolError: a file is wrong, or lacks a key in use; nothing
+                changes.
+            OSError: a file cannot be read.
         """
         if self._path is None:
             raise ConfigError(_NO_KEYS)
@@ -104,24 +107,24 @@ class KeyService:
     # ---- the key file ----
 
     async def store(self, keys: KeyRing) -> None:
-        """Have the file hold what was agreed; if that fails the log says so, and no more."""
+        """Write the agreed keys to the key file; a failure is logged, and has no other effect."""
         assert self._path is not None
         try:
             change = partial(change_key_file, self._path, partial(agreed, keys))
             await retry_while_exhausted(f"key_file {self._path}", change)
         except (GroupCommError, OSError) as error:
             _log.error(
-                "key_file %s could not be rewritten: %s; mend that before the next restart, the"
-                " file must have active = %d",
+                "key_file %s was not rewritten: %s; repair it before the next restart, it must"
+                " have active = %d",
                 self._path,
                 error,
                 keys.active,
             )
         else:
-            _log.info("key %d seals from now on; %s says so", keys.active, self._path)
+            _log.info("key %d seals from now on; %s was rewritten", keys.active, self._path)
 
     async def store_roll(self, roll: Roll) -> None:
-        """Have the file tell who was evicted; if that fails the log says so, and no more."""
+        """Write who was evicted to the file; a failure is logged, and has no other effect."""
         assert self._identities is not None
         names = ", ".join(sorted(set(roll.evicted.values())))
         try:
@@ -129,30 +132,30 @@ class KeyService:
             await retry_while_exhausted(f"identities {self._identities}", change)
         except (GroupCommError, OSError) as error:
             _log.error(
-                "identities %s could not be rewritten: %s; mend that before the next restart, the"
-                " file must say that %s were evicted",
+                "identities %s was not rewritten: %s; repair it before the next restart, it must"
+                " say that %s were evicted",
                 self._identities,
                 error,
                 names,
             )
         else:
-            _log.warning("evicted: %s; %s says so", names, self._identities)
+            _log.warning("evicted: %s; %s was rewritten", names, self._identities)
 
-    # ---- what is lacking ----
+    # ---- missing keys ----
 
     def check(self, status: Status) -> str | None:
-        """Now and then: whether others seal with a key that is not here, or have evicted it.
+        """Check whether others seal with a key that is missing here, or have evicted this daemon.
 
         Returns:
-            What is lacking, and what to do, if this daemon has never been in a view with others and
-            will not be, or was evicted; None if it can go on.
+            What is missing, and what to do, if this daemon was evicted, or was never in a view with
+            others and cannot be; None if it can continue.
         """
         keys, view = status.keys, status.view
         if keys.evicted:
             return (
-                "this daemon was evicted: the others trust its identity no more; if its host is"
-                " sound again make another with groupcomm identity new, and bring its public key"
-                " to the identities of all hosts"
+                "this daemon was evicted: the others do not trust its identity any more; once its"
+                " host is sound again, make a new one with groupcomm identity new, and add its"
+                " public key to the identities of all hosts"
             )
         self._alone &= view is None or len(view.daemons) == 1
         lacks = keys.missing_key
@@ -166,9 +169,9 @@ class KeyService:
             self._warn(number, text)
             return f"{text}; then start this daemon again" if self._alone else None
         if keys.named_key is not None and not self._logged_unknown:
-            self._logged_unknown = True  # no advice, and no second line: anybody can send such
+            self._logged_unknown = True  # no advice, and no second line: anybody can cause it
             _log.warning(
-                "datagrams name a key that is not in %s, such as %d, and are dropped; anybody can"
+                "datagrams are dropped that name a key which is not in %s, such as %d; anybody can"
                 " send such datagrams",
                 self._path,
                 keys.named_key,

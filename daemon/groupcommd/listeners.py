@@ -76,8 +76,8 @@ def _identify_unix(accepted: socket.socket) -> str:
     if uid is None:
         raise PeerRefused(
             "user",
-            "this user is not one of the daemon's container, where all such users look alike, and"
-            " as user nobody: run the program in it, as another user than nobody",
+            "this user does not exist in the daemon's container, where all such users look alike,"
+            " as user nobody: run the program in the container, as another user than nobody",
         )
     return unix_principal(uid)
 
@@ -86,7 +86,7 @@ def _identify_tcp(admits: Admits, accepted: socket.socket) -> str:
     accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     uid = tcp_user(accepted)
     if uid is None:
-        raise PeerRefused("user", "the system does not tell whose this connection is")
+        raise PeerRefused("user", "the system does not tell which user has opened this connection")
     if not admits(uid):
         text = f"user {uid} may not connect to this daemon: its clients.unix_for says who may"
         raise PeerRefused("user", text)
@@ -219,7 +219,7 @@ class TlsListener(Listener):
         if accepted.recv(1, socket.MSG_PEEK) not in (_HANDSHAKE, b""):
             text = "this port speaks TLS: connect to tls://HOST:PORT"
             await refuse_plain(accepted, encode_closed(Code.REJECT_AUTH, text))
-            raise PeerRefused("tls", "TLS: what it has sent is something else")
+            raise PeerRefused("tls", "TLS: it has sent something else than a handshake")
         try:
             await _shake_hands(tls)
         except ssl.SSLError as error:
@@ -230,7 +230,7 @@ class TlsListener(Listener):
             principal, shown = self._principal(tls, frame), tls.peer_certificate
             new = self.credentials  # they may have been replaced during the handshake
             if shown and new.ca != old.ca and not shown.is_signed_by(new.ca):
-                raise PeerRefused("certificate", f"the authority of {principal} is gone")
+                raise PeerRefused("certificate", f"the authority of {principal} is not trusted now")
             return AuthenticatedPeer(tls, principal, received, shown)
         except PeerRefused as refused:
             with suppress(OSError):
@@ -255,9 +255,9 @@ class TlsListener(Listener):
             raise PeerRefused("hello", f"no HELLO: {error}", Code.NET_ERROR) from None
         tokens = self.credentials.tokens
         if tokens is None:
-            raise PeerRefused("certificate", "this daemon wants a certificate, and got none")
+            raise PeerRefused("certificate", "this daemon needs a certificate, and got none")
         if not token:
-            raise PeerRefused("token", "this daemon wants a certificate or a token, and got none")
+            raise PeerRefused("token", "this daemon needs a certificate or a token, and got none")
         name = tokens.name_of(token, datetime.now(UTC))
         if name is None:
             raise PeerRefused("token", "the token is wrong, was revoked or has expired")
@@ -282,7 +282,7 @@ async def _read_frame(tls: TlsSocket) -> tuple[bytes, bytes]:
             await trio.lowlevel.wait_readable(tls)
             continue
         if not data:
-            raise ConnectionResetError("it has gone before its HELLO")
+            raise ConnectionResetError("the program has closed the connection before its HELLO")
         read += data
         try:
             frame = next(iter(reader.feed(data)), None)
@@ -325,4 +325,4 @@ class Refusals:
         now = trio.current_time()
         if now >= self._logged_at.get(reason, -1.0) + 1.0:
             self._logged_at[reason] = now
-            _log.warning("a program is not let in: %s", text, extra={"refused": reason})
+            _log.warning("a program was refused: %s", text, extra={"refused": reason})

@@ -1,4 +1,8 @@
-"""Log lines for operators: text, or one JSON object each."""
+"""The log of a daemon: its formats, text or JSON, and what an operator reads in it.
+
+Every view is logged with its causes and its duration, and so are programs that do not read, links
+on which large packets are lost, and junk.
+"""
 
 import json
 import logging
@@ -14,10 +18,10 @@ _PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 
 class JsonFormatter(logging.Formatter):
-    """Time, level, text, and what the line says as fields."""
+    """Formats a line as a JSON object: time, level, text, and the fields of the line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
+        """Return one line."""
         fields = {name: value for name, value in vars(record).items() if name not in _PLAIN}
         line = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
@@ -32,13 +36,13 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """Time, level and text, in one line: a program's name must not look like another line."""
+    """Formats time, level and text as one line, so that no name can look like another line."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(message)s")
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """Return the line; the trace of an error follows it."""
+        """Return the line; the traceback of an error follows it."""
         return visible(super().formatMessage(record))
 
 
@@ -53,22 +57,22 @@ def set_up_logs(*, as_json: bool, verbose: bool) -> None:
 
 
 SLOW_BYTES = 1024 * 1024
-"""A client with more output waiting is told of."""
+"""A client with more pending output is logged."""
 
 JUNK_LOGGED_S = 3600.0
-"""Between two log lines about junk: whoever sends it shall not fill the log, too."""
+"""The time between two lines about junk, so that its sender cannot fill the log, too."""
 
 _log = logging.getLogger("groupcommd")
 
 
 def log_news(news: News) -> None:
-    """Log what a step has brought."""
+    """Log an event of the core."""
     match news:
         case ViewInstalled():
             _log_view(news)
         case TokenLate(silent_s=silent_s, timeout_s=timeout_s):
             _log.warning(
-                "the token is late: nothing was heard of it for %.2f s; without it for %g s the"
+                "the token is late: the last sign of it was %.2f s ago; after %g s without one the"
                 " view ends",
                 silent_s,
                 timeout_s,
@@ -98,17 +102,17 @@ def _log_view(news: ViewInstalled) -> None:
 
 
 class LogWatch:
-    """Logs what has changed from one second to the next."""
+    """Logs what has changed in a daemon's status from one second to the next."""
 
     def __init__(self) -> None:
         self._slow: set[int] = set()
-        self._narrow: set[str] = set()  # ways that were told of
-        self._junk = 0  # datagrams, as of the last look
+        self._narrow: set[str] = set()  # links that were logged
+        self._junk = 0  # datagrams, as of the last check
         self._is_flooded = self._is_logged = False
         self._junk_logged_at = -JUNK_LOGGED_S
 
     def check(self, status: Status) -> None:
-        """Tell of programs that do not read, and of links on which large packets are lost."""
+        """Log programs that do not read, and links on which large packets are lost."""
         self._check_load(status)
         self._check_links(status)
 
@@ -118,7 +122,7 @@ class LogWatch:
             if slow and session.connection not in self._slow:
                 self._slow.add(session.connection)
                 _log.warning(
-                    "client %s does not keep up: %d bytes wait for it",
+                    "client %s does not keep up: %d bytes of its output are pending",
                     session.user,
                     session.output_bytes,
                     extra={"client": session.user, "waiting_bytes": session.output_bytes},
@@ -134,8 +138,8 @@ class LogWatch:
                 self._narrow.add(name)
                 passes, full = link.carries_bytes - LINK_BYTES, link.most_bytes - LINK_BYTES
                 _log.warning(
-                    "on the way to %s packets of more than %d bytes are lost: those of up to %d go"
-                    " in fragments; mend the network, or set packet_bytes of the link to %d",
+                    "on the path to %s packets of more than %d bytes are lost: those of up to %d go"
+                    " in fragments; repair the network, or set packet_bytes of the link to %d",
                     name,
                     passes,
                     full,
@@ -144,14 +148,14 @@ class LogWatch:
                 )
             elif link.carries_bytes == link.most_bytes and name in self._narrow:
                 self._narrow.discard(name)
-                _log.info("on the way to %s packets of all sizes pass", name, extra={"to": name})
+                _log.info("on the path to %s packets of all sizes pass", name, extra={"to": name})
 
     def check_junk(self, status: Status, dropped: int) -> bool:
-        """Return whether there are more bad datagrams than a healthy cluster has.
+        """Log more bad datagrams than a healthy cluster has; return whether there are so many.
 
         Args:
-            status: of this second.
-            dropped: datagrams, by the system, so far.
+            status: the status of this second.
+            dropped: the number of datagrams that the system has dropped so far.
         """
         rejected, now = status.datagrams.rejected, status.at
         junk = sum(rejected.values()) + dropped
@@ -160,14 +164,14 @@ class LogWatch:
         if begins and now >= self._junk_logged_at + JUNK_LOGGED_S:
             self._is_logged, self._junk_logged_at = True, now
             _log.warning(
-                "junk: %d datagrams of the last second were rejected, or dropped by the system;"
-                " most of all for the reason %s; it is told once an hour at most",
+                "junk: %d datagrams of the last second were rejected, or dropped by the system,"
+                " most of them for the reason %s; this is logged once an hour at most",
                 per_s,
                 max(rejected, key=rejected.__getitem__, default="none"),
                 extra={"junk_per_s": per_s, "rejected": dict(rejected), "dropped": dropped},
             )
         elif self._is_logged and per_s <= MANY_PER_S:
             self._is_logged = False
-            _log.info("junk: no more of it than usual", extra={"junk_per_s": per_s})
+            _log.info("junk: no more than usual", extra={"junk_per_s": per_s})
         self._is_flooded = per_s > MANY_PER_S
         return self._is_flooded

@@ -13,18 +13,18 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 MAX_CONNECTIONS: Final = 16_384
-"""However many descriptors there are: each connection takes memory, too."""
+"""The limit however many descriptors there are, as each connection takes memory, too."""
 
 RESERVE: Final = 64
-"""Descriptors that connections leave: for the state, files of keys and certificates, the flight
-recorder, and programs that are told why they are not let in.
+"""Descriptors that connections leave free: for the state, files of keys and certificates, the
+flight recorder, and answers to programs that are refused.
 """
 
 RETRY_S: Final = 0.25
-"""Between two tries while there is no descriptor."""
+"""The time between two attempts while there is no descriptor."""
 
 _OWN: Final = 256
-"""More than a daemon has open besides connections, its reserve included."""
+"""More than a daemon has open besides connections, the reserve included."""
 
 _EXHAUSTED: Final = frozenset((errno.EMFILE, errno.ENFILE))
 _T = TypeVar("_T")
@@ -32,7 +32,7 @@ _log = logging.getLogger("groupcommd")
 
 
 def raise_descriptor_limit() -> int:
-    """Let this process have as many descriptors as it can use and may have; how many that are."""
+    """Raise the limit of descriptors to what the daemon can use and may have; return the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MAX_CONNECTIONS + _OWN
     allowed = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
@@ -43,7 +43,7 @@ def raise_descriptor_limit() -> int:
 
 
 def connection_capacity() -> int:
-    """Return how many connections there may be beside what is open now; 1 at least."""
+    """Return the number of connections that fit beside the open descriptors; 1 at least."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = MAX_CONNECTIONS + _OWN if soft == resource.RLIM_INFINITY else soft
     opened = sum(map(_is_open, range(min(limit, MAX_CONNECTIONS + _OWN))))
@@ -51,7 +51,7 @@ def connection_capacity() -> int:
 
 
 def _is_open(number: int) -> bool:
-    """Return whether a descriptor is in use; that takes none, as to read /proc would."""
+    """Return whether a descriptor is in use; reading /proc instead would need one."""
     try:
         os.fstat(number)
     except OSError:
@@ -60,19 +60,19 @@ def _is_open(number: int) -> bool:
 
 
 def is_exhausted(error: BaseException) -> bool:
-    """Return whether something failed only because there was no descriptor for it."""
+    """Return whether an error means that there was no file descriptor."""
     cause = error if isinstance(error, OSError) else error.__cause__
     return isinstance(cause, OSError) and cause.errno in _EXHAUSTED
 
 
 async def retry_while_exhausted(what: str, act: Callable[[], _T]) -> _T:
-    """Do something in a thread, again while there is no descriptor for it; the log says so once.
+    """Run a function in a thread, and again while it fails for want of a descriptor; log that once.
 
-    Who is cancelled does not wait for the thread.
+    A caller that is cancelled does not wait for the thread.
 
     Args:
-        what: is waited for, for the log.
-        act: does it; whatever else it raises is raised here.
+        what: what waits, for the log.
+        act: the function; whatever else it raises is raised here.
     """
     import trio  # noqa: PLC0415 - `groupcomm tokens` imports this module, and no event loop
 
@@ -95,17 +95,23 @@ def _reason(error: Exception) -> str:
 
 
 KEPT_BYTES: Final = 64 * 1024 * 1024
-"""So much free memory stays with the process."""
+"""The free memory that the process keeps."""
 
 SHARED_BYTES: Final = 16 * 1024 * 1024
-"""Smaller blocks come from what is kept; larger ones go back to the system when they are freed."""
+"""Smaller blocks come from the memory that is kept; larger ones are returned when they are freed.
+"""
 
 _TRIM_THRESHOLD: Final = -1  # numbers of malloc.h, mallopt(3)
 _MMAP_THRESHOLD: Final = -3
 
 
 def retain_freed_memory() -> bool:
-    """Have the C library do so from now on; whether it can (glibc can)."""
+    """Have the C library keep freed memory; return whether it can (glibc can).
+
+    Every datagram of a burst takes a buffer of its size, and all of them are free again a moment
+    later. By default the C library returns them to the system each time and pays for each page
+    anew: that was a third of what a daemon's core does for a bundle of 28,000 bytes.
+    """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False
@@ -116,9 +122,11 @@ FULL_EVERY: Final = 60
 
 
 class GarbageCollection:
-    """Collects when it is told to, and never by itself.
+    """Collects garbage when `collect` is called, and never by itself.
 
-    Young objects are looked at each time, old ones each FULL_EVERY times.
+    Hardly anything is in a cycle, and nothing that a message needs, so a collection a second is
+    enough; one in the middle of a burst would look at everything that waits. Young objects are
+    examined each time, old ones each FULL_EVERY times.
     """
 
     def __init__(self) -> None:
@@ -128,21 +136,25 @@ class GarbageCollection:
         self._times = 0
 
     def collect(self) -> None:
-        """Take away what is in cycles."""
+        """Free objects that are in cycles."""
         self._times += 1
         gc.collect(2 if self._times % FULL_EVERY == 0 else 1)
 
 
 TELL_S: Final = 0.5
-"""How long the log may take for the last line: what holds up the daemon may be the log itself."""
+"""The time that the log has for the last line, as it may be the log that holds up the daemon."""
 
 
 class Watchdog:
-    """Ends this process, some time after it was told to leave, if it is still there.
+    """Ends this process some time after it was asked to leave, if it still runs then.
+
+    The core bounds the time that a daemon takes to leave, but its loop has to run for that. It does
+    not run while a write to a full pipe, a file system or anything else holds it up. So a thread
+    waits.
 
     Args:
-        seconds: how long that is.
-        status: the exit status then.
+        seconds: that time.
+        status: the exit status.
     """
 
     def __init__(self, seconds: float, status: int) -> None:
@@ -151,7 +163,7 @@ class Watchdog:
         self._armed = False
 
     def arm(self) -> None:
-        """Begin to wait; what is armed stays so, since the process is to end."""
+        """Start the timer; nothing stops it, as the process is to end."""
         if not self._armed:
             self._armed = True
             threading.Thread(target=self._wait, name="watchdog", daemon=True).start()
@@ -165,14 +177,18 @@ class Watchdog:
 
     def _tell(self) -> None:
         _log.critical(
-            "this process hangs, %g s after it was told to leave: it ends now, and what its"
-            " programs have sent last may be lost",
+            "this process hangs, %g s after it was asked to leave: it ends now, and the last"
+            " messages of its programs may be lost",
             self._seconds,
         )
 
 
 def notify_systemd(state: str) -> bool:
-    """Send a state such as ``READY=1``; False if nobody asks, or it cannot be told now."""
+    """Send systemd a state such as ``READY=1`` (sd_notify(3)).
+
+    Returns:
+        False if no supervisor asks for states, or this one cannot be sent now.
+    """
     path = os.environ.get("NOTIFY_SOCKET")
     if not path:
         return False
@@ -182,6 +198,6 @@ def notify_systemd(state: str) -> bool:
             notify.connect(address)
             notify.sendall(state.encode())
     except OSError as error:
-        _log.warning("systemd cannot be told %s: %s", state, error)
+        _log.warning("systemd did not get the state %s: %s", state, error)
         return False
     return True

@@ -1,8 +1,9 @@
 """The daemon: sockets and a clock around one core.
 
-Tasks only wait. Whatever they wait for, they then call `turn`: it reads all datagrams that have
-come, and has `drive` take one synchronous step of the core. What the step asks for is done by the
-methods of `Service` that `Shell` names, one for each duty. Nothing awaits for each packet.
+Tasks only wait, for datagrams, for clients, for the core's deadline. Then they call `turn`, which
+reads all datagrams that have come and has `drive` take one synchronous step of the core. The core
+asks for duties, and `Service` has one method for each, as `groupcomm.engine.Shell` names them:
+`store`, `send`, `serve` and `finish`. Nothing awaits for a single packet.
 """
 
 import enum
@@ -48,23 +49,23 @@ from groupcommd.status import DaemonParts, QuestionQueue, answer
 from groupcommd.udp import MAX_READS
 
 WALL_INTERVAL_S = 1.0
-"""Between looks at the wall clock."""
+"""Between readings of the wall clock."""
 
 _RELOADED = frozenset(("limits", "quotas", "access"))
 
 LINGER_S = 1.0
-"""A daemon that has left waits for its clients to read what is theirs."""
+"""A daemon that has left gives its clients this time to read their last events."""
 
 _log = logging.getLogger("groupcommd")
 
 
 class ServiceEnd(enum.Enum):
-    """Why a daemon is over."""
+    """Why one start of a daemon has ended."""
 
-    LEFT = enum.auto()  # in order, as it was told to
-    CUT_SHORT = enum.auto()  # as it was told to, but not in order: that took too long
-    OUTDATED = enum.auto()  # others know of more starts than its disk; start anew
-    LOCKED_OUT = enum.auto()  # others seal with a key that it does not have, or have evicted it
+    LEFT = enum.auto()  # it was asked to leave, and left in order
+    CUT_SHORT = enum.auto()  # it was asked to leave, and an orderly leave took too long
+    OUTDATED = enum.auto()  # other daemons know of more starts than its disk: start anew
+    LOCKED_OUT = enum.auto()  # the others seal with a key that it lacks, or have evicted it
 
 
 def _settings_of(config: DaemonConfig) -> ProgramSettings:
@@ -75,18 +76,18 @@ class Service:
     """One start of a daemon.
 
     Args:
-        config: checked.
-        state: of this daemon, locked.
-        start: counted there.
-        sockets: opened.
+        config: the checked configuration.
+        state: the locked state folder of this daemon.
+        start: the start, counted in that folder.
+        sockets: the open sockets.
 
     Attributes:
-        core: of this start.
-        connections: their connections, while `run` runs.
-        over: how the core has ended; None while it goes on.
-        leaves: it was told to leave.
-        reloads: how often the configuration was read again.
-        locked_out: why others would not have it in their view, and what to do; None if they would.
+        core: the core of this start.
+        connections: the clients' connections, while `run` runs.
+        over: how the core has ended; None while it runs.
+        leaves: whether the daemon was asked to leave.
+        reloads: the number of times that the configuration was read again.
+        locked_out: why the others do not accept this daemon, and what to do; None if they do.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class Service:
         probe: Probe = self._flight
         if config.trace is not None:
             self._trace, probe = trace_daemon(config.trace, start)
-        self._now = trio.current_time()  # of the turn that was taken last
+        self._now = trio.current_time()  # of the latest turn
         self.core = DaemonCore(
             config.core,
             start,
@@ -132,7 +133,7 @@ class Service:
         self._wanted = pattern_of(config.core)
 
     async def run(self) -> ServiceEnd:
-        """Serve until the daemon has left or must start anew; then its clients are cut off.
+        """Serve until the daemon has left or must start anew; then close its clients' connections.
 
         Raises:
             Exception: the core broke an invariant: the daemon must not go on.
@@ -166,26 +167,26 @@ class Service:
         trace.close()
 
     def leave(self) -> None:
-        """Leave in order; `run` returns once that is done."""
+        """Begin an orderly leave; `run` returns once it is complete."""
         self.leaves = True
         self._submit(LeaveRequested())
 
     def _submit(self, event: Input) -> None:
-        """Have the core hear of something now."""
+        """Pass an input to the core now."""
         self.connections.inputs.append(event)
         self.turn()
 
     def _note_written(self, answer: Input) -> None:
-        """Have the core hear what became of a write, and the log if its disk is not well."""
+        """Pass the result of a write to the core, and log a disk that is not well."""
         self._submit(answer)
         self._disk.check(self.core.status(trio.current_time()))
 
     def reload(self, config: DaemonConfig) -> None:
-        """Take over what can change while it runs, and say what cannot.
+        """Apply the settings that can change while the daemon runs; log those that cannot.
 
         Raises:
-            ConfigError, LocalProtocolError, OSError: files for TLS or of keys cannot be used any
-                more; then nothing has changed.
+            ConfigError, LocalProtocolError, OSError: files for TLS or files of keys cannot be used;
+                then nothing has changed.
         """
         credentials = self._new_credentials(config)
         names = [name for name in attrs.fields_dict(DaemonConfig) if name not in ("keys", "roll")]
@@ -212,30 +213,36 @@ class Service:
             _log.warning("only a restart changes: %s", ", ".join(left))
 
     def _new_credentials(self, config: DaemonConfig) -> TlsCredentials | None:
-        """What the files for TLS hold now; None if where it listens is another place."""
+        """Read the files for TLS; return None if the daemon does not listen at their address."""
         listener, old, new = self._sockets.tls_listener, self._config.tls, config.tls
         if listener is None or old is None or new is None or new.address != old.address:
             return None
         return read_tls_credentials(new)
 
     def dump(self) -> Path | None:
-        """Write the flight recorder's events next to the state; where, or None if that failed."""
+        """Write the flight recorder's events to the state folder.
+
+        Returns:
+            The file, or the trace if the daemon writes one; None if the file cannot be written.
+        """
         if self._trace is not None:
-            _log.info("what happened is in the trace %s", self._trace.path)
+            _log.info(
+                "no flight recorder is written, as the trace %s has all events", self._trace.path
+            )
             return self._trace.path
         path = self._config.state_dir / f"flight-{int(time.time())}.txt"
         try:
             self._flight.dump(path)
         except OSError as error:
-            _log.error("the flight recorder cannot be written: %s", error)
+            _log.error("the flight recorder was not written: %s", error)
             return None
-        _log.info("%d events of the flight recorder are in %s", len(self._flight), path)
+        _log.info("the flight recorder was written: %d events in %s", len(self._flight), path)
         return path
 
-    # ---- what is waited for ----
+    # ---- tasks ----
 
     async def _keep_time(self) -> None:
-        """Take a turn whenever the core's deadline has come."""
+        """Take a turn at each deadline of the core."""
         while True:
             with trio.CancelScope(deadline=self._due) as self._timer:
                 await trio.sleep_forever()
@@ -251,14 +258,14 @@ class Service:
                 self.turn()
 
     def _flood_pause_s(self) -> float:
-        """How long not to read after a turn; while there is much junk the system drops most."""
+        """Return how long to pause reading; while there is much junk, have the system filter it."""
         pause_s = self._flood.pause_s(trio.current_time())
         if self._flood.is_on:
             self._udp.filter(self._wanted)
         return pause_s
 
     async def _spin(self) -> None:
-        """Keep the loop from sleeping: to be woken costs more than to look, and a processor."""
+        """Keep the loop from sleeping: polling is faster than waking up, and costs a processor."""
         while True:
             await trio.lowlevel.checkpoint()
 
@@ -288,7 +295,7 @@ class Service:
     # ---- one turn ----
 
     def turn(self) -> None:
-        """Take everything that has come, one step, and write what comes of it; never raises."""
+        """Pass all input to one step of the core and carry out its output; never raise."""
         if self._error is not None:
             return
         try:
@@ -297,7 +304,7 @@ class Service:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        """An invariant is broken: stop at once, before anything wrong goes out."""
+        """Stop at once, as an invariant is broken: nothing wrong may be sent."""
         self._error = error
         self.dump()
         self._scope.cancel()
@@ -308,20 +315,20 @@ class Service:
         self._now = trio.current_time()
         inputs, connections.inputs = connections.inputs, []
         drive(self.core, self, self._now, self._datagrams, inputs)
-        if self._due < self._timer.deadline:  # one that has moved away is seen when it comes
+        if self._due < self._timer.deadline:  # a later deadline is noticed when the old one comes
             self._timer.deadline = self._due
 
     @property
     def _due(self) -> float:
-        """When a turn is to be taken though nothing comes."""
+        """The time of the next turn if nothing comes before."""
         return min(self.core.deadline, self._answers.due)
 
     def _record(self) -> None:
-        """What happened is in the trace before anybody else hears of it."""
+        """Write the trace, before anybody else learns of the events in it."""
         if self._trace is not None:
             self._trace.flush()
 
-    # ---- what a step asks for ----
+    # ---- duties of a step ----
 
     def store(self, wanted: Sequence[Store]) -> None:
         """See Shell."""
@@ -333,7 +340,7 @@ class Service:
         datagrams = self._datagrams
         if datagrams:
             self._note_received(output, datagrams)
-        if self._networks is not None:  # also of those of whom nothing has come
+        if self._networks is not None:  # also about daemons from which nothing has come
             since = self._now - self._networks.fresh_s
             self._networks.note(self.core.heard(since), self._now)
         self._record()
@@ -342,7 +349,7 @@ class Service:
         return True
 
     def _note_received(self, output: Output, datagrams: Sequence[bytes]) -> None:
-        """Learn from what the core made of what has come."""
+        """Note what the core has made of the datagrams of this turn."""
         self._flood.note(len(datagrams), output.rejected)
         if output.dropped:
             self._rejected_senders.note(output.dropped, datagrams, self._udp, self._now)
@@ -372,19 +379,21 @@ class Service:
         return answer(parts, question, principal)
 
     async def _end_outdated(self) -> None:
-        """End once nothing is being written: the next start writes to the same files."""
+        """End once no write is in flight, as the next start writes to the same files."""
         while self._writer.writes:
             await trio.sleep(0.01)
         self._finish(ServiceEnd.OUTDATED)
 
     async def _linger(self) -> None:
-        """End once clients have what is theirs, and files are written; in a second at most."""
+        """End once clients have their output and files are written, or after LINGER_S."""
         with trio.move_on_after(LINGER_S):
             await self.connections.drain(LINGER_S)
             while self._writer.writes:
                 await trio.sleep(0.01)
         if self._writer.writes:
-            _log.error("a write to disk is not over: it is given up")
+            _log.error(
+                "a write to disk has not ended in %g s: the daemon ends without it", LINGER_S
+            )
         assert self.over is not None
         self._finish(ServiceEnd[self.over.end.name])
 

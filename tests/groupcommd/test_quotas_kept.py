@@ -104,7 +104,7 @@ async def test_where_all_connections_are_taken_others_are_told_and_come_in_later
         async with connect(where):
             async with connect(where):
                 for _ in range(2):
-                    with pytest.raises(SessionEnded, match="2 connections, and room for no more"):
+                    with pytest.raises(SessionEnded, match="2 connections, the most it may have"):
                         async with connect(where):
                             pass
                 with ExitStack() as stack:
@@ -158,7 +158,7 @@ async def test_a_principal_has_so_many_connections_and_no_more(
     async with virtual_daemons(tmp_path, "a", "quotas = {connections = 2}\n") as daemons:
         where = str(daemons["a"].unix)
         async with connect(where), connect(where):
-            with pytest.raises(SessionEnded, match="as many connections as it may have") as caught:
+            with pytest.raises(SessionEnded, match="as many as it may have") as caught:
                 async with connect(where):
                     pass
             assert caught.value.code == Code.REJECT_QUOTA

@@ -120,7 +120,7 @@ def test_a_disk_that_does_not_answer_is_told_of_while_it_does_not(
     caplog.clear()
     watched.write(10.0, 30.0)
     assert any("the disk answers again" in line for line in caplog.messages)
-    assert any("joins the others again" in line for line in caplog.messages)
+    assert any("joins the other ones again" in line for line in caplog.messages)
 
 
 def test_writes_that_fail_are_told_of_once_for_each_reason(
@@ -138,7 +138,7 @@ def test_writes_that_fail_are_told_of_once_for_each_reason(
     assert (found.grade, "Input/output error" in found.text) == (Grade.PROBLEM, True)
     watched.disk.step(1000.0)
     watched.write(watched.disk.asked_at, 2.0)
-    assert "can be written again" in caplog.messages[-1]
+    assert "writes succeed again" in caplog.messages[-1]
 
 
 # ---- the state folder ----
@@ -236,7 +236,7 @@ def test_a_start_says_what_it_waits_for(tmp_path: Path, caplog: pytest.LogCaptur
     waits = [line.partition(" for ")[2].partition(" (")[0] for line in caplog.messages]
     assert waits == ["5 s", "10 s", "20 s"]
     assert f"state_dir {tmp_path}" in caplog.messages[0]
-    assert "has to be counted there before anything is sent" in caplog.messages[0]
+    assert "must be counted there first" in caplog.messages[0]
 
 
 def test_a_start_that_waits_for_its_disk_ends_when_it_is_told_to(tmp_path: Path) -> None:
@@ -309,7 +309,7 @@ async def test_a_daemon_alone_waits_for_its_disk_and_works_with_one_that_fails()
     sick.spoil("hangs")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(sick.start)
-        await until_logged(sick, "has to be counted there")
+        await until_logged(sick, "must be counted there")
         assert await sick.leave() == 0
         sick.spoil("0.2")
         await sick.start()

@@ -89,5 +89,5 @@ def test_who_has_no_number_is_told_why(monkeypatch: pytest.MonkeyPatch) -> None:
     with one, other:
         assert unix_user(one) == os.geteuid()
         monkeypatch.setattr(local_users, "_known", lambda uid: None)
-        with pytest.raises(PeerRefused, match="not one of the daemon's container"):
+        with pytest.raises(PeerRefused, match="does not exist in the daemon's container"):
             _identify_unix(one)
