@@ -9,9 +9,9 @@ from pathlib import Path
 
 from examples.common.command import new_parser, run
 from examples.common.stage import Network
-from examples.vehicle.report import as_json, as_page, as_text
+from examples.vehicle.report import as_json, as_page, as_text, source_table
 from examples.vehicle.runs import Setup, run_once
-from examples.vehicle.table import PIECE
+from examples.vehicle.table import PIECE, TRAJECTORY
 from groupcomm.errors import ConfigError
 from groupcomm.level import ServiceLevel
 from groupcomm_tools.recording.recorder_process import recorded
@@ -38,6 +38,18 @@ def make_parser() -> argparse.ArgumentParser:
     add("--pack", type=int, default=1, metavar="N", help="small messages sent together (1)")
     add("--one-by-one", action="store_true", help="these N by a call each, not by one for all")
     add("--piece", type=int, default=PIECE, metavar="N", help="tiles of a piece of the map (32)")
+    add("--actuator-receivers", type=int, default=3, metavar="N", help="the source has 3? (3)")
+    add(
+        "--trajectory-bytes",
+        nargs=2,
+        type=int,
+        default=(TRAJECTORY.least, TRAJECTORY.most),
+        metavar=("LEAST", "MOST"),
+        help=f"the source has ??? ({TRAJECTORY.least} {TRAJECTORY.most})",
+    )
+    add("--image-receivers", type=int, default=5, metavar="N", help="of each camera (5)")
+    add("--elevation-receivers", type=int, default=0, metavar="N", help="not transmitted (0)")
+    add("--table", action="store_true", help="print the source's table, and run nothing")
     add("--record", type=Path, metavar="DIR", help="a log of what is delivered at each daemon")
     add("--json", action="store_true", help="one line of JSON instead of the table")
     add("--chart", type=Path, metavar="FILE.html", help="write a page with charts, too")
@@ -60,6 +72,12 @@ def setup_of(options: argparse.Namespace) -> Setup:
         "pack": options.pack,
         "one_by_one": options.one_by_one,
         "piece": options.piece,
+        "reading": {
+            "actuator_receivers": options.actuator_receivers,
+            "trajectory_bytes": list(options.trajectory_bytes),
+            "image_receivers": options.image_receivers,
+            "elevation_receivers": options.elevation_receivers,
+        },
     }
     network = Network(
         loss=options.loss,
@@ -88,6 +106,9 @@ def level_of(text: str) -> tuple[str, ServiceLevel]:
 
 async def command(options: argparse.Namespace) -> int:
     """Run it and tell; 1 if something was lost that must not be."""
+    if options.table:
+        print("\n".join(source_table()))
+        return 0
     result = await run_once(setup_of(options))
     if options.chart is not None:
         options.chart.write_text(as_page(result))

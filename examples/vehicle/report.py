@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from examples.vehicle.runs import OTHER, SAME, Result, Row
+from examples.vehicle.table import SOURCE_ROWS
 from groupcomm_tools.pages.line_chart import Axis, Panel, Point, draw, page
 
 _HEAD: Final = (
@@ -61,6 +62,13 @@ def _line(row: Row, seconds: float) -> str:
 
 def _ms(value: float | None) -> str:
     return f"{'-':>9}" if value is None else f"{value:>9.2f}"
+
+
+def source_table() -> list[str]:
+    """Return the source's table as Markdown, with its own doubts."""
+    heads = ("message", "size and rate", "receivers", "remark")
+    rows = [(kind.name, *kind.source) for kind in SOURCE_ROWS]
+    return [f"| {' | '.join(row)} |" for row in (heads, ("---",) * len(heads), *rows)]
 
 
 def as_json(result: Result) -> dict[str, Any]:

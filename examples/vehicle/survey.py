@@ -20,7 +20,7 @@ SMALL: Final = "--only vehicle_state,actuator_state,trajectory"
 PACKED: Final = (
     "--daemons 2 --loss 0.05 --only actuator_state --level actuator_state=unreliable --scale 10"
 )
-IMAGES: Final = "--only image --packet-bytes 60000"
+IMAGES: Final = "--only image --packet-bytes 60000 --image-receivers 1"
 
 TOPICS: Final[Mapping[str, Sequence[str]]] = {
     "daemons": ("--daemons 1", "--daemons 2", "--daemons 4"),
@@ -44,6 +44,11 @@ TOPICS: Final[Mapping[str, Sequence[str]]] = {
         f"{IMAGES} --cameras 1 --daemons 2 --loss 0.01 --level image=reliable",
         f"{IMAGES} --cameras 1 --daemons 2 --packet-bytes 1340",
         f"{IMAGES} --cameras 1 --daemons 2 --packet-bytes 1340 --scale 0.1",
+    ),
+    "receivers": tuple(
+        f"{IMAGES} --cameras 1 --daemons {daemons} --image-receivers {count}"
+        for daemons in (1, 2)
+        for count in (1, 5)
     ),
 }
 """Options of the runs that are compared, by what they are about."""

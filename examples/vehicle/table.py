@@ -7,7 +7,7 @@ of large ones has its own, so that nobody gets megabytes that it does not want.
 
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -32,6 +32,7 @@ LATE: Final = "display"
 """The module that joins the group of the map in the middle of a run."""
 
 STATE, BULK_MAP, IMAGES = "vehicle", "vehicle.map", "vehicle.images"
+ELEVATION: Final = "vehicle.elevation"
 
 
 @attrs.frozen(kw_only=True)
@@ -45,7 +46,8 @@ class Kind:
         rate_hz: messages a second, of one sender.
         least, most: bytes of a message; drawn between the two for each. 0 if data decide.
         level: what its messages are promised.
-        senders, receivers: modules.
+        senders, receivers: modules; without receivers it is not transmitted.
+        source: size and rate, receivers and remark, as the source has them, doubts included.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Kind:
     level: ServiceLevel
     senders: tuple[str, ...]
     receivers: tuple[str, ...]
+    source: tuple[str, str, str]
 
     def size(self, rng: Random) -> int:
         """Bytes of the next message."""
@@ -74,6 +77,11 @@ def camera_names(count: int) -> tuple[str, ...]:
 
 
 MAP_READERS: Final = ("planner", "behaviour", "display")
+ACTUATOR_READERS: Final = ("controller", "diagnostics", "recorder")
+IMAGE_READERS: Final = ("vision", "lanes", "tracker", "recorder", "display")
+MOST_TRAJECTORY_BYTES: Final = 1_000_000
+MOST_READERS: Final = len(MODULES) - 2
+"""All modules but the two that send large or steady messages themselves."""
 
 VEHICLE_STATE: Final = Kind(
     name="vehicle_state",
@@ -85,6 +93,11 @@ VEHICLE_STATE: Final = Kind(
     level=ServiceLevel.UNRELIABLE,
     senders=("localization",),
     receivers=others("localization"),
+    source=(
+        "about 250 B at 40 Hz",
+        "15",
+        "position, velocity, acceleration; highest rate",
+    ),
 )
 ACTUATOR_STATE: Final = Kind(
     name="actuator_state",
@@ -95,7 +108,20 @@ ACTUATOR_STATE: Final = Kind(
     most=220,
     level=ServiceLevel.FIFO,
     senders=("actuators",),
-    receivers=("controller", "diagnostics", "recorder"),
+    receivers=ACTUATOR_READERS,
+    source=("about 220 B at 30 Hz", "3?", "actuators and OBD II"),
+)
+ELEVATION_MAP: Final = Kind(
+    name="elevation_map",
+    type=8,
+    group=ELEVATION,
+    rate_hz=10,
+    least=4_000_000,
+    most=4_000_000,
+    level=ServiceLevel.UNRELIABLE,
+    senders=("mapper",),
+    receivers=(),
+    source=("4 MB at 10 Hz", "0", "not transmitted"),
 )
 MAP_DELTA: Final = Kind(
     name="map_delta",
@@ -107,6 +133,7 @@ MAP_DELTA: Final = Kind(
     level=ServiceLevel.FIFO,
     senders=("mapper",),
     receivers=MAP_READERS,
+    source=("4 MB at 10 Hz", "3", "cost map: deltas are transmitted"),
 )
 MAP_PIECE: Final = attrs.evolve(MAP_DELTA, name="map_piece", type=4, rate_hz=6.4)
 ROUND_S: Final = 5.0
@@ -125,6 +152,7 @@ TRAJECTORY: Final = Kind(
     level=ServiceLevel.SAFE,
     senders=("planner",),
     receivers=("controller", "monitor"),
+    source=("??? at 5 Hz", "2", "variable size, probably"),
 )
 IMAGE: Final = Kind(
     name="image",
@@ -135,9 +163,67 @@ IMAGE: Final = Kind(
     most=640 * 480 * 2,
     level=ServiceLevel.UNRELIABLE,
     senders=(),
-    receivers=("vision",),
+    receivers=(),
+    source=("640 x 480 at 30 Hz", "5", "FireWire, about 20 MB/s each"),
 )
-KINDS: Final = (VEHICLE_STATE, ACTUATOR_STATE, MAP_DELTA, MAP_PIECE, TRAJECTORY, IMAGE)
+KINDS: Final = (
+    *(VEHICLE_STATE, ACTUATOR_STATE, ELEVATION_MAP, MAP_DELTA, MAP_PIECE, TRAJECTORY, IMAGE),
+)
+SOURCE_ROWS: Final = tuple(kind for kind in KINDS if kind is not MAP_PIECE)
+"""The rows of the source; pieces of the map are this example's own."""
+
+
+@attrs.frozen(kw_only=True)
+class Reading:
+    """One reading of what the source leaves open.
+
+    Attributes:
+        actuator_receivers: of actuator state; the source has "3?".
+        trajectory_bytes: least and most bytes of a trajectory; the source has "???".
+        image_receivers: of each camera's images.
+        elevation_receivers: of the elevation map, which the source does not transmit.
+    """
+
+    actuator_receivers: int = 3
+    trajectory_bytes: tuple[int, int] = (TRAJECTORY.least, TRAJECTORY.most)
+    image_receivers: int = 5
+    elevation_receivers: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        for option, value, least in (
+            ("--actuator-receivers", self.actuator_receivers, 1),
+            ("--image-receivers", self.image_receivers, 1),
+            ("--elevation-receivers", self.elevation_receivers, 0),
+        ):
+            if not least <= value <= MOST_READERS:
+                most = MOST_READERS
+                raise ConfigError(f"{option} is {value}; it must be {least} to {most}")
+        low, high = self.trajectory_bytes
+        if not 0 < low <= high <= MOST_TRAJECTORY_BYTES:
+            raise ConfigError(
+                f"--trajectory-bytes is {low} {high}; the first must be at least 1, the second not"
+                f" lower than it, and at most {MOST_TRAJECTORY_BYTES}"
+            )
+
+    def read(self, kind: Kind) -> Kind:
+        """Return a row as this reading has it."""
+        if kind is ACTUATOR_STATE:
+            return attrs.evolve(kind, receivers=_first(ACTUATOR_READERS, self.actuator_receivers))
+        if kind is TRAJECTORY:
+            low, high = self.trajectory_bytes
+            return attrs.evolve(kind, least=low, most=high)
+        if kind is IMAGE:
+            return attrs.evolve(kind, receivers=_first(IMAGE_READERS, self.image_receivers))
+        if kind is ELEVATION_MAP:
+            return attrs.evolve(kind, receivers=_first(MAP_READERS, self.elevation_receivers))
+        return kind
+
+
+def _first(readers: tuple[str, ...], count: int) -> tuple[str, ...]:
+    """Return the first readers, and of the other modules as many as are wanted more."""
+    senders = {"actuators", "mapper"}
+    more = (name for name in MODULES if name not in readers and name not in senders)
+    return (*readers, *more)[:count]
 
 
 @attrs.frozen(kw_only=True)
@@ -171,6 +257,16 @@ class Load:
         return [kind for kind in self.kinds if module in kind.receivers]
 
 
+def _reading_of(fields: Mapping[str, Any]) -> Reading:
+    """Return the reading with these fields; JSON has a list for the pair of bytes."""
+    pair = (
+        {"trajectory_bytes": tuple(fields["trajectory_bytes"])}
+        if fields.get("trajectory_bytes")
+        else {}
+    )
+    return Reading(**{**fields, **pair})
+
+
 def choose(
     *,
     only: Sequence[str] = (),
@@ -180,6 +276,7 @@ def choose(
     pack: int = 1,
     one_by_one: bool = False,
     piece: int = PIECE,
+    reading: Mapping[str, Any] | None = None,
 ) -> Load:
     """The load that is asked for.
 
@@ -191,6 +288,7 @@ def choose(
         pack: small messages that a module sends at once.
         one_by_one: each of these by a call of its own.
         piece: tiles of the map in one piece; the smaller, the more of them.
+        reading: fields of `Reading` that are not the default.
 
     Raises:
         ConfigError: no kind has such a name, or a number is out of its range.
@@ -208,9 +306,10 @@ def choose(
         if name not in known:
             raise ConfigError(f"no kind is named {name!r}; there are: {', '.join(sorted(known))}")
     map_wanted = bool({MAP_DELTA.name, MAP_PIECE.name} & set(only))  # one makes no sense alone
+    read = _reading_of(reading or {}).read
     kinds = [
         attrs.evolve(
-            kind,
+            read(kind),
             rate_hz=scale * (TILES / ROUND_S / piece if kind is MAP_PIECE else kind.rate_hz),
             level=ServiceLevel(wanted_levels.get(kind.name, kind.level)),
             senders=camera_names(cameras) if kind.type == IMAGE.type else kind.senders,
@@ -218,7 +317,10 @@ def choose(
         for kind in KINDS
         if not only or kind.name in only or (kind.group == BULK_MAP and map_wanted)
     ]
-    chosen = tuple(kind for kind in kinds if kind.senders)
+    chosen = tuple(kind for kind in kinds if kind.senders and kind.receivers)
     if not chosen:
-        raise ConfigError("nothing is left to send; --only image needs --cameras 1 or more")
+        raise ConfigError(
+            "nothing is left to send; --only image needs --cameras 1 or more, and"
+            " --only elevation_map needs --elevation-receivers 1 or more"
+        )
     return Load(kinds=chosen, pack=pack, one_by_one=one_by_one, piece=piece)

@@ -11,6 +11,7 @@ import pytest
 
 from examples.common.stage import ROOT
 from examples.vehicle.__main__ import main
+from examples.vehicle.table import choose
 from groupcomm.level import ServiceLevel
 
 
@@ -78,9 +79,59 @@ def test_what_cannot_be_run_is_told(capsys: pytest.CaptureFixture[str]) -> None:
         (("--daemons", "0"), "--daemons is 0"),
         (("--cameras", "6"), "--cameras is 6"),
         (("--loss", "2"), "--loss is 2"),
+        (("--image-receivers", "0"), "--image-receivers is 0; it must be 1 to 14"),
+        (("--elevation-receivers", "-1"), "--elevation-receivers is -1"),
+        (("--trajectory-bytes", "9", "8"), "--trajectory-bytes is 9 8"),
+        (("--only", "elevation_map"), "needs --elevation-receivers"),
     ):
         assert main(options) == 2
         output, messages = capsys.readouterr()
         assert output == ""
         assert said in messages
         assert "Traceback" not in messages
+
+
+def test_the_table_is_the_sources_with_its_doubts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--table"]) == 0
+    rows = capsys.readouterr().out.splitlines()[2:]
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    assert [(name, size, receivers) for name, size, receivers, _ in cells] == [
+        ("vehicle_state", "about 250 B at 40 Hz", "15"),
+        ("actuator_state", "about 220 B at 30 Hz", "3?"),
+        ("elevation_map", "4 MB at 10 Hz", "0"),
+        ("map_delta", "4 MB at 10 Hz", "3"),
+        ("trajectory", "??? at 5 Hz", "2"),
+        ("image", "640 x 480 at 30 Hz", "5"),
+    ]
+    readme = (Path(__file__).parent / "README.md").read_text()
+    assert all(row in readme for row in rows)
+
+
+def test_each_row_is_sent_as_the_table_has_it() -> None:
+    """Receivers, rate and bytes; what has none is not transmitted."""
+    kinds = {kind.name: kind for kind in choose(cameras=5).kinds}
+    assert {name: len(kind.receivers) for name, kind in kinds.items()} == {
+        "vehicle_state": 15,
+        "actuator_state": 3,
+        "map_delta": 3,
+        "map_piece": 3,
+        "trajectory": 2,
+        "image": 5,
+    }
+    assert len(kinds["image"].senders) == 5
+    assert kinds["image"].most * kinds["image"].rate_hz == pytest.approx(20e6, rel=0.1)
+
+
+def test_other_readings_are_options() -> None:
+    reading = {
+        "actuator_receivers": 8,
+        "trajectory_bytes": [50, 60],
+        "image_receivers": 14,
+        "elevation_receivers": 2,
+    }
+    kinds = {kind.name: kind for kind in choose(cameras=1, reading=reading).kinds}
+    assert len(set(kinds["actuator_state"].receivers)) == 8
+    assert "actuators" not in kinds["actuator_state"].receivers
+    assert (kinds["trajectory"].least, kinds["trajectory"].most) == (50, 60)
+    assert len(kinds["image"].receivers) == 14
+    assert kinds["elevation_map"].receivers == ("planner", "behaviour")
