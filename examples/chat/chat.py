@@ -1,8 +1,8 @@
-"""The smallest chat: lines go to a group, and all members see the same in the same order.
+"""The smallest chat: lines go to a group, and all members see the same lines in the same order.
 
     python examples/chat/chat.py --user ann
 
-`groupcomm chat` is the grown-up one.
+`groupcomm chat` is the complete program.
 """
 
 import argparse

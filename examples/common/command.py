@@ -1,4 +1,4 @@
-"""What the commands of the examples share: how they tell of themselves, and how they end."""
+"""What the commands of the examples share: their parsers, messages and exit statuses."""
 
 import argparse
 import signal
@@ -15,7 +15,9 @@ FAILED, USAGE, CANNOT_CONNECT, STOPPED = 1, 2, 3, 130
 def new_parser(
     name: str, description: str | None, epilog: str | None = None
 ) -> argparse.ArgumentParser:
-    """A parser without options, of ``python -m examples.NAME``; its texts keep their lines."""
+    """Return a parser without options for ``python -m examples.NAME``; its texts keep their
+    lines.
+    """
     return argparse.ArgumentParser(
         prog=f"python -m examples.{name}",
         description=description,
@@ -25,7 +27,7 @@ def new_parser(
 
 
 def run(name: str, main: Callable[[], Awaitable[int]]) -> int:
-    """Run a command; its exit status. What is wrong is told on standard error."""
+    """Run a command; return its exit status. Errors go to standard error."""
     try:
         status = trio.run(_until_stopped, main)
     except (Exception, BaseExceptionGroup) as error:
@@ -40,7 +42,7 @@ def run(name: str, main: Callable[[], Awaitable[int]]) -> int:
 
 
 async def _until_stopped(main: Callable[[], Awaitable[int]]) -> int:
-    """Run it, or end it in order at ^C and SIGTERM: what it has started ends with it."""
+    """Run a program; at ^C or SIGTERM end it in order, together with what it has started."""
     status = STOPPED
     async with trio.open_nursery() as nursery:
 
@@ -57,14 +59,14 @@ async def _until_stopped(main: Callable[[], Awaitable[int]]) -> int:
 
 
 def only_cause(error: BaseException) -> BaseException:
-    """What stands in groups of one error each; what several tasks cause together stays a group."""
+    """Return the error inside groups of one error each; keep a group of several errors."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
 
 
 def status_of(error: BaseException) -> int:
-    """The exit status of a command that has failed so."""
+    """Return the exit status of a command that has failed with an error."""
     if isinstance(error, ConfigError):
         return USAGE
     return CANNOT_CONNECT if isinstance(error, CannotConnect) else FAILED

@@ -1,4 +1,4 @@
-"""Finding what a user has named, or telling what he may have meant."""
+"""Finds a thing by its name, or reports similar names."""
 
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -10,10 +10,10 @@ T = TypeVar("T")
 
 
 def known(name: str, things: Mapping[str, T], kind: str) -> T:
-    """The thing of a name.
+    """Return the thing of a name.
 
     Raises:
-        ConfigError: there is none; the text names those that are close.
+        ConfigError: the name is unknown; the text gives similar names.
     """
     if name in things:
         return things[name]

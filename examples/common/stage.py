@@ -23,19 +23,19 @@ NAMES: Final = ("alfa", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", 
 
 
 class ProgramEnded(GroupCommError):
-    """A program has ended before it said what it was there to say."""
+    """A program ended before it printed what was expected."""
 
 
 @attrs.frozen(kw_only=True)
 class Network:
-    """What is between the daemons.
+    """The network between the daemons.
 
     Attributes:
-        loss: chance that a datagram is lost, 0 to 1.
-        delay_s: one way, of every datagram.
-        packet_bytes: of one datagram.
-        seed: of what is lost.
-        relayed: whether datagrams take the way through the relay though it would do nothing.
+        loss: probability that a datagram is lost, 0 to 1.
+        delay_s: delay of one way, of every datagram.
+        packet_bytes: size of a datagram.
+        seed: seed of the losses.
+        relayed: datagrams go through the relay even if it would do nothing.
     """
 
     loss: float = 0.0
@@ -52,20 +52,20 @@ class Network:
 
     @property
     def settings(self) -> str:
-        """For the daemons: slow paths need the timings for them."""
+        """The settings of the daemons: slow paths need suitable timings."""
         preset = "wan" if self.delay_s > 0.02 else "lan"
         return f'packet_bytes = {self.packet_bytes}\npreset = "{preset}"'
 
 
 @asynccontextmanager
 async def open_daemons(count: int, network: Network) -> AsyncIterator[LocalCluster]:
-    """So many daemons in one view; datagrams are lost only from then on.
+    """Run daemons in one view; datagrams are lost only from then on.
 
-    The relay runs here: whoever opens a network leaves it the processor.
+    The relay runs in this process, which must not keep the processor busy.
 
     Raises:
         ClusterError: the daemons do not start, or do not find each other.
-        ConfigError: too few or too many.
+        ConfigError: there are too few or too many daemons.
     """
     if not 1 <= count <= len(NAMES):
         raise ConfigError(f"--daemons is {count}; it must be 1 to {len(NAMES)}")
@@ -84,7 +84,7 @@ async def open_daemons(count: int, network: Network) -> AsyncIterator[LocalClust
 async def relayed(
     names: Sequence[str], network: Network
 ) -> AsyncIterator[tuple[LocalCluster, Relay]]:
-    """Daemons in one view, and the relay between them, which only delays as yet."""
+    """Run daemons in one view, with a relay between them that only delays so far."""
     with tempfile.TemporaryDirectory() as folder:
         via = Path(folder) / "via.json"
         cluster = LocalCluster(names, network.settings, options=("--via", str(via)))
@@ -100,7 +100,7 @@ async def relayed(
 
 
 class Program:
-    """A process that tells on standard output, and is told on standard input: JSON, a line each."""
+    """A process that reads and writes lines of JSON."""
 
     def __init__(self, process: trio.Process, name: str) -> None:
         self.name = name
@@ -108,10 +108,10 @@ class Program:
         self._rest = b""
 
     async def told(self) -> Any:
-        """What it says next.
+        """Return the next message of the program.
 
         Raises:
-            ProgramEnded: nothing.
+            ProgramEnded: it has ended.
         """
         assert self._process.stdout is not None
         while b"\n" not in self._rest:
@@ -124,7 +124,7 @@ class Program:
         return json.loads(line)
 
     async def tell(self, what: object) -> None:
-        """Say something to it."""
+        """Send a message to the program."""
         assert self._process.stdin is not None
         await self._process.stdin.send_all(json.dumps(what).encode() + b"\n")
 
@@ -153,11 +153,11 @@ async def program(module: str, name: str, *arguments: str) -> AsyncIterator[Prog
 
 
 def tell(what: object) -> None:
-    """From such a program: say something."""
+    """Write a message, in such a program."""
     sys.stdout.write(json.dumps(what) + "\n")
     sys.stdout.flush()
 
 
 async def told() -> Any:
-    """In such a program: wait for what is said to it."""
+    """Wait for a message, in such a program."""
     return json.loads(await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True))

@@ -1,4 +1,4 @@
-"""A filter of one's own: messages are signed with a secret, and what is not says so.
+"""A filter of one's own: messages are signed with a secret, and unsigned messages are marked.
 
 python examples/filters/signed.py --secret apples hello
 """

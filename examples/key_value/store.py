@@ -30,16 +30,16 @@ class Store:
 
     @staticmethod
     def put(key: str, value: str) -> bytes:
-        """The command that gives a key a value."""
+        """Return the command that sets the value of a key."""
         return msgspec.msgpack.encode(["put", key, value])
 
     @staticmethod
     def delete(key: str) -> bytes:
-        """The command that takes a key away."""
+        """Return the command that removes a key."""
         return msgspec.msgpack.encode(["delete", key])
 
     def apply(self, command: bytes, sender: MemberId) -> object:
-        """The value that the key had before, or None."""
+        """Apply a command; return the value that the key had before, or None."""
         match self._decoder.decode(command):
             case ["put", key, value]:
                 before, self.values[key] = self.values.get(key), value
@@ -49,7 +49,7 @@ class Store:
         return None
 
     def members_changed(self, members: tuple[MemberId, ...]) -> None:
-        """Values belong to nobody."""
+        """Do nothing: values belong to no member."""
 
     def snapshot(self) -> bytes:
         return msgspec.msgpack.encode(self.values)
@@ -58,7 +58,7 @@ class Store:
         self.values = msgspec.msgpack.decode(state, type=dict[str, str])
 
     def digest(self) -> str:
-        """A hash of all keys and values."""
+        """Return a hash of all keys and values."""
         found = hashlib.sha256()
         for pair in sorted(self.values.items()):
             found.update(msgspec.msgpack.encode(pair))
@@ -66,7 +66,7 @@ class Store:
 
 
 async def answer(store: Store, replica: Replicated, words: Sequence[str]) -> str:
-    """Carry out a line, and say what came of it."""
+    """Execute a line; return what to print."""
     match words:
         case ["put", key, *values] if values:
             before = await replica.submit(Store.put(key, " ".join(values)))

@@ -1,4 +1,4 @@
-"""Of all candidates one works; if it goes, the next one does.
+"""One of all candidates works; when it goes, the next one does.
 
 python examples/leader/leader.py --user ann
 """
@@ -16,7 +16,7 @@ TICK_S = 0.2
 
 
 async def work(election: Election, me: str, ticks: int) -> None:
-    """What only one may do; cancelled when this program leads no longer."""
+    """Do what only the leader may do; it is cancelled when this program no longer leads."""
     while True:
         try:
             async with election.leading():

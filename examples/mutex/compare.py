@@ -57,7 +57,7 @@ class Counting:
 
 
 async def measure(form: str, programs: int, rounds: int) -> dict[str, object]:
-    """Costs of one form: all programs take turns, first without and then with competition."""
+    """Measure one form: all programs take turns, first without and then with competition."""
     async with LocalCluster(DAEMONS) as cluster, AsyncExitStack() as stack:
         await cluster.settle(DAEMONS)
         forms: list[Counting] = []
@@ -98,7 +98,7 @@ def totals(forms: list[Counting]) -> tuple[int, int, int]:
 
 
 async def enter_ms(mutex: Mutex) -> float:
-    """How long entering takes while nobody else wants to."""
+    """Return how long entering takes while nobody else wants to enter, in milliseconds."""
     asked = time.perf_counter()
     async with mutex:
         took_ms = (time.perf_counter() - asked) * 1000
@@ -107,7 +107,9 @@ async def enter_ms(mutex: Mutex) -> float:
 
 
 async def compete(mutexes: list[Mutex], rounds: int) -> list[float]:
-    """Milliseconds from one program's leaving to the next one's entering, while all want to."""
+    """Return the milliseconds from one program's leaving to the next one's entering, under
+    competition.
+    """
     left: list[float] = []
     gaps: list[float] = []
 

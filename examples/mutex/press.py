@@ -1,4 +1,4 @@
-"""Programs on several hosts share one press: nobody uses it while another does.
+"""Programs on several hosts share one press: at most one uses it at a time.
 
     python examples/mutex/press.py --user ann --times 3
 

@@ -31,7 +31,7 @@ def on_message(client: Client, react: Callable[[bytes], None]) -> None:
 
 
 def unfair_grants(level: ServiceLevel, seed: int) -> int:
-    """How often, of ROUNDS, Bob is granted the press before Ann."""
+    """Return how often, of ROUNDS, Bob is granted the press before Ann."""
     cluster = Cluster(plain_settings(daemons=3, seed=seed, faults=Faults(loss=0.33)))
     names = ("ann", "bob", "scheduler")
     ann, bob, scheduler = (cluster.connect(name, daemon) for daemon, name in enumerate(names))

@@ -1,4 +1,4 @@
-"""The demo and the vehicle, recorded, watched, verified and reported: the pipeline on Spark."""
+"""The pipeline on Spark: the demo and the vehicle are recorded, watched, verified and reported."""
 
 import argparse
 import shutil
@@ -16,7 +16,7 @@ exit status: 0 all promises were kept; 1 one was not, or something failed; 2 usa
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """All options."""
+    """Return the parser with all options."""
     parser = new_parser("pipeline", __doc__, EPILOG)
     add = parser.add_argument
     add("--to", type=Path, default=Path("build/spark"), metavar="DIR", help="(build/spark)")
@@ -40,7 +40,7 @@ async def play(options: argparse.Namespace) -> int:
 
 
 async def look(options: argparse.Namespace) -> int:
-    """Ask what was recorded."""
+    """Verify what was recorded, and report on it."""
     for name, more in (("demo", ()), ("vehicle", ("--sent-at", "4"))):
         logs = [options.to / name / daemon for daemon in ("alfa", "bravo")]
         say(f"{name}: did every level keep its promise?")
@@ -52,7 +52,7 @@ async def look(options: argparse.Namespace) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the example; its exit status."""
+    """Run the example; return its exit status."""
     options = make_parser().parse_args(arguments)
     name = "pipeline"
     for folder in (options.to / "demo", options.to / "vehicle"):

@@ -28,29 +28,29 @@ KINDS: Final = Path(__file__).parents[1] / "vehicle" / "telemetry.toml"
 ALARMS: Final = "alarms"
 
 START_S: Final = 120.0
-"""Spark needs some seconds, and more where others want the processors."""
+"""Seconds that Spark needs, and more if other programs use the processors."""
 
 REST_S: Final = 60.0
-"""So long telemetry may take from one window to the next, behind the vehicle's end."""
+"""Seconds that telemetry may take from one window to the next, after the end of the vehicle."""
 
 BEHIND_S: Final = 4.0
-"""A window is told once something is made so long after its end, or sooner."""
+"""A window is reported at most this many seconds of messages after its end."""
 
 
 class StageFailed(GroupCommError):
-    """A step has not done what it is there for."""
+    """A stage has failed."""
 
 
 def say(text: str) -> None:
-    """Tell how it goes."""
+    """Print progress."""
     print(f"--- {text}", flush=True)
 
 
 async def play_demo(folder: Path) -> None:
-    """The demo, recorded.
+    """Run the demo, recorded.
 
     Raises:
-        StageFailed: it has.
+        StageFailed: it failed.
     """
     command = [sys.executable, "-m", "groupcomm_tools.cli", "demo", "--record", str(folder)]
     done = await trio.run_process(command, check=False)
@@ -59,15 +59,15 @@ async def play_demo(folder: Path) -> None:
 
 
 async def play_vehicle(folder: Path, *, seconds: float, loss: float) -> list[dict[str, Any]]:
-    """The vehicle, recorded and watched; the alarms that a listener has heard.
+    """Run the vehicle, recorded and watched; return the alarms that a listener received.
 
     Args:
         folder: for the logs.
-        seconds: that it runs.
-        loss: share of datagrams that are lost between the daemons.
+        seconds: duration of the run.
+        loss: share of datagrams lost between the daemons.
 
     Raises:
-        StageFailed: telemetry has.
+        StageFailed: telemetry failed.
     """
     watch = Watch(folder / "bravo")
 
@@ -95,10 +95,10 @@ class Watch:
     """Telemetry of a log as a process, and a listener to its alarms.
 
     Attributes:
-        log: that is watched.
-        windows: that were told.
-        last_end: of them.
-        heard: alarms, as they came to the listener.
+        log: the watched log.
+        windows: number of reported windows.
+        last_end: end of the last of them.
+        heard: alarms in the order of the listener.
     """
 
     log: Path
@@ -109,7 +109,7 @@ class Watch:
 
     @asynccontextmanager
     async def running(self, address: str) -> AsyncIterator[None]:
-        """While the block runs, and until its last windows are told."""
+        """Run telemetry during the block, and until its last windows are reported."""
         command = [
             *(sys.executable, "-m", "groupcomm_tools.cli", "spark", "telemetry", str(self.log)),
             *("--kinds", str(KINDS), "--to", ALARMS, "--address", address, "--json"),
@@ -168,7 +168,7 @@ class Watch:
                     self.heard.append(json.loads(event.data))
 
     async def _until_told(self, process: trio.Process, made: datetime) -> None:
-        """Until no window is still to come, if the last message was made then."""
+        """Wait until no window is still to come, if the last message was made at this time."""
         with trio.move_on_after(REST_S) as patience:
             while process.poll() is None and (
                 self.last_end is None or (made - self.last_end).total_seconds() > BEHIND_S
@@ -182,9 +182,9 @@ class Watch:
 
 
 def last_made(log: Path) -> datetime:
-    """When the last of the vehicle's messages in a log was made.
+    """Return when the last of the vehicle's messages in a log was made.
 
-    It may be long before the vehicle has ended: on a busy host messages are waited for.
+    It may be long before the end of the vehicle: on a busy host messages come late.
     """
     kinds, latest_ns = read_kinds(KINDS), 0
     at, types = kinds.made_at, {kind.type for kind in kinds.kinds.values()}
@@ -197,10 +197,10 @@ def last_made(log: Path) -> datetime:
 
 
 def verify(*logs: Path) -> None:
-    """Prove that all levels have kept their promise.
+    """Verify that all levels have kept their promises.
 
     Raises:
-        StageFailed: one has not.
+        StageFailed: a level has not.
     """
     if groupcomm(["spark", "verify", *map(str, logs)]):
         raise StageFailed("a promise was broken; the violations stand above")
@@ -210,7 +210,7 @@ def report(page: Path, *options: str) -> None:
     """Make the page of some logs.
 
     Raises:
-        StageFailed: it is not there.
+        StageFailed: there is no page.
     """
     if groupcomm(["spark", "report", *options, "-o", str(page)]) or not page.exists():
         raise StageFailed(f"{page} was not written")

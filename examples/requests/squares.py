@@ -1,4 +1,4 @@
-"""Workers share requests: each is done by one of them, also when workers come and go.
+"""Workers share requests: one worker handles each, also when workers come and go.
 
     python examples/requests/squares.py work
     python examples/requests/squares.py ask 10 20 30

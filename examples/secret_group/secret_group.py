@@ -1,7 +1,7 @@
-"""Members of a group share what no daemon can read.
+"""Members of a group share secrets that no daemon can read.
 
-groupcomm keygen plan.key
-python -m examples.secret_group.secret_group --secret plan.key --say "we meet at noon"
+groupcomm keygen plan.key python -m examples.secret_group.secret_group --secret plan.key --say "we
+meet at noon"
 """
 
 import argparse
@@ -18,7 +18,7 @@ GROUP = "plan"
 
 
 def describe(event: Received) -> str | None:
-    """A line for what this example shows."""
+    """Return an event as a line, for this example."""
     match event:
         case GroupView():
             return "members: " + ", ".join(one.name for one in event.members)

@@ -1,4 +1,4 @@
-"""The plans beside this file are carried out, for a shorter time than they say."""
+"""The plans beside this file are run, for a shorter time than they say."""
 
 from pathlib import Path
 

@@ -3,6 +3,8 @@
 import json
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +36,20 @@ def test_what_one_publishes_another_prints(shell: Shell) -> None:
     assert (lines[2]["level"], lines[2]["type"], lines[2]["sender"]) == ("SAFE", 7, "#bob#a")
     assert len({line["position"] for line in lines}) == 3
     assert (subscriber.returncode, messages) == (0, "")
+
+
+def test_publishing_loads_no_event_loop_no_daemon_and_no_cryptography(shell: Shell) -> None:
+    code = (
+        "import sys; from groupcomm_tools.cli import main\n"
+        "status = main(['pub', 'chat']); print(status, *sys.modules)"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, input="hello\n", capture_output=True, text=True, env=shell.environment, check=True
+    )
+    status, *modules = done.stdout.split()
+    assert status == "0"
+    assert not {"trio", "asyncio", "groupcommd", "cryptography", "pyarrow"} & set(modules)
 
 
 def test_a_whole_file_is_one_message(shell: Shell, tmp_path: Path) -> None:
