@@ -1,4 +1,8 @@
-"""Coordination of programs, with trio: what groups, views and one order are good for."""
+"""Coordination of programs: what groups, views and one order are good for.
+
+All of this takes a connection of trio or asyncio. Programs that use threads find the same in
+`groupcomm_client.coordination.blocking`.
+"""
 
 from groupcomm_client.coordination.election import Election, LeadershipLost, stand
 from groupcomm_client.coordination.mutex import Mutex, MutexLost, join_mutex, keep_resource, use

@@ -1,27 +1,28 @@
-"""What all coordinated programs do: feed a connection's events to a machine, send what it wants.
+"""What all coordinated programs do: give a machine the events of a connection, send what it wants.
 
-The shell of every machine of this package, for trio. A machine has a connection for itself: it
-takes all events of it.
+The shell of every machine of this package, for trio, asyncio and threads. A machine has a
+connection for itself: it receives all events of it.
 """
 
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-
-import trio
 
 from groupcomm.errors import SessionEnded
 from groupcomm.level import ServiceLevel
-from groupcomm_client.connection import Connection
+from groupcomm_client.connection import Connection, Destinations
 from groupcomm_client.events import Received
+from groupcomm_client.loops import CancelScope
 
 
 class Driver:
     """Drives one machine while `driving` lasts.
 
     Attributes:
-        connection: whose events the machine takes.
-        group: which it has joined.
+        connection: whose events the machine gets.
+        loop: how its program waits.
+        group: that the machine has joined.
+        guard: held by the thread that uses the machine.
         ended: why the session is over; None while it is not.
     """
 
@@ -29,7 +30,7 @@ class Driver:
         self,
         connection: Connection,
         group: str,
-        take: Callable[[Received], None],
+        accept: Callable[[Received], None],
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare it; nothing happens yet.
@@ -37,24 +38,26 @@ class Driver:
         Args:
             connection: for the machine alone.
             group: to be joined.
-            take: gets every event.
+            accept: gets every event.
             changed: is called after some events, and after the end of the session.
         """
         self.connection = connection
+        self.loop = connection.loop
         self.group = group
+        self.guard = self.loop.guard()
         self.ended: SessionEnded | None = None
-        self._take = take
+        self._accept = accept
         self._changed = changed
-        self._outgoing: deque[tuple[str | Sequence[str], bytes, ServiceLevel]] = deque()
-        self._has_outgoing = trio.Event()
-        self._wake = trio.Event()
+        self._outgoing: deque[tuple[Destinations, bytes, ServiceLevel]] = deque()
+        self._has_outgoing = self.loop.event()
+        self._wake = self.loop.event()
 
     def send(
         self,
         data: bytes,
         *,
         level: ServiceLevel = ServiceLevel.AGREED,
-        to: str | Sequence[str] | None = None,
+        to: Destinations | None = None,
     ) -> None:
         """Have a message sent, to the group by default, after those that wait already."""
         self._outgoing.append((to or self.group, data, level))
@@ -66,18 +69,24 @@ class Driver:
         Raises:
             SessionEnded: the session is over, and it is not so.
         """
-        await trio.lowlevel.checkpoint()
-        while not ready():
+        await self.loop.checkpoint()
+        while True:
+            wake = self._wake  # first: a thread may notify as soon as `ready` has looked
+            with self.guard:
+                if ready():
+                    return
             if self.ended is not None:
                 raise SessionEnded(self.ended.code, str(self.ended))
-            await self._wake.wait()
+            await wake.wait()
 
     async def run_receiver(self) -> None:
-        """Feed the machine, until the session ends."""
+        """Give the machine events, until the session ends."""
         try:
             while True:
-                for event in await self.connection.receive_batch():
-                    self._take(event)
+                events = await self.connection.receive_batch()
+                with self.guard:
+                    for event in events:
+                        self._accept(event)
                 self.notify()
         except SessionEnded as error:
             self.ended = error
@@ -88,7 +97,7 @@ class Driver:
         try:
             while True:
                 await self._has_outgoing.wait()
-                self._has_outgoing = trio.Event()
+                self._has_outgoing = self.loop.event()
                 while self._outgoing:
                     to, data, level = self._outgoing.popleft()
                     await self.connection.multicast(to, data, level=level)
@@ -96,10 +105,20 @@ class Driver:
             return  # the receiver tells
 
     def notify(self) -> None:
-        """Something may be so now that was not."""
-        self._changed()
-        self._wake.set()
-        self._wake = trio.Event()
+        """Let those that wait look again."""
+        with self.guard:
+            self._changed()
+            wake, self._wake = self._wake, self.loop.event()
+        wake.set()
+
+
+@asynccontextmanager
+async def running(driver: Driver) -> AsyncIterator[None]:
+    """Have the machine run for the length of a block."""
+    async with driver.loop.tasks() as tasks:
+        tasks.start(driver.run_receiver)
+        tasks.start(driver.run_sender)
+        yield
 
 
 @asynccontextmanager
@@ -110,21 +129,38 @@ async def driving(driver: Driver) -> AsyncIterator[None]:
         LocalProtocolError: a bad name for a group.
         SessionEnded: the session is over.
     """
-    running = beside(driver.run_receiver, driver.run_sender)
-    async with driver.connection.group(driver.group), running:
+    async with driver.connection.group(driver.group), running(driver):
         yield
 
 
-@asynccontextmanager
-async def beside(*tasks: Callable[[], Awaitable[None]]) -> AsyncIterator[trio.Nursery]:
-    """Run tasks, which raise nothing, while a block lasts; its exceptions come out as they are."""
-    try:
-        async with trio.open_nursery() as nursery:
-            for task in tasks:
-                nursery.start_soon(task)
-            yield nursery
-            nursery.cancel_scope.cancel()
-    except BaseExceptionGroup as group:
-        if len(group.exceptions) == 1:
-            raise group.exceptions[0] from group.exceptions[0].__cause__
-        raise
+class Tenure:
+    """A block that lasts only as long as something is held: `lose` cancels what it waits for.
+
+    Begun and ended by the same task, with blocks in between properly nested. Of a thread `lose`
+    ends what it waits for in this library.
+    """
+
+    def __init__(self, scope: CancelScope) -> None:
+        self._scope = scope
+        self._lost = False
+
+    async def begin(self) -> None:
+        """Begin it in the running task."""
+        await self._scope.open()
+
+    def lose(self) -> None:
+        """What was held is not any more."""
+        self._lost = True
+        self._scope.cancel()
+
+    async def end(self, error: BaseException | None, lost: Exception) -> bool:
+        """End it; return whether the exception that ended the block was its own cancellation.
+
+        Args:
+            error: what ended the block, if anything did.
+            lost: raised if what was held was lost before the end.
+        """
+        silenced = await self._scope.close(error)
+        if self._lost and (error is None or silenced):
+            raise lost from None
+        return silenced

@@ -1,4 +1,4 @@
-"""Leader election, for programs that use trio: the oldest member of a group leads.
+"""Leader election: the oldest member of a group leads.
 
 ::
 
@@ -17,8 +17,7 @@ from contextlib import asynccontextmanager
 from groupcomm.errors import GroupCommError
 from groupcomm.events import GroupView, MemberId
 from groupcomm_client.connection import Connection
-from groupcomm_client.coordination.driving import Driver, driving
-from groupcomm_client.coordination.tenure import Tenure
+from groupcomm_client.coordination.driving import Driver, Tenure, driving
 from groupcomm_client.events import Received
 
 
@@ -30,7 +29,7 @@ class Election:
     """One candidate; made by `stand`."""
 
     def __init__(self, connection: Connection, group: str, candidates: int | None) -> None:
-        self.driver = Driver(connection, group, self._take, self._changed)
+        self.driver = Driver(connection, group, self._accept, self._changed)
         self._me = connection.member
         self._quorum = 1 if candidates is None else candidates // 2 + 1
         self._view: GroupView | None = None
@@ -38,7 +37,7 @@ class Election:
 
     @property
     def leader(self) -> MemberId | None:
-        """Who leads; None while too few are together, or the session is over."""
+        """The member that leads; None while too few are together, or after the session."""
         view, daemons = self._view, self.driver.connection.view
         if view is None or self.driver.ended is not None or len(view.members) < self._quorum:
             return None
@@ -61,7 +60,7 @@ class Election:
         await self.driver.until(lambda: self.leads)
 
     async def until_changed(self, known: MemberId | None) -> MemberId | None:
-        """Wait until the leader is another one than `known`; who it is.
+        """Wait until the leader is another one than `known`; return it.
 
         Raises:
             SessionEnded: the session is over.
@@ -78,19 +77,24 @@ class Election:
             SessionEnded: the session is over before it leads.
         """
         await self.until_leading()
-        tenure = Tenure()
-        self._tenures.add(tenure)
+        tenure = Tenure(self.driver.loop.cancel_scope())
+        await tenure.begin()
+        with self.driver.guard:
+            self._tenures.add(tenure)
+            if not self.leads:  # a thread has learned of it in between
+                tenure.lose()
         error: BaseException | None = None
         try:
             yield
         except BaseException as raised:
             error = raised
-        self._tenures.discard(tenure)
-        silenced = tenure.end(error, LeadershipLost("others may have another leader by now"))
+        with self.driver.guard:
+            self._tenures.discard(tenure)
+        silenced = await tenure.end(error, LeadershipLost("others may have another leader by now"))
         if error is not None and not silenced:
             raise error
 
-    def _take(self, event: Received) -> None:
+    def _accept(self, event: Received) -> None:
         if isinstance(event, GroupView) and event.group == self.driver.group:
             self._view = event
 

@@ -1,4 +1,4 @@
-"""A replicated state machine, for programs that use trio.
+"""A replicated state machine.
 
 ::
 
@@ -41,7 +41,7 @@ class Replicated:
         self, connection: Connection, group: str, machine: StateMachine, replicas: int | None
     ) -> None:
         self.replica = Replica(connection.member, group, machine, replicas=replicas)
-        self.driver = Driver(connection, group, self._take)
+        self.driver = Driver(connection, group, self._accept)
         self._outcomes: dict[int, Done | Unknown | None] = {}  # of those that are waited for
 
     @property
@@ -58,7 +58,7 @@ class Replicated:
         await self.driver.until(lambda: self.is_current)
 
     async def submit(self, command: bytes, *, level: ServiceLevel = ServiceLevel.SAFE) -> object:
-        """Have every replica apply a command; what `apply` gave back here.
+        """Have every replica apply a command; return what `apply` gave back here.
 
         It waits until enough replicas are there. Two calls of one program at the same time are
         applied in the order of the calls.
@@ -75,8 +75,9 @@ class Replicated:
             SessionEnded: the session is over, and the command was not sent.
         """
         await self.until_current()
-        number, data = self.replica.command(command)
-        self._outcomes[number] = None
+        with self.driver.guard:
+            number, data = self.replica.command(command)
+            self._outcomes[number] = None
         try:
             self.driver.send(data, level=level)
             try:
@@ -90,7 +91,7 @@ class Replicated:
             return outcome.result
         raise OutcomeUnknown("the network fell apart before enough replicas had applied it")
 
-    def _take(self, event: Received) -> None:
+    def _accept(self, event: Received) -> None:
         for action in self.replica.handle(event):
             if isinstance(action, Send):
                 self.driver.send(action.data)

@@ -1,4 +1,4 @@
-"""Requests to a group, and replies, for programs that use trio.
+"""Requests to a group, and replies.
 
 A server::
 
@@ -20,18 +20,18 @@ reply. `call_all` has every server do it.
 """
 
 import enum
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final, TypeAlias
 
 import attrs
 import msgspec
-import trio
 
 from groupcomm.errors import GroupCommError
 from groupcomm.events import GroupView, MemberId, Message
 from groupcomm_client.connection import Connection
-from groupcomm_client.coordination.driving import Driver, beside, driving
+from groupcomm_client.coordination.driving import Driver, driving, running
 from groupcomm_client.events import Received
 from groupcomm_client.undecodable import UNDECODABLE
 
@@ -177,26 +177,41 @@ async def serve(connection: Connection, group: str, handler: Handler) -> None:
         SessionEnded: the session is over.
     """
     rota = Rota(connection.member)
-    limit = trio.CapacityLimiter(AT_ONCE)
+    waiting: deque[tuple[Key, Request, Whom]] = deque()
+    working = 0
 
     async def do(key: Key, request: Request, whom: Whom) -> None:
-        async with limit:
-            failed = False
-            try:
-                data = await handler(request)
-            except Exception as error:  # whatever it is, the caller has to learn of it
-                data, failed = f"{type(error).__name__}: {error}".encode(), True
+        nonlocal working
+        failed = False
+        try:
+            data = await handler(request)
+        except Exception as error:  # whatever it is, the caller has to learn of it
+            data, failed = f"{type(error).__name__}: {error}".encode(), True
         reply = Reply(*key, data, failed, request.servers)
         to = [key[0].name, group] if whom is Whom.ONE else [key[0].name]
         driver.send(_encoder.encode(reply), to=to)
+        with driver.guard:
+            working -= 1
+            start_some()
 
-    def take(event: Received) -> None:
-        for key, request, whom in rota.handle(event, group):
-            nursery.start_soon(do, key, request, whom)
+    def start_some() -> None:
+        nonlocal working
+        while waiting and working < AT_ONCE:
+            working += 1
+            tasks.start(do, *waiting.popleft())
 
-    driver = Driver(connection, group, take)
-    async with beside() as nursery, driving(driver):
-        await driver.until(lambda: False)  # raises when the session ends
+    def accept(event: Received) -> None:
+        waiting.extend(rota.handle(event, group))
+        start_some()
+
+    driver = Driver(connection, group, accept)
+    async with connection.loop.tasks() as tasks:
+        try:
+            async with driving(driver):
+                await driver.until(lambda: False)  # raises when the session ends
+        finally:
+            with driver.guard:
+                waiting.clear()
 
 
 @attrs.frozen
@@ -219,7 +234,7 @@ class Caller:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self.driver = Driver(connection, "", self._take)
+        self.driver = Driver(connection, "", self._accept)
         self._number = 0
         self._replies: dict[int, dict[MemberId, Reply]] = {}  # of calls that wait
 
@@ -268,19 +283,21 @@ class Caller:
         timeout_s: float,
         enough: Callable[[dict[MemberId, Reply]], bool],
     ) -> dict[MemberId, Reply]:
-        self._number += 1
-        number = self._number
         replies: dict[MemberId, Reply] = {}
-        self._replies[number] = replies
+        with self.driver.guard:
+            self._number += 1
+            number = self._number
+            self._replies[number] = replies
         try:
             self.driver.send(_encoder.encode(Call(number, whom, data)), to=group)
-            with trio.move_on_after(timeout_s):
-                await self.driver.until(lambda: enough(replies))
+            await self.driver.loop.timeout(
+                timeout_s, lambda: self.driver.until(lambda: enough(replies))
+            )
         finally:
             del self._replies[number]
         return replies
 
-    def _take(self, event: Received) -> None:
+    def _accept(self, event: Received) -> None:
         if isinstance(event, Message):
             word = _decode_untrusted(event.data)
             if isinstance(word, Reply) and word.caller == self.connection.member:
@@ -297,5 +314,5 @@ async def calling(connection: Connection) -> AsyncIterator[Caller]:
         connection: for this alone; nothing else may receive from it.
     """
     caller = Caller(connection)
-    async with beside(caller.driver.run_receiver, caller.driver.run_sender):
+    async with running(caller.driver):
         yield caller

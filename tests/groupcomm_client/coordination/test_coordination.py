@@ -1,6 +1,5 @@
 """The coordination library on real daemons, as programs use it."""
 
-import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 
@@ -28,6 +27,7 @@ from groupcomm_client.coordination import (
 )
 from groupcomm_client.coordination.mutex import FORMS
 from groupcomm_tools.local_cluster import LocalCluster
+from tests.groupcomm_client.coordination.ledger import Ledger
 
 NAMES = "abc"
 WAIT_S = 20.0
@@ -50,27 +50,6 @@ async def in_time() -> AsyncIterator[None]:
 
 def at(cluster: LocalCluster, daemon: str) -> str:
     return str(cluster[daemon].unix)
-
-
-class Ledger:
-    """A state machine of named numbers; commands are JSON."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
-
-    def apply(self, command: bytes, sender: MemberId) -> object:
-        name, change = json.loads(command)
-        self.numbers[name] = self.numbers.get(name, 0) + change
-        return self.numbers[name]
-
-    def members_changed(self, members: tuple[MemberId, ...]) -> None:
-        self.numbers["members"] = len(members)
-
-    def snapshot(self) -> bytes:
-        return json.dumps(self.numbers).encode()
-
-    def restore(self, state: bytes) -> None:
-        self.numbers = json.loads(state)
 
 
 async def test_replicas_are_equal_and_a_joiner_gets_the_state(cluster: LocalCluster) -> None:

@@ -1,4 +1,4 @@
-"""A mutex among programs, for trio.
+"""A mutex among programs.
 
 ::
 
@@ -12,17 +12,14 @@ from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Final
 
-import trio
-
 from groupcomm.errors import ConfigError, GroupCommError
 from groupcomm.events import MemberId
 from groupcomm_client.connection import Connection
-from groupcomm_client.coordination.driving import Driver, driving
+from groupcomm_client.coordination.driving import Driver, Tenure, driving
 from groupcomm_client.coordination.mutex.acknowledged import AcknowledgedForm
 from groupcomm_client.coordination.mutex.agreed import AgreedForm
 from groupcomm_client.coordination.mutex.form import Form, Send
 from groupcomm_client.coordination.mutex.lamport import LamportForm
-from groupcomm_client.coordination.tenure import Tenure
 from groupcomm_client.events import Received
 
 FORMS: Final = ("agreed", "acknowledged", "lamport")
@@ -37,13 +34,14 @@ class Mutex:
 
     Use it as ``async with mutex:``. Requests are granted in their order among all programs, and in
     the order of the calls among the tasks of this one. If this program is cut off while it is in,
-    its block is cancelled, and MutexLost raised.
+    its block is cancelled, and MutexLost raised. Of a thread only what it waits for in this library
+    can be cancelled: it looks at `holds` before what matters.
     """
 
     def __init__(self, connection: Connection, group: str, form: Form) -> None:
         self.form = form
-        self.driver = Driver(connection, group, self._take, self._changed)
-        self._turn = trio.Lock()  # among tasks of this program
+        self.driver = Driver(connection, group, self._accept, self._changed)
+        self._turn = self.driver.loop.lock()  # among tasks of this program
         self._tenure: Tenure | None = None
 
     @property
@@ -65,14 +63,19 @@ class Mutex:
         Raises:
             SessionEnded: the session is over.
         """
-        await self._turn.acquire()
+        await self._turn.__aenter__()
         try:
-            self._send(self.form.request())
+            with self.driver.guard:
+                self._send(self.form.request())
             await self.driver.until(lambda: self.holds)
         except BaseException:
-            self._give_back()
+            await self._give_back()
             raise
-        self._tenure = Tenure()
+        tenure = Tenure(self.driver.loop.cancel_scope())
+        await tenure.begin()
+        with self.driver.guard:
+            self._tenure = tenure
+        self._changed()
 
     async def __aexit__(
         self,
@@ -80,37 +83,42 @@ class Mutex:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
-        tenure, self._tenure = self._tenure, None
+        with self.driver.guard:
+            tenure, self._tenure = self._tenure, None
         assert tenure is not None
         try:
-            return tenure.end(error, MutexLost("cut off while in: others may have gone in, too"))
+            return await tenure.end(
+                error, MutexLost("cut off while in: others may have gone in, too")
+            )
         finally:
-            self._give_back()
+            await self._give_back()
 
-    def _give_back(self) -> None:
-        if self.driver.ended is None:
-            self._send(self.form.release())
-        self._turn.release()
+    async def _give_back(self) -> None:
+        with self.driver.guard:
+            if self.driver.ended is None:
+                self._send(self.form.release())
+        await self._turn.__aexit__(None, None, None)
 
     def _send(self, sends: list[Send]) -> None:
         carry_out(self.driver, sends)
 
-    def _take(self, event: Received) -> None:
+    def _accept(self, event: Received) -> None:
         self._send(self.form.handle(event))
 
     def _changed(self) -> None:
-        if self._tenure is not None and not self.holds:
-            self._tenure.lose()
+        with self.driver.guard:
+            if self._tenure is not None and not self.holds:
+                self._tenure.lose()
 
 
 def carry_out(driver: Driver, sends: list[Send]) -> None:
     """Have the messages of a form sent."""
     for send in sends:
-        driver.send(send.data, level=send.level, to=None if send.to is None else send.to.name)
+        driver.send(send.data, level=send.level, to=send.to)
 
 
 def make_form(form: str, me: MemberId, group: str, programs: int | None = None) -> Form:
-    """A member of one of the FORMS; see `join_mutex`.
+    """Return a member of one of the FORMS; see `join_mutex`.
 
     Raises:
         ConfigError: no such form, or `programs` with another form than ``agreed``.

@@ -105,10 +105,10 @@ async def keep_resource(
     machine = make_form(form, connection.member, group)
     guard = Guard(machine, on_use)
 
-    def take(event: Received) -> None:
+    def accept(event: Received) -> None:
         guard.look(event)
         carry_out(driver, machine.handle(event))
 
-    driver = Driver(connection, group, take)
+    driver = Driver(connection, group, accept)
     async with driving(driver):
         yield guard

@@ -1,0 +1,222 @@
+"""Coordination of programs that use threads: the calls of `groupcomm_client.coordination` wait.
+
+::
+
+    with connect(user="ann") as connection, join_mutex(connection, "press") as mutex:
+        with mutex:
+            ...  # nobody else is here
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+
+from groupcomm.events import MemberId
+from groupcomm.level import ServiceLevel
+from groupcomm_client.blocking import BlockingConnection
+from groupcomm_client.coordination import election, mutex, replicated, requests
+from groupcomm_client.coordination.election import Election
+from groupcomm_client.coordination.mutex import Mutex
+from groupcomm_client.coordination.mutex.resource import Guard
+from groupcomm_client.coordination.replica import StateMachine
+from groupcomm_client.coordination.replicated import Replicated
+from groupcomm_client.coordination.requests import REPLY_S, Caller, Replies, Request
+from groupcomm_client.thread_loop import run, run_block
+
+__all__ = [
+    "BlockingCaller",
+    "BlockingElection",
+    "BlockingMutex",
+    "BlockingReplicated",
+    "calling",
+    "join_mutex",
+    "keep_resource",
+    "replicate",
+    "serve",
+    "stand",
+    "use",
+]
+
+
+class BlockingMutex:
+    """One program's side; made by `join_mutex`. Threads of one program get it in turn.
+
+    If this program is cut off while it is in, what its block waits for in this library is ended,
+    and MutexLost raised at the end of the block at the latest.
+    """
+
+    def __init__(self, awaited: Mutex) -> None:
+        self.awaited = awaited
+
+    @property
+    def queue(self) -> tuple[MemberId, ...]:
+        """The members that have asked, in the order of the grants; the first is the holder."""
+        return self.awaited.queue
+
+    @property
+    def holds(self) -> bool:
+        """Whether this program is in, and not cut off."""
+        return self.awaited.holds
+
+    def __enter__(self) -> None:
+        """Wait for this program's turn; raise SessionEnded if the session is over."""
+        run(self.awaited.__aenter__())
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        return run(self.awaited.__aexit__(kind, error, trace))
+
+
+@contextmanager
+def join_mutex(
+    connection: BlockingConnection,
+    group: str,
+    *,
+    form: str = "agreed",
+    programs: int | None = None,
+) -> Iterator[BlockingMutex]:
+    """Compete for a mutex for the length of a block; see `coordination.join_mutex`."""
+    block = mutex.join_mutex(connection.awaited, group, form=form, programs=programs)
+    with run_block(block) as awaited:
+        yield BlockingMutex(awaited)
+
+
+@contextmanager
+def keep_resource(
+    connection: BlockingConnection,
+    group: str,
+    on_use: Callable[[MemberId, bytes], None],
+    *,
+    form: str = "acknowledged",
+) -> Iterator[Guard]:
+    """Be the resource for the length of a block; see `coordination.keep_resource`.
+
+    `on_use` is called in a thread of its own.
+    """
+    with run_block(mutex.keep_resource(connection.awaited, group, on_use, form=form)) as guard:
+        yield guard
+
+
+def use(held: BlockingMutex, data: bytes) -> None:
+    """Have the resource do something, while the mutex is held."""
+    run(mutex.use(held.awaited, data))
+
+
+class BlockingElection:
+    """One candidate; made by `stand`."""
+
+    def __init__(self, awaited: Election) -> None:
+        self._awaited = awaited
+
+    @property
+    def leader(self) -> MemberId | None:
+        """The member that leads; None while too few are together, or after the session."""
+        return self._awaited.leader
+
+    @property
+    def leads(self) -> bool:
+        """Whether this program does."""
+        return self._awaited.leads
+
+    def until_leading(self) -> None:
+        """Wait until this program leads; raise SessionEnded if the session is over."""
+        run(self._awaited.until_leading())
+
+    def until_changed(self, known: MemberId | None) -> MemberId | None:
+        """Wait until the leader is another one than `known`; return it."""
+        return run(self._awaited.until_changed(known))
+
+    @contextmanager
+    def leading(self) -> Iterator[None]:
+        """Wait until this program leads; see `coordination.Election.leading`.
+
+        When it leads no longer, what the block waits for in this library is ended, and
+        LeadershipLost raised at the end of the block at the latest.
+        """
+        with run_block(self._awaited.leading()):
+            yield
+
+
+@contextmanager
+def stand(
+    connection: BlockingConnection, group: str, *, candidates: int | None = None
+) -> Iterator[BlockingElection]:
+    """Be a candidate for the length of a block; see `coordination.stand`."""
+    block = election.stand(connection.awaited, group, candidates=candidates)
+    with run_block(block) as awaited:
+        yield BlockingElection(awaited)
+
+
+class BlockingReplicated:
+    """One replica, which takes part; made by `replicate`."""
+
+    def __init__(self, awaited: Replicated) -> None:
+        self._awaited = awaited
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the state here is that of the group, and enough replicas have it."""
+        return self._awaited.is_current
+
+    def until_current(self) -> None:
+        """Wait until the state here is that of the group; raise SessionEnded at its end."""
+        run(self._awaited.until_current())
+
+    def submit(self, command: bytes, *, level: ServiceLevel = ServiceLevel.SAFE) -> object:
+        """Have every replica apply a command; see `coordination.Replicated.submit`."""
+        return run(self._awaited.submit(command, level=level))
+
+
+@contextmanager
+def replicate(
+    connection: BlockingConnection,
+    group: str,
+    machine: StateMachine,
+    *,
+    replicas: int | None = None,
+) -> Iterator[BlockingReplicated]:
+    """Be a replica for the length of a block; see `coordination.replicate`.
+
+    `machine` is called in a thread of its own, by one call at a time.
+    """
+    block = replicated.replicate(connection.awaited, group, machine, replicas=replicas)
+    with run_block(block) as awaited:
+        yield BlockingReplicated(awaited)
+
+
+def serve(connection: BlockingConnection, group: str, handler: Callable[[Request], bytes]) -> None:
+    """Be a server, until the session ends; see `coordination.serve`.
+
+    Each request is handled in a thread of its own. Another thread ends this one by `close`.
+    """
+
+    async def handle(request: Request) -> bytes:
+        return handler(request)
+
+    run(requests.serve(connection.awaited, group, handle))
+
+
+class BlockingCaller:
+    """Made by `calling`; threads may share it."""
+
+    def __init__(self, awaited: Caller) -> None:
+        self._awaited = awaited
+
+    def call(self, group: str, data: bytes, *, timeout_s: float = REPLY_S) -> bytes:
+        """Have one server of a group do something; see `coordination.Caller.call`."""
+        return run(self._awaited.call(group, data, timeout_s=timeout_s))
+
+    def call_all(self, group: str, data: bytes, *, timeout_s: float = REPLY_S) -> Replies:
+        """Have every server of a group do something; see `coordination.Caller.call_all`."""
+        return run(self._awaited.call_all(group, data, timeout_s=timeout_s))
+
+
+@contextmanager
+def calling(connection: BlockingConnection) -> Iterator[BlockingCaller]:
+    """Make requests for the length of a block; see `coordination.calling`."""
+    with run_block(requests.calling(connection.awaited)) as awaited:
+        yield BlockingCaller(awaited)
