@@ -1,7 +1,7 @@
-"""Bundler: what a client sends, from messages to frames.
+"""Bundler: the output of a client, from messages to frames.
 
 Consecutive small messages to the same groups, of the same level and flags, share a bundle while
-they wait, up to what a packet holds: what daemons do for a bundle hardly depends on its size.
+they wait, up to the size of a packet, as a daemon's work for a bundle hardly depends on its size.
 Nothing waits for company, as `pop` gives out all there is. A message too large for
 one bundle is cut into fragments while it is taken, so that it stands in memory once. Everything
 leaves in the order in which it was submitted.
@@ -31,7 +31,7 @@ from groupcomm.wire.messages import (
 )
 
 TARGET_BYTES: Final = 8
-"""What the daemon adds to a bundle for each private name among its groups."""
+"""The bytes that the daemon adds to a bundle for each private name among its groups."""
 
 _CACHED_GROUPS: Final = 4096
 _CACHED_BYTES: Final = 512  # longer lists of groups are checked each time
@@ -43,7 +43,7 @@ _ONLY_BYTES: Final = {bytes}
 
 
 class Address:
-    """Where messages go and how; only messages of equal addresses share a bundle."""
+    """The destinations and options of messages; only messages with equal ones share a bundle."""
 
     __slots__ = ("flags", "groups", "level", "ordered")
 
@@ -55,14 +55,14 @@ class Address:
 
 
 class _Shared:
-    """Messages that leave in one bundle.
+    """Messages that share a bundle.
 
     Attributes:
-        first: number of the first of them.
-        count: how many they are.
-        room: bytes that further messages may take, heads included.
-        size: bytes of the messages, heads included.
-        runs: messages of one type that follow each other: the type, and the data of each.
+        first: the number of the first message.
+        count: the number of messages.
+        room: the bytes left for further messages, heads included.
+        size: the bytes of the messages, heads included.
+        runs: consecutive messages of one type: the type, and the data of each message.
     """
 
     __slots__ = ("address", "count", "first", "room", "runs", "size")
@@ -75,7 +75,7 @@ class _Shared:
         self.runs: list[tuple[int, list[bytes]]] = []
 
     def add(self, type_: int, messages: Sequence[bytes], size: int) -> None:
-        """Take messages for which there is room: `size` bytes with their heads."""
+        """Add messages for which there is room: `size` bytes with their heads."""
         self.count += len(messages)
         self.room -= size
         self.size += size
@@ -86,7 +86,7 @@ class _Shared:
 
 
 class _Large:
-    """A message that leaves in fragments of `part` bytes; `index` is the next of `count`."""
+    """A message in fragments of `part` bytes; `index` is the next one of `count`."""
 
     __slots__ = ("address", "count", "data", "index", "number", "part", "type")
 
@@ -104,11 +104,12 @@ _Item: TypeAlias = _Shared | _Large | bytes
 
 
 class Bundler:
-    """The output of a client, in order.
+    """The queue of a client's output.
 
     Attributes:
-        bundle_limit: bytes of a body, with TARGET_BYTES for each private name; 0 until known.
-        pending_bytes: what waits: data with the heads of its messages, and other frames.
+        bundle_limit: the most bytes of a body, with TARGET_BYTES for each private name; 0 until it
+            is known.
+        pending_bytes: the bytes that wait: messages with their heads, and other frames.
     """
 
     __slots__ = ("_items", "_open", "bundle_limit", "pending_bytes")
@@ -138,7 +139,7 @@ class Bundler:
         """Queue a message.
 
         Raises:
-            LocalProtocolError: a name is not one, or the names leave no room for data.
+            LocalProtocolError: a name is invalid, or the names leave no room for data.
         """
         size = MESSAGE_HEAD_BYTES + len(data)
         shared = self._open
@@ -156,15 +157,15 @@ class Bundler:
         self._start(number, type_, data, Address(groups, level, flags, ordered))
 
     def add_more(self, type_: int, messages: Sequence[bytes], start: int) -> int:
-        """Queue further messages behind the last one: to where that goes, and as it goes.
+        """Queue further messages in the bundle of the last one, with its destinations and options.
 
         Args:
-            type_: of all of them.
-            messages: those from `start` on, if they are bytes.
-            start: an index.
+            type_: the type of all of them.
+            messages: those from `start` on are queued, as far as they are bytes.
+            start: an index into `messages`.
 
         Returns:
-            How many have gone into its bundle; perhaps more have room there.
+            The number of messages that were queued; there may be room for more.
         """
         shared = self._open
         if shared is None or type(messages[start]) is not bytes:
@@ -202,7 +203,7 @@ class Bundler:
         self.pending_bytes += size
 
     def pop(self, limit: int) -> bytes:
-        """Whole frames for the daemon, one at least if any waits, until `limit` is reached."""
+        """Remove and return whole frames, one at least if any waits, up to about `limit` bytes."""
         parts: list[bytes] = []
         items = self._items
         size = 0
@@ -248,7 +249,7 @@ class Bundler:
             index,
             large.count,
         )
-        # Its last fragment's position is the message's.
+        # The position of the last fragment is that of the message.
         return _add_bundle(parts, (body,), address.ordered and large.index == large.count)
 
 
@@ -261,7 +262,7 @@ def _add_bundle(parts: list[bytes], body: Sequence[bytes], ordered: bool) -> int
 
 
 def _fitting(sizes: list[int], room: int) -> tuple[int, int]:
-    """How many messages of these sizes fit, from the first on, and their size with heads."""
+    """Return how many messages of these sizes fit, from the first on, and their size with heads."""
     count = len(sizes)
     if sizes.count(sizes[0]) == count:
         each = MESSAGE_HEAD_BYTES + sizes[0]
@@ -277,7 +278,7 @@ def _fitting(sizes: list[int], room: int) -> tuple[int, int]:
 
 
 def names_bytes(groups: tuple[str, ...]) -> int:
-    """Bytes that destinations cost a bundle, targets included; checks them when they are new."""
+    """Return the bytes that destinations need in a bundle, targets included; check new ones."""
     size = _groups_cache.get(groups)
     if size is None:
         if not groups:
@@ -294,13 +295,14 @@ def names_bytes(groups: tuple[str, ...]) -> int:
 
 
 PART_BYTES: Final = 256 * 1024
-"""Of many messages, so much is queued before it is written: about what a socket takes."""
+"""Of many messages, this much is queued before it is written: about what a socket accepts."""
 
 
 def in_parts(messages: Iterable[bytes]) -> Iterator[Sequence[bytes]]:
-    """Messages in parts of about PART_BYTES; what was taken comes out also before an error.
+    """Yield messages in parts of about PART_BYTES; an error of the iterable follows the last part.
 
-    So nothing that makes messages runs while they are queued: it may wait, fail, or send itself.
+    So the iterable, which may wait, fail or send messages itself, does not run while messages are
+    queued.
     """
     if isinstance(messages, list | tuple):
         yield from _cut(messages)
@@ -321,7 +323,7 @@ def in_parts(messages: Iterable[bytes]) -> Iterator[Sequence[bytes]]:
 
 
 def _cut(messages: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    """Parts of what is there already, by the size of the first of each."""
+    """Yield parts of a sequence, their lengths by the size of each part's first message."""
     at = 0
     while at < len(messages):
         count = max(1, PART_BYTES // (MESSAGE_HEAD_BYTES + len(messages[at])))

@@ -44,10 +44,10 @@ from groupcomm.wire.bundle import (
 )
 
 OUTPUT_CAP_BYTES: Final = 1024 * 1024
-"""Bytes that may wait for the daemon before a sender must wait too."""
+"""Pending bytes above which a sender must wait."""
 
 REASSEMBLY_CAP_BYTES: Final = 256 * 1024 * 1024
-"""Bytes of unfinished large messages: those of four senders at the limit."""
+"""Bytes of unfinished large messages: the messages of four senders at the limit."""
 
 _AGREED: Final = ServiceLevel.AGREED
 _LEVEL_COUNT: Final = len(LEVELS)
@@ -59,11 +59,11 @@ _FATES: Final = frozenset((FrameKind.ORDERED, FrameKind.UNDELIVERABLE, FrameKind
 
 
 class ClientSessionState(enum.Enum):
-    """How far a session is."""
+    """The state of a session at its client."""
 
-    GREETING = enum.auto()  # the hello is on its way
+    GREETING = enum.auto()  # the HELLO was sent, and the WELCOME has not come
     OPEN = enum.auto()
-    CLOSING = enum.auto()  # the client said goodbye
+    CLOSING = enum.auto()  # the client has sent BYE
     CLOSED = enum.auto()
 
 
@@ -71,11 +71,10 @@ class ClientSession:
     """One session with a daemon.
 
     Attributes:
-        user: its name; the private name is ``#user#daemon``.
+        user: the user's name; the private name is ``#user#daemon``.
         state: calls other than `receive` and `pop_output` need OPEN.
-        memberships: its groups.
-        only_messages: whether the last `receive` told of messages, none of them sealed, and of
-            nothing else.
+        memberships: the groups of the session.
+        only_messages: whether the last `receive` has returned messages alone, none of them sealed.
     """
 
     __slots__ = (
@@ -99,18 +98,18 @@ class ClientSession:
         token: str = "",
         reassembly_cap_bytes: int = REASSEMBLY_CAP_BYTES,
     ) -> None:
-        """Greet the daemon.
+        """Queue the HELLO.
 
         Args:
             user: 1 to 255 bytes of UTF-8 without ``#``.
-            start_message: the first message gets the next number.
-            causes: ask to be told the causes of messages; an older daemon tells none.
-            principals: ask to be told whose sessions messages come from.
-            token: proves to the daemon who this is; only ever over TLS.
-            reassembly_cap_bytes: above it the session ends, as it could keep no promise.
+            start_message: the number before that of the first message.
+            causes: ask for the causes of messages; an older daemon sends none.
+            principals: ask for the owners of the sessions that messages come from.
+            token: authenticates the client to the daemon; only ever over TLS.
+            reassembly_cap_bytes: the session ends above it, as it could keep no promise.
 
         Raises:
-            LocalProtocolError: not a user's name.
+            LocalProtocolError: the user's name is invalid.
         """
         self.user = check_user(user)
         self.state = ClientSessionState.GREETING
@@ -127,12 +126,12 @@ class ClientSession:
 
     @property
     def last_number(self) -> int:
-        """Of all that was asked for: messages, joins and leaves share one count."""
+        """The number of the last request: messages, joins and leaves share one count."""
         return self._number
 
     @property
     def last_returned(self) -> int:
-        """The highest number of its own messages that have come; 0 before the first."""
+        """The highest number of an own message that was received; 0 before the first."""
         return self._inbox.last_returned
 
     # ---- requests ----
@@ -150,11 +149,11 @@ class ClientSession:
         """Queue a message and return its number.
 
         Args:
-            groups: the destination or up to 255 of them: groups and private names.
+            groups: one destination, or up to 255: groups and private names.
             data: up to MAX_MESSAGE_BYTES; anything but bytes is copied.
-            level: what it is promised.
+            level: the service level.
             type: a tag for the receivers, 0 to 65,535.
-            self_discard: the sender does not get it, member or not.
+            self_discard: do not deliver the message to the sender, member or not.
             ordered: ask for an Ordered event with its position; AGREED and SAFE only.
 
         Raises:
@@ -187,7 +186,7 @@ class ClientSession:
         type: int,
         ordered: bool,
     ) -> None:
-        """Raise what `multicast` would for a message of so many bytes, and queue nothing."""
+        """Raise what `multicast` would raise for a message of `size` bytes; queue nothing."""
         if self.state is not ClientSessionState.OPEN:
             raise self._not_open()
         if not (
@@ -208,14 +207,14 @@ class ClientSession:
         type: int = 0,
         self_discard: bool = False,
     ) -> None:
-        """Queue several messages; their numbers follow each other.
+        """Queue several messages with consecutive numbers.
 
         Args:
             groups, level, type, self_discard: see `multicast`.
-            messages: a part as `in_parts` gives it.
+            messages: a part of messages, as `in_parts` yields it.
 
         Raises:
-            LocalProtocolError: see `multicast`; those before it are queued.
+            LocalProtocolError: see `multicast`; the messages before the wrong one are queued.
         """
         at = 0
         while at < len(messages):
@@ -227,24 +226,25 @@ class ClientSession:
                 at += more
 
     def join(self, group: str) -> int:
-        """Ask to become a member; a GroupView with `own` tells when. Returns the number.
+        """Ask to become a member; a GroupView with `own` follows. Return the request's number.
 
         Raises:
-            LocalProtocolError: a bad name, the session is not open, or it has joined the group
-                already, or asked to: nothing would answer a second time.
+            LocalProtocolError: the name is invalid, the session is not open, or it has joined the
+                group already, or asked to: a second request would get no answer.
         """
         return self._control(BundleKind.JOIN, group)
 
     def leave(self, group: str) -> int:
-        """Ask to be a member no longer; a GroupView with `own` tells when. Returns the number.
+        """Ask to leave a group; a GroupView with `own` follows. Return the request's number.
 
         Raises:
-            LocalProtocolError: a bad name, the session is not open, or it has not joined the group.
+            LocalProtocolError: the name is invalid, the session is not open, or it has not joined
+                the group.
         """
         return self._control(BundleKind.LEAVE, group)
 
     def ask(self, text: str) -> None:
-        """Ask the daemon about itself; an Answer tells, in the order of the questions.
+        """Ask the daemon about itself; Answers follow in the order of the questions.
 
         Raises:
             LocalProtocolError: the session is not open.
@@ -254,7 +254,7 @@ class ClientSession:
         self._bundler.add_frame(encode_query(text))
 
     def close(self) -> None:
-        """Say goodbye behind all that waits; a Closed event tells when it is done."""
+        """Queue a BYE behind all pending output; a Closed event follows."""
         if self.state in (ClientSessionState.GREETING, ClientSessionState.OPEN):
             self.state = ClientSessionState.CLOSING
             self._bundler.add_frame(encode_bye())
@@ -280,35 +280,35 @@ class ClientSession:
     # ---- output ----
 
     def pop_output(self, limit: int) -> bytes:
-        """Whole frames for the daemon, one at least if any waits, until `limit` is reached."""
+        """Remove and return whole frames, one at least if any waits, up to about `limit` bytes."""
         return self._bundler.pop(limit)
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes that wait for `pop_output`."""
+        """The number of bytes that wait for `pop_output`."""
         return self._bundler.pending_bytes
 
     @property
     def writable(self) -> bool:
-        """Whether a further message should be submitted; it would be taken in any case."""
+        """Whether another message should be submitted now; it would be queued in any case."""
         return self._bundler.pending_bytes < OUTPUT_CAP_BYTES
 
     # ---- input ----
 
     @property
     def closed(self) -> bool:
-        """Whether Closed was told."""
+        """Whether `receive` has returned Closed."""
         return self.state is ClientSessionState.CLOSED
 
     @property
     def malformed(self) -> int:
-        """How many bundles of other clients were dropped because they do not decode."""
+        """The number of other clients' bundles that were dropped because they do not decode."""
         return self._inbox.malformed
 
     def receive(self, data: bytes) -> list[Event]:
-        """Take bytes of the daemon; return what they tell, in order. Raises nothing.
+        """Process bytes of the daemon; return the events in them, in order. Raise nothing.
 
-        Bytes that do not decode end the session with Closed; after it nothing more is told.
+        Bytes that do not decode end the session with Closed, and no event follows that.
         """
         events: list[Event] = []
         self.only_messages = not self.closed
@@ -325,17 +325,17 @@ class ClientSession:
                 if self.closed or self._inbox.overfull:
                     break
         except BadDatagram as error:
-            text = f"the daemon sent what does not decode ({error}); connect again"
+            text = f"the daemon has sent bytes that do not decode ({error}): connect again"
             self._end(Closed(code=Code.NET_ERROR, reason=text), events)
         if self._inbox.overfull:
-            text = "unfinished large messages fill more than reassembly_cap_bytes; raise it"
+            text = "unfinished large messages exceed reassembly_cap_bytes: raise it"
             self._end(Closed(code=Code.MESSAGE_TOO_LONG, reason=text), events)
         if self._inbox.sealed:
             self._inbox.sealed = self.only_messages = False
         return events
 
     def connection_lost(self) -> list[Event]:
-        """Tell that the stream of bytes has ended."""
+        """End the session, as the daemon's stream has ended; return Closed unless it has come."""
         events: list[Event] = []
         if not self.closed:
             text = "the connection to the daemon was lost"
@@ -369,7 +369,7 @@ class ClientSession:
             raise BadDatagram("kind", f"a frame of kind {kind}")
 
     def _fate(self, frame: bytes) -> Event:
-        """What became of a request."""
+        """Decode what has become of a request."""
         if frame[0] == FrameKind.ORDERED:
             return decode_ordered_untrusted(frame, self._inbox.announced)
         if frame[0] == FrameKind.UNDELIVERABLE:
@@ -400,11 +400,20 @@ class ClientSession:
 
 
 class Memberships:
-    """The groups of one session.
+    """The groups of one session, at its client: the one place that knows them.
+
+    For each group it knows whether the session has asked for it, and the latest view:
+
+        not asked, no view    the session is no member
+        asked, no view        it waits to become one
+        asked, a view         it is a member
+        not asked, a view     it waits to leave
+
+    docs/session.md has the table of the events that change this.
 
     Attributes:
-        asked: those it is a member of once all that it has asked for is answered.
-        views: the latest views, as the program was told, of those it is a member of, by name.
+        asked: the groups that it is a member of once all its requests are answered.
+        views: the latest views, as the program got them, of the groups that it is in, by name.
     """
 
     __slots__ = ("asked", "views")
@@ -414,7 +423,7 @@ class Memberships:
         self.views: dict[str, GroupView] = {}
 
     def join(self, group: str) -> None:
-        """Ask to become a member.
+        """Note that the session asks to become a member.
 
         Raises:
             LocalProtocolError: the session has joined the group already, or asked to.
@@ -424,7 +433,7 @@ class Memberships:
         self.asked.add(group)
 
     def leave(self, group: str) -> None:
-        """Ask to be a member no longer.
+        """Note that the session asks to leave.
 
         Raises:
             LocalProtocolError: the session has not joined the group.
@@ -434,11 +443,11 @@ class Memberships:
         self.asked.remove(group)
 
     def refuse(self, group: str) -> None:
-        """Ask no more: the session may not join the group, or may not stay in it."""
+        """Note that the session may not join a group, or may not stay in it."""
         self.asked.discard(group)
 
     def update(self, view: GroupView, me: MemberId) -> bool:
-        """Take a view of which the program is told; return whether the session is in it."""
+        """Note a view that the program gets; return whether the session is in it."""
         if me in view.members:
             self.views[view.group] = view
             return True
@@ -447,10 +456,10 @@ class Memberships:
 
 
 def bad_argument(size: int, level: int, type_: int) -> LocalProtocolError:
-    """What is wrong with a message of so many bytes, at this level, with this type."""
+    """Return the error of a message of `size` bytes with a wrong size, level or type."""
     if size > MAX_MESSAGE_BYTES:
         return LocalProtocolError(
-            f"a message of {size} bytes; at most {MAX_MESSAGE_BYTES} are allowed: send several"
+            f"a message has {size} bytes; at most {MAX_MESSAGE_BYTES} are allowed: send several"
         )
     if not 0 <= type_ <= 65535:
         return LocalProtocolError(f"type {type_}; it must be 0 to 65535")

@@ -37,10 +37,10 @@ from groupcomm.session.frames import (
 from groupcomm.wire.raw import Raw
 
 JOINED_BYTES: Final = 2048
-"""A body below it is copied behind its head; a larger one is written from where it stands..."""
+"""A shorter body is copied behind its head; a longer one is written from where it stands..."""
 
 KEPT_PART: Final = 4
-"""... unless that is a packet more than so many times its size: a slow client would hold it."""
+"""... unless it is part of a packet this many times its size, which a slow client would hold."""
 _WELCOME = struct.Struct("!BBIQI")  # kind, version, capabilities, connection, bundle limit
 _VIEWID = struct.Struct("!BQQBH")  # kind, counter, incarnation, majority, daemons
 _DELIVER = struct.Struct("!BBQHHQB")  # kind, positioned, time, ring, bundle, connection, name
@@ -53,22 +53,22 @@ _SENDER_OFFSET: Final = _DELIVER.size - 9  # of the connection number, in a DELI
 _CACHED_SENDERS: Final = 4096
 _senders_cache: dict[bytes, MemberId] = {}
 Parts = tuple[int, int, int]
-"""A bundle's part of a position: time, ring, bundle."""
+"""The part of a position that names a bundle: time, ring, bundle."""
 
 
 def encode_answer(data: bytes) -> bytes:
-    """The answer to the oldest query that has none yet."""
+    """Encode the answer to the oldest query without one."""
     return whole_frame(bytes((FrameKind.ANSWER,)) + data)
 
 
 def encode_welcome(member: MemberId, bundle_limit: int) -> bytes:
-    """The client is admitted."""
+    """Encode the admission of a client."""
     head = _WELCOME.pack(FrameKind.WELCOME, PROTOCOL_VERSION, 0, member.connection, bundle_limit)
     return whole_frame(head + short_text(member.name))
 
 
 def decode_welcome_untrusted(frame: bytes) -> Connected:
-    """The client is admitted; the limit is at least MIN_BUNDLE_LIMIT."""
+    """Decode the admission of a client; the limit is at least MIN_BUNDLE_LIMIT."""
     check_size(frame, _WELCOME.size)
     _, version, _, connection, limit = _WELCOME.unpack_from(frame)
     if version != PROTOCOL_VERSION or limit < MIN_BUNDLE_LIMIT:
@@ -78,7 +78,7 @@ def decode_welcome_untrusted(frame: bytes) -> Connected:
 
 
 def encode_view_id(view: DaemonView) -> bytes:
-    """Positions that follow are of this view of the daemons; its first daemon gives it its name."""
+    """Encode the view of the positions that follow; its id names the first of its daemons."""
     majority = _MAJORITY.index(view.majority)
     names = b"".join(map(short_text, view.daemons))
     counter, _, incarnation = view.id
@@ -87,7 +87,7 @@ def encode_view_id(view: DaemonView) -> bytes:
 
 
 def decode_view_id_untrusted(frame: bytes) -> DaemonView:
-    """The view of the positions that follow."""
+    """Decode the view of the positions that follow."""
     check_size(frame, _VIEWID.size)
     _, counter, incarnation, majority, count = _VIEWID.unpack_from(frame)
     offset = _VIEWID.size
@@ -105,20 +105,20 @@ def decode_view_id_untrusted(frame: bytes) -> DaemonView:
 
 
 def encode_transition() -> bytes:
-    """The regular part of the view that was announced last is over."""
+    """Encode the end of the regular part of the view that was announced last."""
     return whole_frame(bytes((FrameKind.TRANSITION,)))
 
 
 def encode_delivery(
     sender: str, connection: int, position: Parts | None, body: Raw
 ) -> tuple[Raw, ...]:
-    """One bundle for all its local receivers, in parts: encode once, push to every session.
+    """Encode a bundle for all its local receivers, in parts; push them to every session.
 
     Args:
-        sender: its private name.
-        connection: its number at its daemon.
-        position: where it stands in the agreed order; None for UNRELIABLE.
-        body: its body as it came.
+        sender: the private name of the sender.
+        connection: the sender's connection number at its daemon.
+        position: the bundle's place in the agreed order; None for UNRELIABLE.
+        body: the body as it came.
     """
     name = sender.encode()
     length = _DELIVER.size + len(name) + len(body)
@@ -132,12 +132,12 @@ def encode_delivery(
 
 
 def _held_by(body: Raw) -> int:
-    """Bytes of what a body is a part of."""
+    """Return the size of the object that a body is a part of."""
     return memoryview(body.obj).nbytes if type(body) is memoryview else len(body)
 
 
 def decode_delivery_untrusted(frame: bytes) -> tuple[MemberId, Parts | None, memoryview]:
-    """Sender, position and body of a bundle; the body is a view of the frame."""
+    """Decode sender, position and body of a bundle; the body is a memoryview of the frame."""
     check_size(frame, _DELIVER.size)
     _, positioned, time, ring, bundle, _, name = _DELIVER.unpack_from(frame)
     end = _DELIVER.size + name
@@ -151,13 +151,13 @@ def decode_delivery_untrusted(frame: bytes) -> tuple[MemberId, Parts | None, mem
 
 
 def encode_ordered(number: int, position: Position, transitional: bool = False) -> bytes:
-    """A message of this client, sent with ``ordered=True``, has its place."""
+    """Encode the position of a message that the client has sent with ``ordered=True``."""
     _, *place = position
     return whole_frame(_ORDERED_FLAG.pack(FrameKind.ORDERED, number, *place, transitional))
 
 
 def decode_ordered_untrusted(frame: bytes, view: ViewId) -> Ordered:
-    """The place of an own message."""
+    """Decode the position of an own message."""
     if len(frame) != _ORDERED_FLAG.size or frame[-1] > 1:
         raise BadDatagram("short", f"an ORDERED frame of {len(frame)} bytes")
     _, number, *place, flag = _ORDERED_FLAG.unpack(frame)
@@ -165,14 +165,14 @@ def decode_ordered_untrusted(frame: bytes, view: ViewId) -> Ordered:
 
 
 def encode_undeliverable(number: int, target: str, position: Position) -> bytes:
-    """A private message of this client has found nobody."""
+    """Encode that a private message of the client has found no receiver."""
     _, time, ring, bundle, message = position
     head = _ORDERED.pack(FrameKind.UNDELIVERABLE, number, time, ring, bundle, message)
     return whole_frame(head + short_text(target))
 
 
 def decode_undeliverable_untrusted(frame: bytes, view: ViewId) -> Undeliverable:
-    """A private message that has found nobody."""
+    """Decode that a private message has found no receiver."""
     check_size(frame, _ORDERED.size)
     _, number, *place = _ORDERED.unpack_from(frame)
     target = last_text(frame, _ORDERED.size)
@@ -180,25 +180,25 @@ def decode_undeliverable_untrusted(frame: bytes, view: ViewId) -> Undeliverable:
 
 
 def encode_abort(sender: MemberId, number: int) -> bytes:
-    """The rest of a sender's message will not come; number 0: of all its messages."""
+    """Encode that the rest of a sender's message will not come; number 0: of all its messages."""
     head = _ABORT.pack(FrameKind.ABORT, sender.connection, number)
     return whole_frame(head + short_text(sender.name))
 
 
 def decode_abort_untrusted(frame: bytes) -> tuple[MemberId, int]:
-    """Whose message will not be completed, and which; 0 for all."""
+    """Decode whose message will not be completed, and its number; 0 for all of them."""
     check_size(frame, _ABORT.size)
     _, connection, number = _ABORT.unpack_from(frame)
     return MemberId(last_text(frame, _ABORT.size), connection), number
 
 
 def encode_closed(code: int, reason: str) -> bytes:
-    """The last frame of a daemon."""
+    """Encode the last frame of a daemon."""
     return whole_frame(_CLOSED.pack(FrameKind.CLOSED, code) + reason.encode(errors="replace"))
 
 
 def decode_closed_untrusted(frame: bytes) -> Closed:
-    """Why the daemon ended the session."""
+    """Decode why the daemon has ended the session."""
     check_size(frame, _CLOSED.size)
     _, code = _CLOSED.unpack_from(frame)
     return Closed(code=code, reason=utf8(frame[_CLOSED.size :]))
@@ -317,7 +317,7 @@ _VIEW_CAUSES: Final = tuple(Cause)
 
 
 def encode_view(view: GroupView) -> bytes:
-    """A whole frame; the same for every local member whose `own` is the same."""
+    """Encode a view of a group; the frame is the same for all local members with the same `own`."""
     _, time, ring, bundle, message = view.id
     group = view.group.encode()
     rest = b"".join((group, _members(view.members), _members(view.changed), _members(view.vs_set)))

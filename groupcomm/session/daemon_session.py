@@ -1,14 +1,15 @@
-"""Session record: all that a daemon keeps of one session, and the state machine of its life.
+"""Session record: all that a daemon keeps of one session, with the state machine of its life.
 
-Pure and without time. The core carries out the requests and pushes what it delivers; a shell
-moves bytes: it feeds what it reads while `reading` is True, and writes what `pop_output` gives.
+Pure and without time. The core carries out the requests and pushes what it delivers. A shell
+moves the bytes: it buffers what it reads while `reading` is True, and writes what `pop_output`
+returns.
 
-The events of its life are methods, and docs/session.md has the table of what each leads to:
-`next_request` (a HELLO, a BYE), `connect` (the user's name is its own), `welcome` (its CONNECT is
-ordered), `close` (it has to end), `push` (its client is too slow), `lose_client` (the client's
-stream has ended), `finish` (all that came before was looked at) and `disconnect` (its DISCONNECT is
-ordered). The core acts on two changes: it orders a CONNECT when the session enters CONNECTING, and
-a DISCONNECT when it leaves CONNECTING, OPEN or DRAINING for a state of its end.
+The events of its life are methods, and docs/session.md has the table of their effects:
+`next_request` (a HELLO, a BYE), `connect` (the user's name is free), `welcome` (the CONNECT is
+ordered), `close` (the session must end), `push` (the client is too slow), `lose_client` (the
+client's stream has ended), `finish` (all earlier input was processed) and `disconnect` (the
+DISCONNECT is ordered). The core acts on two changes: it orders a CONNECT when the session enters
+CONNECTING, and a DISCONNECT when it leaves CONNECTING, OPEN or DRAINING for a state of its end.
 """
 
 import enum
@@ -72,13 +73,13 @@ _FROM_CLIENTS: Final = frozenset(
 
 @attrs.frozen(kw_only=True)
 class SessionLimits:
-    """What one client may make its daemon keep, in bytes, and others wait, in seconds."""
+    """Limits of what one client may make its daemon keep (bytes) and others wait (seconds)."""
 
-    unreliable_drop_bytes: int = 4 * 1024 * 1024  # waiting output; UNRELIABLE is dropped above it
+    unreliable_drop_bytes: int = 4 * 1024 * 1024  # pending output; UNRELIABLE is dropped above it
     output_cap_bytes: int = 2 * MAX_MESSAGE_BYTES  # one message with its heads, and a window
-    backlog_cap_bytes: int = 1024 * 1024  # bundles without a number; what a visit may take
-    block_bytes: int | None = None  # waiting output above which all senders wait; None: never
-    block_s: float = 10.0  # a client for which they wait for so long is cut off
+    backlog_cap_bytes: int = 1024 * 1024  # bundles without a number; one token visit may take these
+    block_bytes: int | None = None  # pending output above which all senders wait; None: never
+    block_s: float = 10.0  # a client for which senders wait this long is disconnected
 
     def __attrs_post_init__(self) -> None:
         if self.backlog_cap_bytes < 1:
@@ -93,42 +94,42 @@ class SessionLimits:
 
 
 class DaemonSessionState(enum.IntEnum):
-    """How far a session is, in the order of its life."""
+    """The states of a session at its daemon, in the order of its life."""
 
-    NEW = enum.auto()  # nothing but a HELLO may come
-    GREETED = enum.auto()  # its HELLO has come, and it waits for its name
-    CONNECTING = enum.auto()  # its CONNECT waits for its place in the order; only BYE may come
+    NEW = enum.auto()  # only a HELLO may come
+    GREETED = enum.auto()  # the HELLO has come, and the session waits for its name
+    CONNECTING = enum.auto()  # the CONNECT waits for its place in the order; only BYE may come
     OPEN = enum.auto()  # all daemons know it
-    DRAINING = enum.auto()  # its client is gone; what came before is looked at, nothing is told
-    WITHDRAWING = enum.auto()  # the client said goodbye in CONNECTING; a DISCONNECT follows
-    LEAVING = enum.auto()  # the client said goodbye in OPEN; it is told all until the DISCONNECT
-    CLOSING = enum.auto()  # the client was told the end; the DISCONNECT waits for its place
+    DRAINING = enum.auto()  # the client is gone; its earlier input is processed, nothing is sent
+    WITHDRAWING = enum.auto()  # BYE has come in CONNECTING; a DISCONNECT follows
+    LEAVING = enum.auto()  # BYE has come in OPEN; the client gets all until the DISCONNECT
+    CLOSING = enum.auto()  # CLOSED was queued; the DISCONNECT waits for its place
     GONE = enum.auto()  # the client is gone; the DISCONNECT waits for its place
-    CLOSED = enum.auto()  # no daemon knows it; the client was told the end, and may still read it
+    CLOSED = enum.auto()  # no daemon knows it; the client may still read its last output
 
 
 class DaemonSession:
     """The record of one session at its daemon.
 
     Attributes:
-        connection: its number at this daemon.
-        principal: whose it is; "" if nobody knows.
-        user: the name asked for in the hello; empty before.
-        member: who it is for everybody, from CONNECTING on.
-        state: how far it is.
-        block_bytes: waiting output above which all senders wait; None: never.
-        backlog_bytes: sizes of submitted bundles; the core takes a bundle's size off when it
-            numbers or drops it.
-        dropped: UNRELIABLE bundles that the client was too slow for.
-        price: of the frame that `next_request` has looked at last.
-        too_slow: it was closed because its output went above the cap.
-        bundle_limit: what WELCOME has told; 0 before.
+        connection: its connection number at this daemon.
+        principal: its owner; "" if that is unknown.
+        user: the name in the HELLO; empty before.
+        member: its identity as a member of groups, from CONNECTING on.
+        state: its state.
+        block_bytes: pending output above which all senders wait; None: never.
+        backlog_bytes: the size of submitted bundles without a number; the core subtracts a
+            bundle's size when it numbers or drops it.
+        dropped: the number of UNRELIABLE bundles that the client was too slow for.
+        price: the price of the last frame that `next_request` has processed.
+        too_slow: whether it was closed because its output was above the cap.
+        bundle_limit: the limit in the WELCOME; 0 before.
         early: frames that were delivered before the WELCOME, and whether each may be dropped.
-        takes_refusals: the client understands REFUSED frames.
-        last_principal: of the sender of the last delivery, if the client asks for principals.
-        targets: connections that the private names of its last message mean.
-        awaited: messages whose positions it waits for.
-        numbered: fragments of the message whose last one has no number.
+        takes_refusals: whether the client understands REFUSED frames.
+        last_principal: the principal of the last delivery's sender, if the client asks for them.
+        targets: the connections of the private names of its last message.
+        awaited: the messages whose positions it waits for.
+        numbered: the fragments of the message whose last one has no number.
         allowed, groups, expelled, refused: what access control knows of it: destinations that the
             rules allow, groups that it has joined or asked to, those that it had to leave, and the
             message in fragments that was not allowed.
@@ -180,8 +181,8 @@ class DaemonSession:
         self._limits = limits
         self.block_bytes = limits.block_bytes
         self._reader = FrameReader(HELLO_FRAME_BYTES)
-        self._input: deque[bytes] = deque()  # nobody has looked at it yet
-        self._frames: Iterator[bytes] | None = None  # of what is looked at now
+        self._input: deque[bytes] = deque()  # not processed yet
+        self._frames: Iterator[bytes] | None = None  # those of the bytes that are being processed
         self._outbox = Outbox()
         self._replies = Replies()
         self._view: ViewId | None = None
@@ -201,17 +202,17 @@ class DaemonSession:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more is told; the connection ends once the output is taken."""
+        """Whether nothing more is sent; the connection ends once the output was taken."""
         return self.state >= DaemonSessionState.CLOSING
 
     @property
     def is_known(self) -> bool:
-        """Whether it is a session for other daemons, or about to be one."""
+        """Whether other daemons know the session, or are about to."""
         return DaemonSessionState.CONNECTING <= self.state <= DaemonSessionState.GONE
 
     @property
     def has_client(self) -> bool:
-        """Whether its client's stream is there."""
+        """Whether the client's stream is open."""
         return (
             self.state is not DaemonSessionState.DRAINING
             and self.state is not DaemonSessionState.GONE
@@ -219,22 +220,22 @@ class DaemonSession:
 
     @property
     def is_notified(self) -> bool:
-        """Whether it is to be told of views: all daemons know it, and it is told all."""
+        """Whether the client gets views: all daemons know the session, and it gets everything."""
         return self.state is DaemonSessionState.OPEN or self.state is DaemonSessionState.LEAVING
 
     def connect(self, private_name: str) -> None:
-        """Enter CONNECTING: the name is its own, and its CONNECT is to be ordered."""
+        """Enter CONNECTING: the name was free, and the CONNECT is to be ordered."""
         assert self.state is DaemonSessionState.GREETED, self.state
         self.member = MemberId(private_name, self.connection)
         self.state = DaemonSessionState.CONNECTING
 
     def welcome(self, bundle_limit: int, view: DaemonView) -> bool:
-        """Admit the client: its CONNECT is ordered; return what `push` does.
+        """Admit the client, as its CONNECT is ordered; return what `push` returns.
 
         Args:
-            bundle_limit: bytes of a body that fit a packet with the rest of its record; targets
+            bundle_limit: the bytes of a body that fit a packet with the rest of its record; targets
                 count 8 bytes each. MIN_BUNDLE_LIMIT at least.
-            view: of the positions that follow.
+            view: the view of the positions that follow.
         """
         assert self.state in (DaemonSessionState.CONNECTING, DaemonSessionState.WITHDRAWING), (
             self.state
@@ -251,7 +252,7 @@ class DaemonSession:
         return self.push(encode_welcome(self.member, bundle_limit)) and self.push_view_id(view)
 
     def close(self, code: int, reason: str) -> None:
-        """Tell why, behind all that waits, and take nothing more; closing twice is allowed."""
+        """Queue CLOSED with the reason, and accept nothing more; closing twice is allowed."""
         if self.state is DaemonSessionState.DRAINING:
             self.finish()
         elif self.state < DaemonSessionState.CLOSING:
@@ -261,13 +262,13 @@ class DaemonSession:
             self._outbox.add((frame,), len(frame))
 
     def close_slow(self, what: str) -> None:
-        """End it because its client is too slow; what waits is not kept, but for the reason."""
+        """Close the session because its client is too slow; drop all output but the reason."""
         self.too_slow = True
-        self._outbox.clear()  # it would not be read; other sessions need the memory
+        self._outbox.clear()  # the client would not read it, and other sessions need the memory
         self.close(Code.CONNECTION_CLOSED, f"too slow: {what}; read faster")
 
     def lose_client(self) -> None:
-        """Tell nothing more: the client's stream has ended. What it has sent of OPEN counts."""
+        """Send nothing more, as the client's stream has ended; input of an OPEN session counts."""
         self._replies.forget()
         if self.state is DaemonSessionState.OPEN and self.has_input:
             self.state = DaemonSessionState.DRAINING
@@ -275,43 +276,43 @@ class DaemonSession:
             self.finish()
 
     def finish(self) -> None:
-        """Look at nothing more: the client's stream has ended, and what came before was taken."""
+        """Process nothing more: the client's stream has ended, and its input was processed."""
         self.discard_input()
         self._outbox.clear()
         self.state = DaemonSessionState.GONE if self.is_known else DaemonSessionState.CLOSED
 
     def disconnect(self) -> None:
-        """Be no session any more: its DISCONNECT is ordered."""
+        """End the session: its DISCONNECT is ordered."""
         self.close(Code.OK, "the session has ended")
         self.numbered.clear()
         self.state = DaemonSessionState.CLOSED
 
     @property
     def reading(self) -> bool:
-        """Whether the client's bytes should be read: all that it has sent was looked at, and its
-        backlog is below the cap.
+        """Whether to read from the client: all its input was processed, and its backlog is below
+        the cap.
         """
         return not self.has_input and self.backlog_bytes < self._limits.backlog_cap_bytes
 
     @property
     def has_input(self) -> bool:
-        """Whether frames may be in what was heard: `next_request` tells."""
+        """Whether the buffered input may hold a frame, which `next_request` then returns."""
         return self._frames is not None or bool(self._input)
 
     @property
     def stalled(self) -> bool:
-        """Whether nothing is looked at until the client takes what its own frames have brought."""
+        """Whether input is not processed until the client takes the replies to its own frames."""
         return self._replies.are_due(self._outbox.popped)
 
     @property
     def unfinished(self) -> int:
-        """Number of the message in fragments whose last has not come; 0 if there is none."""
+        """The number of the message in fragments that is incomplete; 0 if there is none."""
         return self._numbering.unfinished
 
     # ---- input ----
 
     def receive(self, data: bytes) -> list[Request]:
-        """Take bytes of the client; return all that it asks for, in order.
+        """Process bytes of the client; return all requests in them, in order.
 
         Raises:
             BadDatagram, SessionError: see `next_request`.
@@ -323,21 +324,21 @@ class DaemonSession:
         return requests
 
     def buffer(self, data: bytes) -> None:
-        """Keep bytes of the client until `next_request` looks at them."""
+        """Buffer bytes of the client until `next_request` processes them."""
         if self.state < DaemonSessionState.CLOSING:
             self._input.append(data)
 
     def discard_input(self) -> None:
-        """Look at nothing more of what was heard: the session is over."""
+        """Drop the buffered input, as the session is over."""
         self._input.clear()
         self._frames = None
 
     def next_request(self) -> Request | None:
-        """Return what the next frame asks for, and set `price`; None if there is no whole frame.
+        """Return the request in the next frame, and set `price`; None if there is no whole frame.
 
         Raises:
             BadDatagram: the bytes do not decode.
-            SessionError: a request breaks a rule. Either way the session must be closed.
+            SessionError: a request breaks a rule. In both cases the session must be closed.
         """
         self.price = VIOLATION
         while self.state < DaemonSessionState.CLOSING:
@@ -377,8 +378,8 @@ class DaemonSession:
         if version != PROTOCOL_VERSION:
             raise SessionError(
                 Code.REJECT_VERSION,
-                f"the client speaks version {version}, this daemon {PROTOCOL_VERSION}:"
-                " install matching releases",
+                f"the client speaks version {version} of the protocol, this daemon version"
+                f" {PROTOCOL_VERSION}: install matching releases",
             )
         try:
             self.user = check_user(user)
@@ -420,7 +421,7 @@ class DaemonSession:
     # ---- numbers ----
 
     def note_numbered(self, bundle: Bundle) -> bool:
-        """Note that a bundle of its has its number; True if it waits for the position."""
+        """Note that a bundle has its number; return whether the client waits for its position."""
         self.backlog_bytes -= bundle.size
         if bundle.kind == _FRAGMENT:
             self.numbered.append(bundle)
@@ -430,7 +431,7 @@ class DaemonSession:
         return bundle.message in self.awaited
 
     def reclaim(self) -> list[Bundle]:
-        """Return the bundles of a message that has numbers only in part: it needs others."""
+        """Return the bundles of a message that is numbered only in part: it needs other numbers."""
         bundles, self.numbered = self.numbered, []
         for bundle in bundles:
             bundle.given = False
@@ -440,23 +441,23 @@ class DaemonSession:
     # ---- output ----
 
     def push_view_id(self, view: DaemonView) -> bool:
-        """Tell of which view the positions are that follow; return what `push` does."""
+        """Push the view of the positions that follow; return what `push` returns."""
         self._view = view.id
         return self.push(encode_view_id(view))
 
     def push_transition(self) -> bool:
-        """Tell that the view announced last has no regular part any more; return as `push`."""
+        """Push the end of the regular part of the last view; return what `push` returns."""
         return self.push(encode_transition())
 
     def push(self, *frame: Raw, droppable: bool = False) -> bool:
         """Queue a whole frame, which may be shared with other sessions.
 
         Args:
-            frame: its parts, of `encode_delivery` or `encode_view`.
-            droppable: it is UNRELIABLE.
+            frame: its parts, as `encode_delivery` or `encode_view` returns them.
+            droppable: whether it may be dropped, as it is UNRELIABLE.
 
         Returns:
-            Whether the session is still open; it is closed if its client is too slow.
+            Whether the session is still open; a session whose client is too slow is closed.
         """
         if self.state >= DaemonSessionState.CLOSING:
             return False
@@ -473,7 +474,7 @@ class DaemonSession:
         return True
 
     def note_reply(self, *, answer: bool = False) -> None:
-        """The frame pushed last is the client's own doing: a refusal, or the answer it wants."""
+        """Note that the last frame was a reply to the client's own: a refusal or an answer."""
         end = self._outbox.popped + self._outbox.size
         if answer:
             self._replies.answer(end)
@@ -481,32 +482,32 @@ class DaemonSession:
             self._replies.add(end)
 
     def push_view(self, view: GroupView) -> None:
-        """Tell the members of a group."""
+        """Push a view of a group."""
         assert view.id.view == self._view, f"{view.id} is not of the view {self._view}"
         self.push(encode_view(view))
 
     def push_ordered(self, number: int, position: Position) -> None:
-        """Tell the position of a message that was submitted as ordered."""
+        """Push the position of a message that was submitted as ordered."""
         assert position.view == self._view, f"{position} is not of the view {self._view}"
         self.push(encode_ordered(number, position))
 
     def push_undeliverable(self, number: int, target: str, position: Position) -> None:
-        """Tell that a private message found nobody."""
+        """Push that a private message has found no receiver."""
         assert position.view == self._view, f"{position} is not of the view {self._view}"
         self.push(encode_undeliverable(number, target, position))
 
     def push_abort(self, sender: MemberId, number: int) -> None:
-        """Tell that the rest of a sender's message will not come; number 0: of any of them."""
+        """Push that the rest of a sender's message will not come; number 0: of any of them."""
         self.push(encode_abort(sender, number))
 
     @property
     def output_bytes(self) -> int:
-        """Bytes that wait for `pop_output`."""
+        """The number of bytes that wait for `pop_output`."""
         return self._outbox.size
 
     @property
     def blocks(self) -> bool:
-        """Whether all senders are to wait for this client."""
+        """Whether all senders must wait for this client."""
         most = self.block_bytes
         return (
             most is not None
@@ -515,5 +516,5 @@ class DaemonSession:
         )
 
     def pop_output(self, limit: int) -> list[Raw]:
-        """Parts of whole frames for the client, one frame at least, until `limit` is reached."""
+        """Remove and return parts of whole frames, one at least, up to about `limit` bytes."""
         return self._outbox.pop(limit)

@@ -16,20 +16,20 @@ from groupcomm.wire.bundle import BODY_HEAD_BYTES
 
 PROTOCOL_VERSION: Final = 1
 HELLO_FRAME_BYTES: Final = 4096
-"""Length of a frame that a daemon takes before it has admitted the client."""
+"""The longest frame that a daemon accepts before it has admitted the client."""
 
 CLIENT_FRAME_BYTES: Final = 65 * 1024
-"""Length of a frame that a daemon takes: a packet's worth."""
+"""The longest frame that a daemon accepts: a packet's worth."""
 
 DAEMON_FRAME_BYTES: Final = 64 * 1024 * 1024
-"""Length of a frame that a client takes: the view of a group of a million members."""
+"""The longest frame that a client accepts: the view of a group of a million members."""
 
 MIN_BUNDLE_LIMIT: Final = BODY_HEAD_BYTES + 1 + MAX_NAME_BYTES + 23
 """The least bundle limit, 300 bytes: one name of full length, private too, and some data."""
 
 
 class FrameKind(enum.IntEnum):
-    """What a frame is; from 16 on they go from the daemon to the client."""
+    """The kind of a frame; kinds from 16 on go from the daemon to the client."""
 
     HELLO = 1
     BUNDLE = 2
@@ -52,12 +52,12 @@ class FrameKind(enum.IntEnum):
 
 
 class Capability(enum.IntFlag):
-    """What a client asks for in its HELLO; a daemon ignores what it does not know."""
+    """What a client asks for in its HELLO; a daemon ignores bits that it does not know."""
 
     ORIGINS = 8  # be told which daemons came together into a view, by ORIGINS frames
-    PRINCIPALS = 4  # be told whose sessions deliveries come from, by PRINCIPAL frames
-    REFUSALS = 2  # be told by REFUSED frames what is not allowed; else that ends the session
-    CAUSES = 1  # be told the causes of what is delivered, by CAUSES frames
+    PRINCIPALS = 4  # PRINCIPAL frames: the owners of the sessions that deliveries come from
+    REFUSALS = 2  # REFUSED frames for requests that are not allowed, which else end the session
+    CAUSES = 1  # CAUSES frames: the causes of deliveries
 
 
 LENGTH = struct.Struct("!I")
@@ -101,10 +101,10 @@ def utf8(raw: bytes) -> str:
 
 
 class FrameReader:
-    """Cuts a stream of bytes into frames, whatever pieces it comes in.
+    """Splits a stream of bytes into frames, whatever pieces it comes in.
 
     Attributes:
-        limit: greatest length of a frame; a longer one is refused before it is buffered.
+        limit: the greatest length of a frame; a longer one is refused before it is buffered.
     """
 
     __slots__ = ("_needed", "_rest", "limit")
@@ -115,11 +115,11 @@ class FrameReader:
         self._needed = 4  # bytes of it up to the end of its length, then of the whole frame
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Take the next bytes; yield the frames that they complete, each from its kind on.
+        """Add the next bytes; yield the frames that they complete, each from its kind on.
 
         Raises:
-            BadDatagram: a length is 0 or above `limit`, told after the good frames before it; the
-                stream cannot be followed from there.
+            BadDatagram: a length is 0 or above `limit`, raised after the valid frames before it;
+                the rest of the stream cannot be read.
         """
         start = 0
         size = len(data)
@@ -157,7 +157,7 @@ class FrameReader:
 
 
 class HelloFrame(NamedTuple):
-    """What a HELLO says; a token proves over TLS who the client is, others send none."""
+    """The contents of a HELLO; only a client that authenticates by it over TLS sends a token."""
 
     version: int
     capabilities: int
@@ -166,15 +166,15 @@ class HelloFrame(NamedTuple):
 
 
 def encode_hello(user: str, capabilities: int = 0, token: str = "") -> bytes:
-    """The first frame of a client: version, `Capability` bits, its user's name, its token."""
+    """Encode the first frame of a client: version, `Capability` bits, user name and token."""
     head = _HELLO.pack(FrameKind.HELLO, PROTOCOL_VERSION, capabilities)
     return whole_frame(head + short_text(user) + (short_text(token) if token else b""))
 
 
 def decode_hello_untrusted(frame: bytes) -> HelloFrame:
-    """What a client says first; of an unknown version nothing but that.
+    """Decode the first frame of a client; of an unknown version nothing but the version.
 
-    Bits that no `Capability` has are those of a later client, which can do without them.
+    Bits that are no `Capability` come from a later client, which can do without them.
     """
     check_size(frame, _HELLO.size)
     _, version, capabilities = _HELLO.unpack_from(frame)
@@ -190,24 +190,24 @@ def decode_hello_untrusted(frame: bytes) -> HelloFrame:
 
 
 def encode_bundle_head(size: int, ordered: bool) -> bytes:
-    """What stands before a bundle's body of `size` bytes."""
+    """Encode the head that stands before a bundle's body of `size` bytes."""
     return _BUNDLE.pack(size + 2, FrameKind.BUNDLE, ordered)
 
 
 BUNDLE_BODY_OFFSET: Final = 2
-"""Where the body starts in a BUNDLE frame; before it the kind, and 0 or 1 for `ordered`."""
+"""The offset of the body in a BUNDLE frame, behind the kind and 0 or 1 for `ordered`."""
 
 
 def encode_bye() -> bytes:
-    """The last frame of a client."""
+    """Encode the last frame of a client."""
     return whole_frame(bytes((FrameKind.BYE,)))
 
 
 def encode_query(text: str) -> bytes:
-    """Ask the daemon about itself; the shell around its core answers."""
+    """Encode a question about the daemon, which the shell around its core answers."""
     return whole_frame(bytes((FrameKind.QUERY,)) + text.encode())
 
 
 def decode_query_untrusted(frame: bytes) -> str:
-    """What is asked."""
+    """Decode a question."""
     return utf8(frame[1:])

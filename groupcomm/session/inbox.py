@@ -1,4 +1,4 @@
-"""Inbox: a client's side of deliveries, from frames to messages."""
+"""Inbox: the deliveries of a client, from frames to messages."""
 
 from itertools import repeat
 from typing import Final
@@ -21,7 +21,7 @@ from groupcomm.wire.messages import decode_messages_untrusted
 from groupcomm.wire.raw import Raw
 
 SEALED: Final = b"\xffGE\x01"
-"""Data that begin so were sealed by the sender's program for the members of a group, see
+"""Data that begin with this were sealed by the sender's program for a group's members, see
 docs/end-to-end.md. No text in UTF-8 begins with ff.
 """
 
@@ -31,15 +31,15 @@ _FRAGMENT: Final = int(BundleKind.FRAGMENT)
 
 
 class Inbox:
-    """What is needed to understand the next delivery.
+    """What a client needs to decode the next delivery.
 
     Attributes:
-        view: of the positions that come, as announced by the daemon.
-        malformed: bundles that were dropped because their payload does not decode.
+        view: the view of the positions that follow, as the daemon has announced it.
+        malformed: the number of bundles that were dropped because their payload does not decode.
         me: the session itself, once it is known.
-        last_returned: the highest number of its own messages that have come.
-        principal: of the sender of the next deliveries; None if the daemon tells none.
-        sealed: a message has come that begins with `SEALED`; whoever looks sets it back.
+        last_returned: the highest number of an own message that was received.
+        principal: the owner of the sender of the next deliveries; None if the daemon tells none.
+        sealed: whether a message has come that begins with `SEALED`; the reader resets it.
     """
 
     __slots__ = (
@@ -75,11 +75,11 @@ class Inbox:
 
     @property
     def overfull(self) -> bool:
-        """Whether unfinished messages that may not be lost fill more than their cap."""
+        """Whether unfinished messages that may not be lost exceed their cap."""
         return self._reassembly.held_bytes > self._reassembly.cap_bytes
 
     def accept_context(self, frame: bytes) -> None:
-        """Accept what is told of deliveries to come: a CAUSES or a PRINCIPAL frame.
+        """Accept a CAUSES or a PRINCIPAL frame, which is about the deliveries that follow.
 
         Raises:
             BadDatagram: it breaks its layout.
@@ -99,8 +99,8 @@ class Inbox:
         """Append the messages of a DELIVER frame.
 
         Raises:
-            BadDatagram: the daemon's fault. A payload that does not decode is its sender's, as
-                daemons do not look into it; it is counted and dropped.
+            BadDatagram: the daemon is at fault. For a payload that does not decode its sender is,
+                as daemons do not decode it; it is counted and dropped.
         """
         sender, parts, body = decode_delivery_untrusted(frame)
         view = self.announced
@@ -113,7 +113,7 @@ class Inbox:
         try:
             if bundle.kind == _MESSAGES:
                 first = _unpack(sender, bundle, payload, position, causes, self.principal, events)
-                # One look a bundle, as a sender seals all that it sends to a group, or nothing.
+                # One check a bundle, as a sender seals all that it sends to a group, or nothing.
                 if first.startswith(SEALED):
                     self.sealed = True
             elif bundle.kind == _FRAGMENT:
@@ -132,11 +132,11 @@ class Inbox:
             self.malformed += 1
 
     def drop(self, sender: MemberId, number: int) -> None:
-        """Forget the fragments of a message; number 0: of all of a sender's."""
+        """Drop the fragments of a message; number 0: of all messages of its sender."""
         self._reassembly.drop(sender, number)
 
     def group_changed(self, view: GroupView) -> None:
-        """Forget the fragments of those who have disconnected."""
+        """Drop the fragments of members that have disconnected."""
         if view.cause is Cause.DISCONNECT:
             for member in view.changed:
                 self._reassembly.drop(member, 0)
@@ -151,13 +151,16 @@ def _unpack(
     principal: str | None,
     events: list[Event],
 ) -> bytes:
-    """Append the messages of a bundle whose first has this position; the data of the first."""
+    """Append the messages of a bundle; return the data of the first one.
+
+    `first` is the position of the first message, which the others derive theirs from.
+    """
     count = bundle.count
     types, data = decode_messages_untrusted(payload, count)
     numbers = range(bundle.message, bundle.message + count)
     senders, groups, places = repeat(sender), repeat(bundle.groups), range(count)
     levels, firsts = repeat(LEVELS[bundle.level]), repeat(first)
-    # Each map is written out: to pass a tuple of its arguments costs a tenth of a message.
+    # Each map is written out: passing a tuple of its arguments costs a tenth of a message.
     if principal is not None:
         more = repeat(causes), repeat(principal)
         events += map(Message, senders, numbers, groups, levels, types, data, firsts, places, *more)

@@ -12,11 +12,11 @@ from groupcomm.wire.raw import Raw
 
 
 class Outbox:
-    """Whole frames, in order.
+    """A queue of whole frames.
 
     Attributes:
-        size: bytes of all of them.
-        popped: bytes of those that were there before.
+        size: the bytes of all queued frames.
+        popped: the bytes of all frames that were removed.
     """
 
     __slots__ = ("_frames", "popped", "size")
@@ -26,18 +26,20 @@ class Outbox:
         self.size = self.popped = 0
 
     def add(self, frame: tuple[Raw, ...], size: int) -> None:
-        """Queue a frame of so many bytes."""
+        """Queue a frame of `size` bytes."""
         self._frames.append(frame)
         self.size += size
 
     def clear(self) -> None:
-        """Forget all."""
+        """Drop all frames."""
         self._frames.clear()
         self.popped += self.size
         self.size = 0
 
     def pop(self, limit: int) -> list[Raw]:
-        """The parts of whole frames, one at least if any waits, until `limit` is reached."""
+        """Remove and return the parts of whole frames, one frame at least, up to about `limit`
+        bytes.
+        """
         if self.size <= limit:
             parts = [*chain.from_iterable(self._frames)]
             self._frames.clear()
@@ -56,14 +58,18 @@ class Outbox:
 
 
 MOST_REPLIES: Final = 256
-"""Refusals that may wait."""
+"""The most refusals that may wait."""
 
 
 class Replies:
-    """Places of replies in what a session has to write: bytes since its begin, behind each.
+    """The replies that a client has not read: the offsets of their ends in the session's output.
+
+    A client that asks, or does what it may not, and does not read the replies would fill its
+    daemon's memory with them. So the daemon does not process the frames of a session whose client
+    has not taken its replies: one answer, and some refusals, may wait.
 
     Attributes:
-        asked: a question has come, and its answer has not been taken yet.
+        asked: whether a question has come whose answer was not taken yet.
     """
 
     __slots__ = ("_answer", "_ends", "_forgotten", "asked")
@@ -74,15 +80,15 @@ class Replies:
         self._ends: deque[int] = deque()
 
     def add(self, end: int) -> None:
-        """A refusal waits, up to this place."""
+        """Note that a refusal is queued, up to this offset."""
         self._ends.append(end)
 
     def answer(self, end: int) -> None:
-        """The answer waits, up to this place."""
+        """Note that the answer is queued, up to this offset."""
         self._answer = end
 
     def are_due(self, taken: int) -> bool:
-        """Return whether the client has to take replies first, now that it has taken so much."""
+        """Return whether the client must take replies first; it has taken `taken` bytes so far."""
         if self._forgotten:
             return False
         if self._answer is not None and self._answer <= taken:
@@ -93,5 +99,5 @@ class Replies:
         return self.asked or len(ends) >= MOST_REPLIES
 
     def forget(self) -> None:
-        """Nobody reads them any more: none is due from now on."""
+        """Forget all replies, as nobody reads them any more: none is due from now on."""
         self._forgotten = True

@@ -1,4 +1,4 @@
-"""Reassembly: large messages from their fragments, at the client that receives them.
+"""Reassembly of large messages from their fragments, at the client that receives them.
 
 Fragments of RELIABLE and UNRELIABLE messages may come in any order; those of different senders
 always mix. A sender has one message at FIFO or above in fragments at a time, so a new one says
@@ -18,23 +18,23 @@ from groupcomm.wire.messages import decode_fragment_untrusted
 from groupcomm.wire.raw import Raw
 
 SENDER_CAP_BYTES: Final = 2 * MAX_MESSAGE_BYTES
-"""What the unfinished messages of one sender may fill: a message and what overtakes it."""
+"""The bytes that one sender's unfinished messages may fill: a message and what overtakes it."""
 
 PART_BYTES: Final = 128
-"""What keeping a part costs besides its data."""
+"""The cost of keeping a part, besides its data."""
 
 UNFINISHED_BYTES: Final = 1024
-"""What keeping an unfinished message costs besides its parts."""
+"""The cost of keeping an unfinished message, besides its parts."""
 
 _UNRELIABLE: Final = int(ServiceLevel.UNRELIABLE)
 _RELIABLE: Final = int(ServiceLevel.RELIABLE)
 
 _About: TypeAlias = tuple[int, int, int, tuple[str, ...], int, int]
-"""What all fragments of a message agree on: count, level, flags, groups, type, length."""
+"""What all fragments of a message have in common: count, level, flags, groups, type, length."""
 
 
 class _Unfinished:
-    """One message and those of its parts that have come, by index; `size` is of their data."""
+    """A message and the parts of it that have come, by index; `size` is that of their data."""
 
     __slots__ = ("about", "causes", "cost", "level", "parts", "position", "size")
 
@@ -49,7 +49,7 @@ class _Unfinished:
 
 
 class _Sender:
-    """The unfinished messages of one sender by number, oldest first, and what they cost."""
+    """The unfinished messages of one sender by number, oldest first, and their cost."""
 
     __slots__ = ("cost", "messages")
 
@@ -62,8 +62,8 @@ class Reassembly:
     """The unfinished messages of all senders.
 
     Attributes:
-        cap_bytes: what they may fill together; beyond it UNRELIABLE ones are dropped.
-        held_bytes: what they fill; above the cap only if no UNRELIABLE ones are left.
+        cap_bytes: the bytes that they may fill together; above it UNRELIABLE ones are dropped.
+        held_bytes: the bytes that they fill; above the cap only if no UNRELIABLE ones are left.
     """
 
     __slots__ = ("_senders", "cap_bytes", "held_bytes")
@@ -81,10 +81,10 @@ class Reassembly:
         position: Position | None,
         causes: CausalContext | None = None,
     ) -> Message | None:
-        """Take a fragment; return its message if it was the last one missing.
+        """Add a fragment; return its message if it was the last one missing.
 
         Raises:
-            BadDatagram: its sender broke a rule; the fragment is dropped.
+            BadDatagram: the sender has broken a rule; the fragment is dropped.
         """
         type_, total, data = decode_fragment_untrusted(payload)
         if total > MAX_MESSAGE_BYTES or not data:
@@ -107,7 +107,7 @@ class Reassembly:
         return None
 
     def drop(self, member: MemberId, number: int) -> None:
-        """Forget an unfinished message of a sender, or with number 0 all of them."""
+        """Drop an unfinished message of a sender, or with number 0 all of them."""
         sender = self._senders.get(member)
         if sender is None:
             return
@@ -116,7 +116,7 @@ class Reassembly:
                 self._forget(member, known)
 
     def _find(self, member: MemberId, number: int, about: _About) -> _Unfinished | None:
-        """The message of a fragment, known or new; None if a newer one has replaced it."""
+        """Return the message of a fragment, known or new; None if a newer one has replaced it."""
         sender = self._senders.get(member)
         if sender is not None:
             known = sender.messages.get(number)
@@ -131,7 +131,7 @@ class Reassembly:
         return message
 
     def _supersede(self, member: MemberId, number: int, level: int) -> bool:
-        """Forget what a new message at FIFO or above, or a new UNRELIABLE one, replaces."""
+        """Drop what a new message at FIFO or above, or a new UNRELIABLE one, replaces."""
         for known, message in list(self._senders[member].messages.items()):
             alike = (message.level == _UNRELIABLE) == (level == _UNRELIABLE)
             if alike and message.level != _RELIABLE:
@@ -141,7 +141,7 @@ class Reassembly:
         return True
 
     def _charge(self, member: MemberId, message: _Unfinished, cost: int) -> None:
-        """Count what a message costs; if it is too much, forget the oldest, even itself."""
+        """Add to the cost of a message; if it is too much, drop the oldest one, even itself."""
         sender = self._senders[member]
         message.cost += cost
         sender.cost += cost

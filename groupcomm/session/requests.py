@@ -1,4 +1,10 @@
-"""Requests: what a client asks its daemon for, one for each of its frames."""
+"""Requests of a client: one for each of its frames, how they are numbered, and what they cost.
+
+Every kind of frame has a price, for its principal's quota, and a step does a bounded amount of work
+for clients (engine/intake.py). A unit of work is about what it takes to accept a small bundle, 6
+microseconds; the other prices were measured, or count what a frame makes other daemons do, in that
+unit.
+"""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias
@@ -10,13 +16,13 @@ from groupcomm.wire.bundle import Bundle, BundleKind
 
 
 class Hello:
-    """The client asks to be admitted as `user`; answer with `welcome` or `close`.
+    """A request to be admitted as `user`; answer with `welcome` or `close`.
 
     Attributes:
-        user: its name.
-        causes: it wants a CAUSES frame before each DELIVER frame with a position.
-        refusals: it understands REFUSED frames.
-        principals: it wants PRINCIPAL frames.
+        user: the user's name.
+        causes: whether it wants a CAUSES frame before each DELIVER frame with a position.
+        refusals: whether it understands REFUSED frames.
+        principals: whether it wants PRINCIPAL frames.
         origins: it wants ORIGINS frames.
     """
 
@@ -31,12 +37,12 @@ class Hello:
 
 
 class Submit:
-    """The client sends a bundle: messages, a fragment, a join or a leave.
+    """A bundle of the client: messages, a fragment, a join or a leave.
 
     Attributes:
-        bundle: with its session and user set; each target is 0 until the core fills them in,
-            which leaves its size as it is.
-        ordered: tell its position with `DaemonSession.push_ordered`.
+        bundle: the bundle, with its session and user set; each target is 0 until the core fills
+            it in, which does not change the size.
+        ordered: whether to return its position with `DaemonSession.push_ordered`.
     """
 
     __slots__ = ("bundle", "ordered")
@@ -47,13 +53,13 @@ class Submit:
 
 
 class Bye:
-    """The client leaves in order; nothing follows. Answer with ``close(Code.OK, ...)``."""
+    """An orderly leave; nothing follows. Answer with ``close(Code.OK, ...)``."""
 
     __slots__ = ()
 
 
 class Query:
-    """The client asks about the daemon; answer with `encode_answer`, in the order of queries."""
+    """A question about the daemon; answer with `encode_answer`, in the order of the questions."""
 
     __slots__ = ("text",)
 
@@ -69,24 +75,24 @@ _FRAGMENT: Final = int(BundleKind.FRAGMENT)
 
 
 class Numbering:
-    """The messages of one session: numbers have no gaps, fragments of one follow each other."""
+    """Checks the messages of one session: no gaps in numbers, and fragments one after the other."""
 
     __slots__ = ("_fragment", "_last")
 
     def __init__(self) -> None:
-        self._last = -1  # number of the last message taken; the first may have any but 0
-        self._fragment: Bundle | None = None  # the last one taken, unless it ended its message
+        self._last = -1  # number of the last message; the first one may have any number but 0
+        self._fragment: Bundle | None = None  # the last fragment, unless it has ended its message
 
     @property
     def unfinished(self) -> int:
-        """Number of the message in fragments whose last has not come; 0 if there is none."""
+        """The number of the message in fragments that is incomplete; 0 if there is none."""
         return 0 if self._fragment is None else self._fragment.message
 
     def check(self, bundle: Bundle) -> None:
-        """Take the next bundle of the session.
+        """Accept the next bundle of the session.
 
         Raises:
-            SessionError: another one had to come.
+            SessionError: it is not the bundle that must follow.
         """
         before = self._fragment
         if bundle.kind == _FRAGMENT and bundle.index:
@@ -121,13 +127,14 @@ def _continues(before: Bundle, bundle: Bundle) -> bool:
 
 
 class Price(NamedTuple):
-    """What a frame costs.
+    """The price of a frame.
 
     Attributes:
         work: units of work.
-        wasted: of these, what no other program wants: who has no rights has no other work done.
-        messages: that it counts for in `messages_per_s`.
-        joins: that it counts for in `joins_per_s`.
+        wasted: the part of the work that no other program wants; a client without rights causes
+            no other work.
+        messages: what it counts for in `messages_per_s`.
+        joins: what it counts for in `joins_per_s`.
         size: its bytes, for `bytes_per_s`.
     """
 
@@ -143,7 +150,7 @@ FRAME_PRICES: Final[Mapping[FrameKind, Price]] = {
     FrameKind.BYE: Price(16, messages=1, wasted=16),  # so is a DISCONNECT
     FrameKind.QUERY: Price(16, messages=1, wasted=16),  # an answer has to be put together
 }
-"""Of frames that hold no bundle."""
+"""The prices of frames without a bundle."""
 
 BUNDLE_PRICES: Final[Mapping[BundleKind, Price]] = {
     BundleKind.MESSAGES: Price(1, messages=1),  # for each message
@@ -151,16 +158,16 @@ BUNDLE_PRICES: Final[Mapping[BundleKind, Price]] = {
     BundleKind.JOIN: Price(8, messages=1, joins=1),  # all members are told
     BundleKind.LEAVE: Price(8, messages=1),
 }
-"""Of bundles, by what they hold; a daemon takes no other kinds from clients."""
+"""The prices of bundles by their kind; a daemon accepts no other kinds from clients."""
 
 REFUSED_WORK: Final = 4
-"""What it takes to find out that something is not allowed, and to say so."""
+"""The work to find out that a request is not allowed, and to refuse it."""
 
 GROUPS_A_UNIT: Final = 16
-"""So many destinations are looked up with one unit of work."""
+"""The number of destinations that are looked up with one unit of work."""
 
 VIOLATION: Final = Price(16, messages=1, wasted=16)
-"""Of a frame that breaks the protocol: its session ends, with a DISCONNECT."""
+"""The price of a frame that breaks the protocol: its session ends, with a DISCONNECT."""
 
 _FRAME_HEAD_BYTES: Final = 4
 _BY_KIND: Final = {int(kind): price for kind, price in FRAME_PRICES.items()}
@@ -168,12 +175,12 @@ _BY_BUNDLE: Final = {int(kind): price for kind, price in BUNDLE_PRICES.items()}
 
 
 def price_of_frame(frame: bytes) -> Price:
-    """Return the price of a frame that holds no bundle."""
+    """Return the price of a frame without a bundle."""
     return _BY_KIND[frame[0]]._replace(size=len(frame) + _FRAME_HEAD_BYTES)
 
 
 def price_of_refusal(bundle: Bundle, price: Price) -> Price:
-    """Return what a bundle costs, by its price, if all that is done is to refuse it."""
+    """Return the price of a bundle that is refused; `price` is what it costs otherwise."""
     work = REFUSED_WORK + len(bundle.groups) // GROUPS_A_UNIT
     return price._replace(work=work, wasted=work)
 
