@@ -1,21 +1,23 @@
 """One whole daemon as a state machine, and the loop of duties by which a shell drives it."""
 
-from groupcomm.engine.commands import Evict, LoadKeys, PromoteKey, RetireKey
 from groupcomm.engine.daemon import DaemonCore
-from groupcomm.engine.drive import drive
 from groupcomm.engine.inputs import (
     ClientBytes,
     ClientDismissed,
     ClientGone,
     ClientInput,
     ClientOpened,
+    Evict,
     Input,
     KeysStored,
     LeaveRequested,
+    LoadKeys,
     MarkNotStored,
     MarkStored,
     ProgramSettings,
+    PromoteKey,
     QuestionAnswered,
+    RetireKey,
     RollStored,
     WallClockRead,
 )
@@ -29,6 +31,7 @@ from groupcomm.engine.output import (
     StoreMark,
     StoreRoll,
     Transmission,
+    drive,
 )
 from groupcomm.engine.status import Status
 

@@ -9,8 +9,8 @@ One call of `step` is one step: first everything that has arrived is taken, then
 the ring act once. Then, with what comes of it on its way, `deliver` gives out everything that can
 be. So the work for a burst is done once, not per datagram, and nobody waits for others' clients.
 
-A shell drives it by engine/drive.py, and uses nothing else of it but `deadline`, `next_connection`,
-`pop_output`, `command`, and what it tells: `status`, `groups`, `members` and `heard`.
+A shell drives it by `drive` (engine/output.py). Besides, it uses only `deadline`,
+`next_connection`, `pop_output`, `command`, `status`, `groups`, `members` and `heard`.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -20,21 +20,27 @@ from groupcomm.clocks.physical import PhysicalClock
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import Incarnation, Start, View
 from groupcomm.engine import inputs as given
-from groupcomm.engine.commands import Command, Evict, LoadKeys, PromoteKey, RetireKey
 from groupcomm.engine.counters import Counters
-from groupcomm.engine.heritage import CarriedGroups
-from groupcomm.engine.inputs import Input, ProgramSettings
+from groupcomm.engine.inputs import (
+    Command,
+    Evict,
+    Input,
+    LoadKeys,
+    ProgramSettings,
+    PromoteKey,
+    RetireKey,
+)
 from groupcomm.engine.keys import KeyManager
 from groupcomm.engine.leaving import Leaving
 from groupcomm.engine.news import AccessNews, News, ProtocolNews, TokenWatch, ViewHistory
 from groupcomm.engine.output import CoreOver, EndReason, Output, Transmission
 from groupcomm.engine.probe import NoProbe, Probe
+from groupcomm.engine.protection import make_protection
 from groupcomm.engine.sessions import LocalSessions
 from groupcomm.engine.status import Status, status_of
 from groupcomm.engine.storage import Storage
-from groupcomm.engine.suites import make_protection
 from groupcomm.engine.view import ViewState
-from groupcomm.engine.view_change import ViewChange
+from groupcomm.engine.view_change import CarriedGroups, ViewChange
 from groupcomm.errors import BadDatagram, RemoteProtocolError
 from groupcomm.groups.table import Member
 from groupcomm.membership.membership import Membership

@@ -1,11 +1,27 @@
-"""From packets to local clients: streams, order, groups and desk of one daemon, wired together.
+"""Numbers: view counters and connection numbers are on one line, and none of them is used twice.
+
+Physical time, in microseconds, is what the line goes by: a start begins at it, or at what its disk
+has reserved if that is more. docs/membership.md says what becomes of it when a disk was lost,
+restored or copied.
+
+
+Own bundles that somebody here waits for: positions (``ordered=True``), and subscriptions.
+
+A position is told once nothing lower can still come to anybody it matters to: for AGREED when the
+sender's daemon counts every ring's horizon up to the stamp, for SAFE when every frontier is there.
+Telling it at numbering would break the promise over side channels: another ring could still
+originate below it. A SUBSCRIBE waits like SAFE.
+
+
+From packets to local clients: streams, order, groups and desk of one daemon, wired together.
 
 What is received or numbered goes in by `take`, horizons and frontiers by `count` and `reach`;
 `deliver` then gives out all that has become deliverable, once per step. Nothing is given out before
 the announcements of all daemons are here: it would meet groups that are not known yet.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from heapq import heappop, heappush
 from typing import Final
 
 from groupcomm.clocks.latest import LatestTime
@@ -13,20 +29,86 @@ from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.config.core import CounterStarts
 from groupcomm.config.view import View
-from groupcomm.engine.numbers import highest_used
 from groupcomm.engine.probe import Probe
 from groupcomm.engine.sessions import LocalSessions
-from groupcomm.engine.waits import OrderedWaits
 from groupcomm.errors import Contradiction, ProtocolViolation
 from groupcomm.groups.announcement import Announcements
 from groupcomm.groups.groups import Groups
 from groupcomm.groups.reach import Reach
+from groupcomm.level import ServiceLevel
 from groupcomm.order.order import Order
 from groupcomm.security.layout import ReplayWindow
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.bundle import Bundle, BundleKind
 from groupcomm.wire.data import DataPacket
 from groupcomm.wire.unreliable import UnreliablePacket
+
+MOST_CONNECTIONS: Final = 2**48
+"""Of one daemon in a view: one each microsecond for nine years. A higher number is a lie."""
+
+
+def highest_used(connections: Iterable[int], first: int) -> int:
+    """Return the highest number of a connection in a view, of those that can be true.
+
+    Args:
+        connections: the highest one of each daemon, as it says.
+        first: which one would have that connected as the view began.
+    """
+    most = first + MOST_CONNECTIONS
+    return max((number for number in connections if number <= most), default=0)
+
+
+_SAFE = ServiceLevel.SAFE
+_SUBSCRIBE = BundleKind.SUBSCRIBE
+
+
+class OrderedWaits:
+    """Own bundles that are numbered and waited for.
+
+    Attributes:
+        waiting: how many there are.
+    """
+
+    __slots__ = ("_agreed", "_safe", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self._agreed: list[tuple[int, int, Bundle]] = []  # heaps by (time, place)
+        self._safe: list[tuple[int, int, Bundle]] = []
+
+    def add(self, bundle: Bundle) -> None:
+        """Wait for a bundle that has just been numbered."""
+        as_safe = bundle.level == _SAFE or bundle.kind == _SUBSCRIBE
+        heap = self._safe if as_safe else self._agreed
+        self.waiting += 1
+        heappush(heap, (bundle.packet.time, bundle.place, bundle))
+
+    def pop_rest(self, boundary: Stamp | None) -> tuple[list[Bundle], list[Bundle]]:
+        """All messages that are left, lowest first: their view is over.
+
+        Args:
+            boundary: stamp of the first packet of its transitional part; None if there is none.
+
+        Returns:
+            Those of the regular and those of the transitional part.
+        """
+        waits = sorted(self._agreed + self._safe, key=lambda wait: wait[:2])
+        left = [bundle for _, _, bundle in waits if bundle.kind != _SUBSCRIBE]
+        self._agreed, self._safe, self.waiting = [], [], 0
+        if boundary is None:
+            return left, []
+        regular = [b for b in left if (b.packet.time, b.packet.ring) < boundary]
+        return regular, left[len(regular) :]
+
+    def pop_due(self, least_block: int, least_frontier: int) -> list[Bundle]:
+        """The bundles that need not wait any more."""
+        ready: list[Bundle] = []
+        for heap, reached in ((self._agreed, least_block), (self._safe, least_frontier)):
+            while heap and heap[0][0] <= reached:
+                ready.append(heappop(heap)[2])
+        self.waiting -= len(ready)
+        return ready
+
 
 _STATE = BundleKind.STATE
 _SUBSCRIBE = BundleKind.SUBSCRIBE
@@ -45,7 +127,8 @@ class Delivery:
         starts: where counters start.
         clock: of the ring.
         desk: the local sessions.
-        begun: is called when all announcements are here, before anything is given out.
+        on_complete: is called once all announcements are here, before anything is delivered.
+        on_key_report: is called with each key report, by the index of its daemon.
         latest: the latest time that can be true.
         probe: an observer for traces.
 
@@ -89,8 +172,8 @@ class Delivery:
         *,
         clock: RingClock,
         sessions: LocalSessions,
-        begun: Callable[[], None],
-        keys: Callable[[int, Bundle], None],
+        on_complete: Callable[[], None],
+        on_key_report: Callable[[int, Bundle], None],
         latest: LatestTime,
         probe: Probe,
     ) -> None:
@@ -106,8 +189,8 @@ class Delivery:
         self.wanted = Reach(view, me)
         self.announcements = Announcements([daemon.name for daemon in view.daemons])
         self.complete = False
-        self._on_complete = begun
-        self._on_key_report = keys
+        self._on_complete = on_complete
+        self._on_key_report = on_key_report
         self._latest = latest
         self._early: list[Bundle] = []  # given out by the order before all is announced
         self.holds_packets = False

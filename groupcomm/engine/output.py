@@ -1,16 +1,22 @@
-"""Output of one step of a daemon's core: what its shell has to do, in the order of the fields.
+"""The output of one step of a daemon's core, and the loop of duties that every shell performs.
 
-`DaemonCore.step` fills in what may wait for nobody, `DaemonCore.deliver` the rest: so other daemons
-have their datagrams before this one looks at what its own programs are to be told.
+The fields of `Output` stand in the order in which their duties must be done. `DaemonCore.step`
+fills in what must not wait, `DaemonCore.deliver` the rest. So other daemons have their datagrams
+before this one works out what its own clients receive.
+
+Daemon, simulator and tests all call `drive`. They differ in what performs a duty, never in which
+duties there are or in their order. A duty that takes long is only begun; its outcome is an input of
+a later step.
 """
 
 import enum
 from collections.abc import Collection, Sequence
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import attrs
 
 from groupcomm.config.view import Adoption
+from groupcomm.engine.inputs import Input
 from groupcomm.engine.news import News
 from groupcomm.security.identity import Roll
 from groupcomm.security.keys import KeyRing
@@ -21,21 +27,21 @@ Transmission = tuple[str | None, bytes]
 
 @attrs.frozen
 class StoreMark:
-    """Have the disk hold this mark of view counters; answer `MarkStored` or `MarkNotStored`."""
+    """Write this mark of view counters to disk; answer with `MarkStored` or `MarkNotStored`."""
 
     mark: int
 
 
 @attrs.frozen
 class StoreKeys:
-    """Have the key file hold these keys; answer `KeysStored`."""
+    """Write these keys to the key file; answer with `KeysStored`."""
 
     keys: KeyRing
 
 
 @attrs.frozen
 class StoreRoll:
-    """Have the identities' file tell who was evicted; answer `RollStored`."""
+    """Write the evicted identities to the identities' file; answer with `RollStored`."""
 
     roll: Roll
 
@@ -46,20 +52,20 @@ Store: TypeAlias = StoreMark | StoreKeys | StoreRoll
 class EndReason(enum.Enum):
     """How a start of a daemon ends."""
 
-    LEFT = enum.auto()  # in order, as it was told to
-    CUT_SHORT = enum.auto()  # as it was told to, but not in order: that took too long
-    OUTDATED = enum.auto()  # others know of more starts than its disk
+    LEFT = enum.auto()  # it was told to leave, and left in order
+    CUT_SHORT = enum.auto()  # it was told to leave, and leaving in order took too long
+    OUTDATED = enum.auto()  # other daemons know of more starts than its disk
 
 
 @attrs.frozen(kw_only=True)
 class CoreOver:
-    """A start of a daemon is over.
+    """The end of one start of a daemon.
 
     Attributes:
-        end: how.
-        unfinished: what could not be done in time; "" unless it was CUT_SHORT.
-        adopt: OUTDATED: what others know of its earlier starts. Start anew with it on disk.
-        keys, roll: that count now, for the next start; None if there are none.
+        end: how it ends.
+        unfinished: what could not be done in time; "" unless `end` is CUT_SHORT.
+        adopt: with OUTDATED, what others know of earlier starts; start anew with it on disk.
+        keys, roll: the keys and identities that are valid now, for the next start; None without.
     """
 
     end: EndReason
@@ -70,22 +76,22 @@ class CoreOver:
 
 
 class Output:
-    """What one step of a core asks of its shell.
+    """The duties of the shell after one step of a core, in order.
 
     Attributes:
-        store: writes to begin. Nothing waits for them here: the core itself waits for the answer,
-            where it has to, and asks for no second write of a kind before it.
+        store: writes to begin. No other duty waits for them: the core waits for the answer where it
+            has to, and asks for no second write of a kind before it.
         datagrams: to be sent now.
-        rejected: how many datagrams of this step were dropped for what they are.
+        rejected: how many datagrams of this step were dropped as invalid.
         dropped: the first of these, each with the reason (`Counters.latest`).
-        news: for the log.
-        greeted: connections that have said who they are.
-        ready: connections for which there is new output: see `DaemonCore.pop_output`.
-        ended: connections to be closed, once what there is for them is written.
-        readable: connections from which more may be read. After each `ClientBytes` nothing is read
-            from the connection until it is named here.
+        news: entries for the log.
+        greeted: connections that have said which user they are.
+        ready: connections with new output; see `DaemonCore.pop_output`.
+        ended: connections to close once their output is written.
+        readable: connections to read from again. After each `ClientBytes` nothing is read from the
+            connection until it is named here.
         questions: of connections, about this daemon; answer each with `QuestionAnswered`.
-        over: the daemon is over; None while it goes on. It is said once. After LEFT and CUT_SHORT
+        over: how the daemon ended; None while it goes on. It is set once. After LEFT and CUT_SHORT
             clients may still be served for a while.
     """
 
@@ -115,3 +121,59 @@ class Output:
         self.readable: Sequence[int] = ()
         self.questions: Sequence[tuple[int, str]] = ()
         self.over: CoreOver | None = None
+
+
+class Steppable(Protocol):
+    """A core, as `drive` sees it: a `DaemonCore`."""
+
+    def step(self, now: float, datagrams: Sequence[bytes], inputs: Sequence[Input]) -> Output:
+        """Process everything that has arrived; return what the shell has to do."""
+
+    def deliver(self) -> None:
+        """Complete the output of the last step."""
+
+
+class Shell(Protocol):
+    """Performs the duties of one core."""
+
+    def store(self, wanted: Sequence[Store]) -> None:
+        """Begin to write."""
+
+    def send(self, output: Output) -> bool:
+        """Send the datagrams, if there are any; return whether the daemon goes on.
+
+        A simulated daemon may have been killed in between.
+        """
+
+    def serve(self, output: Output) -> None:
+        """Serve clients and write the log: every duty that `deliver` adds, except for the end."""
+
+    def finish(self, over: CoreOver) -> None:
+        """End, now or once work in progress is done."""
+
+
+def drive(
+    core: Steppable,
+    shell: Shell,
+    now: float,
+    datagrams: Sequence[bytes],
+    inputs: Sequence[Input],
+) -> None:
+    """Take one step with everything that has arrived, and have the shell perform its duties.
+
+    Args:
+        core: of the daemon.
+        shell: of the same daemon.
+        now: seconds of its monotonic clock, never less than before.
+        datagrams: as received.
+        inputs: what else has happened, in order.
+    """
+    output = core.step(now, datagrams, inputs)
+    if output.store:
+        shell.store(output.store)
+    if not shell.send(output):
+        return
+    core.deliver()
+    shell.serve(output)
+    if output.over is not None:
+        shell.finish(output.over)

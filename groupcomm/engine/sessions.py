@@ -1,15 +1,18 @@
-"""The desk: where this daemon's sessions meet the ring.
+"""The local sessions of a daemon: they connect its clients with the ring.
 
-Pure. What clients submit becomes bundles that wait for numbers; what the groups release becomes
-frames. A session exists for all daemons from its CONNECT to its DISCONNECT, both of them events
-of the agreed order, so a name is free again only once its DISCONNECT is ordered. Sessions, and
-what waits, go on from one view of the daemons to the next.
+Pure. ``now`` is in seconds. What clients submit becomes bundles that wait for numbers. A session
+exists for all daemons from its CONNECT to its DISCONNECT. Both are events of the agreed order, so a
+user's name is free again only once the DISCONNECT is ordered. Sessions, and what waits, continue
+from one view of the daemons to the next.
 """
 
+from collections import deque
 from collections.abc import Iterable
+from math import inf
+from typing import Final
 
 from groupcomm.clocks.stamp import Position
-from groupcomm.engine.backlog import Backlog
+from groupcomm.engine.backlog import Backlog, Subscriptions
 from groupcomm.engine.inputs import (
     ClientBytes,
     ClientDismissed,
@@ -22,20 +25,82 @@ from groupcomm.engine.inputs import (
 from groupcomm.engine.intake import Intake
 from groupcomm.engine.output import Output
 from groupcomm.engine.probe import Probe
-from groupcomm.engine.subscriptions import Subscriptions
-from groupcomm.engine.teller import Teller
-from groupcomm.engine.user_names import UserNames
+from groupcomm.engine.session_output import SessionOutput
 from groupcomm.errors import LocalProtocolError, SessionError
-from groupcomm.events import DaemonView, MemberId
+from groupcomm.events import DaemonView, MemberId, Refused
 from groupcomm.groups.table import GroupTable, Member
 from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
 from groupcomm.security.access import Access
 from groupcomm.session.codes import Code
-from groupcomm.session.daemon_frames import encode_ordered
+from groupcomm.session.daemon_frames import encode_answer, encode_ordered, encode_refused
 from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState
 from groupcomm.session.requests import Hello, Query, Request, Submit, price_of_refusal
 from groupcomm.wire.bundle import Bundle, BundleKind, control_bundle, leave_bundle
+
+NAME_WAIT_S: Final = 1.0
+"""For how long a session waits for a name whose holder may have gone. The end of a stream is seen
+only once all before it was read, so a program that has crashed looks alive while its daemon is
+busy."""
+
+
+class UserNames:
+    """The user names at one daemon: the session that has each, and the sessions that wait for it.
+
+    A name belongs to one session until the DISCONNECT of that session is ordered.
+
+    Attributes:
+        due: when a session has waited for long enough; inf if none waits in doubt.
+    """
+
+    __slots__ = ("_doubtful", "_holders", "_queues", "due")
+
+    def __init__(self) -> None:
+        self._holders: dict[str, int] = {}  # connection numbers
+        self._queues: dict[str, list[int]] = {}
+        self._doubtful: deque[tuple[float, int]] = deque()
+        self.due = inf
+
+    def holder(self, user: str) -> int | None:
+        """Return the connection that has a name; None if the name is free."""
+        return self._holders.get(user)
+
+    def assign(self, user: str, connection: int) -> None:
+        """Give a free name to a session."""
+        self._holders[user] = connection
+
+    def queue(self, user: str, connection: int) -> None:
+        """Make a session wait for a name whose holder is leaving."""
+        self._queues.setdefault(user, []).append(connection)
+
+    def queue_in_doubt(self, connection: int, now: float) -> None:
+        """Limit the wait of a session for a name whose holder may have gone."""
+        self._doubtful.append((now + NAME_WAIT_S, connection))
+        self.due = self._doubtful[0][0]
+
+    def pop_overdue(self, now: float) -> list[int]:
+        """Return the connections that have waited for long enough, each once."""
+        found = []
+        while self._doubtful and self._doubtful[0][0] <= now:
+            found.append(self._doubtful.popleft()[1])
+        self.due = self._doubtful[0][0] if self._doubtful else inf
+        return found
+
+    def unqueue(self, user: str, connection: int) -> None:
+        """Remove a session from those that wait, if it does."""
+        queue = self._queues.get(user, [])
+        if connection in queue:
+            queue.remove(connection)
+
+    def free(self, user: str) -> int | None:
+        """Free a name; return the connection that has waited for it longest, or None."""
+        del self._holders[user]
+        queue = self._queues.get(user)
+        if queue:
+            return queue.pop(0)
+        self._queues.pop(user, None)
+        return None
+
 
 _UNRELIABLE = ServiceLevel.UNRELIABLE
 _AGREED = ServiceLevel.AGREED
@@ -43,17 +108,21 @@ _FRAGMENT = BundleKind.FRAGMENT
 _OPEN = DaemonSessionState.OPEN
 
 RECORD_HEAD_BYTES = 14
-"""Of a bundle's record, besides its body, its user's name and its targets."""
+"""The bytes of a bundle's record besides its body, its user's name and its targets."""
 
 
-class LocalSessions(Teller):
+class LocalSessions:
     """All local sessions.
 
     Attributes:
-        intake: what programs have sent, to be looked at in turn.
-        names: of users.
+        by_connection, slow_receivers, traffic, access_control: see SessionOutput.
+        came_from, deliver, show_view, abort, bounce: see SessionOutput; the groups call them.
+        limits: of sessions that begin from now on.
+        intake: what programs have sent and what was not processed yet.
+        names: the names of users.
         unreliable: bundles that need no number, in the order of their submission.
-        backlog, subscriptions: bundles that want a number, and what they pass before.
+        backlog: bundles that wait for a number.
+        subscriptions: bundles pass through them on their way to the backlog.
     """
 
     def __init__(
@@ -69,15 +138,22 @@ class LocalSessions(Teller):
 
         Args:
             daemon: the name of this daemon.
-            room: bytes of a packet that its bundles may fill, in any view.
-            first_connection: connection numbers are above it.
-            settings: what holds for programs.
+            room: how many bytes of a packet its bundles may fill, in any view.
+            first_connection: all connection numbers are above it.
+            settings: the rules, quotas and limits for programs.
             probe: an observer for traces.
         """
-        super().__init__(settings.limits)
+        output = SessionOutput(self._principal_of, self._cut_off, settings.limits.block_s)
+        self._output = output
+        self.by_connection, self.slow_receivers = output.by_connection, output.slow_receivers
+        self.traffic, self.access_control = output.traffic, output.access_control
+        self.came_from, self.deliver = output.came_from, output.deliver  # without a call between
+        self.show_view, self.abort, self.bounce = output.show_view, output.abort, output.bounce
+        self._push = output.push
+        self.limits = settings.limits
         self._view: DaemonView | None = None
         self._daemon = daemon
-        self._closing = ""  # why nobody is admitted any more
+        self._closing = ""  # why no session is admitted any more
         self._room = room
         self._probe = probe
         self._last_connection = first_connection
@@ -87,12 +163,12 @@ class LocalSessions(Teller):
         self.intake = Intake(self._carry_out, self._end, self._finish)
         self.backlog = Backlog()
         self.subscriptions = Subscriptions(self.backlog)
-        self._fed: list[int] = []  # sent something in this step
-        self._held_back: set[int] = set()  # nothing is read from these for now
-        self._backlogged: set[int] = set()  # of these, who has sent more than is numbered
+        self._fed: list[int] = []  # connections that sent something in this step
+        self._held_back: set[int] = set()  # connections that are not read from for now
+        self._backlogged: set[int] = set()  # of these, those with more submitted than numbered
         self._greeted: list[int] = []
         self._questions: list[tuple[int, str]] = []
-        self._closed: list[int] = []  # connections to be closed once their output is taken
+        self._closed: list[int] = []  # connections to close once their output is written
         self.access_control.set_rules(settings.access, settings.quotas.groups)
         self.intake.set_quotas(settings.quotas)
 
@@ -101,65 +177,65 @@ class LocalSessions(Teller):
     def begin(
         self, view: DaemonView, table: GroupTable, groups: Iterable[str], *, several: bool
     ) -> None:
-        """A view begins: `table` resolves names, and `groups` have members here."""
+        """Begin a view: `table` resolves names, and `groups` have members here."""
         self._view = view
         self._table = table
         self.subscriptions.begin(groups, several=several)
         for session in self.by_connection.values():
             if session.is_notified:
                 before = session.state
-                self.ready[session.connection] = None
+                self._output.ready[session.connection] = None
                 if not session.push_view_id(view):
                     self._cut_off(session, before)
 
     def end_regular(self) -> None:
-        """The regular part of the view is over."""
+        """Tell the sessions that the regular part of the view is over."""
         for session in self.by_connection.values():
             if session.is_notified:
                 before = session.state
-                self.ready[session.connection] = None
+                self._output.ready[session.connection] = None
                 if not session.push_transition():
                     self._cut_off(session, before)
 
     def end(self) -> None:
-        """The view is over: what has a number only in part is to be numbered again as a whole."""
+        """End a view: a message that has numbers only in part is numbered again as a whole."""
         for session in self.by_connection.values():
             self.backlog.put_back(session.reclaim())
 
     def close_all(self, reason: str) -> None:
-        """End all sessions, and admit no more: this daemon leaves."""
+        """End all sessions and admit no more, as this daemon leaves."""
         self._closing = reason
         for session in list(self.by_connection.values()):
             self._end(session, Code.CONNECTION_CLOSED, reason)
 
     @property
     def unfinished(self) -> int:
-        """How many sessions there are for other daemons; one without a user is none yet."""
+        """Return how many sessions other daemons know of."""
         return sum(session.is_known for session in self.by_connection.values())
 
     @property
     def is_empty(self) -> bool:
-        """Whether no session waits for anything any more."""
+        """Return whether no session waits for anything any more."""
         return not self.unfinished
 
-    def _principal_at(self, daemon: int, connection: int) -> str:
+    def _principal_of(self, daemon: int, connection: int) -> str:
         known = None if self._table is None else self._table.sessions.get((daemon, connection))
         return "" if known is None else known.principal
 
     @property
     def last_connection(self) -> int:
-        """The highest number that any client was given."""
+        """Return the highest number that any client was given."""
         return self._last_connection
 
     def next_connection(self) -> int:
-        """The number for a client that connects now; never given twice."""
+        """Return the number for a client that connects now; it is never given twice."""
         self._last_connection += 1
         return self._last_connection
 
     # ---- what clients do ----
 
     def accept(self, event: ClientInput) -> None:
-        """Take one thing that a client did, or what changes for all; bytes wait for their turn."""
+        """Process what one client did, or new settings for all; bytes wait for their turn."""
         match event:
             case ClientBytes(connection, data):
                 self._fed.append(connection)
@@ -170,17 +246,17 @@ class LocalSessions(Teller):
             case ClientGone(connection):
                 self._lose_client(connection)
             case QuestionAnswered(connection, answer):
-                self.send_answer(connection, answer)
+                self._answer(connection, answer)
             case ClientDismissed(connection, code, reason):
                 self._dismiss(connection, code, reason)
             case ProgramSettings():
-                self.limits = event.limits
+                self.limits, self._output.block_s = event.limits, event.limits.block_s
                 self.intake.set_quotas(event.quotas)
                 self.set_rules(event.access, event.quotas.groups)
 
     def serve(self, now: float) -> bool:
-        """Do what clients have asked for, in turn (see Intake.serve); whether there was any."""
-        self._now = now
+        """Process requests of clients in turn (see Intake.serve); return whether there were any."""
+        self._output.now = now
         if now >= self.slow_receivers.due:
             self._cut_off_blocking(now)
         if now >= self.names.due:
@@ -194,9 +270,9 @@ class LocalSessions(Teller):
             self.intake.add(session)
 
     def complete(self, output: Output) -> None:
-        """Add to the output of a step what it has brought about for clients."""
-        if self.ready:
-            output.ready, self.ready = self.ready, {}
+        """Add to the output of a step everything that concerns clients."""
+        if self._output.ready:
+            output.ready, self._output.ready = self._output.ready, {}
         if self._fed or self._held_back:
             output.readable = self._pop_readable()
         if self._closed:
@@ -207,7 +283,10 @@ class LocalSessions(Teller):
             output.questions, self._questions = self._questions, []
 
     def _pop_readable(self) -> list[int]:
-        """Return from whom more may be read: all of it was looked at, and little has no number."""
+        """Return the connections to read from again.
+
+        All that they sent was processed, and little of it still waits for a number.
+        """
         fed, self._fed = self._fed, []
         self._held_back.update(fed)
         found = []
@@ -230,16 +309,23 @@ class LocalSessions(Teller):
                 self._questions.append((session.connection, request.text))
         elif isinstance(request, Hello):
             if request.causes:
-                self._causes_frames.wanted.add(session.connection)
+                self._output.causes_frames.wanted.add(session.connection)
             if request.principals:
-                self._principals.add(session.connection)
+                self._output.principals.add(session.connection)
             if request.origins:
-                self._origins.add(session.connection)
+                self._output.origins.add(session.connection)
             session.takes_refusals = request.refusals
             self._greeted.append(session.connection)
             self._greet(session, request.user)
         else:
             self._begin_end(session)
+
+    def _answer(self, connection: int, data: bytes) -> None:
+        """Answer the query of a session; its next one is processed once it has the answer."""
+        session = self.by_connection.get(connection)
+        if session is not None:
+            self._push(session, (encode_answer(data),))
+            session.note_reply(answer=True)
 
     def _greet(self, session: DaemonSession, user: str) -> None:
         try:
@@ -257,11 +343,11 @@ class LocalSessions(Teller):
         if self._is_kept(holder):
             if self.by_connection[holder].reading:
                 raise SessionError(Code.REJECT_NOT_UNIQUE, self._name_in_use(user))
-            self.names.queue_in_doubt(session.connection, self._now)
+            self.names.queue_in_doubt(session.connection, self._output.now)
         self.names.queue(user, session.connection)
 
     def _is_kept(self, holder: int) -> bool:
-        """Whether the holder of a name is not about to give it up, for all that is known."""
+        """Return whether the holder of a name is not known to be giving it up."""
         return self.by_connection[holder].state <= _OPEN
 
     def _name_in_use(self, user: str) -> str:
@@ -271,7 +357,7 @@ class LocalSessions(Teller):
         )
 
     def _refuse_overdue(self, now: float) -> None:
-        """Refuse who has waited for names whose holders have turned out to be there."""
+        """Refuse the sessions that waited for names whose holders have turned out to be there."""
         for connection in self.names.pop_overdue(now):
             session = self.by_connection.get(connection)
             if session is None or session.state is not DaemonSessionState.GREETED:
@@ -313,20 +399,28 @@ class LocalSessions(Teller):
             self.subscriptions.admit(bundle)
 
     def _admits(self, session: DaemonSession, bundle: Bundle) -> bool:
-        """Whether a bundle is allowed; if not it is dropped, and its session told once."""
+        """Return whether a bundle is allowed; if not, drop it and tell its session once."""
         refused = self.access_control.find_refusal(session, bundle)
         if refused is None:
             return True
         session.price = price_of_refusal(bundle, session.price)
         session.backlog_bytes -= bundle.size
         if refused.verb:
-            self.send_refusal(session, refused)
+            self._refuse(session, refused)
         return False
+
+    def _refuse(self, session: DaemonSession, refused: Refused) -> None:
+        """Tell a session what it may not do; cut it off if its client knows no refusals."""
+        if session.takes_refusals:
+            self._push(session, (encode_refused(refused),))
+            session.note_reply()
+        else:
+            self._end(session, Code.ILLEGAL_GROUP, str(refused))
 
     # ---- rules ----
 
     def set_rules(self, access: Access, most_groups: int | None) -> None:
-        """These rules hold from now on: who may not be in a group any more has to leave it."""
+        """Apply new rules: sessions that may no longer be in a group have to leave it."""
         self.access_control.set_rules(access, most_groups)
         for session in list(self.by_connection.values()):
             session.allowed.clear()
@@ -337,21 +431,21 @@ class LocalSessions(Teller):
         self.review_members()
 
     def review_members(self) -> None:
-        """Look at all members of all groups by the rules."""
+        """Apply the rules to all members of all groups."""
         if self._table is not None and self.access_control.rules.restricts:
             for member in list(self._table.sessions.values()):
                 for group in list(member.groups):
                     self.entered(member, group)
 
     def entered(self, member: Member, group: str) -> None:
-        """A session of any daemon is a member; an own one that may not be has to leave."""
+        """Apply the rules to a new member of any daemon; an own one may have to leave."""
         if self.access_control.may_be_in(member.principal, group):
             return
         session = self.by_connection.get(member.id.connection)
         if session is None or session.member != member.id:
             self.access_control.note_foreign_member(member, group)
         elif session.state <= DaemonSessionState.DRAINING and group not in session.expelled:
-            self.send_refusal(session, self.access_control.expel(session, group))
+            self._refuse(session, self.access_control.expel(session, group))
             bundle = leave_bundle(group)
             bundle.address(member.id.connection, session.user, ())
             self.subscriptions.admit(bundle)
@@ -359,13 +453,13 @@ class LocalSessions(Teller):
     # ---- ends ----
 
     def _end(self, session: DaemonSession, code: int, reason: str) -> None:
-        """End a session at once; what it has submitted stays sent."""
+        """End a session at once; what it has submitted is still sent."""
         if session.state <= DaemonSessionState.DRAINING:
             session.close(code, reason)
             self._begin_end(session)
 
     def _begin_end(self, session: DaemonSession) -> None:
-        """Do what the begin of a session's end asks for: others hear of it, if they know it."""
+        """Begin to end a session: order its DISCONNECT if other daemons know it."""
         session.discard_input()
         if session.is_known:
             self._order_control(session, BundleKind.DISCONNECT)
@@ -375,25 +469,22 @@ class LocalSessions(Teller):
             self._shut(session)
 
     def _cut_off(self, session: DaemonSession, before: DaemonSessionState) -> None:
-        """Do what the end of a session asks for whose client was too slow in the state before."""
+        """End a session whose client was too slow; `before` was the state of the session."""
         if before <= _OPEN:
             self._begin_end(session)
         else:
             self._shut(session)  # its DISCONNECT waits already
 
     def _shut(self, session: DaemonSession) -> None:
-        """Have the shell close a connection once its output is taken."""
-        self.ready[session.connection] = None
+        """Have the shell close a connection once its output is written."""
+        self._output.ready[session.connection] = None
         self._closed.append(session.connection)
 
     def _lose_client(self, connection: int) -> None:
         """Note that a client's stream has ended."""
-        self.ready.pop(connection, None)
+        self._output.forget(connection)
         self._held_back.discard(connection)
         self._backlogged.discard(connection)
-        self._causes_frames.wanted.discard(connection)
-        self._principals.discard(connection)
-        self._origins.discard(connection)
         session = self.by_connection.get(connection)
         if session is None:
             return
@@ -408,7 +499,7 @@ class LocalSessions(Teller):
             self._begin_end(session)
 
     def _finish(self, session: DaemonSession) -> None:
-        """End a session whose client is gone, and all whose bytes were looked at."""
+        """End a session whose client is gone, once all its bytes were processed."""
         session.finish()
         self._begin_end(session)
 
@@ -423,7 +514,7 @@ class LocalSessions(Teller):
                 self._cut_off(session, before)
 
     def _dismiss(self, connection: int, code: int, reason: str) -> None:
-        """End the session of a client that may not stay."""
+        """End the session of a client that the shell dismisses."""
         session = self.by_connection.get(connection)
         if session is not None:
             self._end(session, code, reason)
@@ -431,7 +522,7 @@ class LocalSessions(Teller):
     # ---- towards the ring ----
 
     def pop_unreliable(self) -> list[Bundle]:
-        """Bundles that need no number, in the order of their submission."""
+        """Return the bundles that need no number, in the order of their submission."""
         taken, self.unreliable = self.unreliable, []
         for bundle in taken:
             session = self.by_connection.get(bundle.session)
@@ -440,14 +531,14 @@ class LocalSessions(Teller):
         return taken
 
     def on_numbered(self, bundle: Bundle) -> bool:
-        """A bundle has its number; True if its session waits for the position."""
+        """Note that a bundle has its number; return whether its session waits for the position."""
         session = self.by_connection.get(bundle.session)
         if session is None or not bundle.message:  # only what a client submits has a number
             return False
         return session.note_numbered(bundle)
 
     def send_position(self, bundle: Bundle, *, transitional: bool = False) -> None:
-        """Nothing lower than this bundle can come: tell its session where it stands."""
+        """Tell a session the position of its bundle: nothing lower can still come."""
         session = self.by_connection.get(bundle.session)
         if session is not None and bundle.message in session.awaited:
             session.awaited.remove(bundle.message)
@@ -459,14 +550,14 @@ class LocalSessions(Teller):
     # ---- the audience of the groups ----
 
     def connected(self, connection: int, member: MemberId) -> None:
-        """A local session is known everywhere from here on."""
+        """Welcome a local session: all daemons know it from here on."""
         session = self.by_connection[connection]
         if session.closed:
             return
         limit = self._room - RECORD_HEAD_BYTES - len(session.user.encode())
         assert self._view is not None, "a CONNECT is ordered in no view"
         before = session.state
-        self.ready[connection] = None
+        self._output.ready[connection] = None
         if not session.welcome(limit, self._view):
             self._cut_off(session, before)
         early, session.early = session.early, []
@@ -474,7 +565,7 @@ class LocalSessions(Teller):
             self._push(session, frame, droppable)
 
     def disconnected(self, connection: int, member: MemberId) -> None:
-        """A local session has ended for everybody; its name may be used again."""
+        """End a local session for all daemons, and free its name."""
         session = self.by_connection[connection]
         before = session.state
         session.disconnect()
@@ -488,14 +579,14 @@ class LocalSessions(Teller):
             self._connect(self.by_connection[follower])
 
     def joined(self, group: str) -> None:
-        """A local session's join is ordered."""
+        """Note that the join of a local session is ordered."""
         self.subscriptions.on_joined(group)
 
     def left(self, group: str) -> None:
-        """A local session has left a group."""
+        """Note that a local session has left a group."""
         if self._table is not None and group not in self._table.local:
             self.subscriptions.on_unwanted(group)
 
     def table_changed(self, position: Position, digest: int) -> None:
-        """The group table is at a new state."""
+        """Tell the probe that the group table has changed."""
         self._probe.table(position, f"{digest:016x}")

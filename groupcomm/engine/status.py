@@ -166,7 +166,7 @@ class AccessStatus:
 
 @attrs.frozen(kw_only=True)
 class TrafficStatus:
-    """Messages of local sessions and for them, and bytes of their bodies; see engine/traffic.py."""
+    """Messages from and for local sessions, and bytes of their bodies; see engine/counters.py."""
 
     taken: int
     taken_bytes: int

@@ -1,28 +1,64 @@
-"""Operation: everything of one view at one daemon, wired together.
+"""The state of one view at one daemon: it wires the ring, delivery and links of the view together.
 
-Pure. A new one is made for each view. While the view stands, datagrams go in and deliveries come
-out; once it stands still, its `ending` is all that is used.
+Pure. ``now`` is in seconds. Each view gets a new `ViewState`. While the view is operational,
+packets go in and deliveries come out. Once it is frozen, only its `view_change` is used.
+
+Each packet is decoded, then compared with the view, then with what is known here, and only after
+that anything is changed. So no packet, whatever it holds, leads a part to break a rule of its own.
 """
 
+from collections.abc import Callable
+from typing import Protocol
+
 from groupcomm.clocks.latest import LatestTime
+from groupcomm.clocks.physical import PhysicalClock
 from groupcomm.clocks.ring_clock import RingClock
+from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import RING, View
-from groupcomm.engine.arrivals import Arrivals
+from groupcomm.engine import checks
 from groupcomm.engine.backlog import Backlog, never_local_only
+from groupcomm.engine.checks import Plausibility
+from groupcomm.engine.counters import Counters
 from groupcomm.engine.deferred_headers import DeferredHeaders
 from groupcomm.engine.delivery import Delivery
-from groupcomm.engine.outside import Outside
-from groupcomm.engine.surroundings import ViewContext
+from groupcomm.engine.keys import KeyManager
+from groupcomm.engine.probe import Probe
+from groupcomm.engine.sessions import LocalSessions
 from groupcomm.engine.view_change import ViewChange
+from groupcomm.errors import ProtocolViolation
 from groupcomm.events import DaemonView
 from groupcomm.link.forwarding import Forwarding
 from groupcomm.link.routes import Routes
 from groupcomm.ring.ring import Ring
 from groupcomm.stream.gaps import Gaps
 from groupcomm.stream.packer import Causes, Packer
+from groupcomm.wire.ack import decode_ack_untrusted
 from groupcomm.wire.bundle import Bundle
-from groupcomm.wire.data import DataPacket
-from groupcomm.wire.horizon import HorizonNotice
+from groupcomm.wire.data import DataPacket, decode_data_untrusted
+from groupcomm.wire.headers import decode_headers_untrusted
+from groupcomm.wire.held import decode_held_untrusted
+from groupcomm.wire.horizon import HorizonNotice, decode_horizon_untrusted
+from groupcomm.wire.link import decode_link_untrusted
+from groupcomm.wire.packet import PacketKind
+from groupcomm.wire.request import decode_request_untrusted
+from groupcomm.wire.resend import decode_resend_untrusted
+from groupcomm.wire.rest import decode_rest_untrusted
+from groupcomm.wire.token import decode_token_untrusted
+from groupcomm.wire.unreliable import UnreliablePacket, decode_unreliable_untrusted
+
+
+class ViewContext(Protocol):
+    """The daemon, as its views see it: what one view shares with those before and after it."""
+
+    config: CoreConfig
+    physical: PhysicalClock
+    sessions: LocalSessions
+    key_manager: KeyManager
+    counters: Counters
+    probe: Probe
+
+    def seal_and_send(self, destination: str | None, packet: bytes) -> None:
+        """Send a packet to a daemon, by its name, or with None to all others of the site."""
 
 
 class ViewState:
@@ -30,17 +66,17 @@ class ViewState:
 
     Args:
         view: the view.
-        me: its index there.
-        announcement: what it tells the others first.
-        around: the daemon.
+        me: the index of this daemon in the view.
+        announcement: what this daemon tells the others first.
+        context: the daemon.
         now: seconds.
 
     Attributes:
         ring, delivery, streams, links: the parts.
-        clock: of the ring.
-        view_change: what is left to do with the view once it stands still.
-        receive: takes one packet of this view; see Arrivals.
+        clock: the clock of the ring.
+        view_change: what is left to do with the view once it is frozen.
         safe_waits: tells whether SAFE packets wait between two stamps; see Order.
+        blocks: the horizons of the rings; see Order.
         deadline: when `step` has something to do.
         key: of the view.
     """
@@ -54,12 +90,13 @@ class ViewState:
         self._me = me
         self._context = context
         self._own_ring = view.ring_of[me]
-        self._several = len(view.rings) > 1  # else nothing is ever passed on
+        self._several = len(view.rings) > 1  # with one ring nothing is ever forwarded
         self._probe = context.probe
         self._sessions = context.sessions
         self.counters = context.counters
         self._names: list[str | None] = [daemon.name for daemon in view.daemons]
-        latest = LatestTime(view.clock, context.physical.read(now), now)
+        self._indices = {daemon.number: index for index, daemon in enumerate(view.daemons)}
+        self._latest = LatestTime(view.clock, context.physical.read(now), now)
         self.clock = RingClock(context.physical, view.clock)
         first = Backlog()
         first.extend(announcement)
@@ -77,48 +114,29 @@ class ViewState:
             starts,
             clock=self.clock,
             sessions=self._sessions,
-            begun=self._on_complete,
-            keys=context.key_manager.on_report,
-            latest=latest,
+            on_complete=self._on_complete,
+            on_key_report=context.key_manager.on_report,
+            latest=self._latest,
             probe=self._probe,
         )
         self.streams = self.delivery.streams
         order = self.delivery.order
         self.safe_waits, self.blocks = order.safe_waits, order.blocks
-        self._unreliable = Outside(
-            view,
-            me,
-            delivery=self.delivery,
-            packer=self._packer,
-            sessions=self._sessions,
-            counters=self.counters,
-            send=self.send,
-            pass_on=self._pass_on,
-        )
         self._deferred = DeferredHeaders(self.key, self.streams[self._own_ring], view.packet_limit)
         self.view_change = ViewChange(view, me, self.delivery)
         routes = Routes(view, me)
         self._forwarding = Forwarding(view, me, routes, self.streams, context.config.timing)
         self.links = self._forwarding.links
         self._gaps = self._foreign_gaps(routes.entered)
+        self._changed: set[int] = set()  # foreign streams that may have new gaps
         self.ring = self._make_ring(routes.entered, now)
-        self._arrivals = self._make_arrivals(latest)
-        self.receive = self._arrivals.receive
+        self._plausibility = Plausibility(view, me, self.ring, self.delivery, self._latest)
+        # The latest notice of each ring. A site hears the multicasts of all its rings, so without
+        # this notices would be forwarded in circles. Of packets the streams know the first ones.
+        self._noticed = [(0, 0, 0)] * len(view.rings)
+        self._handlers = self._by_kind()
+        self._sender = me  # index of the daemon that has sent the packet being processed
         self._now = self.deadline = now
-
-    def _make_arrivals(self, latest: LatestTime) -> Arrivals:
-        return Arrivals(
-            self.view,
-            self._me,
-            ring=self.ring,
-            delivery=self.delivery,
-            outside=self._unreliable,
-            withheld=self._deferred,
-            forwarding=self._forwarding,
-            counters=self.counters,
-            latest=latest,
-            pass_on=self._pass_on,
-        )
 
     def _make_ring(self, entered: frozenset[int], now: float) -> Ring:
         return Ring(
@@ -135,7 +153,10 @@ class ViewState:
         )
 
     def _foreign_gaps(self, entered: frozenset[int]) -> list[Gaps]:
-        """In the ring one asks soon, and rarely again: it may have to be fetched over a link."""
+        """Return the gaps of foreign streams that this daemon requests within its ring.
+
+        A first request is sent soon, and repeated rarely: the packet may have to cross a link.
+        """
         timing = self._context.config.timing
         retry_s = timing.token_retransmit_s + 2.5 * self.view.longest_delay_s
         return [
@@ -145,7 +166,7 @@ class ViewState:
         ]
 
     def _on_complete(self) -> None:
-        """All have announced what they bring: the clients' packets may be numbered."""
+        """Begin to number clients' packets: all daemons have announced what they bring."""
         view = self.view
         names = tuple(daemon.name for daemon in view.daemons)
         majority = self._context.config.has_majority(len(names))
@@ -163,7 +184,7 @@ class ViewState:
         self._context.key_manager.begin_view(names)
 
     def reroute(self, links: tuple[tuple[int, int], ...], now: float) -> None:
-        """Packets take these links of the view from now on."""
+        """Send packets over these links of the view from now on."""
         routes = Routes(self.view, self._me, links)
         self._forwarding.reroute(routes, now)
         self._gaps[:] = self._foreign_gaps(routes.entered)
@@ -174,23 +195,28 @@ class ViewState:
 
     @property
     def is_settled(self) -> bool:
-        """Whether everything that was submitted here has a number, and the whole view holds it."""
+        """Return whether all that was submitted here has a number, and the whole view holds it."""
         return not self._packer.source.size and not self.unsettled_packets
 
     @property
     def unsettled_packets(self) -> int:
-        """How many packets up to the last own one are not held by the whole view."""
+        """Return how many packets up to the last own one are not held by the whole view."""
         held = min(self.ring.held_by_all, self.ring.flow.held_remotely)
         return max(0, self._packer.last - held)
 
     # ---- one step ----
 
     def step(self, now: float, *, clients: bool) -> None:
-        """Act once for all that has come, but for deliveries; `clients`: they did some of it."""
+        """Act once for everything that has arrived, except for deliveries.
+
+        Args:
+            now: seconds.
+            clients: whether clients did some of it.
+        """
         self._now = now
         if clients or self._sessions.unreliable:
-            self._unreliable.send()
-        if self._arrivals.changed:
+            self._send_unreliable()
+        if self._changed:
             self._look_for_gaps(now)
         self.ring.step(now)
         if self._several:
@@ -201,7 +227,7 @@ class ViewState:
         self.deadline = min(self.ring.deadline, self._forwarding.deadline)
 
     def deliver(self) -> None:
-        """Give clients what can be delivered since the last step."""
+        """Give clients everything that has become deliverable since the last step."""
         waiting = self._packer.source.size
         self.delivery.deliver()
         if self._packer.source.size > waiting:
@@ -209,18 +235,213 @@ class ViewState:
 
     def _look_for_gaps(self, now: float) -> None:
         for gaps in self._gaps:
-            if gaps.stream.ring in self._arrivals.changed:
+            if gaps.stream.ring in self._changed:
                 gaps.update(now)
-        for ring in self._arrivals.changed:
+        for ring in self._changed:
             self._forwarding.update_gaps(ring, now)
-        self._arrivals.changed.clear()
+        self._changed.clear()
 
-    def _pass_on(self, origin: int, number: int, packet: bytes) -> None:
-        """Send on a packet of any ring that is new here; one of the own ring never goes back."""
+    def _forward(self, origin: int, number: int, packet: bytes) -> None:
+        """Forward a packet of any ring that is new here; one of the own ring never comes back."""
         if self._several and self._forwarding.forward(origin, number, packet):
             self.send(RING, packet)
 
-    # ---- the host of the ring ----
+    # ---- packets ----
+
+    def _by_kind(self) -> dict[int, Callable[[bytes], None]]:
+        return {
+            PacketKind.DATA: self._on_data,
+            PacketKind.UNRELIABLE: self._on_unreliable,
+            PacketKind.TOKEN: self._on_token,
+            PacketKind.REST: self._on_rest,
+            PacketKind.REQUEST: self._on_request,
+            PacketKind.HORIZON: self._on_horizon,
+            PacketKind.RESEND: self._on_resend,
+            PacketKind.LINK: self._on_link,
+            PacketKind.ACK: self._on_acknowledgement,
+            PacketKind.HEADERS: self._on_headers,
+            PacketKind.HELD: self._on_held,
+        }
+
+    def receive(self, kind: int, packet: bytes, sender: int, now: float) -> None:
+        """Process one packet of this view.
+
+        Args:
+            kind: of the packet.
+            packet: whole.
+            sender: number of the daemon that has sent it.
+            now: seconds.
+
+        Raises:
+            BadDatagram, ProtocolViolation: it breaks its layout, or the protocol.
+        """
+        self._now = self._latest.now = now
+        handler = self._handlers.get(kind)
+        index = self._indices.get(sender)
+        if handler is None or index is None:
+            raise ProtocolViolation("view", f"a packet of kind {kind} by daemon {sender:x}")
+        self._sender = index
+        handler(packet)
+
+    def _on_token(self, packet: bytes) -> None:
+        token = decode_token_untrusted(packet)
+        checks.check_token(token, self.view, self._own_ring)
+        if token.hop > self.ring.last_hop:
+            self._plausibility.check_token(token)
+        self.ring.on_token(token, self._now)
+
+    def _on_request(self, packet: bytes) -> None:
+        request = decode_request_untrusted(packet)
+        checks.check_request(request, self.view)
+        if request.ring == self._own_ring:  # else it is for another ring of this site
+            self._plausibility.check_request(request, self._sender)
+            self.ring.on_request(request)
+
+    def _on_rest(self, packet: bytes) -> None:
+        notice = decode_rest_untrusted(packet)
+        checks.check_rest(notice, self.view)
+        if notice.ring != self._own_ring:
+            return  # it is for another ring of this site
+        self._plausibility.check_rest(notice, self._sender)
+        self.ring.on_rest(notice, self._now)
+        self.delivery.receive_horizon(notice.ring, notice.horizon, notice.last)
+        self.delivery.receive_frontier(notice.ring, min(notice.frontiers))
+
+    def _on_held(self, packet: bytes) -> None:
+        notice = decode_held_untrusted(packet)
+        checks.check_held(notice, self.view)
+        if notice.ring == self._own_ring:  # else it is for another ring of this site
+            self._plausibility.check_held(notice, self._sender)
+            self.ring.on_held(notice)
+
+    def _on_data(self, raw: bytes) -> None:
+        packet = decode_data_untrusted(raw)
+        checks.check_data(packet, self.view)
+        own = packet.ring == self._own_ring
+        if own and packet.pruned:
+            return  # a header of the own ring, meant for another ring of this site
+        if packet.daemon == self._me:
+            self.ring.flow.window.repeated += len(raw)  # another daemon has answered a request
+        elif packet.local_only and not own:
+            return  # of another ring of this site; the header follows once that whole ring has it
+        elif self._accept(packet, own=own):
+            if own:
+                self.ring.on_packet(packet, self._now)
+            if packet.local_only:
+                self.ring.flow.note_local_only(packet.number)
+                self._deferred.defer(packet)
+            else:
+                self._forward(packet.ring, packet.number, packet.raw)
+
+    def _on_headers(self, raw: bytes) -> None:
+        packets = decode_headers_untrusted(raw).packets
+        if packets[0].ring == self._own_ring:
+            return  # for another ring of this site
+        is_news = False
+        for packet in packets:
+            checks.check_data(packet, self.view)
+            is_news |= self._accept(packet, own=False)
+        if is_news:
+            self._forward(packets[0].ring, packets[0].number, raw)
+
+    def _accept(self, packet: DataPacket, *, own: bool) -> bool:
+        """Enter a packet; return False if it is here already."""
+        if own:
+            self._plausibility.check_given(packet.number)
+        if not self.delivery.receive(packet):
+            self.counters.duplicates += 1
+            return False
+        if self._several:
+            self._note_use(packet)
+            if packet.ring != self._own_ring:
+                self._changed.add(packet.ring)
+        return True
+
+    def _note_use(self, packet: DataPacket) -> None:
+        """Have notices sent often while the agreed order is used or frontiers are waited for."""
+        if packet.in_agreed_order or packet.time in self.delivery.order.hurried:
+            notices = self.ring.notices
+            notices.agreed_at = self._now
+            if packet.ring != self._own_ring and packet.time > notices.foreign_time:
+                notices.foreign_time = packet.time
+
+    # ---- UNRELIABLE packets: without numbers, tokens and repair ----
+
+    def _on_unreliable(self, raw: bytes) -> None:
+        packet = decode_unreliable_untrusted(raw)
+        checks.check_unreliable(packet, self.view)
+        if packet.daemon == self._me:
+            return
+        ring_of, sender = self.view.ring_of, self._sender
+        rings = {ring_of[packet.daemon], ring_of[sender], self._own_ring}
+        if sender != packet.daemon and len(rings) == 1:
+            raise ProtocolViolation("sender", f"daemon {sender} sends for {packet.daemon}")
+        if not self.delivery.is_new_unreliable(packet):
+            self.counters.unreliable_duplicates += 1
+            return
+        self._forward_unreliable(packet, raw)
+        self.delivery.deliver_unreliable(packet)
+
+    def _send_unreliable(self) -> None:
+        """Send the UNRELIABLE messages of local sessions, once the groups are known."""
+        if not self.delivery.complete:
+            return
+        for packet in self._packer.unreliable(self._sessions.pop_unreliable()):
+            raw = packet.encode(self.key)  # before its bundles are delivered and dropped
+            self.send(RING, raw)
+            self._forward_unreliable(packet, raw)
+            self.delivery.deliver_unreliable(packet)
+
+    def _forward_unreliable(self, packet: UnreliablePacket, raw: bytes) -> None:
+        """Forward a packet to other rings, an own one only if they have recipients for it."""
+        ring = self.view.ring_of[packet.daemon]
+        if ring != self._own_ring or not self.delivery.wanted.all_local_only(packet.bundles):
+            self._forward(ring, 0, raw)
+
+    # ---- between rings ----
+
+    def _on_horizon(self, packet: bytes) -> None:
+        for notice in decode_horizon_untrusted(packet).notices:
+            checks.check_horizon(notice, self.view)
+            self._plausibility.check_horizon(notice)
+            self._accept_notice(notice)
+
+    def _accept_notice(self, notice: HorizonNotice) -> None:
+        ring = notice.ring
+        stream, own = self.streams[ring], self.ring
+        stream.learn(notice.upto)
+        self.delivery.receive_horizon(ring, notice.horizon, notice.upto)
+        self.delivery.receive_frontier(ring, notice.frontier)
+        if ring == self._own_ring:
+            own.notices.issued(self._now, notice.frontier, notice.horizon)
+        else:
+            own.flow.on_held_remotely(ring, notice.told(self._own_ring), self._now)
+            if notice.unsettled:
+                own.notices.asked = True
+            if stream.known > stream.held:
+                self._changed.add(ring)
+        key = (notice.horizon, notice.upto, notice.frontier)
+        if key > self._noticed[ring]:
+            self._noticed[ring] = key
+            self._forwarding.forward_notice(ring, notice.encode(), self._now)
+
+    def _on_resend(self, packet: bytes) -> None:
+        request = decode_resend_untrusted(packet)
+        checks.check_resend(request, self.view)
+        self._plausibility.check_resend(request, self._sender)
+        form = self._deferred.form_for_other_ring
+        self._forwarding.on_resend_request(request, form, self._now)
+
+    def _on_link(self, raw: bytes) -> None:
+        carried = decode_link_untrusted(raw)
+        if packet := self._forwarding.on_packet(carried, self._sender, self._now):
+            self._handlers[packet[0]](packet)
+
+    def _on_acknowledgement(self, packet: bytes) -> None:
+        ack = decode_ack_untrusted(packet)
+        self._forwarding.on_acknowledgement(ack, self._sender, self._now)
+
+    # ---- the context of the ring ----
 
     @property
     def causes(self) -> Causes:
@@ -229,17 +450,17 @@ class ViewState:
 
     @property
     def holds_packets(self) -> bool:
-        """Whether any packet, of any stream, is not yet forgotten here."""
+        """Return whether any packet, of any stream, is not yet forgotten here."""
         return self.delivery.holds_packets
 
     def originate(self, packet: DataPacket) -> None:
-        """Take a packet that was numbered just now as received."""
+        """Process a packet that was numbered just now as received."""
         self.delivery.originate(packet)
         if self._several:
-            self._arrivals.note_use(packet, self._now)
+            self._note_use(packet)
 
     def publish(self, packet: DataPacket) -> None:
-        """Send an originated packet to the ring and, unless it stays, towards every other ring."""
+        """Send an own packet to the ring and, unless it is local-only, towards every other ring."""
         self.send(RING, packet.raw)
         if packet.local_only:
             self._deferred.defer(packet)
@@ -256,7 +477,7 @@ class ViewState:
         self.delivery.receive_frontier(self._own_ring, value)
 
     def send(self, destination: int, packet: bytes) -> None:
-        """Send a packet to a daemon of the view, or to RING."""
+        """Send a packet to a daemon of the view, by its index, or to RING."""
         if destination != RING:
             self._context.seal_and_send(self._names[destination], packet)
         elif len(self.view.rings[self._own_ring]) > 1:

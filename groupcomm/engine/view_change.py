@@ -1,24 +1,52 @@
-"""The end of a view at one daemon: what it holds, what it takes from fellows, what it delivers.
+"""What a daemon brings into its next view: the groups that it knows, and from which view.
+
+The end of a view at one daemon: what it holds, what it takes from fellows, what it delivers.
 
 Pure. From `past` on nothing of the view changes but by recovery, until `finish` walks the union.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from groupcomm.clocks.stamp import Stamp
-from groupcomm.config.view import View
+from groupcomm.config.view import DaemonId, View
 from groupcomm.engine import checks
 from groupcomm.engine.delivery import Delivery
 from groupcomm.errors import BadDatagram, Contradiction
+from groupcomm.groups.announcement import announce, cut_announcement
+from groupcomm.groups.table import GroupTable
 from groupcomm.level import ServiceLevel
-from groupcomm.membership.recovered_set import RecoveredSet
-from groupcomm.membership.walk import RecoveryWalk, WalkLimits, find_boundary
+from groupcomm.membership.recovered_set import RecoveredSet, RecoveryWalk, WalkLimits, find_boundary
 from groupcomm.stream.ranges import Range, ranges_of, without
 from groupcomm.stream.stream import MAX_AHEAD, Stream
 from groupcomm.wire.bundle import Bundle, BundleKind
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
 from groupcomm.wire.membership import Holding, Past
+
+
+class CarriedGroups:
+    """Of one start of a daemon, from view to view."""
+
+    __slots__ = ("_completed", "_table", "_together")
+
+    def __init__(self) -> None:
+        self._table: GroupTable | None = None  # of the last view whose groups were known whole
+        self._completed = b""  # its key
+        self._together: frozenset[DaemonId] = frozenset()  # who came along ever since
+
+    def replace(self, table: GroupTable, key: bytes, daemons: Sequence[DaemonId]) -> None:
+        """A view has ended whose groups were known whole."""
+        self._table, self._completed, self._together = table, key, frozenset(daemons)
+
+    def keep_members(self, members: Sequence[DaemonId]) -> None:
+        """These come along into the next view."""
+        self._together &= frozenset(members)
+
+    def announce(self, room: int) -> list[Bundle]:
+        """To the members of the next view, in bundles of at most so many bytes."""
+        keys = sorted((d.number, d.incarnation.random_id) for d in self._together)
+        return cut_announcement(announce(self._table, self._completed, keys), room)
+
 
 _AGREED = ServiceLevel.AGREED
 _STATE = BundleKind.STATE

@@ -1,14 +1,32 @@
-"""Agreement: one proposal that this daemon has agreed to, until all others have or it fails.
+"""When a daemon says its commit again: what others may not have heard, and no more than that.
+
+Pure. ``now`` is in seconds. A recovery may take seconds. The commits of all, passed on where two
+daemons do not hear each other, would leave little room on a narrow way for what is being recovered.
+
+
+Agreement: one proposal that this daemon has agreed to, until all others have or it fails.
 
 Pure. ``now`` is in seconds. It is there from the commit to the end of the view that comes out of
 it, as a late daemon may still ask what was agreed.
+
+
+Solitude: whether a daemon comes out of its old view without those who were there with it.
+
+It does where what they say of that view contradicts what is held or was delivered here, and where
+packets that somebody says to hold never come: one that is broken could else keep all from a view
+for ever. It then has a view by itself before it is in one with others. Two daemons that go from one
+view to the next have to deliver the same between (extended virtual synchrony); two that were apart
+do not. Others are bound to nothing by it: as it was never bound, none of them has installed a view
+that it was to come to with them.
 """
 
 from collections.abc import Mapping
+from math import inf
+from typing import Final
 
 from msgspec import structs
 
-from groupcomm.config.core import CoreConfig
+from groupcomm.config.core import CoreConfig, Timing
 from groupcomm.config.view import Start, View
 from groupcomm.errors import ConfigError, ProtocolViolation, RemoteProtocolError
 from groupcomm.membership.context import MembershipContext
@@ -16,6 +34,42 @@ from groupcomm.membership.peer import PeerDaemon
 from groupcomm.membership.proposal import LEAD_US, make_view, median_reading, rank
 from groupcomm.membership.recovery import Recovery
 from groupcomm.wire.membership import Commit, Join, Proposal, Repair
+
+QUICK_REPEATS: Final = 4
+"""So many times a commit is said again at the same intervals; from then on they grow."""
+
+
+class CommitSchedule:
+    """Of the commits of one daemon, one after the other.
+
+    Attributes:
+        due: when the last one is to be said again.
+    """
+
+    __slots__ = ("_repeats", "_sent", "_timing", "due")
+
+    def __init__(self, timing: Timing) -> None:
+        self._timing = timing
+        self._sent: Commit | None = None  # the last one
+        self._repeats = 0  # how often it was said again
+        self.due = -inf
+
+    def on_sent(self, commit: Commit, now: float) -> None:
+        """This one is said now: if it is as before it is said ever more rarely."""
+        said, self._sent = self._sent, commit
+        self._repeats = self._repeats + 1 if commit == said else 0
+        if said is not None and _asks_anew(said, commit):
+            wait_s = self._timing.repair_again_s / 2  # what is on its way is not sent again before
+        else:
+            wait_s = self._timing.repeat_s * max(1.0, self._repeats / QUICK_REPEATS)
+        self.due = now + wait_s
+
+
+def _asks_anew(before: Commit, now: Commit) -> bool:
+    """Whether only what is still lacking has changed."""
+    if before.missing == now.missing:
+        return False
+    return structs.replace(before, missing=now.missing) == now
 
 
 def check_commit(commit: Commit, peer: PeerDaemon) -> None:
@@ -196,3 +250,35 @@ class Agreement:
         """What this daemon's physical clock should have read, if it is far ahead of the median."""
         median = median_reading(self._joins)
         return median if self._joins[self._me].reading > median + LEAD_US else None
+
+
+MOST_FAILURES: Final = 8
+"""Attempts in a row that may fail as packets of the old view do not come."""
+
+
+class Isolation:
+    """Of one daemon, from view to view.
+
+    Attributes:
+        is_isolated: its next view is one by itself.
+    """
+
+    __slots__ = ("_context", "_failures", "is_isolated")
+
+    def __init__(self, context: MembershipContext) -> None:
+        self._context = context
+        self._failures = 0
+        self.is_isolated = False
+
+    def on_failed_attempt(self, agreement: Agreement) -> None:
+        """Note an attempt that has failed; whoever is bound to others stays it."""
+        if agreement.recovered or agreement.recovery.complete:
+            self._failures = 0
+            return
+        self._failures += 1
+        if self._failures >= MOST_FAILURES and not self._context.old.obligation:
+            self.is_isolated = True
+
+    def on_installed(self) -> None:
+        """A view is installed."""
+        self.is_isolated, self._failures = False, 0

@@ -1,4 +1,16 @@
-"""Gather: who hears whom, and whether it is time to propose a view.
+"""Trouble: how often in a row an attempt came to nothing, or to a view that did not last.
+
+Timeouts are stretched by it, so that daemons whose network is slower than their settings say still
+find each other, and attempts that chase each other come to rest.
+
+
+The join of this daemon: what it tells while it looks for a view.
+
+Pure. ``now`` is in seconds. Each attempt has its own join, and others compute the view from it. So
+only whom the daemon hears, and what its disk holds, may change during an attempt.
+
+
+Gather: who hears whom, and whether it is time to propose a view.
 
 Pure. One object for each attempt of one daemon.
 """
@@ -10,12 +22,135 @@ from math import inf
 from groupcomm.config.core import Timing
 from groupcomm.config.view import Incarnation, Start
 from groupcomm.errors import RemoteProtocolError
+from groupcomm.membership.context import MembershipContext
+from groupcomm.membership.failure_detector import FailureDetector
 from groupcomm.membership.peer import PeerDaemon
-from groupcomm.membership.proposal import propose
-from groupcomm.membership.reach import mutual_pairs
-from groupcomm.membership.readiness import CounterClaim, find_ready
+from groupcomm.membership.proposal import CounterClaim, find_ready, mutual_pairs, propose
+from groupcomm.membership.reservation import Reservation
 from groupcomm.membership.states import GatherReason
-from groupcomm.wire.membership import Join, Proposal
+from groupcomm.wire.membership import Join, Past, Proposal
+
+STEADY_S = 2.0
+"""After a view that stood so long the next one is begun as if nothing had ever failed; after one
+that stood for a quarter of it, as if half as much had: it has ended for reasons of its own."""
+
+MOST_FAILURES = 5
+
+
+def silence_s(timing: Timing, stretch: float) -> float:
+    """Seconds without any news after which an attempt is given up."""
+    return 2 * timing.answer_wait_s * stretch
+
+
+def longest_silence_s(timing: Timing) -> float:
+    """The same after many failures."""
+    return silence_s(timing, 1 + MOST_FAILURES / 2)
+
+
+class Backoff:
+    """The failures of one daemon.
+
+    Attributes:
+        failures: 0 in good times.
+    """
+
+    __slots__ = ("_installed_at", "failures")
+
+    def __init__(self) -> None:
+        self.failures = 0
+        self._installed_at = -inf
+
+    def on_installed(self, now: float) -> None:
+        """A view was installed."""
+        self._installed_at = now
+
+    def on_gather(self, now: float, *, operational: bool) -> None:
+        """A daemon gathers again: it had a view until now, or else an attempt that failed."""
+        lasted_s = now - self._installed_at if operational else 0.0
+        if lasted_s >= STEADY_S:
+            self.failures = 0
+        elif lasted_s >= STEADY_S / 4:
+            self.failures //= 2
+        else:
+            self.failures = min(self.failures + 1, MOST_FAILURES)
+
+    @property
+    def factor(self) -> float:
+        """By what to multiply timeouts."""
+        return 1 + self.failures / 2
+
+
+class OwnJoin:
+    """The latest join of one daemon.
+
+    Attributes:
+        latest: the join as it was sent last, or will be next.
+    """
+
+    __slots__ = ("_began_at", "_context", "_detector", "_name", "_reservation", "latest")
+
+    def __init__(
+        self,
+        start: Start,
+        context: MembershipContext,
+        detector: FailureDetector,
+        reservation: Reservation,
+    ) -> None:
+        self._name = start.name
+        self._context = context
+        self._detector = detector
+        self._reservation = reservation
+        self._began_at = 0.0
+        self.latest = self._make(0, reading=0, clock=0, past=None)
+
+    def begin(self, past: Past | None, now: float) -> None:
+        """Begin the next attempt. A view needs one more counter at least: have it reserved.
+
+        Args:
+            past: what is held of the old view; None if there is none, or nobody to share it with.
+            now: seconds.
+        """
+        disk, context = self._reservation, self._context
+        disk.may_use(disk.used + 1, now)
+        self._began_at = now
+        self.latest = self._make(
+            self.attempt + 1, reading=context.reading(now), clock=context.clock, past=past
+        )
+
+    def _make(self, attempt: int, *, reading: int, clock: int, past: Past | None) -> Join:
+        return Join(
+            attempt=attempt,
+            name=self._name,
+            digests=self._detector.comparison.digests,
+            heard=(),
+            reading=reading,
+            clock=clock,
+            counter=self._reservation.used,
+            mark=self._reservation.mark,
+            past=past,
+        )
+
+    @property
+    def attempt(self) -> int:
+        """Return which attempt this is, from 1."""
+        return self.latest.attempt
+
+    @property
+    def lacks_mark(self) -> bool:
+        """Return whether the disk has reserved more since it was last said."""
+        return self.latest.mark != self._reservation.mark
+
+    def update(self) -> bool:
+        """Bring what may change during an attempt up to date; return whether anything has changed.
+
+        A daemon that has died since the attempt began sends no join, and so does not count as
+        heard.
+        """
+        detector, before = self._detector, self.latest
+        heard = detector.heard_since(detector.fresh_since(self._began_at))
+        self.latest = before.updated(heard, self._reservation.mark)
+        return self.latest is not before
+
 
 MIN_GAP_S = 0.001
 """Between two joins; what comes meanwhile goes into the later one."""

@@ -20,21 +20,22 @@ from math import inf
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import Adoption, Incarnation, Start, View
 from groupcomm.errors import Contradiction, RemoteProtocolError
-from groupcomm.membership.agreement import Agreement, check_commit, joins_of
-from groupcomm.membership.backoff import Backoff, silence_s
-from groupcomm.membership.commit_schedule import CommitSchedule
+from groupcomm.membership.agreement import (
+    Agreement,
+    CommitSchedule,
+    Isolation,
+    check_commit,
+    joins_of,
+)
 from groupcomm.membership.context import MembershipContext
 from groupcomm.membership.control_receiver import ControlReceiver
-from groupcomm.membership.failure_detector import FailureDetector
+from groupcomm.membership.failure_detector import FailureDetector, OutdatedStart
 from groupcomm.membership.farewell import Farewell
 from groupcomm.membership.flood import Flood
-from groupcomm.membership.gather import Gather
+from groupcomm.membership.gather import Backoff, Gather, OwnJoin, silence_s
 from groupcomm.membership.operational import STEADY_BEACONS, OperationalPhase
-from groupcomm.membership.outdated import OutdatedStart
-from groupcomm.membership.own_join import OwnJoin
 from groupcomm.membership.peer import PeerDaemon
 from groupcomm.membership.reservation import Reservation
-from groupcomm.membership.solitude import Isolation
 from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.membership.trust import Trust
 from groupcomm.wire.control import ControlPacket

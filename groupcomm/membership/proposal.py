@@ -1,17 +1,151 @@
-"""Proposals: from joins to who shall be in a view, and from that to the view itself.
+"""Reachability: from who hears whom to the rings and links of a view.
+
+Only pairs that hear each other count (FAULTS: asymmetric links). Rings are sets of daemons of one
+site that all hear each other; between rings lead links. A view is a connected component, so one
+pair that does not hear each other neither keeps a view from forming nor splits it again and again.
+
+
+Readiness: which daemons can be in one view, as far as their disks have come.
+
+The counter of a view is above all that its members may have used, and each member's disk must have
+reserved it (reservation.py). A daemon whose disk has not stands aside: the others make the view
+without it, as if they did not hear it. All of them find the same from the same joins.
+
+
+Proposals: from joins to who shall be in a view, and from that to the view itself.
 
 All members compute the view from the same proposal and the same joins, so nobody has to tell the
 others what came out.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import DaemonId, Incarnation, View
-from groupcomm.membership.reach import find_links, split_into_rings
 from groupcomm.names import daemon_number
 from groupcomm.wire.membership import Join, Proposal, Seat
+
+Mutual: TypeAlias = Sequence[frozenset[int]]
+"""Per daemon, by index, the others that it hears and that hear it."""
+
+
+def mutual_pairs(heard: Mapping[int, frozenset[int]]) -> dict[int, frozenset[int]]:
+    """Per daemon whom it hears that also hears it; daemons by any numbers."""
+    return {
+        daemon: frozenset(other for other in row if daemon in heard.get(other, ()))
+        for daemon, row in heard.items()
+    }
+
+
+def component(mutual: Mapping[int, frozenset[int]], start: int) -> frozenset[int]:
+    """All daemons that `start` reaches over pairs that hear each other."""
+    found = {start}
+    edge = [start]
+    while edge:
+        for other in mutual[edge.pop()]:
+            if other not in found:
+                found.add(other)
+                edge.append(other)
+    return frozenset(found)
+
+
+def split_into_rings(sites: Sequence[int], mutual: Mutual) -> tuple[tuple[int, ...], ...]:
+    """Share daemons among rings.
+
+    Args:
+        sites: per daemon, by index, its site.
+        mutual: whom each hears both ways.
+
+    Returns:
+        Rings, each of one site, rising and sorted by their lowest daemon; in each all hear each
+        other. The lowest daemons choose first, so the same input gives the same rings everywhere.
+    """
+    rings: list[list[int]] = []
+    for daemon, site in enumerate(sites):
+        for ring in rings:
+            if sites[ring[0]] == site and mutual[daemon].issuperset(ring):
+                ring.append(daemon)
+                break
+        else:
+            rings.append([daemon])
+    return tuple(map(tuple, rings))
+
+
+def find_links(rings: Sequence[Sequence[int]], mutual: Mutual) -> tuple[tuple[int, int], ...]:
+    """For each two rings the lowest pair that hears each other, if there is one; sorted."""
+    links: list[tuple[int, int]] = []
+    for place, ring in enumerate(rings):
+        for other in rings[place + 1 :]:
+            pairs = ((one, far) for one in ring for far in other if far in mutual[one])
+            pair = min(pairs, default=None)
+            if pair is not None:
+                links.append((min(pair), max(pair)))
+    return tuple(sorted(links))
+
+
+def joins_all(view: View, links: Sequence[tuple[int, int]]) -> bool:
+    """Whether these links, of the view's own, still join all its rings."""
+    detector: dict[int, set[int]] = {ring: set() for ring in range(len(view.rings))}
+    for one, other in links:
+        detector[view.ring_of[one]].add(view.ring_of[other])
+        detector[view.ring_of[other]].add(view.ring_of[one])
+    reached = component({ring: frozenset(near) for ring, near in detector.items()}, 0)
+    return len(reached) == len(view.rings)
+
+
+class CounterClaim(NamedTuple):
+    """What a daemon says of its view counters.
+
+    Attributes:
+        used: the highest one that it may have used.
+        mark: its disk has reserved all up to this one.
+    """
+
+    used: int
+    mark: int
+
+
+class Ready(NamedTuple):
+    """Who can be in one view with a daemon.
+
+    Attributes:
+        members: these, with the daemon itself; empty if its disk does not allow any view.
+        needed: the mark that the disk of the daemon must reach for a view with all others.
+    """
+
+    members: frozenset[int]
+    needed: int
+
+
+def find_ready(
+    mutual: Mapping[int, frozenset[int]], claims: Mapping[int, CounterClaim], me: int
+) -> Ready:
+    """Return who can be in one view with a daemon.
+
+    The highest counter decides: who has used it cannot go back, and all others can follow once
+    their disks have answered.
+
+    Args:
+        mutual: per daemon whom it hears both ways.
+        claims: of the same daemons.
+        me: the daemon.
+    """
+    left = frozenset(n for n, claim in claims.items() if claim.used < claim.mark)
+    if me not in left:
+        return Ready(frozenset(), claims[me].used + 1)
+    needed = 0
+    while True:
+        among = {number: mutual[number] & left for number in left}
+        members = component(among, me)
+        counter = max(claims[number].used for number in members) + 1
+        needed = max(needed, counter)
+        able = frozenset(number for number in members if counter <= claims[number].mark)
+        if able == members:
+            return Ready(members, needed)
+        left = able if me in able else members - able
+
 
 LEAD_US = 10_000_000
 """A physical clock, or a stamp, that is further ahead of the median is not followed."""

@@ -19,7 +19,7 @@ import attrs
 
 from groupcomm.config.core import CoreConfig, Rekeying, Timing
 from groupcomm.config.view import DaemonId, View
-from groupcomm.membership.backoff import longest_silence_s
+from groupcomm.membership.gather import longest_silence_s
 from groupcomm.membership.states import MembershipState
 from groupcomm.sim.attacker import Attacker
 from groupcomm.sim.clients import Client

@@ -218,7 +218,7 @@ def test_before_its_hello_a_program_may_do_nothing_whatever_the_rules(rules: str
         assert any(isinstance(event, Closed) for event in attempt.program.events)
     assert b"too early" not in stage.heard()
     assert stage.members("chat") == {"#bob#b"}
-    assert stage.core.desk.guard.refused.total() == 0, "nothing is even looked up"
+    assert stage.core.sessions.access_control.refusals.total() == 0, "nothing is even looked up"
 
 
 def test_longer_names_have_no_form_on_the_wire() -> None:

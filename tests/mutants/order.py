@@ -5,7 +5,7 @@ from itertools import count
 from typing import Any
 
 from groupcomm.clocks.stamp import Stamp
-from groupcomm.engine.waits import OrderedWaits
+from groupcomm.engine.delivery import OrderedWaits
 from groupcomm.level import ServiceLevel
 from groupcomm.order import order
 from groupcomm.order.chain import NOTHING_AGREED, Chain

@@ -5,10 +5,9 @@ from typing import Any
 from msgspec import structs
 
 from groupcomm.config.view import View
-from groupcomm.engine.arrivals import Arrivals
 from groupcomm.engine.view import ViewState
 from groupcomm.membership.failure_detector import FailureDetector
-from groupcomm.membership.link_states import LinkStates
+from groupcomm.membership.operational import LinkStates
 from groupcomm.membership.recovery import Recovery
 from groupcomm.ring.flow_control import FlowControl
 from groupcomm.ring.horizon_announcer import HorizonAnnouncer
@@ -54,16 +53,16 @@ def frontier_of_the_teller(right: Right) -> Right:
     return horizon_if_due
 
 
-@site_mutant((Arrivals, "_on_horizon"))
+@site_mutant((ViewState, "_on_horizon"))
 def gateway_counts_at_once(right: Right) -> Right:
     """Where a notice enters a site it counts although packets that it speaks of are missing."""
 
-    def on_horizon(self: Arrivals, packet: bytes) -> None:
+    def on_horizon(self: ViewState, packet: bytes) -> None:
         right(self, packet)
         for notice in decode_horizon_untrusted(packet).notices:
-            if notice.ring in self._ring.entered:
-                self._delivery.order.blocks._count(notice.ring, notice.horizon, notice.upto)
-                self._delivery._moved = True
+            if notice.ring in self.ring.entered:
+                self.delivery.order.blocks._count(notice.ring, notice.horizon, notice.upto)
+                self.delivery._moved = True
 
     return on_horizon
 

@@ -2,9 +2,9 @@
 
 from typing import Any, cast
 
+from groupcomm.engine.backlog import Subscriptions
 from groupcomm.engine.deferred_headers import DeferredHeaders
 from groupcomm.engine.delivery import Delivery
-from groupcomm.engine.subscriptions import Subscriptions
 from groupcomm.groups.reach import Reach
 from groupcomm.stream.packer import Packer, Source
 from groupcomm.wire.bundle import Bundle

@@ -7,20 +7,16 @@ import attrs
 from groupcomm.config.view import View
 from groupcomm.engine.daemon import DaemonCore
 from groupcomm.engine.delivery import Delivery
-from groupcomm.engine.heritage import CarriedGroups
 from groupcomm.engine.sessions import LocalSessions
-from groupcomm.engine.view_change import ViewChange
+from groupcomm.engine.view_change import CarriedGroups, ViewChange
 from groupcomm.groups.announcement import Announcement, Announcements
 from groupcomm.membership import agreement as agreement_module
 from groupcomm.membership import gather as gather_module
 from groupcomm.membership.agreement import Agreement
 from groupcomm.membership.membership import Membership
-from groupcomm.membership.proposal import median_reading
-from groupcomm.membership.reach import component
-from groupcomm.membership.readiness import Ready
-from groupcomm.membership.recovered_set import RecoveredSet
+from groupcomm.membership.proposal import Ready, component, median_reading
+from groupcomm.membership.recovered_set import RecoveredSet, RecoveryWalk
 from groupcomm.membership.recovery import Recovery
-from groupcomm.membership.walk import RecoveryWalk
 from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.data import DataPacket
 from groupcomm.wire.membership import Commit, Join, Proposal
@@ -159,11 +155,10 @@ def beacon_only_when_idle(right: Right) -> Right:
     """Beacons are left out while there are packets to deliver: a busy cluster never merges."""
 
     def step_operational(self: Membership, now: float) -> None:
-        host: Any = self._context
-        operation = host.operation
-        standing = self._operational
-        if operation is not None and operation.holds_packets and now >= standing._beacon_due:
-            standing._beacon_due = now + self._timing.beacon_interval_s
+        core: Any = self._context
+        view, operational = core.view_state, self._operational
+        if view is not None and view.holds_packets and now >= operational._beacon_due:
+            operational._beacon_due = now + self._timing.beacon_interval_s
         right(self, now)
 
     return step_operational

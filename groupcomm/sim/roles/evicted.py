@@ -16,7 +16,7 @@ import attrs
 from groupcomm.config.core import Rekeying
 from groupcomm.config.view import Incarnation, Start
 from groupcomm.engine import CoreOver, DaemonCore, Input, Output, Store, drive
-from groupcomm.engine.identity_gate import IdentityProtection
+from groupcomm.engine.protection import IdentityProtection
 from groupcomm.errors import BadDatagram, LocalProtocolError
 from groupcomm.names import daemon_number
 from groupcomm.security.identity import Roll

@@ -6,8 +6,7 @@ from typing import Final
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import Incarnation, Start
-from groupcomm.engine.identity_gate import IdentityProtection
-from groupcomm.engine.protection import Outgoing
+from groupcomm.engine.protection import IdentityProtection, Outgoing
 from groupcomm.errors import BadDatagram
 from groupcomm.security.exchange import _ExchangePeer
 from groupcomm.security.identity import DaemonCredentials, Roll, public_of

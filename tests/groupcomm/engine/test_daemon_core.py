@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import DaemonId, Incarnation, Start
 from groupcomm.engine import ClientBytes, ClientInput, ClientOpened, DaemonCore
-from groupcomm.membership.outdated import PATIENCE_S
+from groupcomm.membership.failure_detector import PATIENCE_S
 from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.names import cluster_number
 from groupcomm.ring.ring import TokenState as RingState

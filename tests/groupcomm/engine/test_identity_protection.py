@@ -10,7 +10,7 @@ import pytest
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig, Rekeying
 from groupcomm.config.view import SAFE_PACKET_BYTES, Incarnation, Start, View
-from groupcomm.engine.identity_gate import MAX_FORGED, IdentityProtection
+from groupcomm.engine.protection import MAX_FORGED, IdentityProtection
 from groupcomm.errors import BadDatagram, ConfigError
 from groupcomm.security.identity import DaemonCredentials, Roll, identity_fingerprint, public_of
 from groupcomm.security.keys import KeyRing

@@ -3,8 +3,8 @@
 import pytest
 
 from groupcomm.engine import ClientOpened
-from groupcomm.engine.numbers import highest_used
-from groupcomm.membership.outdated import PATIENCE_S
+from groupcomm.engine.delivery import highest_used
+from groupcomm.membership.failure_detector import PATIENCE_S
 from groupcomm.membership.proposal import LEAD_US
 from groupcomm.membership.reservation import JUMP_US, SPARE, first_number
 from tests.groupcomm.engine.cluster import Cluster

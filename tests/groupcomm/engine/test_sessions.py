@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from groupcomm.engine import ClientBytes, ClientGone
 from groupcomm.engine.intake import STEP_WORK
-from groupcomm.engine.user_names import PATIENCE_S
+from groupcomm.engine.sessions import NAME_WAIT_S
 from groupcomm.events import Closed, Connected, DaemonView, Event, GroupView, MemberId, Message
 from groupcomm.level import ServiceLevel
 from groupcomm.session.codes import Code
@@ -99,8 +99,8 @@ def test_a_name_is_waited_for_whose_holder_was_not_read_to_the_end() -> None:
 def test_a_name_is_refused_once_its_holder_has_turned_out_to_be_there() -> None:
     clients, one, heir = behind_a_busy_holder()
     clients.step()
-    assert clients.core.deadline <= PATIENCE_S
-    clients.step_once(now=PATIENCE_S)
+    assert clients.core.deadline <= NAME_WAIT_S
+    clients.step_once(now=NAME_WAIT_S)
     (refused,) = clients.heard(heir)
     assert isinstance(refused, Closed)
     assert refused.code == Code.REJECT_NOT_UNIQUE

@@ -2,7 +2,7 @@
 
 from math import inf
 
-from groupcomm.engine.slow_receivers import SlowReceivers
+from groupcomm.engine.session_output import SlowReceivers
 from groupcomm.session.daemon_session import DaemonSession, SessionLimits
 
 LIMIT_S = 10.0

@@ -1,7 +1,6 @@
 """A daemon subscribes to a group before it joins; what waits for that, and what does not."""
 
-from groupcomm.engine.backlog import Backlog
-from groupcomm.engine.subscriptions import Subscriptions
+from groupcomm.engine.backlog import Backlog, Subscriptions
 from groupcomm.level import ServiceLevel
 from groupcomm.wire.bundle import Bundle, BundleKind
 

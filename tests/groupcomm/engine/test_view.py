@@ -51,7 +51,7 @@ def test_a_horizon_notice_is_passed_on_once_and_then_only_if_it_is_newer() -> No
     sent: list[tuple[str | None, bytes]] = []
     core._out = sent
     upto = view_state.streams[1].known
-    told = view_state._arrivals._noticed[1]
+    told = view_state._noticed[1]
 
     def hear(later: int, frontier: int) -> int:
         before = len(sent)

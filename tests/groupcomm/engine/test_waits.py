@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from groupcomm.clocks.stamp import Stamp
-from groupcomm.engine.waits import OrderedWaits
+from groupcomm.engine.delivery import OrderedWaits
 from groupcomm.level import ServiceLevel
 from groupcomm.wire.bundle import Bundle
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.view import RING, DaemonId, Incarnation, View
 from groupcomm.link.routes import Routes
-from groupcomm.membership.reach import joins_all
+from groupcomm.membership.proposal import joins_all
 
 Link = tuple[int, int]
 

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from groupcomm.config.core import Timing
-from groupcomm.membership.backoff import MOST_FAILURES, STEADY_S, Backoff
+from groupcomm.membership.gather import MOST_FAILURES, STEADY_S, Backoff
 from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.wire.membership import Commit, ControlKind, Join, Leave, Proposal, Repair, Seat
 from tests.groupcomm.membership.stage import NUMBERS, Stage, in_view, join_of

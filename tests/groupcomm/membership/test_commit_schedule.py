@@ -5,7 +5,7 @@ import pytest
 from msgspec import structs
 
 from groupcomm.config.core import Timing
-from groupcomm.membership.commit_schedule import QUICK_REPEATS, CommitSchedule
+from groupcomm.membership.agreement import QUICK_REPEATS, CommitSchedule
 from groupcomm.wire.membership import Commit, Proposal
 
 TIMING = attrs.evolve(Timing(), longest_delay_s=0.07)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.view import DaemonId, Incarnation, View
-from groupcomm.membership.reach import component, find_links, mutual_pairs, split_into_rings
+from groupcomm.membership.proposal import component, find_links, mutual_pairs, split_into_rings
 
 Sites = list[int]
 Graph = list[frozenset[int]]

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.config.core import Timing
-from groupcomm.membership.reach import mutual_pairs
-from groupcomm.membership.readiness import CounterClaim, Ready, find_ready
+from groupcomm.membership.proposal import CounterClaim, Ready, find_ready, mutual_pairs
 from groupcomm.membership.reservation import SPARE
 from groupcomm.membership.states import GatherReason, MembershipState
 from tests.groupcomm.membership.stage import PLENTY, Stage, counter_of, in_view

@@ -1,6 +1,6 @@
 """A daemon whose fellow says to hold what never comes goes on without it, and only then."""
 
-from groupcomm.membership.solitude import MOST_FAILURES
+from groupcomm.membership.agreement import MOST_FAILURES
 from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.wire.membership import Commit, ControlKind
 from tests.groupcomm.membership.stage import Stage, in_view

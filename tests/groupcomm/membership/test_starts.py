@@ -4,8 +4,7 @@ import pytest
 
 from groupcomm.config.view import Adoption, Incarnation
 from groupcomm.errors import ProtocolViolation
-from groupcomm.membership.failure_detector import UNHEARD
-from groupcomm.membership.outdated import LATELY_S, PATIENCE_S, STALEMATE_S
+from groupcomm.membership.failure_detector import LATELY_S, PATIENCE_S, STALEMATE_S, UNHEARD
 from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.wire.membership import Leave, Outdated
 from tests.groupcomm.membership.stage import NUMBERS, Stage, counter_of, in_view, join_of, packet_of

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.level import ServiceLevel
-from groupcomm.membership.walk import RecoveryWalk, WalkLimits, find_boundary
+from groupcomm.membership.recovered_set import RecoveryWalk, WalkLimits, find_boundary
 from groupcomm.wire.data import DataPacket
 from tests.groupcomm.membership import naive
 from tests.groupcomm.membership.histories import bundle_of

@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from groupcomm.config.core import CoreConfig, Rekeying
 from groupcomm.config.view import Incarnation, Start
-from groupcomm.engine.suites import make_protection
+from groupcomm.engine.protection import make_protection
 from groupcomm.errors import ConfigError
 from groupcomm.security import sealing
 from groupcomm.security.keys import KeyRing, derive_key

@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import pytest
 
-from groupcomm.engine.plausible import Plausible
+from groupcomm.engine.checks import Plausibility
 from groupcomm.order.admission import Admission
 from groupcomm.sim.byzantine import Byzantine
 from groupcomm.sim.checkers.survivors import Survivors
@@ -72,7 +72,12 @@ def nothing(*_: Any) -> None:
 @pytest.mark.parametrize(
     ("part", "name", "way", "seeds"),
     [
-        (Plausible, "check_token", "change", range(24, 25)),  # tokens are few, and most lies small
+        (
+            Plausibility,
+            "check_token",
+            "change",
+            range(24, 25),
+        ),  # few are tokens, and most lies small
         (Admission, "check", "forge", range(1, 9)),
     ],
     ids=lambda value: getattr(value, "__name__", value),

@@ -9,7 +9,7 @@ import pytest
 
 from groupcomm.config.core import Rekeying
 from groupcomm.config.view import Incarnation
-from groupcomm.engine.identity_gate import IdentityProtection
+from groupcomm.engine.protection import IdentityProtection
 from groupcomm.errors import BadDatagram, LocalProtocolError
 from groupcomm.names import cluster_number
 from groupcomm.security.identity import DaemonCredentials, Roll, public_of

@@ -8,7 +8,7 @@ import pytest
 from groupcomm.config.core import CounterStarts
 from groupcomm.engine import StoreKeys
 from groupcomm.level import ServiceLevel
-from groupcomm.membership.backoff import MOST_FAILURES
+from groupcomm.membership.gather import MOST_FAILURES
 from groupcomm.membership.membership import Membership
 from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.security import opening

@@ -1,0 +1,255 @@
+"""The output of the local sessions: the frames for each of them, and who is slow to read.
+
+Pure. ``now`` is in seconds. A frame is encoded once for all sessions that get it. Frames that come
+before the WELCOME of a session wait for it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from math import inf
+
+from groupcomm.clocks.stamp import Position
+from groupcomm.engine.access_control import AccessControl, restrict_to_self
+from groupcomm.engine.counters import Traffic
+from groupcomm.events import CausalContext, GroupView, MemberId
+from groupcomm.level import ServiceLevel
+from groupcomm.session.daemon_frames import (
+    encode_abort,
+    encode_causes,
+    encode_delivery,
+    encode_principal,
+    encode_undeliverable,
+    encode_view,
+)
+from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState
+from groupcomm.session.origins_frame import encode_origins
+from groupcomm.wire.bundle import Bundle
+from groupcomm.wire.data import DataPacket
+from groupcomm.wire.raw import Raw
+
+_UNRELIABLE = ServiceLevel.UNRELIABLE
+_CAUSAL = ServiceLevel.CAUSAL
+_CONNECTING = DaemonSessionState.CONNECTING
+_OPEN = DaemonSessionState.OPEN
+_WITHDRAWING = DaemonSessionState.WITHDRAWING
+_LEAVING = DaemonSessionState.LEAVING
+
+
+class SlowReceivers:
+    """The sessions that make all senders wait (`slow_receivers = "block"`), and since when.
+
+    Attributes:
+        due: when the first of them will have made senders wait for too long; inf without any.
+    """
+
+    __slots__ = ("_sessions", "_since", "due")
+
+    def __init__(self) -> None:
+        self._sessions: dict[int, DaemonSession] = {}  # some may have stopped blocking
+        self._since: dict[int, float] = {}
+        self.due = inf
+
+    def __bool__(self) -> bool:
+        """Return whether any session blocks now."""
+        if self._sessions:
+            self._sessions = {n: s for n, s in self._sessions.items() if s.blocks}
+            self._since = {n: self._since[n] for n in self._sessions}
+        return bool(self._sessions)
+
+    def add(self, session: DaemonSession, now: float, limit_s: float) -> None:
+        """Note that a session blocks; it may do so for `limit_s`."""
+        self._sessions[session.connection] = session
+        self._since.setdefault(session.connection, now)
+        self.due = min(self.due, now + limit_s)
+
+    def pop_overdue(self, now: float, limit_s: float) -> list[int]:
+        """Return the connections of the sessions that have blocked for longer than `limit_s`."""
+        since = self._since if self else {}
+        found = [number for number, begun in since.items() if now >= begun + limit_s]
+        rest = [begun for number, begun in since.items() if number not in found]
+        self.due = min(rest, default=inf) + limit_s
+        return found
+
+
+class CausesFrames:
+    """The CAUSES frames of deliveries, for the sessions that asked for them.
+
+    The last frame is kept, as several bundles of one packet follow each other.
+
+    Attributes:
+        wanted: the connections that asked.
+    """
+
+    __slots__ = ("_frame", "_full", "_packet", "wanted")
+
+    def __init__(self) -> None:
+        self.wanted: set[int] = set()
+        self._packet: DataPacket | None = None
+        self._full = False
+        self._frame = b""
+
+    def split(self, connections: list[int]) -> tuple[list[int], list[int]]:
+        """Return the connections that did not ask, and those that did."""
+        wanted = self.wanted
+        asked = [connection for connection in connections if connection in wanted]
+        if not asked:
+            return connections, asked
+        return [connection for connection in connections if connection not in wanted], asked
+
+    def prepend(self, delivery: tuple[Raw, ...], bundle: Bundle) -> tuple[Raw, ...]:
+        """Return the CAUSES frame of a bundle, followed by its DELIVER frame."""
+        first, *rest = delivery
+        return (b"".join((self._frame_of(bundle), first)), *rest)
+
+    def _frame_of(self, bundle: Bundle) -> bytes:
+        """Return the frame of a bundle. From CAUSAL up it holds V and A."""
+        packet: DataPacket = bundle.packet
+        full = bundle.level >= _CAUSAL
+        if packet is not self._packet or full != self._full:
+            self._packet, self._full = packet, full
+            agreed = packet.agreed if full else None
+            heard = packet.vector if full else None
+            self._frame = encode_causes(CausalContext(packet.number, agreed, heard or ()))
+        return self._frame
+
+
+class SessionOutput:
+    """The frames for all local sessions.
+
+    Args:
+        principal_of: returns the principal of a session of any daemon of the view, given the index
+            of the daemon and the connection; "" while it is not known.
+        cut_off: ends a session whose client did not keep up, given its state before that.
+
+    Attributes:
+        by_connection: the sessions by connection number, from the begin of a client's stream until
+            no daemon knows the session and that stream has ended.
+        ready: the connections with new output.
+        slow_receivers: the sessions for which all senders wait.
+        traffic: counts of the messages that sessions have sent and received.
+        access_control: what sessions may do.
+        causes_frames: the CAUSES frames, and the connections that asked for them.
+        principals: the connections that asked for senders' principals.
+        origins: the connections that asked which daemons came together.
+        block_s: for how long a session may make all senders wait.
+        now: the time of this step.
+    """
+
+    __slots__ = (
+        "_cut_off",
+        "_principal_of",
+        "access_control",
+        "block_s",
+        "by_connection",
+        "causes_frames",
+        "now",
+        "origins",
+        "principals",
+        "ready",
+        "slow_receivers",
+        "traffic",
+    )
+
+    def __init__(
+        self,
+        principal_of: Callable[[int, int], str],
+        cut_off: Callable[[DaemonSession, DaemonSessionState], None],
+        block_s: float,
+    ) -> None:
+        self._principal_of = principal_of
+        self._cut_off = cut_off
+        self.by_connection: dict[int, DaemonSession] = {}
+        self.ready: dict[int, None] = {}
+        self.slow_receivers = SlowReceivers()
+        self.traffic = Traffic()
+        self.access_control = AccessControl()
+        self.causes_frames = CausesFrames()
+        self.principals: set[int] = set()
+        self.origins: set[int] = set()
+        self.block_s = block_s
+        self.now = 0.0
+
+    def forget(self, connection: int) -> None:
+        """Drop what a connection has asked for: its stream has ended."""
+        self.ready.pop(connection, None)
+        self.causes_frames.wanted.discard(connection)
+        self.principals.discard(connection)
+        self.origins.discard(connection)
+
+    def push(self, session: DaemonSession, frame: tuple[Raw, ...], droppable: bool = False) -> None:
+        """Send a frame to a session, now or after its WELCOME, if its state allows any."""
+        state = session.state
+        if state is _OPEN or state is _LEAVING:
+            self.ready[session.connection] = None
+            if not session.push(*frame, droppable=droppable):
+                self._cut_off(session, state)
+            elif session.block_bytes is not None and session.blocks:
+                self.slow_receivers.add(session, self.now, self.block_s)
+        elif state is _CONNECTING or state is _WITHDRAWING:
+            session.early.append((frame, droppable))
+
+    def _push_all(self, connections: Iterable[int], *frame: Raw) -> None:
+        for connection in connections:
+            session = self.by_connection.get(connection)
+            if session is not None:
+                self.push(session, frame)
+
+    # ---- for the groups ----
+
+    def came_from(self, origins: Mapping[str, int]) -> None:
+        """Send the sessions that asked which daemons came together into this view."""
+        if self.origins:
+            self._push_all(sorted(self.origins), encode_origins(origins))
+
+    def deliver(self, connections: Iterable[int], bundle: Bundle, sender: MemberId) -> None:
+        """Send a bundle to sessions; it is encoded once for all of them."""
+        unreliable = bundle.level == _UNRELIABLE
+        packet = bundle.packet
+        parts = None if unreliable else (packet.time, packet.ring, bundle.place)
+        frame = encode_delivery(sender.name, sender.connection, parts, bundle.body)
+        receivers = list(connections)
+        self.traffic.count_delivered(bundle, len(receivers))
+        if self.principals:
+            self._push_principal(receivers, packet.daemon, sender.connection)
+        if self.causes_frames.wanted and not unreliable:
+            receivers, asked = self.causes_frames.split(receivers)
+            if asked:
+                self._push_all(asked, *self.causes_frames.prepend(frame, bundle))
+        for connection in receivers:
+            session = self.by_connection.get(connection)
+            if session is not None:
+                self.push(session, frame, unreliable)
+
+    def _push_principal(self, receivers: list[int], daemon: int, sender: int) -> None:
+        """Send the sessions that asked the principal of the next delivery, where it changes."""
+        principal = self._principal_of(daemon, sender)
+        frame = encode_principal(principal)
+        for connection in self.principals.intersection(receivers):
+            session = self.by_connection.get(connection)
+            if session is not None and session.last_principal != principal:
+                session.last_principal = principal
+                self.push(session, (frame,))
+
+    def show_view(self, connections: Iterable[int], view: GroupView) -> None:
+        """Send a group view to sessions; those that may not see members see only themselves."""
+        if self.access_control.rules.restricts:
+            connections = self._show_restricted(connections, view)
+        self._push_all(connections, encode_view(view))
+
+    def _show_restricted(self, connections: Iterable[int], view: GroupView) -> list[int]:
+        """Send a restricted view to the sessions that may not see members; return the others."""
+        seeing: list[int] = []
+        for connection in connections:
+            session = self.by_connection.get(connection)
+            if session is None or self.access_control.may_see_members(session, view.group):
+                seeing.append(connection)
+            else:
+                self.push(session, (encode_view(restrict_to_self(view, session.member)),))
+        return seeing
+
+    def abort(self, connections: Iterable[int], sender: MemberId, message: int) -> None:
+        """Tell sessions that no more fragments of a message will come."""
+        self._push_all(connections, encode_abort(sender, message))
+
+    def bounce(self, connection: int, message: int, target: str, position: Position) -> None:
+        """Tell a sender that its private message came too late for the target."""
+        self._push_all([connection], encode_undeliverable(message, target, position))
