@@ -1,13 +1,13 @@
-"""Users of this host: whose program is at the other end of a connection, as the system tells.
+"""Users of this host: the user at the other end of a connection, and its principal.
 
-A unix socket carries that itself. Of a TCP connection within a host the kernel is asked for the
-socket at the other end, by its addresses (sock_diag(7)): this takes as long with ten thousand
-connections as with one, unlike a look into /proc/net/tcp. An answer counts only if
+A unix socket tells the user itself. For a TCP connection within a host, the kernel is asked for the
+socket at the other end, by its addresses (sock_diag(7)): that takes as long with ten thousand
+connections as with one, unlike reading /proc/net/tcp. An answer counts only if
 
-- that socket is still connected and has an owner: to one that was closed the kernel gives user 0;
+- that socket is still connected and has an owner: the kernel reports user 0 for a closed one;
 - this end is still connected afterwards: then no other socket can have had these addresses since.
 
-Users are those of the user namespace that the daemon is in; who is not mapped into it is nobody.
+Users are those of the daemon's user namespace; a user who is not mapped into it counts as unknown.
 """
 
 import ipaddress
@@ -43,26 +43,26 @@ _NOBODY: Final = 65_534
 _ALL_USERS: Final = 0xFFFF_FFFF
 
 NAMES_KEPT_S: Final = 60
-"""So long the names of users are kept: they may be given to others."""
+"""The time for which names of users are cached, as they may be given to other users."""
 
 MAX_NAMES: Final = 1024
-"""Of users, that are kept."""
+"""The number of names that are cached."""
 
 Admits = Callable[[int], bool]
-"""Whether a user, by number, may connect."""
+"""Returns whether a user, by number, may connect."""
 
 
 def unix_user(accepted: socket.socket) -> int | None:
-    """Return the number of the user at the other end of a unix socket; None if it has none here."""
+    """Return the number of the user at the other end of a unix socket; None if it is unknown."""
     raw = accepted.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return _known(_CREDENTIALS.unpack(raw)[1])
 
 
 def _known(uid: int) -> int | None:
-    """Return a user's number; None for that which stands for all whom this container does not have.
+    """Return a user's number; None for the number of all users that the container does not have.
 
-    In a user namespace the kernel gives one number, that of ``nobody``, for each user who is not
-    mapped into it: two users of the host would be one, and that one somebody whom rules may know.
+    In a user namespace the kernel reports one number, that of ``nobody``, for each user that is not
+    mapped into it: two users of the host would look like one, to which rules may apply.
     """
     if uid == _overflow_uid() and not _maps_all_users():
         return None
@@ -79,7 +79,7 @@ def _overflow_uid() -> int:
 
 @cache
 def _maps_all_users() -> bool:
-    """Whether this process is in a user namespace that has all users of the host."""
+    """Return whether this process is in a user namespace with all users of the host."""
     try:
         lines = Path("/proc/self/uid_map").read_text().splitlines()
     except OSError:
@@ -91,8 +91,7 @@ def tcp_user(accepted: socket.socket) -> int | None:
     """Return the number of the user at the other end of a TCP connection within this host.
 
     Returns:
-        None if nobody is there: it has closed its end, it is on another host, or the system does
-        not tell.
+        None if the other end is closed or on another host, or the system does not tell.
 
     Raises:
         OSError: the connection is broken.
@@ -118,7 +117,7 @@ def _ask(family: int, theirs: tuple[bytes, int], ours: tuple[bytes, int]) -> int
     kind = socket.SOCK_RAW | socket.SOCK_NONBLOCK
     with socket.socket(socket.AF_NETLINK, kind, _NETLINK_SOCK_DIAG) as kernel:
         kernel.sendto(head + body, (0, 0))
-        answer = kernel.recv(4096)  # it is there once the question is sent
+        answer = kernel.recv(4096)  # the kernel has answered once the question is sent
     if len(answer) < _HEAD.size + _FOUND.size:
         return None
     if _HEAD.unpack_from(answer)[1] != _SOCK_DIAG_BY_FAMILY:
@@ -128,10 +127,10 @@ def _ask(family: int, theirs: tuple[bytes, int], ours: tuple[bytes, int]) -> int
 
 
 def check_tcp_users(host: str) -> None:
-    """Try whether the system tells whose TCP connections to an address of this host are.
+    """Check that the system tells the users of TCP connections to an address of this host.
 
     Raises:
-        ConfigError: it does not, so nobody could be let in there.
+        ConfigError: it does not, so no program could connect there.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     found: int | None = None
@@ -142,17 +141,17 @@ def check_tcp_users(host: str) -> None:
         found = tcp_user(stack.enter_context(accepted))
     if found != os.geteuid():
         raise ConfigError(
-            "clients.tcp: this system does not tell whose a TCP connection is (sock_diag of Linux),"
-            ' so nobody could be let in: set tcp = "off", and connect by the unix socket'
+            "clients.tcp: this system does not tell the user of a TCP connection (sock_diag of"
+            ' Linux), so no program could connect: set tcp = "off", and use the unix socket'
         )
 
 
 def admission(opened_for: str, unix: Path) -> Admits:
-    """Return who may connect: those who may connect to the unix socket.
+    """Return a function that tells who may connect: whoever may connect to the unix socket.
 
     Args:
         opened_for: "owner", "group" or "all".
-        unix: the path of the socket; its group counts.
+        unix: the path of the socket, which has the group.
     """
     if opened_for == "all":
         return lambda _: True
@@ -173,13 +172,13 @@ def _is_of(group: int | None, owner: int, uid: int) -> bool:
 
 
 def unix_principal(uid: int) -> str:
-    """Return ``unix:`` and the name of a user; ``uid:`` and the number of one without a name.
+    """Return ``unix:`` and the name of a user, or ``uid:`` and the number of one without a name.
 
-    They differ in their kind, as a user may be named ``1001``. While the system has no descriptor
-    to look into its files with, users are called as before.
+    The kinds differ, as a user may be named ``1001``. While there is no descriptor to read the
+    system's files, users keep the names that they had.
 
     Raises:
-        OSError: it has none, and this one was never looked for.
+        OSError: there is no descriptor, and this user's name was never read.
     """
     try:
         principal = _unix_principal(uid, int(time.monotonic() / NAMES_KEPT_S))
@@ -201,7 +200,7 @@ def _unix_principal(uid: int, period: int) -> str:
     try:
         return f"unix:{pwd.getpwuid(uid).pw_name}"
     except KeyError:
-        os.close(os.open(os.sep, os.O_RDONLY))  # else it may only be that nothing can be opened
+        os.close(os.open(os.sep, os.O_RDONLY))  # raises if the cause is a lack of descriptors
         return f"uid:{uid}"
 
 

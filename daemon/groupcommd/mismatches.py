@@ -1,8 +1,13 @@
-"""Files that differ: what is told of daemons that run with other settings than this one.
+"""Daemons that are set up otherwise than this one, for the log, `status` and `groupcomm doctor`.
 
-The core compares (groupcomm/membership/comparison.py); here it becomes sentences, the same for the
-log, `groupcomm status` and `groupcomm doctor`. They name the file of this host, the keys, and the
-other hosts by daemon and address.
+Two kinds are known. Daemons with other settings tell them; the core compares
+(groupcomm/membership/comparison.py), and `ConfigDifferences` makes sentences of that, which name
+the file of this host, the keys, and the other hosts by daemon and address.
+
+Of other daemons nothing but rejected datagrams is known. The reason of the rejection says what the
+likely cause is, and the source which host to check. A sender without a key can make up both, except
+for ``unlisted``. So `RejectedSenders` keeps all addresses for `groupcomm status` and `groupcomm
+doctor`, and the log names only sources that the configuration lists, or that have the key.
 """
 
 import logging
@@ -19,21 +24,21 @@ from groupcomm.membership.comparison import OtherConfiguration, Verdict
 from groupcommd.daemon_config import DaemonConfig
 
 MAX_KEYS: Final = 5
-"""Of settings in one sentence."""
+"""The most settings in one sentence."""
 
 PATIENCE_S: Final = 5.0
-"""A daemon has told its settings by then, or its messages are lost."""
+"""A daemon has told its settings within this time, or its messages are lost."""
 
 _log = logging.getLogger("groupcommd")
 
 
 @attrs.frozen
 class DifferenceReport:
-    """What is to be said of one configuration that differs.
+    """What is reported about one configuration that differs.
 
     Attributes:
-        other: that configuration.
-        text: what differs, whose file counts, and what comes of it.
+        other: the configuration.
+        text: what differs, whose file counts, and the consequences.
         remedy: what to do.
     """
 
@@ -43,23 +48,23 @@ class DifferenceReport:
 
 
 class ConfigDifferences:
-    """The other configurations, as one daemon knows them.
+    """The other configurations that one daemon knows.
 
     Args:
-        config: what it runs with.
+        config: its own configuration.
     """
 
     def __init__(self, config: DaemonConfig) -> None:
         self._config = config
-        self._logged: dict[tuple[str, ...], str] = {}  # by daemons, the text
+        self._logged: dict[tuple[str, ...], str] = {}  # the logged text, by daemons
         self._since: dict[tuple[str, ...], float] = {}
 
     def statements(self, status: Status) -> list[DifferenceReport]:
-        """Return what is to be said."""
+        """Return a report for each configuration that differs."""
         return [self._state(other, status) for other in status.differing]
 
     def check(self, status: Status) -> None:
-        """Log what has changed; call it once a second."""
+        """Log what has changed; called once a second."""
         now = status.at
         statements = {found.other.daemons: found for found in self.statements(status)}
         self._since = {daemons: self._since.get(daemons, now) for daemons in statements}
@@ -76,11 +81,11 @@ class ConfigDifferences:
                     extra={"differ": _fields(found.other)},
                 )
         if self._logged and not statements:
-            _log.info("no daemon that is heard has other settings any more")
+            _log.info("all daemons that are heard have the same settings again")
         self._logged = {d: text for d, text in self._logged.items() if d in statements}
 
     def report(self, status: Status) -> dict[str, Any]:
-        """Return what JSON is to hold of them."""
+        """Return the file of this host and all differences, as plain values."""
         return {
             "file": None if self._config.file is None else str(self._config.file),
             "differ": [
@@ -97,8 +102,8 @@ class ConfigDifferences:
         if not other.excludes:
             return DifferenceReport(
                 other,
-                f"{ours} and that of {theirs} differ in {what}; these daemons form views all the"
-                " same",
+                f"{ours} and that of {theirs} differ in {what}; these daemons form views together"
+                " in spite of it",
                 "make the files equal, then restart the daemons whose files were changed",
             )
         if other.verdict is Verdict.THEIRS:
@@ -138,7 +143,7 @@ class ConfigDifferences:
         return _list([f"{name} ({address or 'not listed'})" for name, address in known])
 
     def _address_of(self, name: str, status: Status) -> str | None:
-        """Return where a daemon is, as this host's file says, or as the daemon itself does."""
+        """Return the address of a daemon from this host's file, or else from the daemon itself."""
         if name in self._config.addresses:
             return str(self._config.addresses[name])
         for peer in status.peers:
@@ -186,24 +191,24 @@ def _one(difference: Difference) -> str:
 
 
 MAX_SENDERS: Final = 32
-"""Sources and reasons, the latest; more are junk."""
+"""The number of sources and reasons that are kept, the latest ones; more are junk."""
 
 LOOK_S: Final = 0.1
-"""Junk comes in masses, and to look for its source costs time: no more often than this."""
+"""The time between two searches for a source: junk comes in masses, and a search costs time."""
 
 FRESH_S: Final = 10.0
-"""What came longer ago is not told any more."""
+"""Older datagrams are not reported."""
 
 
 @attrs.frozen
 class RejectionCause:
-    """What is likely behind datagrams that are dropped.
+    """The likely cause of datagrams that are dropped.
 
     Attributes:
-        what: they are.
-        keys: of a configuration, that differ.
+        what: what the datagrams are.
+        keys: the keys of the configuration that differ.
         remedy: what to do.
-        proven: their sender has the key, so it is a daemon of the cluster.
+        proven: whether the sender has the key, so that it is a daemon of the cluster.
     """
 
     what: str
@@ -249,25 +254,25 @@ CAUSES: Final = {
         "are of another release", "", "install the same release at all daemons"
     ),
 }
-"""By the reason for which a core drops datagrams that another daemon may send in good faith."""
+"""By the reason of the rejection, for datagrams that another daemon may send in good faith."""
 
 
 class DatagramSource(Protocol):
-    """Where datagrams come from."""
+    """The socket that datagrams come from."""
 
     def source_of(self, index: int) -> Address | None:
-        """Return who has sent a datagram, by its place in what came last; None if unknown."""
+        """Return the source of a datagram of the latest drain, by its index; None if unknown."""
 
 
 @attrs.define
 class RejectedSender:
-    """One source of datagrams that are dropped for one reason.
+    """A source of datagrams that are dropped for one reason.
 
     Attributes:
-        address: where they come from.
-        name: of the daemon that is listed there; None if none is.
-        reason: for which they are dropped.
-        seen_at: when one came last.
+        address: the source.
+        name: the daemon that is listed at this address; None if none is.
+        reason: the reason for which they are dropped.
+        seen_at: the time of the latest one.
     """
 
     address: Address
@@ -280,7 +285,7 @@ class RejectedSender:
 
 
 class RejectedSenders:
-    """All of them, as one daemon knows them."""
+    """The sources of datagrams that one daemon drops."""
 
     def __init__(self, config: DaemonConfig) -> None:
         self._file: Path | None = config.file
@@ -298,12 +303,12 @@ class RejectedSenders:
         source: DatagramSource,
         now: float,
     ) -> None:
-        """Find out who has sent what was dropped in a step.
+        """Note the sources of datagrams that a step has dropped.
 
         Args:
-            dropped: some of the datagrams that were dropped, and why.
-            datagrams: all that came.
-            source: where they came from.
+            dropped: some of the dropped datagrams, each with the reason.
+            datagrams: all datagrams of the step.
+            source: the socket that has received them.
             now: seconds.
         """
         if now < self._look_at:
@@ -330,7 +335,7 @@ class RejectedSenders:
     def _log(self, stranger: RejectedSender) -> None:
         cause, file = CAUSES[stranger.reason], self._file or "this daemon's settings"
         differs = f"; most likely {cause.keys} differs there from {file}" if cause.keys else ""
-        # Who has no key may have made them up, under whatever address.
+        # A sender without a key may have made them up, under any address.
         _log.log(
             logging.ERROR if cause.proven else logging.WARNING,
             "datagrams from %s %s (%s)%s%s: %s",
@@ -344,7 +349,7 @@ class RejectedSenders:
         )
 
     def report(self, now: float) -> list[dict[str, Any]]:
-        """Return what is told of those that were seen lately, the latest last."""
+        """Return the sources of the last FRESH_S seconds, the latest last, as plain values."""
         return [
             {
                 "address": str(found.address),

@@ -1,8 +1,8 @@
-"""Several networks between daemons that have several addresses each: one socket for each network.
+"""Several networks between daemons with several addresses each: one socket for each network.
 
-The first addresses of all daemons are one network, the second ones another. What is for a daemon
-goes over the first network on which it was heard lately, as long as it says that it hears this one;
-else over all networks. So a network that fails, even in one direction only, ends no view. Only
+The first addresses of all daemons are one network, the second ones another. Datagrams for a daemon
+use the first network on which the daemon was heard lately, as long as it reports that it hears this
+one; else all networks. So a network that fails, even in one direction only, ends no view. Only
 datagrams that the core has found genuine count as heard.
 """
 
@@ -21,7 +21,7 @@ _FIRST: Final = (0,)
 
 
 class Networks:
-    """Sends and receives as one `UdpSocket` does."""
+    """Sends and receives over several networks, with the interface of `UdpSocket`."""
 
     def __init__(
         self,
@@ -32,17 +32,18 @@ class Networks:
         multicast: Address | None = None,
         remote: Collection[str] = (),
     ) -> None:
-        """Bind all sockets.
+        """Bind the sockets.
 
         Args:
-            own: where to listen, by network.
-            others: the other daemons, by name; who has fewer addresses is on the first networks.
-            timing: says how long a daemon counts as heard.
-            multicast: reaches all others of the own site at once, on the first network.
-            remote: the names of those that are in other sites.
+            own: the own addresses, one for each network.
+            others: the addresses of the other daemons by name; a daemon with fewer addresses is on
+                the first networks.
+            timing: has the time for which a daemon counts as heard.
+            multicast: the group of all other daemons of the own site, on the first network.
+            remote: the names of the daemons of other sites.
 
         Raises:
-            OSError: an address is in use, or not of this host.
+            OSError: an address is in use, or not one of this host.
         """
         self._networks: list[UdpSocket] = []
         for at, address in enumerate(own):
@@ -57,13 +58,13 @@ class Networks:
         self._site_daemons = sorted(self._on.keys() - set(remote))
         self.fresh_s = HEARD_BEACONS * timing.beacon_interval_s + timing.longest_delay_s
         self._last = 0  # the network of the latest drain
-        self._heard: dict[str, list[float]] = {}  # by name, when on which network
-        self._routes: dict[str, tuple[int, ...]] = {}  # by name, the networks to use
+        self._heard: dict[str, list[float]] = {}  # by name: when it was heard on each network
+        self._routes: dict[str, tuple[int, ...]] = {}  # by name: the networks to use
 
-    # ---- in ----
+    # ---- input ----
 
     def drain(self) -> list[bytes]:
-        """What has come on one network, the next one that has anything."""
+        """Return the datagrams of one network, the next one that has any."""
         count = len(self._networks)
         for step in range(1, count + 1):
             network = (self._last + step) % count
@@ -78,11 +79,11 @@ class Networks:
         return self._networks[self._last].source_of(index)
 
     def note(self, heard: Iterable[tuple[str, bool, bool]], now: float) -> None:
-        """Learn from the core who was heard by the latest drain, after its step at `now`.
+        """Note which daemons the latest drain has heard, after the core's step at `now`.
 
         Args:
-            heard: of daemons, see `DaemonCore.heard`; since `fresh_s` before now.
-            now: seconds, of the step.
+            heard: see `DaemonCore.heard`, for the time since `now - fresh_s`.
+            now: the time of the step in seconds.
         """
         since = now - self.fresh_s
         for name, is_heard, hears in heard:
@@ -94,13 +95,13 @@ class Networks:
             self._routes[name] = (lately[0],) if good else self._on.get(name, _FIRST)
 
     def networks_to(self, name: str) -> tuple[int, ...]:
-        """The networks over which a daemon is sent to; a name that is none is its own."""
+        """Return the networks to use for a daemon; an unknown name is the daemon's own."""
         return self._routes.get(name) or self._on.get(name, _FIRST)
 
-    # ---- out ----
+    # ---- output ----
 
     def send(self, transmissions: Sequence[tuple[str | None, bytes]]) -> None:
-        """Send everything, in order for each daemon and network; see `UdpSocket.send`."""
+        """Send datagrams, in order for each daemon and network; see `UdpSocket.send`."""
         batches: list[list[tuple[str | None, bytes]]] = [[] for _ in self._networks]
         together = self._together()
         for name, datagram in transmissions:
@@ -118,7 +119,7 @@ class Networks:
                 udp.send(batch)
 
     def _together(self) -> int | None:
-        """The one network that reaches all fellows, if there is one."""
+        """Return the one network that reaches all daemons of the site, if there is one."""
         found = {self.networks_to(name) for name in self._site_daemons}
         if len(found) == 1:
             (ways,) = found
@@ -126,46 +127,46 @@ class Networks:
                 return ways[0]
         return None
 
-    # ---- what is told about it ----
+    # ---- status ----
 
     @property
     def sockets(self) -> list[socket.socket]:
-        """All that may become readable."""
+        """The sockets that may become readable."""
         return [each for udp in self._networks for each in udp.sockets]
 
     @property
     def address(self) -> Address:
-        """Where it listens on the first network."""
+        """The own address on the first network."""
         return self._networks[0].address
 
     @property
     def lost(self) -> int:
-        """Datagrams that the system did not take."""
+        """The number of datagrams that the system has not accepted."""
         return sum(udp.lost for udp in self._networks)
 
     @property
     def gso(self) -> bool:
-        """Whether the system cuts bursts on all networks."""
+        """Whether the system segments bursts on all networks (UDP_SEGMENT)."""
         return all(udp.gso for udp in self._networks)
 
     @property
     def gro(self) -> bool:
-        """Whether the system joins bursts on all networks."""
+        """Whether the system coalesces bursts on all networks (UDP_GRO)."""
         return all(udp.gro for udp in self._networks)
 
     @property
     def buffer_bytes(self) -> int:
-        """How much the system lets wait on the network that has least."""
+        """The receive buffer of the network with the smallest one."""
         return min(udp.buffer_bytes for udp in self._networks)
 
     @property
     def filtered(self) -> bool:
-        """Whether the system drops on all networks most of what cannot be of the cluster."""
+        """Whether the system filters junk on all networks."""
         return all(udp.filtered for udp in self._networks)
 
     @property
     def dropped(self) -> int:
-        """Datagrams that the system had no room for, or filtered."""
+        """The number of datagrams that the system had no room for, or has filtered."""
         return sum(udp.dropped for udp in self._networks)
 
     def filter(self, wanted: ClusterPattern | None) -> None:
@@ -178,6 +179,6 @@ class Networks:
         self._networks[self._last].learn(clean=clean)
 
     def close(self) -> None:
-        """Give the addresses back."""
+        """Close the sockets."""
         for udp in self._networks:
             udp.close()

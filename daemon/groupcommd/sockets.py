@@ -1,4 +1,4 @@
-"""All sockets of a daemon, opened before it starts and closed after it has ended."""
+"""The sockets of a daemon: opened before it starts, and closed after it has ended."""
 
 import json
 import logging
@@ -40,27 +40,28 @@ from groupcommd.unix_sockets import (
 )
 
 MAX_PATH_BYTES: Final = 107
-"""Of a unix socket's path on Linux."""
+"""The longest path of a unix socket on Linux."""
 
 _Socket = TypeVar("_Socket")
 _log = logging.getLogger("groupcommd")
 
 
 class Sockets:
-    """Opens everything that a configuration names, or nothing.
+    """All sockets that a configuration names; if one cannot be opened, none is.
 
     Attributes:
-        udp: towards the other daemons; over several networks if the daemon has several addresses.
-        listeners: for clients.
-        tcp: where clients connect by TCP; None if they do not.
-        tls: where they connect by TLS; None if they do not.
-        tls_listener: the listener there.
+        udp: the socket for the other daemons; over several networks if the daemon has several
+            addresses.
+        listeners: the listeners for clients.
+        tcp: the address at which clients connect by TCP; None without one.
+        tls: the address at which clients connect by TLS; None without one.
+        tls_listener: the listener at that address.
         spread_unix: where clients of Spread connect on this host; None if they do not.
         spread_tcp: where they connect by TCP; None if they do not.
     """
 
     def __init__(self, config: DaemonConfig) -> None:
-        """Open them.
+        """Open the sockets.
 
         Raises:
             ConfigError: an address cannot be used; the text names it.
@@ -139,7 +140,7 @@ class Sockets:
         self._stack.close()
 
     def write_ports(self, path: Path) -> None:
-        """Tell this user's programs in a file where the daemon listens."""
+        """Write the addresses of the daemon to a file for this user's programs."""
         found = {
             "udp": str(self.udp.address),
             "unix": str(self._unix),
@@ -153,7 +154,7 @@ class Sockets:
 
 
 def _listen(wanted: Address, stack: ExitStack) -> tuple[socket.socket, Address]:
-    """A socket that listens for TCP until the stack ends, and where it does."""
+    """Return a socket that listens for TCP until the stack ends, and its address."""
     listener = _open(f"TCP {wanted}", lambda: listen_tcp(wanted))
     stack.callback(listener.close)
     return listener, Address(*listener.getsockname()[:2])
@@ -188,16 +189,16 @@ def _open(what: str, make: Callable[[], _Socket]) -> _Socket:
 
 
 def listen_unix(path: Path, opened_for: str = "owner") -> socket.socket:
-    """Listen on a path, in a folder of its owner only; what is left of a dead daemon is replaced.
+    """Listen on a path in a private folder; replace the socket of a daemon that has ended.
 
     Args:
-        path: of the socket.
+        path: the path of the socket.
         opened_for: who may connect: "owner", "group" or "all" users of this host.
 
     Raises:
         ConfigError: the path is too long, another daemon listens there, or others may do in the
             folder what they must not.
-        OSError: it cannot be made.
+        OSError: the socket cannot be made.
     """
     if len(os.fsencode(path)) + len(".new") > MAX_PATH_BYTES:
         raise ConfigError(
@@ -223,7 +224,7 @@ def listen_tcp(address: Address) -> socket.socket:
     """Listen on an address.
 
     Raises:
-        OSError: it is in use, or not of this host.
+        OSError: the address is in use, or not one of this host.
     """
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
@@ -238,7 +239,7 @@ def listen_tcp(address: Address) -> socket.socket:
 
 
 def close_unix(listener: socket.socket, path: Path) -> None:
-    """Stop listening and remove the path."""
+    """Stop listening, and remove the path."""
     listener.close()
     with suppress(OSError):
         path.unlink()

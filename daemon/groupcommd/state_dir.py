@@ -1,8 +1,8 @@
-"""A daemon's folder on disk: how often it has started, and which view counters it may have used.
+"""A daemon's folder on disk: its number of starts, and the view counters that it may have used.
 
-Everything is written to a temporary file, synced, renamed, and the folder synced, before anything
-that depends on it is sent; a daemon that repeated an incarnation or a view id could be taken for
-its own past.
+A record is written to a temporary file, synced, renamed, and the folder synced, before any datagram
+that depends on it is sent: a daemon that repeated an incarnation or a view id could be mistaken for
+an earlier start of itself.
 """
 
 import fcntl
@@ -29,16 +29,16 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXE
 
 
 class StateError(GroupCommError):
-    """The state folder cannot be used: a daemon does not start, one that runs tries again."""
+    """The state folder cannot be used: a daemon does not start, and a running one tries again."""
 
 
 @attrs.frozen
 class StateRecord:
-    """What the disk holds.
+    """The record on disk.
 
     Attributes:
-        restarts: how many times the daemon has started.
-        mark: numbers up to it may have been used, for views and connections.
+        restarts: the number of starts of the daemon.
+        mark: numbers up to this one may have been used, for views and connections.
     """
 
     restarts: int = 0
@@ -46,22 +46,22 @@ class StateRecord:
 
 
 class StateDir:
-    """The state folder of one daemon, locked as long as this object is open.
+    """The state folder of one daemon, locked while this object is open.
 
-    Its methods may be called by any thread: one that was left alone while the disk hung may come
-    back behind the next one, and must not write what is old over what is new.
+    Its methods may be called by any thread. A thread that was abandoned while the disk hung may
+    return after the next one, and must not write an old record over a new one.
     """
 
     def __init__(self, path: Path) -> None:
         """Make the folder if it is missing, and lock it.
 
         Raises:
-            StateError: it cannot be made or written, or another daemon has it.
+            StateError: it cannot be made or written, or another daemon uses it.
         """
         self._path = path
         self._record = StateRecord()
         self._writing = threading.Lock()
-        self._next = -1  # descriptor of the file that is written next; -1: it is to be made
+        self._next = -1  # descriptor of the file that is written next; -1: it must be made
         try:
             make_private_folder(path)
             self._folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -74,11 +74,11 @@ class StateDir:
             os.close(self._lock)
             os.close(self._folder)
             raise StateError(
-                f"state_dir {path} is in use by another daemon; stop it, or give each its own"
+                f"state_dir {path} is in use by another daemon: stop that one, or give each its own"
             ) from None
 
     def close(self) -> None:
-        """Unlock it; while the disk hangs it stays locked until the process is over."""
+        """Unlock the folder; while the disk hangs it stays locked until the process ends."""
         if self._writing.acquire(blocking=False):
             if self._next >= 0:
                 os.close(self._next)
@@ -86,11 +86,11 @@ class StateDir:
             os.close(self._folder)
 
     def begin(self, name: str, adopt: Adoption | None = None) -> Start:
-        """Count a start, on disk before this returns.
+        """Count a start on disk, and return it.
 
         Args:
-            name: of the daemon.
-            adopt: what others know of earlier starts.
+            name: the name of the daemon.
+            adopt: what other daemons know of earlier starts.
 
         Raises:
             StateError: the record is damaged, others could have changed it, or it cannot be
@@ -112,7 +112,7 @@ class StateDir:
             )
 
     def store(self, mark: int) -> None:
-        """Have the disk hold a mark; it blocks for as long as the disk takes.
+        """Write a mark to disk; block for as long as the disk takes.
 
         Raises:
             StateError: it cannot be written.
@@ -136,8 +136,8 @@ class StateDir:
             raise self._unusable(error) from error
         except (ValueError, KeyError, TypeError):
             raise StateError(
-                f"{path} is damaged; if this daemon's clock is right it may be removed: the daemon"
-                " then starts as one whose disk was lost"
+                f"{path} is damaged: if this daemon's clock is right, remove it, and the daemon"
+                " starts as one whose disk was lost"
             ) from None
         return record
 
@@ -152,16 +152,16 @@ class StateDir:
         except OSError as error:
             raise self._unusable(error) from error
         self._record = record
-        with suppress(OSError):  # then the next write makes it, or fails
+        with suppress(OSError):  # if this fails, the next write makes it or fails
             self._next = self._make_next()
 
     def _take_next(self) -> int:
-        """Return the file that is written next; held open, so that no descriptor is needed now."""
+        """Return the file that is written next, which was held open to need no descriptor now."""
         held, self._next = self._next, -1
         if held >= 0 and self._is_next(held):
             return held
         if held >= 0:
-            os.close(held)  # somebody has removed it
+            os.close(held)  # another process has removed it
         return self._make_next()
 
     def _is_next(self, held: int) -> bool:
@@ -172,7 +172,7 @@ class StateDir:
         return os.path.samestat(found, os.fstat(held))
 
     def _make_next(self) -> int:
-        """Make the file anew in the folder that is held open, wherever its path leads by now."""
+        """Make the file anew in the open folder, wherever the folder's path leads by now."""
         with suppress(FileNotFoundError):
             os.unlink(_NEXT, dir_fd=self._folder)  # of a start that was cut off
         return os.open(_NEXT, _NEW, 0o600, dir_fd=self._folder)
@@ -180,5 +180,5 @@ class StateDir:
     def _unusable(self, error: OSError) -> StateError:
         return StateError(
             f"state_dir {self._path} cannot be used: {error.strerror or error}; without it a daemon"
-            " cannot tell its starts and views apart: see to the disk with df, mount and dmesg"
+            " cannot tell its starts and views apart: check the disk with df, mount and dmesg"
         )

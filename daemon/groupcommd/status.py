@@ -1,4 +1,9 @@
-"""What a daemon tells about itself to programs that ask."""
+"""The status of a daemon: answers to questions of programs, as JSON.
+
+A session has one question at a time (groupcomm/session/outbox.py). Equal questions of one turn get
+one answer, and all answers together may take a small share of the daemon's time: who asks waits,
+nobody else does.
+"""
 
 import json
 import os
@@ -28,7 +33,7 @@ from groupcommd.udp import UdpSocket
 
 @attrs.frozen
 class DaemonParts:
-    """What there is to tell about."""
+    """The parts of a daemon that its status describes."""
 
     config: DaemonConfig
     core: DaemonCore
@@ -43,7 +48,7 @@ class DaemonParts:
 
 
 def answer(parts: DaemonParts, question: str, principal: str) -> bytes:
-    """Answer a principal's question as JSON; one that is none, or not allowed, with an error."""
+    """Answer a principal's question as JSON; an unknown or forbidden question with an error."""
     word, _, rest = question.partition(" ")
     access = parts.config.access
     verb = Verb.SEE_MEMBERS if word == "members" else Verb.ADMIN
@@ -74,10 +79,10 @@ def answer(parts: DaemonParts, question: str, principal: str) -> bytes:
 
 
 def may_admin(access: Access, principal: str) -> bool:
-    """Return whether a principal may be told of others' sessions.
+    """Return whether a principal may see others' sessions.
 
     The daemon's own user and root may, unless a rule takes that away: else the first rule, which
-    is about programs, would lock out who runs the daemon.
+    is about programs, would lock out whoever runs the daemon.
     """
     if principal in owners() and not access.takes_away(principal, Verb.ADMIN):
         return True
@@ -85,7 +90,7 @@ def may_admin(access: Access, principal: str) -> bool:
 
 
 def status(parts: DaemonParts) -> dict[str, Any]:
-    """View, ring, sessions and counters."""
+    """Return view, ring, sessions and counters."""
     found = parts.core.status(trio.current_time())
     view = found.view
     return {
@@ -131,7 +136,7 @@ def status(parts: DaemonParts) -> dict[str, Any]:
 
 
 def ways(found: Status) -> list[dict[str, Any]]:
-    """Over each link that ends here: how large packets pass, and how large there are."""
+    """Return the size of packets that pass each link of this daemon, and their full size."""
     return [
         {
             "to": link.to,
@@ -162,7 +167,7 @@ def _datagrams(counts: DatagramStatus, udp: UdpSocket | Networks) -> dict[str, A
 
 
 def broken(status: Status) -> list[dict[str, Any]]:
-    """Return the daemons that have sent what no daemon in order sends, and what is done of it."""
+    """Return the daemons that have broken the protocol, and for how long each is left out."""
     found = []
     for fellow in status.broken:
         name, left_out_s = fellow.name, max(0.0, fellow.until - status.at)
@@ -185,7 +190,7 @@ def broken(status: Status) -> list[dict[str, Any]]:
 
 
 def _peers(status: Status) -> list[dict[str, Any]]:
-    """All other daemons that are configured, and those that were heard of, by name."""
+    """Return all other daemons that are configured or were heard, by name."""
     known = {peer.name for peer in status.peers}
     silent = set(status.configured) - {status.daemon.name} - known
     found = [_peer(peer, status) for peer in status.peers if peer.name is not None]
@@ -194,7 +199,7 @@ def _peers(status: Status) -> list[dict[str, Any]]:
 
 
 def _peer(peer: PeerStatus, status: Status) -> dict[str, Any]:
-    """`clock_ahead_s` compares clocks when it last looked for a view; good to a second or so."""
+    """Return one daemon; `clock_ahead_s` is of its last attempt at a view, good to a second."""
     ahead_s = None
     if peer.reading is not None:
         then_s = status.clock.reading / 1e6 - (status.at - peer.joined_at)
@@ -234,28 +239,28 @@ def _certificate(shown: PeerCertificate) -> dict[str, str]:
 
 
 SHARE: Final = 0.1
-"""Of the time, for putting answers together."""
+"""The share of the time that answers may take."""
 
 TURN_S: Final = 0.001
-"""Of one turn, for the same; one answer is put together whatever it takes."""
+"""The time that answers may take of one turn; one answer is made whatever it takes."""
 
 COMMANDS: Final = "keys "
-"""What begins so does something, and does it each time."""
+"""Questions that begin with this are commands, and are carried out each time."""
 
 AnswerFunction = Callable[[str, str], bytes]
-"""Answers a question of a principal."""
+"""Returns the answer to a question of a principal."""
 
 
 class QuestionQueue:
-    """Questions that wait.
+    """A queue of questions.
 
     Args:
-        answer: puts an answer together.
-        principal_of: says whose a connection is; None if it has ended.
-        clock: seconds, to measure what answers take.
+        answer: returns the answer to a question.
+        principal_of: returns the principal of a connection; None if it has ended.
+        clock: seconds, to measure the time that answers take.
 
     Attributes:
-        due: when the next answer may be put together; inf if nobody waits.
+        due: the time at which the next answer may be made; inf if no question waits.
     """
 
     def __init__(
@@ -268,7 +273,7 @@ class QuestionQueue:
         self._principal_of = principal_of
         self._clock = clock
         self._waiting: deque[tuple[int, str]] = deque()
-        self._free_at = 0.0  # so much time have answers taken already
+        self._free_at = 0.0  # earlier answers have used up the time until then
         self.due = inf
 
     def ask(self, questions: Iterable[tuple[int, str]], now: float) -> None:
@@ -277,7 +282,7 @@ class QuestionQueue:
         self.due = max(now, self._free_at)
 
     def answer(self, now: float) -> list[QuestionAnswered]:
-        """Answer the oldest questions, as far as this turn may."""
+        """Answer the oldest questions, as far as the time of this turn allows."""
         began = self._clock()
         told: dict[tuple[str, str], bytes] = {}
         found: list[QuestionAnswered] = []

@@ -1,7 +1,7 @@
-"""The daemon's UDP socket: bursts out with one call, everything that has come in with few.
+"""The daemon's UDP socket: sends a burst with one call, and receives all datagrams with few.
 
-Linux cuts one large buffer into equal datagrams (UDP_SEGMENT, "GSO") and hands several of one
-sender over as one (UDP_GRO); both are probed at the start and done without where they are missing.
+Linux segments a large buffer into equal datagrams (UDP_SEGMENT, "GSO") and returns several
+datagrams of one sender as one (UDP_GRO). The socket probes both, and works without them.
 """
 
 import errno
@@ -22,19 +22,19 @@ UDP_SEGMENT: Final = 103
 UDP_GRO: Final = 104
 
 BUFFER_BYTES: Final = 4 * 1024 * 1024
-"""Asked for in both directions: the loss of a burst is silent."""
+"""Requested in both directions, as the loss of a burst is silent."""
 
 READ_BYTES: Final = 65_536
 MAX_SEGMENTS: Final = 64
 MAX_BURST_BYTES: Final = 60_000
 MAX_READS: Final = 256
-"""Of one turn; what is left makes the socket readable again at once."""
+"""Reads in one turn; the rest makes the socket readable again at once."""
 
 _SO_MEMINFO: Final = 55
 _MEMINFO = struct.Struct("=9I")  # <linux/sock_diag.h>; the last one is of drops
 
 MAX_SOURCES: Final = 64
-"""Places from which datagrams came that were all right, the latest."""
+"""The number of sources of valid datagrams that are remembered, the latest ones."""
 
 _U16 = struct.Struct("=H")
 _INT = struct.Struct("=i")
@@ -51,7 +51,7 @@ _PASSING: Final = frozenset(
         errno.EPERM,
     )
 )
-"""Errors of a datagram that count as its loss; the protocol repairs it."""
+"""Errors that count as the loss of a datagram, which the protocol repairs."""
 
 Destination = tuple[str, int]
 _log = logging.getLogger("groupcommd")
@@ -61,9 +61,9 @@ class UdpSocket:
     """One socket for all daemons, those of other sites included.
 
     Attributes:
-        lost: datagrams that the system did not take.
-        gso, gro: whether the system does these.
-        filtered: whether the system drops most of what cannot be of the cluster.
+        lost: the number of datagrams that the system has not accepted.
+        gso, gro: whether the system segments and coalesces bursts.
+        filtered: whether the system filters junk.
     """
 
     def __init__(
@@ -74,16 +74,16 @@ class UdpSocket:
         multicast: Address | None = None,
         remote: Collection[str] = (),
     ) -> None:
-        """Bind it.
+        """Bind the socket.
 
         Args:
-            own: where to listen.
-            others: the other daemons, by name.
-            multicast: reaches all others of the own site at once.
-            remote: the names of those that are in other sites.
+            own: the own address.
+            others: the addresses of the other daemons, by name.
+            multicast: the group of all other daemons of the own site.
+            remote: the names of the daemons of other sites.
 
         Raises:
-            OSError: the address is in use, or not of this host.
+            OSError: the address is in use, or not one of this host.
         """
         family = socket.AF_INET6 if ":" in own.host else socket.AF_INET
         self.socket = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
@@ -95,14 +95,14 @@ class UdpSocket:
         self.filtered = False
         self._can_filter = True
         self._wanted: ClusterPattern | None = None
-        self._seen: set[Destination] = set()  # where the latest datagrams came from
-        self._runs: list[tuple[int, Destination]] = []  # of the latest drain: from where on, whose
+        self._seen: set[Destination] = set()  # sources of the latest datagrams
+        self._runs: list[tuple[int, Destination]] = []  # of the latest drain: first index, source
         self._sources: dict[Destination, None] = dict.fromkeys(self._targets.values())
         try:
             for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
                 self.socket.setsockopt(socket.SOL_SOCKET, option, BUFFER_BYTES)
             self.socket.bind((own.host, own.port))
-            # If a daemon with its name is heard, an earlier start or a clone: its address is this.
+            # The address of any other daemon of this name: an earlier start, or a clone.
             self._own: Destination = (self.address.host, self.address.port)
             self.gso = self._probe(UDP_SEGMENT)
             self.gro = self._probe(UDP_GRO, 1)
@@ -115,23 +115,23 @@ class UdpSocket:
 
     @property
     def address(self) -> Address:
-        """Where it listens."""
+        """The address of the socket."""
         host, port, *_ = self.socket.getsockname()
         return Address(host, port)
 
     @property
     def buffer_bytes(self) -> int:
-        """How much the system lets wait; less than BUFFER_BYTES where net.core.rmem_max says so."""
+        """The receive buffer; smaller than BUFFER_BYTES if net.core.rmem_max limits it."""
         return self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2
 
     @property
     def sockets(self) -> list[socket.socket]:
-        """All that may become readable."""
+        """The sockets that may become readable."""
         return [self.socket, *self._groups]
 
     @property
     def dropped(self) -> int:
-        """Datagrams that the system had no room for, or filtered; 0 if it does not tell."""
+        """The number of datagrams that the system had no room for or has filtered; 0 if unknown."""
         try:
             told = [s.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 36) for s in self.sockets]
             return sum(_MEMINFO.unpack(each)[-1] for each in told)
@@ -139,7 +139,7 @@ class UdpSocket:
             return 0
 
     def filter(self, wanted: ClusterPattern | None) -> None:
-        """Have the system drop what is not wanted, if it can; None: it drops nothing any more."""
+        """Have the system drop what is not wanted, if it can; None removes the filter."""
         self._wanted = wanted
         if wanted is None and self.filtered:
             self._detach()
@@ -170,7 +170,7 @@ class UdpSocket:
         self.filtered = False
 
     def close(self) -> None:
-        """Give the addresses back."""
+        """Close the sockets."""
         for each in self.sockets:
             each.close()
 
@@ -182,7 +182,7 @@ class UdpSocket:
         return True
 
     def _join(self, own: Address, group: Address) -> None:
-        """Listen to a multicast group on a socket of its own, and send to it from the other one."""
+        """Receive a multicast group on a socket of its own, and send to it from the other one."""
         listener = socket.socket(self.socket.family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         self._groups.append(listener)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -197,10 +197,10 @@ class UdpSocket:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, packed + bytes(4))
         self._site_targets = [(group.host, group.port)]
 
-    # ---- in ----
+    # ---- input ----
 
     def drain(self) -> list[bytes]:
-        """Everything that has come, in order, up to MAX_READS calls."""
+        """Return the datagrams that have come, in order, of up to MAX_READS calls."""
         datagrams: list[bytes] = []
         self._runs.clear()
         for each in self.sockets if self._groups else (self.socket,):
@@ -208,7 +208,7 @@ class UdpSocket:
         return datagrams
 
     def source_of(self, index: int) -> Address | None:
-        """Return who has sent a datagram of the latest drain, by its place there."""
+        """Return the source of a datagram of the latest drain, by its index."""
         at = bisect_right(self._runs, index, key=itemgetter(0)) - 1
         return Address(*self._runs[at][1]) if at >= 0 else None
 
@@ -219,7 +219,7 @@ class UdpSocket:
                 data, extra, _, sender = receive(READ_BYTES, _GRO_SPACE)
             except BlockingIOError:
                 return
-            except OSError as error:  # an answer to what was sent earlier: somebody is not there
+            except OSError as error:  # about an earlier datagram: its receiver does not exist
                 if error.errno not in _PASSING:
                     raise
                 continue
@@ -233,14 +233,14 @@ class UdpSocket:
             else:
                 datagrams.append(data)
 
-    # ---- out ----
+    # ---- output ----
 
     def send(self, transmissions: Sequence[tuple[str | None, bytes]]) -> None:
-        """Send everything, in order for each daemon; what the system refuses is lost.
+        """Send datagrams, in order for each daemon; those that the system refuses are lost.
 
         Args:
-            transmissions: the name of a daemon, or None for all others of the own site; and a
-                datagram. A name that is none of the others' is its own.
+            transmissions: pairs of a daemon's name, or None for all other daemons of the own site,
+                and a datagram. An unknown name is the daemon's own.
         """
         if len(transmissions) == 1:
             name, datagram = transmissions[0]
@@ -258,7 +258,7 @@ class UdpSocket:
         return self._site_targets if name is None else (self._targets.get(name, self._own),)
 
     def _send_burst(self, burst: list[bytes], target: Destination) -> None:
-        """Runs of equal size, of which the last may be shorter, go out with one call each."""
+        """Send runs of equal size, the last datagram perhaps shorter, with one call each."""
         start, count = 0, len(burst)
         while start < count:
             size = len(burst[start])
@@ -282,7 +282,7 @@ class UdpSocket:
             self.socket.sendmsg(run, [(SOL_UDP, UDP_SEGMENT, _U16.pack(size))], 0, target)
         except OSError as error:
             if error.errno in (errno.EINVAL, errno.EMSGSIZE, errno.EIO, errno.EOPNOTSUPP):
-                self.gso = False  # this path cannot, whatever the probe said
+                self.gso = False  # this path does not support it, whatever the probe has shown
                 for datagram in run:
                     self._send_one(datagram, target)
             else:
@@ -296,5 +296,5 @@ class UdpSocket:
 
     def _refused(self, error: OSError, count: int) -> None:
         if error.errno not in _PASSING and not self.lost:
-            _log.warning("sending failed: %s; such datagrams count as lost", error)
+            _log.warning("a datagram was not sent: %s; such datagrams count as lost", error)
         self.lost += count

@@ -176,7 +176,7 @@ def test_a_record_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None
     first = state.begin("a")
     (tmp_path / "state.json.new").unlink()  # it is held open, and looked at
     (tmp_path / "state.json.new").mkdir()
-    with pytest.raises(StateError, match="see to the disk"):
+    with pytest.raises(StateError, match="check the disk"):
         state.store(first.mark + 5)
     found = json.loads((tmp_path / "state.json").read_text())
     assert found == {"restarts": 1, "mark": first.mark}

@@ -106,7 +106,7 @@ def test_settings_are_told_with_both_values_and_not_too_many(config: DaemonConfi
 
 def test_settings_that_only_should_be_equal_part_nobody(config: DaemonConfig) -> None:
     found = stated(config, other(Verdict.OURS, MISSING, excludes=False))
-    assert "form views all the same" in found.text
+    assert "form views together in spite of it" in found.text
 
 
 def test_the_log_has_a_line_for_each_change_and_one_for_the_end(
@@ -124,7 +124,7 @@ def test_the_log_has_a_line_for_each_change_and_one_for_the_end(
         told.check(status(61.0))
         told.check(status(62.0))
     assert len(caplog.messages) == 4
-    assert caplog.messages[-1] == "no daemon that is heard has other settings any more"
+    assert caplog.messages[-1] == "all daemons that are heard have the same settings again"
 
 
 # ---- strangers ----
