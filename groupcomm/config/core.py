@@ -31,8 +31,6 @@ class Rekeying:
                 raise ConfigError(f"rekeying: {name} is {value}; it must be above 0")
 
 
-MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-
 MAX_LEAVE_S = 3600.0
 
 Setting: TypeAlias = tuple[str, tuple[str, ...]]

@@ -8,7 +8,6 @@ import enum
 from collections.abc import Sequence
 from typing import Final
 
-from groupcomm.config.core import MAX_MESSAGE_BYTES
 from groupcomm.errors import BadDatagram, LocalProtocolError
 from groupcomm.events import Answer, Closed, Event, GroupView, MemberId, Transition
 from groupcomm.level import LEVELS, ServiceLevel
@@ -42,6 +41,7 @@ from groupcomm.wire.bundle import (
     BundleKind,
     encode_body,
 )
+from groupcomm.wire.messages import MAX_MESSAGE_BYTES
 
 OUTPUT_CAP_BYTES: Final = 1024 * 1024
 """Pending bytes above which a sender must wait."""

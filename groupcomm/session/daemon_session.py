@@ -20,7 +20,6 @@ from typing import Final
 import attrs
 
 from groupcomm.clocks.stamp import Position, ViewId
-from groupcomm.config.core import MAX_MESSAGE_BYTES
 from groupcomm.errors import BadDatagram, ConfigError, LocalProtocolError, SessionError
 from groupcomm.events import DaemonView, GroupView, MemberId
 from groupcomm.level import ServiceLevel
@@ -61,6 +60,7 @@ from groupcomm.session.requests import (
     price_of_frame,
 )
 from groupcomm.wire.bundle import Bundle, BundleKind, decode_body_untrusted
+from groupcomm.wire.messages import MAX_MESSAGE_BYTES
 from groupcomm.wire.raw import Raw
 
 _AGREED: Final = int(ServiceLevel.AGREED)

@@ -9,12 +9,11 @@ older one may be lost. What a sender can fill is bounded, and so is all of it to
 from typing import Final, TypeAlias
 
 from groupcomm.clocks.stamp import Position
-from groupcomm.config.core import MAX_MESSAGE_BYTES
 from groupcomm.errors import BadDatagram
 from groupcomm.events import CausalContext, MemberId, Message
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.wire.bundle import Bundle
-from groupcomm.wire.messages import decode_fragment_untrusted
+from groupcomm.wire.messages import MAX_MESSAGE_BYTES, decode_fragment_untrusted
 from groupcomm.wire.raw import Raw
 
 SENDER_CAP_BYTES: Final = 2 * MAX_MESSAGE_BYTES

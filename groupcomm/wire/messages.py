@@ -18,6 +18,9 @@ from typing import Final
 from groupcomm.errors import BadDatagram
 from groupcomm.wire.raw import Raw
 
+MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
+"""Of the data of one message."""
+
 _MESSAGE = struct.Struct("!HI")
 _FRAGMENT = struct.Struct("!HQ")
 

@@ -9,9 +9,9 @@ from typing import Final
 
 import msgspec
 
-from groupcomm.config.core import MAX_MESSAGE_BYTES
 from groupcomm.errors import LocalProtocolError
 from groupcomm.events import Message
+from groupcomm.wire.messages import MAX_MESSAGE_BYTES
 from groupcomm_client.filters.chain import with_data
 from groupcomm_client.filters.roles import (
     CannotUndo,

@@ -9,7 +9,7 @@ and a manager that waits for a time says so by its deadline.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import attrs
 import msgspec
@@ -25,7 +25,9 @@ from groupcomm.events import (
     Undeliverable,
 )
 from groupcomm.level import ServiceLevel
-from groupcomm.trace.steps import StepTrace
+
+if TYPE_CHECKING:
+    from groupcomm.trace.steps import StepTrace
 
 SystemEvent: TypeAlias = GroupView | DaemonView | Transition | Undeliverable | Refused
 """What a program receives that is no message."""
@@ -115,10 +117,10 @@ class Path(Protocol):
         """The latest views of the groups that the session is a member of."""
 
     @property
-    def steps(self) -> StepTrace:
+    def steps(self) -> "StepTrace":
         """Takes the steps of the filter; `SILENT` if nobody wants them."""
 
-    def record_to(self, steps: StepTrace) -> None:
+    def record_to(self, steps: "StepTrace") -> None:
         """Have all filters of the connection record their steps there."""
 
     def stamp_of(self, message: Message | Outgoing) -> Stamped | None:

@@ -9,11 +9,11 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from groupcomm.config.core import MAX_MESSAGE_BYTES
 from groupcomm.errors import ConfigError, LocalProtocolError
 from groupcomm.level import ServiceLevel
 from groupcomm.names import check_destination
 from groupcomm.wire.destinations import MAX_GROUPS
+from groupcomm.wire.messages import MAX_MESSAGE_BYTES
 from groupcomm_client.committed.markers import TYPE
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from typing import Final
 
 import attrs
 
-from groupcomm.config.core import MAX_MESSAGE_BYTES
 from groupcomm.errors import ConfigError
 from groupcomm.level import ServiceLevel
+from groupcomm.wire.messages import MAX_MESSAGE_BYTES
 from groupcomm_tools.topology import Topology, make_line
 
 GROUP: Final = "bench"

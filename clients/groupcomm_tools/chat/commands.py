@@ -8,8 +8,8 @@ from typing import Final
 
 import trio
 
-from groupcomm.config.core import MAX_MESSAGE_BYTES
 from groupcomm.errors import LocalProtocolError
+from groupcomm.wire.messages import MAX_MESSAGE_BYTES
 from groupcomm_tools.chat.session import ChatSession
 
 READ_BYTES: Final = 65_536

@@ -2,14 +2,13 @@
 
 import pytest
 
-from groupcomm.config.core import MAX_MESSAGE_BYTES
 from groupcomm.errors import LocalProtocolError
 from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
 from groupcomm.session.client_session import OUTPUT_CAP_BYTES
 from groupcomm.session.daemon_session import SessionLimits
 from groupcomm.wire.bundle import BODY_HEAD_BYTES, SELF_DISCARD, Bundle, BundleKind
-from groupcomm.wire.messages import FRAGMENT_HEAD_BYTES, MESSAGE_HEAD_BYTES
+from groupcomm.wire.messages import FRAGMENT_HEAD_BYTES, MAX_MESSAGE_BYTES, MESSAGE_HEAD_BYTES
 from tests.groupcomm.session.pair import PLENTY, Pair
 
 AGREED = ServiceLevel.AGREED

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.clocks.stamp import Position, ViewId
-from groupcomm.config.core import MAX_MESSAGE_BYTES
 from groupcomm.errors import BadDatagram, ConfigError, RemoteProtocolError, SessionError
 from groupcomm.events import (
     Cause,
@@ -25,7 +24,7 @@ from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState, 
 from groupcomm.session.frames import encode_bundle_head, encode_bye, encode_hello
 from groupcomm.session.requests import Bye, Hello, Submit
 from groupcomm.wire.bundle import SELF_DISCARD, BundleKind, encode_body
-from groupcomm.wire.messages import encode_fragment
+from groupcomm.wire.messages import MAX_MESSAGE_BYTES, encode_fragment
 from tests.groupcomm.session.pair import DAEMONS, PLENTY, VIEW, Pair
 from tests.groupcomm.wire.payloads import encode_messages
 

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.clocks.stamp import Position, ViewId
-from groupcomm.config.core import MAX_MESSAGE_BYTES
 from groupcomm.errors import BadDatagram
 from groupcomm.events import MemberId, Message
 from groupcomm.level import ServiceLevel
@@ -20,7 +19,7 @@ from groupcomm.wire.bundle import (
     decode_body_untrusted,
     encode_body,
 )
-from groupcomm.wire.messages import encode_fragment
+from groupcomm.wire.messages import MAX_MESSAGE_BYTES, encode_fragment
 
 ANN = MemberId("#ann#d1", 1)
 BOB = MemberId("#bob#d2", 1)
