@@ -258,3 +258,37 @@ async def test_a_name_is_free_as_soon_as_its_session_has_ended() -> None:
             ann = await connect(cluster["a"].spread, "ann")
             assert ann.name == "#ann#a"
             await (ann.disconnect() if count % 2 else ann.close())
+
+
+async def test_a_lost_daemon_shows_as_a_transition_and_a_view_of_the_rest() -> None:
+    async with LocalCluster("abc") as cluster, AsyncExitStack() as stack:
+        await cluster.settle("abc")
+        clients: list[SpreadClient] = []
+        for daemon in "abcab":
+            user = f"u{len(clients)}"
+            client = await connect(cluster[daemon].spread, user)
+            clients.append(await stack.enter_async_context(client))
+        before = await joined("room", clients)
+        cluster["c"].kill()
+        survivors = [client for client in clients if not client.name.endswith("#c")]
+        views = []
+        for client in survivors:
+            found = await client.receive()
+            assert (found.type, found.sender, found.groups) == (spread.TRANSITION, "room", ())
+            assert found.data == before[0].group_id
+            views.append(await client.receive())
+        names = tuple(sorted((client.name for client in survivors), key=by_daemon))
+        for view in views:
+            assert (view.type, view.sender) == (spread.REGULAR_VIEW | spread.BY_NETWORK, "room")
+            assert view.groups == names
+            assert [set(names) for names in view.sets] == [set(view.groups)]
+            assert view.own_set == view.sets[0]
+        assert len({view.group_id for view in views}) == 1
+        await cluster["c"].start()
+        await cluster.settle("abc")
+        back = await stack.enter_async_context(await connect(cluster["c"].spread, "u2"))
+        await back.join("room")
+        for client in survivors:
+            while (view := await client.view()).type != spread.REGULAR_VIEW | spread.BY_JOIN:
+                assert view.sets == [names]
+            assert view.groups == before[0].groups
