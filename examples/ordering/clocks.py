@@ -50,6 +50,43 @@ def converse() -> Run:
     )
 
 
+@story("happens-before", "Before by a chain of messages, and beside each other")
+def happens_before() -> Run:
+    """Events of a process are numbered: p1 is the first of p. By the messages from p to r and from
+    r to q, p1 happens before q3. p3 and q3 are concurrent: no chain leads from one to the other."""
+    stage = Stage(LamportClocks, "pqr")
+    first = stage.send("p", "r")  # p1
+    aside = stage.send("p", "r")  # p2
+    stage.bring(first, "r")
+    stage.bring(stage.send("r", "q"), "q")  # q1 is its receipt
+    stage.send("q", "r")  # q2
+    stage.send("q", "p")  # q3
+    stage.send("p", "q")  # p3
+    stage.bring(aside, "r")
+    stage.rest()
+    events = stage.network.history.events
+    return stage.end(
+        p1_before_q3=_is_before(events, ("p", 1), ("q", 3)),
+        p3_before_q3=_is_before(events, ("p", 3), ("q", 3)),
+        q3_before_p3=_is_before(events, ("q", 3), ("p", 3)),
+    )
+
+
+def _is_before(events: list[Event], first: tuple[str, int], second: tuple[str, int]) -> bool:
+    """Return whether an event happens before another; each is a process and its place there."""
+    latest: dict[str, int] = {}
+    before: list[set[int]] = []
+    places: dict[tuple[str, int], int] = {}
+    for at, event in enumerate(events):
+        direct = {latest[event.process]} if event.process in latest else set()
+        if not event.sends:
+            direct.add(events.index(Event(event.message.sender, event.message, sends=True)))
+        before.append(direct.union(*(before[each] for each in direct)))
+        latest[event.process] = at
+        places[event.process, 1 + sum(e.process == event.process for e in events[:at])] = at
+    return places[first] in before[places[second]]
+
+
 @story("two-total-orders", "One history, two total orders")
 def two_total_orders() -> Run:
     """Sorted by clock and process, r's message stands before q's answer. Had r's clock begun at

@@ -9,6 +9,8 @@ from groupcomm.sim.settings import plain_settings
 from groupcomm.trace.events import TraceEvent
 
 GROUP = "room"
+SETTLE_S = 0.03
+"""Virtual time in which two daemons that are 2 ms apart agree."""
 ANNA, BEN, CLEO = range(3)
 
 
@@ -75,6 +77,37 @@ def _told(user: Client) -> list[tuple[str, bool]]:
         elif isinstance(event, Transition):
             regular = False
     return found
+
+
+def _crossed(level: ServiceLevel) -> Run:
+    """anna and ben send at the same time, over ways that are slow between their daemons."""
+    events: list[TraceEvent] = []
+    cluster = Cluster(plain_settings(daemons=2, sites=2, delay_s=0.002), events.append)
+    users = [cluster.connect(user, at) for at, user in enumerate(("anna", "ben"))]
+    cluster.run(SETTLE_S)
+    for user in users:
+        user.join(GROUP)
+        cluster.run(SETTLE_S)
+    sent_at = cluster.loop.now
+    for user in users:
+        user.multicast([GROUP], user.user.encode(), level=level)
+    cluster.run(SETTLE_S)
+    told = {user.user: [each for each, _ in _told(user)] for user in users}
+    return Run(events=events, delivered=told, seen={"sent_at": sent_at})
+
+
+@story("causal-daemons", "CAUSAL: two daemons of two sites, two orders")
+def causal_daemons() -> Run:
+    """anna and ben send at once, each at a daemon of a site of its own. Neither message can have
+    caused the other, so each daemon delivers its own program's message first, as CAUSAL allows."""
+    return _crossed(ServiceLevel.CAUSAL)
+
+
+@story("agreed-daemons", "AGREED: the same, and one order")
+def agreed_daemons() -> Run:
+    """The same sites and the same sendings. One of the two waits until its daemon knows that the
+    other site sends nothing lower: both deliver in one order."""
+    return _crossed(ServiceLevel.AGREED)
 
 
 def _killed(level: ServiceLevel) -> Run:

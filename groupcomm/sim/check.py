@@ -1,9 +1,13 @@
 """Check recorded traces: JSON lines in, what does not hold out."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Final
 
 import attrs
 
+from groupcomm.algorithms.process import Order
+from groupcomm.algorithms.step_orders import StepOrders
 from groupcomm.sim.checkers import Checkers, Violation
 from groupcomm.trace.events import Quiet, TraceEvent
 from groupcomm.trace.readable import readable
@@ -32,9 +36,18 @@ class CheckResult:
         return not self.violations
 
 
-def check_trace(name: str, lines: Iterable[bytes]) -> CheckResult:
-    """Check one trace; arguments and errors are those of `read_trace`."""
-    return check_events(name, read_trace(name, lines))
+PROMISED: Final = frozenset({Order.FIFO, Order.CAUSAL})
+"""Orders that the steps of algorithms are judged by, unless the caller wants others."""
+
+ORDERS_SHOWN: Final = 100
+"""Violations of each order that are reported."""
+
+
+def check_trace(
+    name: str, lines: Iterable[bytes], orders: Collection[Order] = PROMISED
+) -> CheckResult:
+    """Check one trace; arguments and errors are those of `read_trace` and `check_events`."""
+    return check_events(name, read_trace(name, lines), orders)
 
 
 def read_trace(name: str, lines: Iterable[bytes]) -> Iterator[TraceEvent]:
@@ -85,19 +98,34 @@ def _events(sense: EventCheck, name: str, lines: Iterable[bytes]) -> list[TraceE
     return [read_event(sense, name, number, line) for number, line in enumerate(whole, 1)]
 
 
-def check_events(name: str, events: Iterable[TraceEvent]) -> CheckResult:
-    """Check events that make sense, in the order in which they happened."""
-    checkers = Checkers()
+def check_events(
+    name: str, events: Iterable[TraceEvent], orders: Collection[Order] = PROMISED
+) -> CheckResult:
+    """Check events that make sense, in the order in which they happened.
+
+    Args:
+        name: of the trace.
+        events: of daemons, clients and algorithms.
+        orders: that steps of algorithms must have kept.
+    """
+    checkers, steps = Checkers(), StepOrders()
     count, event = 0, None
     for event in events:
         count += 1
         checkers.feed(event)
+        steps.feed(event)
     checkers.finish()
+    broken = (
+        Violation(order.value, found.why, steps.proof(found))
+        for order in Order
+        if order in orders
+        for found in islice(steps.history.find(order), ORDERS_SHOWN)
+    )
     return CheckResult(
         name=name,
         events=count,
         complete=isinstance(event, Quiet),
-        violations=tuple(checkers.violations),
+        violations=(*checkers.violations, *broken),
     )
 
 

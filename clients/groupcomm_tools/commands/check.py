@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 from typing import Final
 
+from groupcomm.algorithms.process import Order
+from groupcomm.errors import ConfigError
 from groupcomm.sim.check import CheckResult, check_events, describe
 from groupcomm_tools.terminal import say
 from groupcomm_tools.traces import trace_events
@@ -25,19 +27,43 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="JSON lines, as simulate writes them; or a folder of traces that daemons and programs"
         " of one host have written, which are checked together",
     )
+    parser.add_argument(
+        "--orders",
+        default="fifo,causal",
+        metavar="ORDER,...",
+        help="that steps of algorithms must have kept: fifo, causal, total, or none (fifo,causal)",
+    )
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
 
 
 def run(options: argparse.Namespace) -> int:
     """Check all traces; return 0 if every property holds in each of them."""
     started = time.monotonic()
+    orders = _orders(options.orders)
     results = []
     for path in options.traces:
-        result = check_events(str(path), trace_events(path))
+        result = check_events(str(path), trace_events(path), orders)
         results.append(result)
         _show(result)
     _show_totals(results, time.monotonic() - started, options.json)
     return 0 if all(result.holds for result in results) else 1
+
+
+def _orders(text: str) -> set[Order]:
+    """Return the orders that the command line names.
+
+    Raises:
+        ConfigError: there is no such order.
+    """
+    names = [name for name in text.split(",") if name and name != "none"]
+    known = {order.value: order for order in Order}
+    for name in names:
+        if name not in known:
+            raise ConfigError(
+                f"--orders has {name!r}, which is no order; write some of {', '.join(known)}, or"
+                " none"
+            )
+    return {known[name] for name in names}
 
 
 def _show(result: CheckResult) -> None:

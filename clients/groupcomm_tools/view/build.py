@@ -35,7 +35,7 @@ def make_diagram(name: str, trace: Iterable[TraceEvent]) -> Diagram:
         trace: valid events, as `groupcomm_tools.traces` reads them.
     """
     events = list(trace)
-    judged = check_events(name, events)
+    judged = check_events(name, events, ())  # steps of algorithms are judged in `orders`
     orders, unjudged = unkept_orders(events)
     claims = [(found.property, found.text, found.events) for found in judged.violations]
     unkept = [(found.order, found.text, found.proof) for found in orders]

@@ -1,15 +1,16 @@
 """Orders that did not hold in a trace of steps, found from sendings and deliveries alone."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Final
 
 import attrs
 
-from groupcomm.algorithms.history import Broken, History
-from groupcomm.algorithms.process import Message, Order
+from groupcomm.algorithms.history import Broken
+from groupcomm.algorithms.process import Order
+from groupcomm.algorithms.step_orders import StepOrders, orders_of
 from groupcomm.trace.events import TraceEvent
-from groupcomm.trace.steps import Given, MessageId, StampedSent
+from groupcomm.trace.steps import Given, MessageId
 
 JUDGED_DELIVERIES: Final = 50_000
 """A longer trace is not checked: it would take more than some seconds."""
@@ -43,48 +44,30 @@ def unkept_orders(events: Sequence[TraceEvent]) -> tuple[list[Unkept], str]:
             f"orders were not checked: the trace has {len(deliveries)} deliveries, more than"
             f" {JUDGED_DELIVERIES}"
         )
-    history, given = _history(events)
+    orders = orders_of(events)
     found = [
-        Unkept(order.value, broken.why, _proof(broken, given))
+        Unkept(order.value, broken.why, orders.proof(broken))
         for order in (Order.FIFO, Order.CAUSAL)
-        for broken in islice(history.find(order), SHOWN)
+        for broken in islice(orders.history.find(order), SHOWN)
     ]
-    return found + _unlike(history.find(Order.TOTAL), given), ""
+    return found + _unlike(orders), ""
 
 
-_Given = dict[tuple[str, MessageId], Given]
+_Given = Mapping[tuple[str, MessageId], Given]
 
 
-def _history(events: Sequence[TraceEvent]) -> tuple[History, _Given]:
-    history = History()
-    sent: dict[MessageId, Message] = {}
-    given: _Given = {}
-    for event in events:
-        if isinstance(event, StampedSent) and (event.s, event.m) not in sent:
-            message = sent[event.s, event.m] = Message(event.s, event.m, event.to, b"")
-            history.send(message)
-        elif isinstance(event, Given) and (event.s, event.m) in sent:
-            history.deliver(event.p, sent[event.s, event.m])
-            given[event.p, (event.s, event.m)] = event
-    return history, given
-
-
-def _proof(broken: Broken, given: _Given) -> tuple[Given, ...]:
-    return tuple(given[broken.process, message.id] for message in (broken.second, broken.first))
-
-
-def _unlike(found: Iterator[Broken], given: _Given) -> list[Unkept]:
+def _unlike(orders: StepOrders) -> list[Unkept]:
     """Return pairs of messages that two processes delivered in different orders, each pair once."""
     pairs: dict[frozenset[MessageId], Broken] = {}
-    for broken in found:
+    for broken in orders.history.find(Order.TOTAL):
         pairs.setdefault(frozenset((broken.first.id, broken.second.id)), broken)
         if len(pairs) == SHOWN:
             break
     unlike = []
     for broken in pairs.values():
         first, second = broken.first, broken.second
-        one = _proof(broken, given)
-        other = _other_way_round(first.id, second.id, given)
+        one = orders.proof(broken)
+        other = _other_way_round(first.id, second.id, orders.given)
         text = f"{one[0].p}: {first} before {second}; {other[0].p}: the other way round"
         unlike.append(Unkept(Order.TOTAL.value, text, one + other))
     return unlike

@@ -111,7 +111,7 @@ def test_a_trace_tells_what_happened(make: Any, steps: Steps) -> None:
     assert all((p, *message) in seen or message[0] == p for p, message in given_to)
     lines = [encode_event(step) + b"\n" for step in trace]
     assert [decode_event_untrusted(line) for line in lines] == trace
-    assert check_trace("algorithm", lines).holds
+    assert check_trace("algorithm", lines, make.claims).holds
 
 
 def test_a_step_without_a_process_is_refused() -> None:

@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from groupcomm.algorithms.fan_out import FanOut
+from groupcomm.algorithms.network import Network
+from groupcomm.trace.events import encode_event
+from groupcomm.trace.steps import AlgorithmStep, StepTrace
 from groupcomm_tools.cli import main
 
 FAST = ["--duration-s", "0.5", "--workers", "1"]
@@ -176,3 +180,39 @@ def test_interrupting_tells_what_was_done_and_ends_with_130() -> None:
     assert "stopped; so far:" in errors
     assert output.split()[1] == "seeds,"
     assert int(output.split()[0]) > 0
+
+
+def test_check_judges_the_steps_of_algorithms(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An effect that comes before its cause is told, and total order if it is asked for."""
+    steps: list[AlgorithmStep] = []
+    network = Network([FanOut(name, "pqr") for name in "pqr"], steps.append)
+    network.send("p", b"question")
+    network.bring(network.under_way[0])
+    network.send("q", b"answer")
+    network.bring(network.under_way[-1])
+    network.bring_all()
+    trace = tmp_path / "steps.jsonl"
+    trace.write_bytes(b"".join(encode_event(step) + b"\n" for step in steps))
+    assert main(["check", str(trace), "--json"]) == 1
+    out, err = capsys.readouterr()
+    assert json.loads(out)["properties"] == ["causal"]
+    assert "violates causal: r: q1 before p1, which may have caused it" in err
+    assert main(["check", str(trace), "--orders", "fifo,causal,total"]) == 1
+    assert "violates total" in capsys.readouterr().err
+    assert main(["check", str(trace), "--orders", "none"]) == 0
+    assert main(["check", str(trace), "--orders", "fifo,some"]) == 2
+    assert "--orders has 'some', which is no order" in capsys.readouterr().err
+
+
+def test_check_leaves_the_filters_of_a_session_alone(tmp_path: Path) -> None:
+    """Its messages are of all levels, and most of them promise no order."""
+    steps: list[AlgorithmStep] = []
+    trace = StepTrace(Network([]), steps.append, "#ann#a/1")
+    for number in (2, 1):
+        trace.sent(("#ann#a/1", number), ["room"])
+        trace.delivered(("#ann#a/1", number))
+    file = tmp_path / "filters.jsonl"
+    file.write_bytes(b"".join(encode_event(step) + b"\n" for step in steps))
+    assert main(["check", str(file)]) == 0

@@ -1,0 +1,54 @@
+"""Orders in the recorded steps of algorithms: judged from sendings and deliveries alone.
+
+The history knows no stamps, so an algorithm that stamps wrongly is found out as one that delivers
+wrongly. Steps of filters on a connection (their process is a member, ``#user#daemon/7``) are left
+out: a session has messages of all levels, and most of them promise no causal order.
+"""
+
+from collections.abc import Iterable
+
+from groupcomm.algorithms.history import Broken, History
+from groupcomm.algorithms.process import Message
+from groupcomm.trace.steps import Given, MessageId, StampedSent
+
+
+class StepOrders:
+    """Builds a history from steps.
+
+    Attributes:
+        history: of what was sent and delivered so far.
+        given: deliveries, by process and message.
+    """
+
+    def __init__(self) -> None:
+        self.history = History()
+        self.given: dict[tuple[str, MessageId], Given] = {}
+        self._sent: dict[MessageId, Message] = {}
+
+    def feed(self, event: object) -> None:
+        """Take the next event of a trace; all but sendings and deliveries are passed over."""
+        if isinstance(event, StampedSent):
+            self._send(event)
+        elif isinstance(event, Given):
+            message = self._sent.get((event.s, event.m))
+            if message is not None:
+                self.history.deliver(event.p, message)
+                self.given[event.p, message.id] = event
+
+    def _send(self, event: StampedSent) -> None:
+        if (event.s, event.m) not in self._sent and not event.p.startswith("#"):
+            message = self._sent[event.s, event.m] = Message(event.s, event.m, event.to, b"")
+            self.history.send(message)
+
+    def proof(self, broken: Broken) -> tuple[Given, ...]:
+        """Return the two deliveries of a broken promise, the later one first."""
+        pair = (broken.second, broken.first)
+        return tuple(self.given[broken.process, message.id] for message in pair)
+
+
+def orders_of(events: Iterable[object]) -> StepOrders:
+    """Return the history of a whole trace."""
+    orders = StepOrders()
+    for event in events:
+        orders.feed(event)
+    return orders
