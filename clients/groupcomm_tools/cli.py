@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "identity": "make the identity of a daemon, and list the identities of all daemons",
     "certs": "make a certificate authority, and certificates for daemons and programs; revoke them",
     "tokens": "make, list and revoke the tokens with which programs authenticate over TLS",
+    "spread": "make a configuration from that of Spread's daemons",
     "pub": "send each line of a file or of standard input to a group",
     "sub": "join groups and print the messages that are delivered",
     "chat": "talk in a group: send lines, show messages, joins and leaves",

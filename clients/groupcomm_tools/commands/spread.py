@@ -1,0 +1,40 @@
+"""`groupcomm spread`: make a configuration from that of Spread's daemons."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Final
+
+from groupcomm.errors import ConfigError
+from groupcomm.host.private_files import write_new
+from groupcomm_tools.spread_import import parse_spread_conf, to_groupcomm
+
+EXAMPLE: Final = "groupcomm spread import /etc/spread.conf --to groupcomm.toml"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("what", choices=("import",), metavar="import")
+    parser.add_argument("file", type=Path, metavar="FILE", help="a spread.conf")
+    parser.add_argument(
+        "--to", type=Path, metavar="FILE", help="where to write; must not be there (default: print)"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print or write the configuration; return 0."""
+    try:
+        text = to_groupcomm(parse_spread_conf(options.file.read_text()))
+    except UnicodeDecodeError:
+        raise ConfigError(f"{options.file}: no text") from None
+    except ConfigError as error:
+        raise ConfigError(f"{options.file}: {error}") from None
+    if options.to is None:
+        print(text, end="")
+        return 0
+    try:
+        write_new(options.to, text)
+    except FileExistsError:
+        raise ConfigError(f"{options.to} is there already; name another file") from None
+    print(f"wrote {options.to}: read its comments", file=sys.stderr)
+    return 0
