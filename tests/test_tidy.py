@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,12 @@ DAEMON = [
     if path.is_relative_to(ROOT / "daemon")
     and path.name not in ("config_file.py", "daemon_config.py")  # they have none
 ]
+DOCUMENTS = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "examples").rglob("*.md")),
+]
+LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)]*)?\)")
 HOST = ROOT / "groupcomm" / "host"
 CORE = [
     path
@@ -243,6 +250,13 @@ def skips(path: Path) -> Iterator[str]:
         yield f"{label(path)}:{line}: {name}"
 
 
+def broken_links(path: Path) -> Iterator[str]:
+    """Yield each link of a document that leads to no file of this repository."""
+    for target in LINK.findall(path.read_text()):
+        if "://" not in target and not (path.parent / target).exists():
+            yield f"{label(path)}: {target} does not exist"
+
+
 RULES = {
     "core is pure and imports only what stands below": (CORE, wrong_imports),
     "core calls nothing impure": (CORE, impure_calls),
@@ -250,6 +264,7 @@ RULES = {
     "the daemon keeps to the contract of the core": (DAEMON, beyond_the_contract),
     "modules and functions fit in a head": (SOURCES, what_is_too_long),
     "no test is skipped": (SOURCES, skips),
+    "links of documents lead to files": (DOCUMENTS, broken_links),
 }
 """The files that each rule is for, and what yields the places of a file that break it."""
 
@@ -298,3 +313,9 @@ def test_the_rule_of_the_contract_bites(text: str, breaches: int, tmp_path: Path
     path = tmp_path / "shell.py"
     path.write_text(text)
     assert len(list(beyond_the_contract(path))) == breaches
+
+
+def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+    document = tmp_path / "tour.md"
+    document.write_text("[here](tour.md) [there](gone.py) [web](https://a.b/c) [part](tour.md#end)")
+    assert list(broken_links(document)) == [f"{document}: gone.py does not exist"]
