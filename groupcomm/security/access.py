@@ -1,21 +1,21 @@
 """Access control: which principal may do what with which group.
 
-Pure. A *principal* is who a session belongs to, as its daemon found out: ``unix:NAME``,
-``uid:NUMBER``, ``cert:SAN`` or ``token:NAME``. Rules allow: with one rule or more, what none of
-them allows is refused. Without any, all who were let in may do everything; but what tells of
-others' sessions is then for programs of the daemon's own host. Only ADMIN can be taken away, as the
-daemon's own user has it without any rule.
+Pure. A *principal* is the owner of a session, as the daemon has authenticated it: ``unix:NAME``,
+``uid:NUMBER``, ``cert:SAN`` or ``token:NAME``. Rules allow: with one rule or more, a request that
+no rule allows is refused. Without any rule, every authenticated program may do everything, except
+that others' sessions are shown to programs of the daemon's own host only. Only ADMIN can be taken
+away, as the daemon's own user has it without any rule.
 
-With rules a session may also not be called as it likes: a principal may use its own name and random
-ones, and the names that a rule gives it. So the sender of a message is who its name says.
+With rules a session may not have any name, either: a principal may use its own name, random ones,
+and the names that a rule gives it. So the name of a message's sender is true.
 
-Names and patterns are compared in Unicode's form NFC, so that names which look alike are decided
+Names and patterns are compared in Unicode's form NFC, so that names which look alike are treated
 alike. In a pattern ``*`` stands for any characters, none included; everything else for itself.
 
-A name comes from whoever sends it, so no name may make a pattern slow. A regular expression tries
-all ways to share a name out among the stars; but where stars stand for anything, the first place
-that fits each literal part is as good as any later one. So each part is searched once, behind the
-part before it, and nothing is ever tried again.
+Anybody can send a name, so no name may make a pattern slow. A regular expression tries all ways to
+divide a name among the stars; but as stars match anything, the first match of each literal part is
+as good as any later one. So each part is searched once, behind the part before it, without
+backtracking.
 """
 
 import enum
@@ -32,13 +32,13 @@ from groupcomm.names import check_destination
 MAX_PRINCIPAL_BYTES: Final = 255
 
 RESERVED: Final = ("sink.",)
-"""User names that begin so are trusted by receivers: only a pattern that begins so gives them."""
+"""Receivers trust user names with these prefixes: only a pattern with the prefix allows them."""
 
 _RANDOM_NAME: Final = re.compile("u[0-9a-f]{12}")
-"""What a program is called that wants no name of its own; nobody takes it for somebody."""
+"""The name of a program that wants no name of its own; it cannot be mistaken for another one."""
 
 MAX_KNOWN: Final = 1024
-"""Principals whose rules are remembered."""
+"""The number of principals whose rules are cached."""
 
 
 @attrs.frozen
@@ -46,9 +46,9 @@ class Pattern:
     """The literal parts of a pattern, between its stars.
 
     Attributes:
-        first: what a text must begin with.
-        middle: what must follow, in this order, wherever it stands.
-        last: what the text must end with; None if the pattern has no star, and is `first` alone.
+        first: the required start of a text.
+        middle: the parts that must follow in this order, anywhere.
+        last: the required end of a text; None if the pattern has no star, and is `first` alone.
     """
 
     first: str
@@ -56,7 +56,7 @@ class Pattern:
     last: str | None
 
     def matches(self, text: str) -> bool:
-        """Return whether the whole text fits; each of its characters is passed once at most."""
+        """Return whether the whole text matches; each character is examined once at most."""
         if self.last is None:
             return text == self.first
         at, end = len(self.first), len(text) - len(self.last)
@@ -71,7 +71,7 @@ class Pattern:
 
 
 def parse_pattern(text: str) -> Pattern:
-    """Return the parts of a pattern as a rule has it."""
+    """Parse a pattern as it is written in a rule."""
     first, *more = text.split("*")
     if not more:
         return Pattern(first, (), None)
@@ -80,17 +80,17 @@ def parse_pattern(text: str) -> Pattern:
 
 
 class Verb(enum.IntEnum):
-    """What is allowed or refused."""
+    """The kinds of requests that rules allow."""
 
-    JOIN = 0  # be a member of a group
+    JOIN = 0  # become a member of a group
     SEND = 1  # multicast to a group
-    SEE_MEMBERS = 2  # be told who else is in a group
+    SEE_MEMBERS = 2  # see the other members of a group
     UNICAST = 3  # send to a private name
-    ADMIN = 4  # be told more of the daemon than what is one's own
+    ADMIN = 4  # see more of the daemon than one's own sessions
 
     @property
     def word(self) -> str:
-        """As it is written in rules and errors."""
+        """The word for it in rules and errors."""
         return self.name.lower().replace("_", "-")
 
 
@@ -100,11 +100,11 @@ _ON_GROUPS: Final = frozenset((Verb.JOIN, Verb.SEND, Verb.SEE_MEMBERS))
 
 @attrs.frozen
 class Rule:
-    """What some principals may do with some groups.
+    """A rule: what some principals may do with some groups.
 
     Attributes:
         who: patterns of principals.
-        groups: patterns of groups' names; with UNICAST of private names; ADMIN has no group.
+        groups: patterns of groups' names; for UNICAST of private names; ADMIN has no group.
         verbs: what they may do.
         names: patterns of user names that their sessions may have.
         taken: what they may not do, whatever other rules allow; ADMIN or nothing.
@@ -131,21 +131,21 @@ class Rule:
                 raise ConfigError("access: a pattern is empty; * stands for everything")
 
     def allows(self, principal: str, verb: Verb, name: str) -> bool:
-        """Whether this rule alone allows it; `principal` and `name` are in form NFC."""
+        """Return whether this rule alone allows a request; `principal` and `name` are in NFC."""
         return self.is_for(principal) and self.covers(verb, name)
 
     def is_for(self, principal: str) -> bool:
-        """Return whether it is about a principal."""
+        """Return whether the rule applies to a principal."""
         return any(_matches(pattern, principal) for pattern in self.who)
 
     def covers(self, verb: Verb, name: str) -> bool:
-        """Return whether those whom it is about may do this."""
+        """Return whether the rule allows a verb with a name to its principals."""
         return verb in self.verbs and (
             verb is Verb.ADMIN or any(_matches(pattern, name) for pattern in self.groups)
         )
 
     def gives_name(self, name: str) -> bool:
-        """Return whether those whom it is about may be called so; the name is in form NFC."""
+        """Return whether the rule allows a user name to its principals; the name is in NFC."""
         reserved = next((start for start in RESERVED if name.startswith(start)), "")
         return any(
             pattern.startswith(reserved) and _matches(pattern, name) for pattern in self.names
@@ -163,16 +163,16 @@ class Access:
 
     @property
     def restricts(self) -> bool:
-        """Whether there are rules, so that groups are to be looked at."""
+        """Whether there are rules, so that requests about groups must be checked."""
         return bool(self.rules)
 
     def may(self, principal: str, verb: Verb, name: str = "") -> bool:
-        """Whether a principal may do this with a group, or a private name, of this name.
+        """Return whether a principal may do something with a group or a private name.
 
         Args:
-            principal: whose session it is; "" if nobody knows, which no rule allows anything.
-            verb: what it wants; ADMIN needs no name.
-            name: whatever bytes a client sent as text; a name that cannot be is refused.
+            principal: the owner of the session; "" if it is unknown, which no rule allows anything.
+            verb: the kind of request; ADMIN needs no name.
+            name: any text that a client has sent; an invalid name is refused.
         """
         if verb is not Verb.ADMIN and not is_a_name_for(verb, name):
             return False
@@ -184,14 +184,14 @@ class Access:
         return any(rule.covers(verb, what) for rule in self._rules_of(principal))
 
     def takes_away(self, principal: str, verb: Verb) -> bool:
-        """Return whether a rule takes a verb from a principal, whatever others allow."""
+        """Return whether a rule takes a verb from a principal, whatever other rules allow."""
         return any(verb in rule.taken for rule in self._rules_of(principal))
 
     def may_be_called(self, principal: str, name: str) -> bool:
         """Return whether a principal's session may have a user name.
 
-        With rules: its own name, alone or followed by ``/`` and anything; a random one; and what a
-        rule gives it.
+        With rules it may have its own name, alone or followed by ``/`` and anything, a random one,
+        and a name that a rule allows.
         """
         if not self.rules:
             return True
@@ -206,7 +206,7 @@ class Access:
         return any(rule.gives_name(name) for rule in self._rules_of(principal))
 
     def _rules_of(self, principal: str) -> tuple[Rule, ...]:
-        """Return the rules that are about a principal: for most of them, few or none."""
+        """Return the rules that apply to a principal: for most principals, few or none."""
         found = self._rules_for.get(principal)
         if found is None:
             who = normal(principal)
@@ -223,13 +223,13 @@ def is_of_this_host(principal: str) -> bool:
 
 
 def own_name(principal: str) -> str:
-    """Return what a principal is called: ``ann`` for ``unix:ann``; "" for who has none."""
+    """Return the own name of a principal: ``ann`` for ``unix:ann``; "" if it has none."""
     kind, _, name = principal.partition(":")
     return "" if kind == "uid" else name
 
 
 def is_a_name_for(verb: Verb, name: str) -> bool:
-    """Whether there can be a group, for UNICAST a private name, of this name."""
+    """Return whether a name is valid for a group, or for UNICAST for a private name."""
     try:
         check_destination(name)
     except LocalProtocolError:
@@ -238,7 +238,7 @@ def is_a_name_for(verb: Verb, name: str) -> bool:
 
 
 def normal(text: str) -> str:
-    """A text in the form in which names are compared: NFC."""
+    """Return a text in NFC, the form in which names are compared."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 

@@ -1,7 +1,7 @@
-"""A review of access rules: what they make impossible, though somebody may have meant otherwise.
+"""A review of access rules: what they make impossible, perhaps by mistake.
 
-Pure. Nothing it says is an error: such rules can be what is wanted. Patterns are compared as sets
-of the texts that they match.
+Pure. No finding is an error, as such rules can be intended. Patterns are compared as sets of the
+texts that they match.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,18 +10,18 @@ from typing import Final
 from groupcomm.security.access import Access, Rule, Verb, is_a_name_for, normal
 
 _GROUP_VERBS: Final = (Verb.JOIN, Verb.SEND)
-"""Without these a group is of no use; without SEE_MEMBERS it is."""
+"""The verbs without which a group is useless; without SEE_MEMBERS it is not."""
 
 _ANY: Final = "*"
 
 
 def review(access: Access, arrivals: Sequence[str], owners: Sequence[str]) -> list[str]:
-    """Return what rules make impossible, a sentence each.
+    """Return a sentence for each thing that rules make impossible.
 
     Args:
-        access: the rules; without any nothing is impossible.
+        access: the rules; without any, nothing is impossible.
         arrivals: patterns of the principals that programs can have at this daemon.
-        owners: principals that have ADMIN without a rule.
+        owners: the principals that have ADMIN without a rule.
     """
     if not access.rules:
         return []
@@ -73,7 +73,7 @@ def _review_verbs(number: int, rule: Rule) -> Iterable[str]:
 
 
 def _can_name(pattern: str, verb: Verb) -> bool:
-    """Return whether a pattern matches any name with which a verb can be used."""
+    """Return whether a pattern matches any name that is valid for a verb."""
     if _ANY not in pattern:
         return is_a_name_for(verb, pattern)
     if pattern.startswith(_ANY):
@@ -93,7 +93,7 @@ def _review_repetition(
 
 
 def _allows_all(wider: Rule, rule: Rule) -> bool:
-    """Return whether a rule allows all that another one does, and that one does nothing else."""
+    """Return whether a rule allows all that another one allows, which has no other effect."""
     if not rule.verbs or rule.names or rule.taken:
         return False
     groups = rule.verbs == {Verb.ADMIN} or _contain(wider.groups, rule.groups)
@@ -167,7 +167,7 @@ def meet(one: str, other: str) -> bool:
 
 
 def contains(wide: str, pattern: str) -> bool:
-    """Return whether every text that matches a pattern matches a wider one, too."""
+    """Return whether every text that matches a pattern also matches a wider one."""
     wide, pattern = normal(wide), normal(pattern)
     seen, todo = {(0, 0)}, [(0, 0)]
     while todo:

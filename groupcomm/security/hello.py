@@ -1,21 +1,21 @@
-"""Hello: starts of daemons prove that they send now, before anything that they send is taken.
+"""Hello: each start of a daemon proves that it sends now, before its packets are accepted.
 
 Pure. ``now`` is in seconds. A receiver that does not know a start has no replay window for it:
-what comes under its name, with a right seal, may have been captured long ago. So it asks, naming
-the start that it asks, and its own. Whoever is asked answers, naming the start that has asked.
+a datagram under its name with a valid seal may have been captured long ago. So the receiver sends a
+challenge, which names the challenged start and its own. The answer names the start that has asked.
 
-    UNKNOWN --- datagram with a right seal ---> ASKED --- hello that names this start ---> PROVEN
+    UNKNOWN --- datagram with a valid seal ---> ASKED --- hello that names this start ---> PROVEN
             a challenge, to the daemon's address  | again: ask again, now and then     windows begin
 
 A hello that names this start was sealed after this start drew its random id, so it is a proof,
-a challenge as well as an answer; and it tells the counters used before it, so what was captured
-earlier is stale. A proof is good once: if its windows had to be forgotten, a copy of it would begin
-them anew. So once any were forgotten only the answer to a new challenge counts.
+be it a challenge or an answer; and it has the counters used before it, so earlier captures are
+stale. A proof is valid once: if its windows had to be dropped, a copy of it would begin them anew.
+So once any were dropped, only the answer to a new challenge counts.
 
-Copies of what earlier starts have sent bring about challenges, and nothing else. So challenges and
-answers have allowances of their own, and copies use up nothing that a daemon that is there needs.
+Copies of datagrams of earlier starts cause challenges, and nothing else. So challenges and answers
+have rate limits of their own, and copies use up nothing that a running daemon needs.
 
-docs/security.md says what is sent when, and why no one can be made to talk by it.
+docs/security.md says what is sent when, and why it cannot be abused to make daemons send.
 """
 
 from collections.abc import Mapping
@@ -29,13 +29,13 @@ from groupcomm.security.identity import StartId
 from groupcomm.wire.hello import Hello
 
 REPEAT_S: Final = 0.02
-"""Between the first two challenges of one start; a lost one costs this."""
+"""The time between the first two challenges of one start; a lost one costs this."""
 
 LONGEST_REPEAT_S: Final = 0.32
-"""Between later ones: it hears nothing of this daemon, or is over and replayed."""
+"""The time between later ones: the start does not hear this daemon, or is over and replayed."""
 
 MAX_ASKED: Final = 4
-"""Starts of one daemon that are asked at a time; more are replays of what has been."""
+"""The starts of one daemon that are challenged at a time; more are replays of earlier ones."""
 
 
 @attrs.define
@@ -47,11 +47,11 @@ class _Challenge:
 
 @attrs.frozen(kw_only=True)
 class HelloReply:
-    """What comes of a hello.
+    """The result of a hello.
 
     Attributes:
-        trust: its sender has proved that it sends now.
-        say: a hello for it; None for nothing.
+        trust: whether its sender has proved that it sends now.
+        say: a hello to send to it; None for nothing.
     """
 
     trust: bool
@@ -59,14 +59,15 @@ class HelloReply:
 
 
 class Introductions:
-    """Who is being asked by one start of one daemon.
+    """The challenges of one start of one daemon.
 
     Attributes:
-        forgot: windows of a start were forgotten, which a copy of its proof would begin anew.
+        forgot: whether windows of a start were dropped, which a copy of its proof would begin anew.
 
     Args:
         own: this start.
-        listed: numbers of the daemons that may be members, this one included: a clone is met too.
+        listed: the numbers of the daemons that may be members, this one included, as a clone of it
+            may appear.
         now: seconds.
     """
 
@@ -86,21 +87,25 @@ class Introductions:
         self._listed = listed
         self._challenges = RateLimits(now)
         self._answers = RateLimits(now)
-        self._asked: dict[int, dict[Incarnation, _Challenge]] = {}  # maybe copies of old datagrams
-        self._greeted: dict[int, dict[Incarnation, _Challenge]] = {}  # they have named this start
+        self._asked: dict[
+            int, dict[Incarnation, _Challenge]
+        ] = {}  # perhaps copies of old datagrams
+        self._greeted: dict[
+            int, dict[Incarnation, _Challenge]
+        ] = {}  # those that have named this start
         self.forgot = False
-        self._last = 0  # number of a challenge; never used before in this start
+        self._last = 0  # number of the last challenge; none is used twice in this start
 
     def on_unproven(self, start: StartId, room: int, now: float) -> Hello | None:
-        """A datagram with a right seal has come from a start that has proved nothing.
+        """Return a challenge for a start that has sent a valid seal, and has proved nothing yet.
 
         Args:
-            start: of its sender.
-            room: bytes by which it was longer than a hello is.
+            start: the start of the sender.
+            room: the bytes by which the datagram was longer than a hello.
             now: seconds.
 
         Returns:
-            A challenge to be sent to that daemon's address; None if nothing is to be said.
+            A challenge to send to that daemon's address; None to send nothing.
 
         Raises:
             BadDatagram: the daemon is not listed.
@@ -115,11 +120,11 @@ class Introductions:
         return Hello(start=incarnation, asks=self._ask(self._asked, start, now))
 
     def on_hello(self, start: StartId, hello: Hello, *, proven: bool, now: float) -> HelloReply:
-        """A hello has come, with a right seal.
+        """Process a hello with a valid seal.
 
         Raises:
-            BadDatagram: it is for another start of this daemon, or tells nothing new; or its
-                sender is not listed. Nothing is said.
+            BadDatagram: it is for another start of this daemon, or has nothing new, or its sender
+                is not listed. Nothing is sent.
         """
         number, incarnation = start
         self._check_listed(number)
@@ -150,7 +155,7 @@ class Introductions:
     def _ask(
         self, among: dict[int, dict[Incarnation, _Challenge]], start: StartId, now: float
     ) -> int:
-        """Return the number of the challenge for a start: a new one, or that of the last one."""
+        """Return the number of the challenge for a start: a new one, or the last one again."""
         number, incarnation = start
         starts = among.setdefault(number, {})
         asked = starts.get(incarnation)
@@ -172,7 +177,7 @@ PER_S_ALL: Final = 4000.0
 
 
 class RateLimit:
-    """So many at once, so many a second (a token bucket). `now` is in seconds."""
+    """A token bucket: `burst` at once, `per_s` a second. `now` is in seconds."""
 
     __slots__ = ("_at", "_burst", "_left", "_per_s")
 
@@ -183,18 +188,18 @@ class RateLimit:
         self._at = now
 
     def allows(self, now: float) -> bool:
-        """Whether one more may be said; nothing is taken yet."""
+        """Return whether one more may be sent; spend nothing."""
         self._left = min(self._burst, self._left + (now - self._at) * self._per_s)
         self._at = now
         return self._left >= 1.0
 
     def spend(self) -> None:
-        """One is said."""
+        """Spend one."""
         self._left -= 1.0
 
 
 class RateLimits:
-    """One for each daemon, and one for all of them together."""
+    """A rate limit for each daemon, and one for all of them together."""
 
     __slots__ = ("_all", "_each")
 
@@ -203,7 +208,9 @@ class RateLimits:
         self._each: dict[int, RateLimit] = {}
 
     def spend(self, number: int, now: float) -> bool:
-        """Whether one more may be said to this daemon, by its number; then it counts as said."""
+        """Spend one for a daemon, by its number; return False if its limit, or that of all, is
+        reached.
+        """
         each = self._each.get(number)
         if each is None:
             each = self._each[number] = RateLimit(BURST_EACH, PER_S_EACH, now)

@@ -1,4 +1,16 @@
-"""Keys of a cluster, and what is derived from them for each start of each daemon."""
+"""Keys of a cluster: the key ring, derivation of keys for each start, and rotation.
+
+Rotation: another key seals from one position of the agreed order on, and an old one is erased.
+Pure. Daemons with more than one key report which ones, in messages of the agreed order, anew in
+every view. So at each position all members of a view know the same, and decide alike:
+
+    SILENT --- a second key, or a report ---> REPORTED --- all have reported ---> all seal with it
+       ^                                         |
+       +---------------- a view -----------------+
+
+The key to seal with is the highest one that any member seals with, or asks for. So parts of a
+cluster that were separated agree when they meet, without anybody's help.
+"""
 
 import hashlib
 import struct
@@ -31,11 +43,11 @@ def _check_keys(_: object, __: object, keys: Mapping[int, bytes]) -> None:
 
 @attrs.frozen
 class KeyRing:
-    """The secrets that a cluster's daemons share.
+    """The secrets that the daemons of a cluster share.
 
     Attributes:
         keys: 32 bytes each, by key id (0 to 65535); all of them open datagrams.
-        active: the id of the one that seals.
+        active: the id of the key that seals.
     """
 
     keys: Mapping[int, bytes] = attrs.field(repr=False, validator=_check_keys)
@@ -54,12 +66,12 @@ def derive_key(
     channel: int,
     epoch: int,
 ) -> bytes:
-    """The key of one channel of one start of one daemon in one epoch, 32 bytes (RFC 5869).
+    """Derive the key of one channel of one start in one epoch, 32 bytes (RFC 5869).
 
-    The random id makes it fresh even where the restart count was lost or rolled back, so counters
-    may start anew without a nonce being used twice. Each epoch's key comes from the ring's key and
-    not from the key before it: a receiver that has missed many finds the present one at once, and
-    a key that was stolen opens neither earlier nor later epochs.
+    The random id makes it fresh even if the restart count was lost or rolled back, so counters may
+    start anew without using a nonce twice. Each epoch's key is derived from the ring's key and not
+    from the key before it: a receiver that has missed many derives the present one at once, and a
+    stolen key opens neither earlier nor later epochs.
     """
     salt = _SALT.pack(cluster, incarnation.random_id, sender, incarnation.restarts)
     info = _INFO + _PLACE.pack(channel, epoch)
@@ -70,19 +82,19 @@ _PERSON: Final = b"groupcomm keys"
 
 
 def fingerprint_of(key: bytes) -> bytes:
-    """Tells keys apart, and nothing else about them."""
+    """Return a fingerprint, which tells keys apart and reveals nothing else about them."""
     return hashlib.blake2b(key, digest_size=FINGERPRINT_BYTES, person=_PERSON).digest()
 
 
 class Rotation:
-    """One daemon's part.
+    """One daemon's part in the rotation of keys.
 
     Attributes:
-        keys: that it has now; `active` of them seals.
-        stored: the key file holds them; the owner sets it once it does.
-        reports: of the members of the view, by name; None of those that have said nothing.
-        evicted: fingerprints of identities that count no more; the owner sets it, and they are told
-            with the keys.
+        keys: the keys that it has now; the active one seals.
+        stored: whether the key file holds them; the owner sets it once it does.
+        reports: the reports of the view's members, by name; None for a member without one.
+        evicted: fingerprints of evicted identities, which are reported with the keys; the owner
+            sets it.
     """
 
     __slots__ = ("_me", "_retires", "_said", "_wish", "evicted", "keys", "reports", "stored")
@@ -97,21 +109,21 @@ class Rotation:
         self.reports: dict[str, KeyReport | None] = {}
         self.evicted: tuple[bytes, ...] = ()
 
-    # ---- what is said ----
+    # ---- reports of this daemon ----
 
     def begin(self, members: Sequence[str]) -> KeyReport | None:
-        """A view begins; what to say in it, if there is anything to say."""
+        """Begin a view; return the report for it, if there is anything to report."""
         self.reports = dict.fromkeys(members)
         self._said = False
         return self.report() if len(self.keys.keys) > 1 or self.evicted else None
 
     def report(self) -> KeyReport:
-        """Say how it stands here."""
+        """Return this daemon's report, which counts as sent."""
         self._said = True
         return self.own_report()
 
     def own_report(self) -> KeyReport:
-        """What there is to tell of this daemon."""
+        """Return this daemon's report."""
         prints = tuple((number, fingerprint_of(self.keys.keys[number])) for number in self._ids)
         return KeyReport(
             active=self.keys.active,
@@ -126,24 +138,25 @@ class Rotation:
         return sorted(self.keys.keys)
 
     def load(self, keys: KeyRing) -> None:
-        """The key file has changed: open with what it holds, seal as before; then report.
+        """Use the keys of a changed key file to open datagrams; the key that seals stays.
 
         Raises:
-            LocalProtocolError: the key that seals is not in it, or is another one there.
+            LocalProtocolError: the key that seals is not in the file, or is another one there.
         """
         active = self.keys.active
         if keys.keys.get(active) != self.keys.keys[active]:
             raise LocalProtocolError(
-                f"key {active} seals, and the file lacks it, or has another key of that number:"
-                " put it back; groupcomm keys retire takes keys out"
+                f"key {active} seals, and the file lacks it or has another key of that number:"
+                " put it back; to remove keys, use groupcomm keys retire"
             )
         self.keys = KeyRing(keys.keys, active)
 
     def promote(self, number: int) -> KeyReport:
-        """Wish that all seal with a key from now on.
+        """Return a report that asks all daemons to seal with a key from now on.
 
         Raises:
-            LocalProtocolError: it is not newer than the present one, or not all members have it.
+            LocalProtocolError: the key is not newer than the present one, or not all members have
+                it.
         """
         if number <= self.keys.active:
             raise LocalProtocolError(
@@ -160,10 +173,10 @@ class Rotation:
         return self.report()
 
     def retire(self, number: int) -> KeyReport:
-        """Wish that all erase a key.
+        """Return a report that asks all daemons to erase a key.
 
         Raises:
-            LocalProtocolError: somebody seals with it, or has not told.
+            LocalProtocolError: a member seals with it, or has not reported.
         """
         self._check_here(number)
         sealing = [
@@ -189,13 +202,13 @@ class Rotation:
         mine = number, fingerprint_of(self.keys.keys[number])
         return report is not None and mine in report.prints
 
-    # ---- what is heard ----
+    # ---- reports of members ----
 
     def on_report(self, name: str, report: KeyReport) -> KeyReport | None:
-        """A member has reported, at the present position of the agreed order.
+        """Process a member's report, at the present position of the agreed order.
 
         Returns:
-            What to say to it, as this daemon has said nothing yet in this view.
+            This daemon's report, if it has sent none in this view; else None.
         """
         self.reports[name] = report
         reports = [each for each in self.reports.values() if each is not None]
@@ -204,7 +217,7 @@ class Rotation:
         return None if self._said else self.report()
 
     def _agree(self, reports: Sequence[KeyReport]) -> None:
-        """All have told: what follows from it is the same at all of them."""
+        """Act on the reports of all members; the result is the same at all of them."""
         prints = [dict(report.prints) for report in reports]
         target = max(max(report.active, report.wish) for report in reports)
         if len({each.get(target) for each in prints}) == 1:

@@ -1,12 +1,14 @@
-"""The head of a datagram, in the clear and authenticated; what both suites have in common.
+"""The layout of datagrams: their head, their channels, and windows against replays.
+
+The head is in the clear and authenticated, and the same in all suites:
 
 ::
 
     version u8, suite u8, scope u8, key id u16, cluster u64, sender u64,
     restarts u64, random id u64, counter u64                       45 bytes
 
-Scope 0 is for whoever hears it, scope 1 for one daemon, whose number is authenticated but not
-sent: else a captured token could be given to a daemon that it was not meant for.
+Scope 0 is for all receivers, scope 1 for one daemon, whose number is authenticated but not sent:
+otherwise a captured token could be sent to a daemon that it was not meant for.
 """
 
 import enum
@@ -25,12 +27,12 @@ MAX_DATAGRAM_BYTES: Final = 65_507
 
 HEAD_BYTES: Final = 45
 SEAL_BYTES: Final = 21
-"""What a seal adds to head and packet, at most."""
+"""The most bytes that a seal adds to head and packet."""
 
 FOR_ALL: Final = 0
 FOR_ONE: Final = 1
 FIXED_BYTES: Final = 37
-"""Of the head that are the same in all datagrams of a start: all but the counter."""
+"""The bytes of the head that are the same in all datagrams of a start: all but the counter."""
 
 HEAD = struct.Struct("!BBBHQQQQQ")
 COUNTER = struct.Struct("!Q")
@@ -41,7 +43,7 @@ _SCOPE_AT: Final = 2
 def fixed_heads(
     suite: int, key_id: int, cluster: int, sender: int, incarnation: Incarnation
 ) -> tuple[bytes, bytes]:
-    """The heads for all and for one daemon, but for the counter."""
+    """Return the heads for all daemons and for one daemon, without the counter."""
     start = incarnation.restarts, incarnation.random_id
     head = HEAD.pack(VERSION, suite, FOR_ALL, key_id, cluster, sender, *start, 0)[:FIXED_BYTES]
     return head, b"%b%c%b" % (head[:_SCOPE_AT], FOR_ONE, head[_SCOPE_AT + 1 :])
@@ -53,16 +55,17 @@ def wrong_size(size: int) -> BadDatagram:
 
 
 class Opened:
-    """What a datagram held.
+    """The contents of a datagram.
 
     Attributes:
-        sender: the 64 bits of its daemon's name.
-        incarnation: which start of that daemon.
-        counter: of the datagram.
-        packet: its content, authentic.
-        channel: for which it was sealed; 0 in suite 0.
-        key_id: with which it was sealed; 0 in suite 0.
-        proven: that this start sends now was proved; else it may be a copy of something old.
+        sender: the 64 bits that stand for the sender's name.
+        incarnation: the start of the sender.
+        counter: the counter of the datagram.
+        packet: its authentic content.
+        channel: the channel for which it was sealed; 0 in suite 0.
+        key_id: the key with which it was sealed; 0 in suite 0.
+        proven: whether this start has proved that it sends now; else the datagram may be an old
+            copy.
     """
 
     __slots__ = ("channel", "counter", "incarnation", "key_id", "packet", "proven", "sender")
@@ -87,11 +90,15 @@ class Opened:
 
 
 class Channel(enum.IntEnum):
-    """Where a packet belongs; part of what its key is derived from."""
+    """A kind of packets with its own keys, counters and replay windows.
+
+    A datagram that was sealed for one channel opens on no other, and a burst within a ring does not
+    push packets that are slow on their way over a link out of their window.
+    """
 
     RING = 1  # streams and the token, within a site
-    LINK = 2  # what links between sites carry
-    CONTROL = 3  # what daemons say to agree on views
+    LINK = 2  # packets of links between sites
+    CONTROL = 3  # messages by which daemons agree on views
     HELLO = 4  # challenges and their answers, see hello.py
 
 
@@ -114,24 +121,25 @@ _KINDS: Final = {
 CHANNEL_OF: Final[dict[int, Channel]] = {
     int(kind): channel for channel, kinds in _KINDS.items() for kind in kinds
 }
-"""By the first byte of a packet. A notice or data that goes over a link is inside a LINK packet."""
+"""By a packet's first byte. A notice or data that goes over a link is inside a LINK packet."""
 
 
 WINDOW: Final = 4096
-"""Counters behind the highest that are still taken, each once."""
+"""The number of counters behind the highest one that are still accepted, each once."""
 
 _WINDOW_MASK: Final = (1 << WINDOW) - 1
 
 
 class ReplayWindow:
-    """Which counters of one sender were taken. The first above `floor` may be anything.
+    """The counters of one sender that were accepted (RFC 4303, section 3.4.3, without its 32 bits).
 
     Args:
-        floor: this counter and all below it are taken; -1: none is.
+        floor: this counter and all below it count as accepted; -1: none does. The first counter
+            above it may be anything.
 
     Attributes:
-        highest: the highest counter that was taken; the floor before the first. A counter above it
-            is new, which most are, so callers look at this before they call `check`.
+        highest: the highest accepted counter; before the first one the floor. A counter above it is
+            new, as most are, so callers compare it before they call `check`.
     """
 
     __slots__ = ("_seen", "highest")
@@ -141,14 +149,14 @@ class ReplayWindow:
         self._seen = 0 if floor < 0 else _WINDOW_MASK  # bit i: counter highest - i was taken
 
     def check(self, counter: int) -> bool:
-        """Whether this counter is new; changes nothing."""
+        """Return whether a counter is new; change nothing."""
         behind = self.highest - counter
         if behind < 0:
             return True
         return behind < WINDOW and not self._seen >> behind & 1
 
     def accept(self, counter: int) -> None:
-        """Note a counter that `check` called new, once its datagram is known to be authentic."""
+        """Note a new counter, once its datagram was found authentic."""
         ahead = counter - self.highest
         if ahead <= 0:
             self._seen |= 1 << -ahead

@@ -1,8 +1,8 @@
-"""Quotas: how much one principal may use of its daemon, over all its connections.
+"""Quotas: how much of its daemon one principal may use, over all its connections.
 
-Pure. ``now`` is in seconds on one monotonic clock. A frame is charged once it was looked at, and of
-who is in debt nothing more is looked at until that is paid: no program is refused anything for
-being fast. Of groups and connections, where waiting helps nobody, what is too much is refused.
+Pure. ``now`` is in seconds on one monotonic clock. A frame is charged once it was processed, and no
+frame of a principal in debt is processed until the debt is paid: no program is refused anything for
+being fast. Groups and connections above their limits are refused, as waiting would not help.
 """
 
 from typing import Final
@@ -12,19 +12,19 @@ import attrs
 from groupcomm.errors import ConfigError
 
 BURST_S: Final = 1.0
-"""So many seconds of its rate a principal may use at once after a silence."""
+"""The seconds of its rate that a principal may use at once after a silence."""
 
 
 @attrs.frozen(kw_only=True)
 class Quotas:
-    """Limits of each principal; None: none.
+    """The limits of each principal; None stands for no limit.
 
     Attributes:
         messages_per_s: messages, joins and leaves; hellos, goodbyes and questions, too.
-        bytes_per_s: of all that its connections send, frames included.
+        bytes_per_s: bytes that its connections send, frames included.
         joins_per_s: joins.
-        groups: memberships of all its sessions together, with those asked for.
-        connections: at one time.
+        groups: memberships of all its sessions together, requested ones included.
+        connections: connections at one time.
     """
 
     messages_per_s: float | None = None
@@ -40,7 +40,7 @@ class Quotas:
 
     @property
     def limit_rates(self) -> bool:
-        """Whether anything is charged."""
+        """Whether there is a limit to any rate."""
         rates = (self.messages_per_s, self.bytes_per_s, self.joins_per_s)
         return any(rate is not None for rate in rates)
 
@@ -56,16 +56,16 @@ class Bucket:
         self._at = now
 
     def is_full(self, now: float) -> bool:
-        """Whether nothing of the last burst is missing."""
+        """Return whether the credit is that of a whole burst."""
         return self._grown(now) >= self._rate * BURST_S
 
     def charge(self, amount: float, now: float) -> None:
-        """Take so much."""
+        """Subtract an amount from the credit."""
         self._credit = min(self._grown(now), self._rate * BURST_S) - amount
         self._at = now
 
     def debt_s(self, now: float) -> float:
-        """Seconds until all debt is paid; 0 if there is none."""
+        """Return the seconds until the debt is paid; 0 if there is none."""
         return max(0.0, -self._grown(now) / self._rate)
 
     def _grown(self, now: float) -> float:
@@ -73,7 +73,7 @@ class Bucket:
 
 
 class Account:
-    """What one principal has used."""
+    """The use of one principal."""
 
     __slots__ = ("_buckets",)
 
@@ -82,15 +82,15 @@ class Account:
         self._buckets = [None if rate is None else Bucket(rate, now) for rate in rates]
 
     def is_idle(self, now: float) -> bool:
-        """Whether it may be forgotten: all credit is there again."""
+        """Return whether the account may be dropped, as all credit has grown back."""
         return all(bucket is None or bucket.is_full(now) for bucket in self._buckets)
 
     def charge(self, now: float, *, messages: int, size: int, joins: int) -> None:
-        """Take what a connection has sent."""
+        """Charge what a connection has sent."""
         for bucket, amount in zip(self._buckets, (messages, size, joins), strict=True):
             if bucket is not None:
                 bucket.charge(amount, now)
 
     def debt_s(self, now: float) -> float:
-        """Seconds until all is paid; until then nothing of its programs is looked at."""
+        """Return the seconds until all debt is paid; until then no frame is processed."""
         return max((bucket.debt_s(now) for bucket in self._buckets if bucket), default=0.0)

@@ -116,7 +116,7 @@ def test_a_disk_that_does_not_answer_is_told_of_while_it_does_not(
     assert f"{FOLDER}: the disk has not answered for 5.0 s (disk_timeout_s = 5)" in line
     found = watched.finding(16.0)
     assert found.grade is Grade.PROBLEM
-    assert "has not answered for 6 s; the daemon stands aside" in found.text
+    assert "has not answered for 6 s; the daemon has left the view" in found.text
     caplog.clear()
     watched.write(10.0, 30.0)
     assert any("the disk answers again" in line for line in caplog.messages)
