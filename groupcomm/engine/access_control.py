@@ -1,8 +1,8 @@
-"""The guard: what sessions of this daemon may do, by its rules and quotas.
+"""Access control: what the local sessions may do, by the rules and quotas of this daemon.
 
-Pure. Each daemon keeps the rules for its own sessions. Principals come with CONNECT, so all daemons
-know whose sessions the others have, and can tell when another one let somebody join who may not by
-their own rules; they do not undo it, as the tables of all must be equal.
+Pure. Each daemon applies its rules to its own sessions. CONNECT carries the principal, so all
+daemons know the principals of all sessions. A daemon can therefore tell when another one admits a
+member that its own rules forbid. It does not undo that, as the tables of all must be equal.
 """
 
 from collections import Counter, deque
@@ -32,7 +32,7 @@ _LEAVE = int(BundleKind.LEAVE)
 
 
 class AccessControl:
-    """What is allowed now.
+    """The rules and quotas that apply now.
 
     Attributes:
         rules: the rules.
@@ -62,7 +62,7 @@ class AccessControl:
         self._logged: set[tuple[str, str]] = set()
 
     def find_refusal(self, session: DaemonSession, bundle: Bundle) -> Refused | None:
-        """Whether a session may submit a bundle, decided for each of its destinations.
+        """Return whether a session may submit a bundle, decided for each of its destinations.
 
         What is dropped without a word has no verb.
         """
@@ -87,7 +87,7 @@ class AccessControl:
         return None
 
     def _drop(self, session: DaemonSession, bundle: Bundle) -> Refused:
-        """A fragment of a message that was refused, or a leave of nothing; nobody is told."""
+        """Return the silent refusal of a refused message's fragment, or of a leave of nothing."""
         return Refused(
             number=bundle.message, count=1, verb="", group="", principal=session.principal
         )
@@ -141,12 +141,12 @@ class AccessControl:
     # ---- members ----
 
     def set_rules(self, access: Access, most_groups: int | None) -> None:
-        """These rules hold from now on."""
+        """Apply these rules from now on."""
         self.rules, self.most_groups = access, most_groups
         self._logged.clear()
 
     def expel(self, session: DaemonSession, group: str) -> Refused:
-        """A session may not be in a group any more, and has to leave it."""
+        """Make a session leave a group that it may no longer be in; return what to tell it."""
         session.expelled.add(group)
         self._forget(session, group)
         self.refusals[Verb.JOIN.word] += 1
@@ -156,11 +156,11 @@ class AccessControl:
         )
 
     def may_be_in(self, principal: str, group: str) -> bool:
-        """Whether a principal's sessions may be members of a group."""
+        """Return whether a principal's sessions may be members of a group."""
         return not self.rules.restricts or self.rules.may(principal, Verb.JOIN, group)
 
     def note_foreign_member(self, member: Member, group: str) -> None:
-        """Another daemon has a member that may not be one by these rules.
+        """Note that another daemon has a member that may not be one by these rules.
 
         The log tells of a principal and a group once until the rules change: whoever joins and
         leaves at a daemon with other rules shall not fill the logs of all.
@@ -181,19 +181,19 @@ class AccessControl:
             self._memberships[session.principal] -= 1
 
     def forget(self, session: DaemonSession) -> None:
-        """A session is over."""
+        """Note that a session is over."""
         self._memberships[session.principal] -= len(session.groups)
         if not self._memberships[session.principal]:
             del self._memberships[session.principal]
 
     def may_see_members(self, session: DaemonSession, group: str) -> bool:
-        """Whether a session is told who else is in a group."""
+        """Return whether a session may see the other members of a group."""
         access = self.rules
         return not access.restricts or access.may(session.principal, Verb.SEE_MEMBERS, group)
 
 
 def restrict_to_self(view: GroupView, me: MemberId | None) -> GroupView:
-    """A view of a group as somebody is told of it who may not see its members."""
+    """Return a group view for a session that may not see the other members."""
     return msgspec.structs.replace(
         view,
         members=tuple(member for member in view.members if member == me),

@@ -1,14 +1,12 @@
-"""The backlog: bundles that want a number, in the order in which sessions gave them.
+"""The backlog: the bundles that wait for a number, in the order in which sessions submitted them.
 
-Pure. While other rings lag behind, only what stays in the own ring is numbered. The sessions whose
-next bundle does not stay are *parked* meanwhile, with all that they give after it.
+Pure. While other rings lag behind, only local-only bundles are numbered. A session whose next
+bundle leaves the ring is *parked* meanwhile, with everything that it submits after it.
 
-
-Subscriptions: a daemon tells all others that it wants a group's messages before it joins it.
-
-Pure. What a program gives goes through here on its way to the backlog. Joins of a group that is not
-subscribed to wait, and what their sessions give after them waits with them; states, events and the
-reasons are in docs/pruning.md. In a view of one ring nothing waits.
+Bundles pass through `Subscriptions` first: a daemon tells all others that it wants a group's
+messages before it joins that group. A join of a group without subscription waits, and so does what
+its session submits after it. docs/pruning.md has the states, the events and the reasons. In a view
+of one ring nothing waits.
 """
 
 from collections import Counter, deque
@@ -18,12 +16,12 @@ from groupcomm.wire.bundle import Bundle, BundleKind, subscription_bundle
 
 
 def never_local_only(_bundle: Bundle) -> bool:
-    """In a view of one ring nothing is withheld from anybody."""
+    """Return False: in a view of one ring no bundle is local-only."""
     return False
 
 
 class Backlog:
-    """What waits for numbers at one daemon.
+    """The bundles of one daemon that wait for numbers.
 
     Attributes:
         is_local_only: whether a bundle stays in the own ring.
@@ -71,11 +69,11 @@ class Backlog:
         return taken
 
     def wants(self, *, far: bool) -> bool:
-        """Whether anything may be numbered, of what leaves the ring only if `far`."""
+        """Return whether a bundle may be numbered; one that leaves the ring only if `far`."""
         return bool(self._waiting) or (far and bool(self._parked))
 
     def head(self, *, far: bool) -> Bundle | None:
-        """The bundle that is next; it stays, unless `far`. `pop` takes it."""
+        """Return the next bundle, without `far` a local-only one; `pop` removes it."""
         if far:
             queue = self._parked or self._waiting
             return queue[0] if queue else None
@@ -103,7 +101,7 @@ _JOIN = BundleKind.JOIN
 
 
 class Subscriptions:
-    """The groups that this daemon wants, and what waits until all others know.
+    """The subscriptions of one daemon, and the bundles that wait until all others know them.
 
     Attributes:
         waiting: how many bundles wait here.
@@ -122,7 +120,7 @@ class Subscriptions:
         self.waiting = 0
 
     def begin(self, groups: Iterable[str], *, several: bool) -> None:
-        """A view begins, for which this daemon has announced members of `groups`."""
+        """Begin a view for which this daemon has announced members of `groups`."""
         self._several = several
         self._subscribed = set(groups)
         self._asked.clear()
@@ -163,7 +161,7 @@ class Subscriptions:
     # ---- what becomes of it ----
 
     def on_known(self, group: str) -> None:
-        """Every daemon of the view holds the SUBSCRIBE to a group."""
+        """Note that every daemon of the view holds the SUBSCRIBE to a group."""
         self._asked.discard(group)
         self._subscribed.add(group)
         for session in [s for s, queue in self._held.items() if group in queue[0].groups]:
@@ -177,12 +175,12 @@ class Subscriptions:
             del self._held[session]
 
     def on_joined(self, group: str) -> None:
-        """A join of an own session is ordered."""
+        """Note that a join of an own session is ordered."""
         if self._several:
             self._joins[group] -= 1
 
     def on_unwanted(self, group: str) -> None:
-        """No own session is in a group any more."""
+        """Note that no own session is in a group any more."""
         if group in self._subscribed and not self._joins[group] and self._several:
             self._subscribed.discard(group)
             del self._joins[group]

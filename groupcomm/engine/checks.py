@@ -1,14 +1,12 @@
-"""Checks of decoded packets against the view: what only a daemon that knows the view can tell.
+"""Checks of decoded packets: against the view, and against what is known here.
 
-Decoders bound what a packet can hold; these see to it that its indices lie in this view. A packet
-that fails here was sent by a daemon of the cluster that does not keep to the protocol.
+Pure. Decoders bound what a packet can hold. The functions here make sure that its indices lie in
+this view; a packet that fails was sent by a daemon of the cluster that breaks the protocol.
 
-
-Whether what is told of the token, of horizons and of links can be true, by what is known here.
-
-Pure. Nothing is changed: what fails is refused before it can lead this daemon to break a rule of
-its own. A value that a daemon in order would have refused itself is its sender's fault; one that
-it may have taken over from another daemon is a contradiction, for which nobody is blamed.
+`Plausibility` checks whether statements about the token, horizons and links can be true. It changes
+nothing: a packet that fails is refused before it can lead this daemon to break a rule of its own.
+A value that a correct daemon would have refused itself is its sender's fault. A value that the
+sender may have adopted from another daemon is a contradiction, for which no daemon is blamed.
 """
 
 from typing import Final
@@ -40,7 +38,7 @@ def _require(holds: bool, reason: str, what: str) -> None:
 
 
 def check_data(packet: DataPacket, view: View) -> None:
-    """A data packet is of a ring of the view, by a daemon of that ring."""
+    """Raise unless a data packet is of a ring of the view, by a daemon of that ring."""
     ring_of = view.ring_of
     if packet.daemon >= len(ring_of) or ring_of[packet.daemon] != packet.ring:
         raise ProtocolViolation("data", f"of daemon {packet.daemon}, ring {packet.ring}")
@@ -50,7 +48,7 @@ def check_data(packet: DataPacket, view: View) -> None:
 
 
 def _check_senders(packet: DataPacket | UnreliablePacket, view: View) -> None:
-    """The senders of all bundles can have private names."""
+    """Raise unless the senders of all bundles can have private names."""
     name = view.daemons[packet.daemon].name
     for bundle in packet.bundles:
         if len(bundle.user) + len(name) > SHORT:
@@ -58,13 +56,13 @@ def _check_senders(packet: DataPacket | UnreliablePacket, view: View) -> None:
 
 
 def check_unreliable(packet: UnreliablePacket, view: View) -> None:
-    """An UNRELIABLE datagram is of a daemon of the view."""
+    """Raise unless an UNRELIABLE datagram is of a daemon of the view."""
     _require(packet.daemon < len(view.daemons), "unreliable", f"of daemon {packet.daemon}")
     _check_senders(packet, view)
 
 
 def check_token(token: Token, view: View, ring: int) -> None:
-    """A token is of this ring, with a whole row for each daemon."""
+    """Raise unless a token is of this ring, with a whole row for each daemon."""
     members = view.rings[ring]
     rings = len(view.rings)
     if token.ring != ring or token.last_sender not in members:
@@ -78,7 +76,7 @@ def check_token(token: Token, view: View, ring: int) -> None:
 
 
 def check_rest(notice: RestNotice, view: View) -> None:
-    """A rest notice is of a ring, with its holder's place and a frontier for each daemon there."""
+    """Raise unless a rest notice is of a ring, with its holder and a frontier for each daemon."""
     _require(notice.ring < len(view.rings), "rest", f"of ring {notice.ring}")
     members = view.rings[notice.ring]
     _require(notice.holder in members, "rest", f"of daemon {notice.holder}")
@@ -86,28 +84,28 @@ def check_rest(notice: RestNotice, view: View) -> None:
 
 
 def check_held(notice: HeldNotice, view: View) -> None:
-    """A held notice is of a daemon of its ring."""
+    """Raise unless a held notice is of a daemon of its ring."""
     ring_of = view.ring_of
     if notice.daemon >= len(ring_of) or ring_of[notice.daemon] != notice.ring:
         raise ProtocolViolation("held", f"of daemon {notice.daemon}, ring {notice.ring}")
 
 
 def check_request(request: TokenRequest, view: View) -> None:
-    """A token request is of a daemon of its ring."""
+    """Raise unless a token request is of a daemon of its ring."""
     ring_of = view.ring_of
     if request.daemon >= len(ring_of) or ring_of[request.daemon] != request.ring:
         raise ProtocolViolation("request", f"of daemon {request.daemon}, ring {request.ring}")
 
 
 def check_horizon(notice: HorizonNotice, view: View) -> None:
-    """A horizon notice is of a ring of the view, and tells what it holds of such."""
+    """Raise unless a horizon notice is of a ring of the view, and tells of such rings."""
     rings = len(view.rings)
     if notice.ring >= rings or (notice.held and notice.held[-1][0] >= rings):
         raise ProtocolViolation("horizon", f"of ring {notice.ring}, holding {notice.held}")
 
 
 def check_resend(request: ResendRequest, view: View) -> None:
-    """A resend request names a ring and a daemon of the view."""
+    """Raise unless a resend request names a ring and a daemon of the view."""
     known = request.ring < len(view.rings) and request.asker < len(view.daemons)
     _require(known, "resend", f"of daemon {request.asker} for ring {request.ring}")
 
@@ -117,7 +115,7 @@ MOST_HOPS: Final = 2**32
 
 
 class Plausibility:
-    """Of one daemon in one view.
+    """The checks of one daemon in one view.
 
     Args:
         view: the view.

@@ -1,6 +1,7 @@
-"""What a core counts, for status pages and tests.
+"""Counters of a core, for status pages and tests: of datagrams, and of its sessions' messages.
 
-How much a daemon's sessions give and get: integers that only rise, touched once a bundle."""
+All are integers that only rise. Those of messages are touched once for each bundle.
+"""
 
 from collections import Counter
 from typing import Final
@@ -93,7 +94,7 @@ class Traffic:
         self.delivered_bytes = 0
 
     def count_sent(self, bundle: Bundle) -> None:
-        """A local session has sent a bundle."""
+        """Count a bundle that a local session has sent."""
         kind = bundle.kind
         if kind < _FRAGMENT:
             self.taken += bundle.count
@@ -104,7 +105,7 @@ class Traffic:
         self.taken_bytes += len(bundle.body)
 
     def count_delivered(self, bundle: Bundle, receivers: int) -> None:
-        """A bundle of messages, or a fragment of one, goes to so many local sessions."""
+        """Count a bundle of messages, or a fragment of one, for this many local sessions."""
         if bundle.kind < _FRAGMENT:
             self.delivered += bundle.count * receivers
         elif bundle.index == bundle.count - 1:

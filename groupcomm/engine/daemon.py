@@ -1,13 +1,13 @@
 """DaemonCore: one whole daemon as a state machine.
 
-Pure. Datagrams, what clients did, and the time go in; datagrams, what clients are to be told, and
-one deadline come out. It wires the parts together and decides nothing that a part could decide:
-membership says which view is next, an Operation (operation.py) is all there is of one view, the
-desk and the clocks go on from view to view.
+Pure. Datagrams, what clients did, and the time go in; datagrams, frames for clients, and one
+deadline come out. The core wires the parts together and decides nothing that a part can decide:
+membership says which view is next, a ViewState (view.py) is everything about one view, and the
+local sessions and the clocks continue from view to view.
 
-One call of `step` is one step: first everything that has arrived is taken, then membership and
-the ring act once. Then, with what comes of it on its way, `deliver` gives out everything that can
-be. So the work for a burst is done once, not per datagram, and nobody waits for others' clients.
+One call of `step` is one step: first everything that has arrived is processed, then membership and
+the ring act once. Then, with the datagrams sent, `deliver` delivers everything that can be. So the
+work for a burst is done once, not per datagram, and no daemon waits for another one's clients.
 
 A shell drives it by `drive` (engine/output.py). Besides, it uses only `deadline`,
 `next_connection`, `pop_output`, `command`, `status`, `groups`, `members` and `heard`.
@@ -65,7 +65,7 @@ _CONTROL = PacketKind.CONTROL
 
 
 class DaemonCore:
-    """One daemon.
+    """One daemon, as a state machine.
 
     Args:
         config: its settings; of one cluster all cores have the same.
@@ -118,7 +118,7 @@ class DaemonCore:
         self.key_manager = KeyManager(self, self._protection, keys)
         self._storage = Storage(self.reservation, self.key_manager)
         self.view_state: ViewState | None = None
-        self._frozen = True  # no view, or it stands still
+        self._frozen = True  # no view, or it is frozen
         self._begun = False  # a view was installed in this step
         self._touched = False  # packets of the view have come in this step
         self._view_due = inf  # when the view has something to do
@@ -138,17 +138,17 @@ class DaemonCore:
 
     @property
     def view(self) -> View | None:
-        """The regular view that was installed last."""
+        """Return the regular view that was installed last."""
         return self.membership.view
 
     @property
     def state(self) -> MembershipState:
-        """How far it is on the way from view to view."""
+        """Return the state of membership."""
         return self.membership.state
 
     @property
     def streams(self) -> list[Stream]:
-        """Of the present view, by ring."""
+        """Return the streams of the present view, by ring."""
         return [] if self.view_state is None else self.view_state.streams
 
     # ---- one step ----
@@ -175,8 +175,8 @@ class DaemonCore:
             self.membership.gather(GatherReason.PAUSED, now)
         for datagram in datagrams:
             self._receive(datagram, drop=paused)
-        gate = self._protection
-        if (gate.hellos or gate.met) and gate.pop_hellos(out):
+        protection = self._protection
+        if (protection.hellos or protection.met) and protection.pop_hellos(out):
             self.membership.on_met(now)
         for event in inputs:
             self._accept(event)
@@ -293,7 +293,7 @@ class DaemonCore:
         )
 
     def _is_unblocked(self) -> bool:
-        """Whether all senders have waited for a client that has read meanwhile."""
+        """Return whether the client that all senders waited for has read meanwhile."""
         view_state = self.view_state
         blocked = view_state is not None and view_state.ring.flow.blocked
         return blocked and not self.sessions.slow_receivers
@@ -412,7 +412,7 @@ class DaemonCore:
             self.counters.reject(datagram, error.reason)
             return
         if opened is None or drop:
-            self.counters.stale += opened is not None  # else it was for the gate
+            self.counters.stale += opened is not None  # else it was a hello
         elif self.membership.on_datagram(opened.sender, opened.incarnation, self._now):
             self._receive_packet(opened.sender, opened.packet)
         else:
@@ -445,7 +445,7 @@ class DaemonCore:
     # ---- the host of membership ----
 
     def freeze(self) -> None:
-        """From now on the present view stands still: nothing is numbered or delivered in it."""
+        """Freeze the present view: nothing is numbered or delivered in it from now on."""
         if not self._frozen:
             self._history.stop(self._now)
         self._stand_still()
@@ -458,52 +458,55 @@ class DaemonCore:
 
     @property
     def past(self) -> Past | None:
-        """What is held of the view that stands still; None before the first view."""
+        """Return what is held of the frozen view; None before the first view."""
         return self.view_state.view_change.past if self.view_state is not None else None
 
     @property
     def clock(self) -> int:
-        """The last stamp known, microseconds."""
+        """Return the last known stamp, in microseconds."""
         return self.view_state.clock.value if self.view_state is not None else 0
 
     @property
     def used(self) -> int:
-        """Connection numbers up to this one may have been used, here or by others."""
+        """Return the highest connection number that may have been used, here or by others."""
         seen = 0 if self.view_state is None else self.view_state.delivery.highest_connection
         return max(self.sessions.last_connection, seen) - self.config.starts.connection
 
     def reading(self, now: float) -> int:
-        """Physical time, microseconds."""
+        """Return physical time, in microseconds."""
         return self.physical.read(now)
 
     def set_reading(self, now: float, reading: int) -> None:
-        """Physical time was wrong by more than is followed: correct it."""
+        """Correct physical time, which was wrong by more than is followed."""
         self.physical.correct(now, reading)
 
     def missing(self, recovered_set: RecoveredSet) -> list[list[Range]]:
-        """Per ring, what of the union is not held here."""
+        """Return, per ring, the ranges of the recovered set that are not held here."""
         assert self.view_state is not None
         return self.view_state.view_change.missing(recovered_set)
 
     def old_packet(self, ring: int, number: int) -> bytes | None:
-        """A packet of the view that stands still, whole."""
+        """Return a whole packet of the frozen view; None if it is not held here."""
         assert self.view_state is not None
         packet = self.view_state.streams[ring].packets.get(number)
         return packet.raw if packet is not None else None
 
     def take_repair(self, packet: bytes, recovered_set: RecoveredSet) -> tuple[int, int] | None:
-        """Take a packet of the view that stands still; its ring and number if it is taken."""
+        """Take a packet of the view that is frozen; its ring and number if it is taken."""
         assert self.view_state is not None
         return self.view_state.view_change.receive_repair(packet, recovered_set)
 
     @property
     def old(self) -> ViewChange:
-        """What is left to do with the view that stands still; there is one."""
+        """Return the change of the frozen view, which exists."""
         assert self.view_state is not None
         return self.view_state.view_change
 
     def bind(self, recovered_set: RecoveredSet, fellows: frozenset[int]) -> None:
-        """This daemon holds the union and has told so: it treats the old view as these do."""
+        """Take the obligation to treat the old view as these members do.
+
+        This daemon holds the recovered set, and has said so.
+        """
         assert self.view_state is not None
         self.view_state.view_change.take_obligation(recovered_set, fellows)
 
@@ -525,13 +528,13 @@ class DaemonCore:
         self._begun = True
 
     def reroute(self, links: tuple[tuple[int, int], ...]) -> None:
-        """Packets of the present view take these of its links from now on."""
+        """Send packets of the present view over these of its links from now on."""
         assert self.view_state is not None
         self.view_state.reroute(links, self._now)
         self._view_due = self._now
 
     def forget(self, number: int, incarnation: Incarnation) -> None:
-        """A start of a daemon is over."""
+        """Forget a start of a daemon: it is over."""
         self._protection.forget_start(number, incarnation)
 
     def _finish(self, old: ViewState, view: View, fellows: frozenset[int]) -> None:

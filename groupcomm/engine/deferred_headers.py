@@ -1,6 +1,6 @@
-"""Withheld: packets that stay in the own ring, until their headers may go to other rings.
+"""Deferred headers: those of local-only packets, until they may go to other rings.
 
-Pure. A header goes out once every daemon of the ring holds the packet and all before it, so that
+Pure. A header is sent once every daemon of the ring holds the packet and all before it, so that
 whoever acts on the header may rely on the packet (docs/pruning.md).
 """
 
@@ -12,7 +12,7 @@ from groupcomm.wire.headers import EACH_BYTES, FRAME_BYTES, encode_headers
 
 
 class DeferredHeaders:
-    """The packets of the own stream whose headers are to go out.
+    """The packets of the own stream whose headers are still to be sent.
 
     Attributes:
         released_upto: all daemons of the ring hold the stream up to this number.
@@ -33,7 +33,7 @@ class DeferredHeaders:
         heappush(self._numbers, packet.number)
 
     def pop_ready(self, everywhere: int) -> list[tuple[int, bytes]]:
-        """What may go out now that all daemons of the ring hold the stream up to `everywhere`.
+        """Return what may be sent now that the ring holds the stream up to `everywhere`.
 
         Returns:
             Packets of headers, each with the number of the first.
@@ -61,7 +61,7 @@ class DeferredHeaders:
         return out
 
     def form_for_other_ring(self, packet: DataPacket) -> bytes | None:
-        """What another ring gets of a packet that it asks for; None if it is too early."""
+        """Return what another ring gets of a packet that it asks for; None if it is too early."""
         if not packet.local_only:
             return packet.raw
         return packet.header() if packet.number <= self.released_upto else None

@@ -1,23 +1,19 @@
-"""Numbers: view counters and connection numbers are on one line, and none of them is used twice.
+"""Delivery: from packets to local clients, by way of the streams, the order and the groups.
 
-Physical time, in microseconds, is what the line goes by: a start begins at it, or at what its disk
-has reserved if that is more. docs/membership.md says what becomes of it when a disk was lost,
-restored or copied.
+Packets that were received or numbered enter by `receive` and `originate`, horizons and frontiers by
+`receive_horizon` and `receive_frontier`. Once a step, `deliver` then delivers everything that has
+become deliverable. Nothing is delivered before the announcements of all daemons are here: it would
+meet groups that are not known yet.
 
+Some own bundles are waited for: those whose position was asked for (``ordered=True``), and
+subscriptions. A position is sent once nothing lower can still come to anybody whom it concerns: for
+AGREED when the sender's daemon counts every ring's horizon up to the stamp, for SAFE when every
+frontier is there. To send it at numbering would break the promise over side channels, as another
+ring could still originate below it. A SUBSCRIBE waits like SAFE.
 
-Own bundles that somebody here waits for: positions (``ordered=True``), and subscriptions.
-
-A position is told once nothing lower can still come to anybody it matters to: for AGREED when the
-sender's daemon counts every ring's horizon up to the stamp, for SAFE when every frontier is there.
-Telling it at numbering would break the promise over side channels: another ring could still
-originate below it. A SUBSCRIBE waits like SAFE.
-
-
-From packets to local clients: streams, order, groups and desk of one daemon, wired together.
-
-What is received or numbered goes in by `take`, horizons and frontiers by `count` and `reach`;
-`deliver` then gives out all that has become deliverable, once per step. Nothing is given out before
-the announcements of all daemons are here: it would meet groups that are not known yet.
+View counters and connection numbers are on one line, and none is used twice. The line follows
+physical time, in microseconds: a start begins at that time, or at what its disk has reserved if
+that is higher. docs/membership.md tells what happens when a disk was lost, restored or copied.
 """
 
 from collections.abc import Callable, Iterable
@@ -63,7 +59,7 @@ _SUBSCRIBE = BundleKind.SUBSCRIBE
 
 
 class OrderedWaits:
-    """Own bundles that are numbered and waited for.
+    """The own bundles that have numbers and are waited for.
 
     Attributes:
         waiting: how many there are.
@@ -84,7 +80,7 @@ class OrderedWaits:
         heappush(heap, (bundle.packet.time, bundle.place, bundle))
 
     def pop_rest(self, boundary: Stamp | None) -> tuple[list[Bundle], list[Bundle]]:
-        """All messages that are left, lowest first: their view is over.
+        """Remove and return all messages that are left, lowest first: their view is over.
 
         Args:
             boundary: stamp of the first packet of its transitional part; None if there is none.
@@ -101,7 +97,7 @@ class OrderedWaits:
         return regular, left[len(regular) :]
 
     def pop_due(self, least_block: int, least_frontier: int) -> list[Bundle]:
-        """The bundles that need not wait any more."""
+        """Remove and return the bundles that need not wait any more."""
         ready: list[Bundle] = []
         for heap, reached in ((self._agreed, least_block), (self._safe, least_frontier)):
             while heap and heap[0][0] <= reached:
@@ -126,7 +122,7 @@ class Delivery:
         me: index of this daemon.
         starts: where counters start.
         clock: of the ring.
-        desk: the local sessions.
+        sessions: the local sessions.
         on_complete: is called once all announcements are here, before anything is delivered.
         on_key_report: is called with each key report, by the index of its daemon.
         latest: the latest time that can be true.
@@ -205,13 +201,14 @@ class Delivery:
 
     @property
     def highest_connection(self) -> int:
-        """The highest number of a connection that was seen in the view."""
+        """Return the highest number of a connection that was seen in the view."""
         return highest_used(self.groups.highest, self._first_connection)
 
     # ---- what comes ----
 
     def receive_recovered(self, packet: DataPacket) -> bool:
-        """Enter a packet that a fellow sent after the view has ended, and that is not here yet.
+        """Enter a packet that another member sent after the view has ended, and that is not here
+        yet.
 
         Raises:
             ProtocolViolation: it does not fit what is here.
@@ -224,7 +221,7 @@ class Delivery:
         return True
 
     def receive(self, packet: DataPacket) -> bool:
-        """Enter a packet that was received; False if it is here already.
+        """Enter a packet that was received; return False if it is here already.
 
         Raises:
             ProtocolViolation: it does not fit what is here.
@@ -237,7 +234,7 @@ class Delivery:
         return True
 
     def is_possible_time(self, time: int) -> bool:
-        """Whether this can be a time of this view."""
+        """Return whether a time is possible in this view."""
         try:
             self._latest.check(time)
         except ProtocolViolation:
@@ -245,7 +242,7 @@ class Delivery:
         return True
 
     def has_packet(self, packet: DataPacket) -> bool:
-        """Whether a number was received before; Contradiction if it was of another packet.
+        """Return whether a packet is here; raise Contradiction if its number is another packet's.
 
         The header of a packet that stays elsewhere is as good as the packet.
         """
@@ -284,10 +281,10 @@ class Delivery:
             self._moved = True
 
     def is_new_unreliable(self, packet: UnreliablePacket) -> bool:
-        """Whether this datagram outside the streams comes for the first time.
+        """Return whether an UNRELIABLE packet comes for the first time.
 
         Raises:
-            ProtocolViolation: its daemon cannot have sent so many.
+            ProtocolViolation: its daemon cannot have sent that many.
         """
         window = self._unreliable_seen[packet.daemon]
         if packet.counter > window.highest + MOST_UNRELIABLE:

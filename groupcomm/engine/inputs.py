@@ -1,11 +1,9 @@
-"""Inputs of a daemon's core, other than datagrams: what its shell tells it with the next step.
+"""Inputs of a daemon's core other than datagrams, and commands of an operator.
 
-Nothing here is carried out before `DaemonCore.step`; the order of the inputs is kept.
+The shell passes inputs to the next step. They are processed in `DaemonCore.step`, in their order.
 
-
-Commands of an operator, about keys and identities; `DaemonCore.command` carries one out.
-
-They are no inputs, as each may be refused at once, and its operator is told why.
+Commands concern keys and identities; `DaemonCore.command` carries one out. They are not inputs, as
+each may be refused at once, and its operator is told why.
 """
 
 from typing import TypeAlias
@@ -70,7 +68,7 @@ class QuestionAnswered:
 
 @attrs.frozen(kw_only=True)
 class ProgramSettings:
-    """What holds for programs, from now on.
+    """The settings for programs, from now on.
 
     Attributes:
         access: the rules, for all sessions from now on.

@@ -40,7 +40,7 @@ _DRAINING: Final = DaemonSessionState.DRAINING
 
 
 class Intake:
-    """What sessions have sent that nobody has looked at.
+    """The input of sessions that was not processed yet.
 
     Args:
         carry_out: does what a session asks for, or raises SessionError.
@@ -93,20 +93,23 @@ class Intake:
         self._accounts: dict[str, Account] = {}
 
     def set_quotas(self, quotas: Quotas) -> None:
-        """Other quotas hold from now on; all debts are forgotten."""
+        """Apply other quotas from now on; all debts are forgotten."""
         self.quotas = quotas
         self._limited = quotas.limit_rates
         self._accounts.clear()
 
     def add(self, session: DaemonSession) -> None:
-        """A session has sent something, or its client has gone; it waits for its turn."""
+        """Queue a session that has sent something, or whose client has gone."""
         number = session.connection
         self._fresh.pop(number, None)
         self._stalled.pop(number, None)
         self._turns.setdefault(session.principal, {})[number] = session
 
     def serve(self, now: float) -> bool:
-        """Do what waits, in turn, as much of it as one step may; whether there was anything."""
+        """Do what waits, in turn, as much of it as one step may.
+
+        Return whether there was anything.
+        """
         self.due = inf
         self.work_done = 0
         self.done = []
@@ -140,7 +143,7 @@ class Intake:
     def _queue(
         self, session: DaemonSession, sessions: dict[int, DaemonSession], now: float
     ) -> None:
-        """More of a session waits: behind its principal's others, or until it reads."""
+        """Queue a session behind its principal's others, or until its client reads."""
         number = session.connection
         if session.stalled:
             self._fresh[number] = session
@@ -149,7 +152,7 @@ class Intake:
             sessions[number] = session
 
     def _wake(self, now: float) -> None:
-        """Sessions whose clients have read meanwhile have their turns again."""
+        """Queue again the sessions whose clients have read meanwhile."""
         looked_at, self._fresh = self._fresh, {}
         if now >= self._look_at:
             self._look_at = now + max(STALL_S, STALL_EACH_S * len(self._stalled))
@@ -190,7 +193,7 @@ class Intake:
         return wasted
 
     def _read(self, session: DaemonSession) -> bool:
-        """Do what the next frame of a session asks for; whether there was one."""
+        """Do what the next frame of a session asks for; return whether there was one."""
         try:
             request = session.next_request()
             if request is not None:
@@ -220,7 +223,7 @@ class Intake:
         return account
 
     def _owes(self, principal: str, now: float) -> bool:
-        """Whether a principal has to wait until its debt is paid."""
+        """Return whether a principal has to wait until its debt is paid."""
         account = self._accounts.get(principal)
         wait_s = account.debt_s(now) if account is not None else 0.0
         if wait_s > 0.0:

@@ -1,7 +1,7 @@
-"""The keeper of the keys: takes what is agreed about them to the gate, and what is wished to all.
+"""The key manager: it gives agreed keys to the protection, and sends operators' wishes to all.
 
-Pure. groupcomm/security/keys.py decides about keys; who is evicted is decided by whoever says
-so first, for good. docs/security.md tells what an operator does.
+Pure. groupcomm/security/keys.py decides about keys. Whoever first says that an identity is evicted
+decides that, for good. docs/security.md tells what an operator does.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _NO_IDENTITY: Final = (
 
 
 class Core(Protocol):
-    """What it needs of the daemon's core."""
+    """The core, as the key manager sees it."""
 
     config: CoreConfig
     start: Start
@@ -37,21 +37,21 @@ class Core(Protocol):
 
 
 class KeyManager:
-    """Of one start of one daemon.
+    """The keys and identities of one start of a daemon.
 
     Args:
         core: around it.
-        gate: seals and opens with the keys.
+        protection: seals and opens datagrams with the keys.
         keys: that it starts with; None without a key file, then nothing is ever said.
 
     Attributes:
         unstored: a file does not hold what was agreed: see `to_store`.
     """
 
-    def __init__(self, core: Core, gate: DatagramProtection, keys: KeyRing | None) -> None:
+    def __init__(self, core: Core, protection: DatagramProtection, keys: KeyRing | None) -> None:
         self._core = core
         self._rotation = Rotation(keys, core.start.name) if keys is not None else None
-        self._protection = gate
+        self._protection = protection
         self._members: Sequence[str] = ()
         self._sealed_since = 0.0  # with the present key
         self._roll_stored = True
@@ -61,13 +61,13 @@ class KeyManager:
     # ---- what the order tells ----
 
     def begin_view(self, members: Sequence[str]) -> None:
-        """A view begins, and its groups are known; `members` are its daemons, by index."""
+        """Begin a view whose groups are known; `members` are its daemons, by index."""
         self._members = members
         if self._rotation is not None:
             self._submit(self._rotation.begin(members))
 
     def on_report(self, daemon: int, bundle: Bundle) -> None:
-        """A report has its turn in the agreed order."""
+        """Process a key report at its place in the agreed order."""
         rotation = self._rotation
         if rotation is None or daemon >= len(self._members):
             return
@@ -109,7 +109,7 @@ class KeyManager:
     # ---- what the operator wishes ----
 
     def load(self, keys: KeyRing, roll: Roll | None = None) -> None:
-        """The files have changed: take over all of them, or nothing.
+        """Adopt the changed files, all of them or none.
 
         Args:
             keys: of the key file.
@@ -128,11 +128,11 @@ class KeyManager:
         self._submit(rotation.report())
 
     def promote(self, number: int) -> None:
-        """All shall seal with a key. Raises LocalProtocolError if not all can."""
+        """Have all daemons seal with a key; raise LocalProtocolError if not all can."""
         self._submit(self._active_rotation.promote(number))
 
     def retire(self, number: int, *, without_missing: bool) -> None:
-        """All shall erase a key.
+        """Have all daemons erase a key.
 
         Args:
             number: of the key.
@@ -159,7 +159,7 @@ class KeyManager:
         self._submit(rotation.retire(number))
 
     def evict(self, name: str) -> None:
-        """No daemon shall trust the identity of this one any more.
+        """Have no daemon trust the identity of this one any more.
 
         Raises:
             LocalProtocolError: there are no identities, or nobody has that one.
@@ -179,7 +179,7 @@ class KeyManager:
         self._submit(rotation.report())
 
     def _merged(self, roll: Roll) -> Roll:
-        """What a file holds, and who was evicted meanwhile: that stays.
+        """Return the identities of a file, with all evictions so far, which are final.
 
         Raises:
             LocalProtocolError: there are no identities here, or it has another one for this daemon.
@@ -203,17 +203,17 @@ class KeyManager:
 
     @property
     def keys(self) -> KeyRing | None:
-        """That the daemon has now; None without a key file."""
+        """Return the keys of this daemon; None without a key file."""
         return None if self._rotation is None else self._rotation.keys
 
     @property
     def missing_key(self) -> tuple[str, int] | None:
-        """The name of a daemon and the key that it seals with, as it has proved: it is not here."""
+        """Return a daemon's name and the missing key that it provably seals with; None without."""
         return self._protection.missing_key
 
     @property
     def named_key(self) -> int | None:
-        """A key that is not here, and that some datagram has named; anybody can name one."""
+        """Return a missing key that some datagram has named; anybody can name one."""
         return self._protection.named_key
 
     def to_store(self) -> tuple[KeyRing | None, Roll | None]:
@@ -223,7 +223,7 @@ class KeyManager:
         return keys, None if self._roll_stored else self._protection.roll
 
     def keys_stored(self, keys: KeyRing) -> None:
-        """The key file holds these."""
+        """Note that the key file holds these."""
         if self._rotation is not None and keys is self._rotation.keys:
             self._rotation.stored = True
         self.unstored = self.to_store() != (None, None)
@@ -238,11 +238,11 @@ class KeyManager:
 
     @property
     def roll(self) -> Roll | None:
-        """Whose identities count; None where daemons have none."""
+        """Return the identities that are trusted; None where daemons have none."""
         return self._protection.roll
 
     def roll_stored(self, roll: Roll) -> None:
-        """The identities' file tells of these."""
+        """Note that the identities' file tells of these."""
         if roll is self._protection.roll:
             self._roll_stored = True
         self.unstored = self.to_store() != (None, None)
@@ -250,7 +250,7 @@ class KeyManager:
     # ---- what is told ----
 
     def describe(self) -> dict[str, Any]:
-        """The keys here and at all members, without secrets."""
+        """Return a description of the keys here and at all members, without secrets."""
         rotation = self._active_rotation
         members = rotation.reports or dict.fromkeys(self._members)
         here = rotation.own_report()

@@ -1,10 +1,11 @@
-"""Leaving: how a daemon ends in order, and anyhow where that takes too long.
+"""Leaving: how a daemon ends, in order or, where that takes too long, not in order.
 
-Pure. ``now`` is in seconds. A daemon has left in order once all its sessions have ended for
-everybody, what they sent has numbers, and the whole view holds it; then it tells the others. That
-needs a view that goes on. Between two views, or with a fellow that does not answer, nobody can say
-how long it takes. So after ``leave_timeout_s`` the daemon tells the others as far as they hear it,
-and has left: for them as if it had been killed, but that they need not wait for a timeout.
+Pure. ``now`` is in seconds. A daemon has left in order once all its sessions have ended for all
+daemons, everything that they sent has a number, and the whole view holds it. Then it tells the
+others. That needs an operational view. Between two views, or with a member that does not answer, no
+daemon can say how long it takes. So after ``leave_timeout_s`` the daemon tells the others, as far
+as they hear it, and has left. For them it then is as if it had been killed, except that they need
+not wait for a timeout.
 """
 
 from math import inf
@@ -23,7 +24,7 @@ class LeavingContext(Protocol):
 
     @property
     def state(self) -> MembershipState:
-        """How far it is on the way from view to view."""
+        """Return the state of membership."""
 
 
 class Leaving:
@@ -58,7 +59,8 @@ class Leaving:
     def _is_settled(self) -> bool:
         """Return whether nothing of this daemon would be missing anywhere.
 
-        What fellows number is theirs: while they send, the last of it is never held everywhere.
+        Packets of other members do not count: while these send, the last packet is never held
+        everywhere.
         Without a view nothing was ever taken from a program, so there is nothing to hand over.
         """
         view_state = self._core.view_state

@@ -1,4 +1,4 @@
-"""News: what an operator should read about a step, as values; the shell finds the words.
+"""News: what an operator should read about a step, as values; the shell words them.
 
 Pure. ``now`` is in seconds.
 """
@@ -64,7 +64,7 @@ News: TypeAlias = ViewInstalled | TokenLate | AccessNews | ProtocolNews
 
 
 class ViewHistory:
-    """Which view came before, and since when it stands still.
+    """The previous view, and since when it is frozen.
 
     Attributes:
         installed: the view that was installed since the last look; None if none was.
@@ -79,7 +79,7 @@ class ViewHistory:
         self.installed: View | None = None
 
     def stop(self, now: float) -> None:
-        """The view that goes on stands still from now on."""
+        """Note that the view is frozen from now on."""
         self._stopped_at = now
 
     def report(self, reasons: Counter[GatherReason], now: float) -> ViewInstalled:
@@ -105,7 +105,7 @@ class ViewHistory:
 
 
 class TokenWatch:
-    """Tells once that the token of a view that goes on is late.
+    """The watch that reports once that the token of an operational view is late.
 
     Attributes:
         is_late: it was at the last look.

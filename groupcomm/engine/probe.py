@@ -1,7 +1,7 @@
-"""What a core tells about its inside: the white-box half of a trace.
+"""Probes: how a core reports its internal events, for the white-box half of a trace.
 
-A core calls its probe at the very moments that the ordering rules speak of. The simulator turns
-the calls into trace events for the checkers; a daemon in use has no probe and pays one comparison.
+A core calls its probe at the moments that the ordering rules speak of. The simulator turns the
+calls into trace events for the checkers. A daemon in use has a probe that does nothing.
 """
 
 from typing import Protocol
@@ -18,36 +18,39 @@ class Probe(Protocol):
     """
 
     def installed(self, view: View) -> None:
-        """A regular view begins here; all that follows belongs to it."""
+        """Note that a regular view begins here; all that follows belongs to it."""
 
     def transitional(self, old: ViewId, new: ViewId, members: tuple[DaemonId, ...]) -> None:
-        """The regular part of view `old` is over; `members` come along from it to view `new`."""
+        """Note that the regular part of view `old` is over.
+
+        `members` are the transitional members, which go on to view `new`.
+        """
 
     def stamped(self, ring: int, number: int, time: int) -> None:
-        """This daemon numbered a packet of its own."""
+        """Note that this daemon numbered a packet of its own."""
 
     def held(self, ring: int, number: int, time: int) -> None:
-        """A packet of a stream is held from now on, the first time only."""
+        """Note that a packet of a stream is held from now on, the first time only."""
 
     def horizon(self, ring: int, value: int, upto: int) -> None:
-        """This daemon announced for its ring: after packet `upto`, nothing at or below `value`."""
+        """Note an announced horizon: after packet `upto`, nothing at or below `value`."""
 
     def counted(self, ring: int, value: int, upto: int) -> None:
-        """A ring's horizon counts here from now on: every packet up to `upto` is held."""
+        """Note that a ring's horizon counts here from now on: every packet up to `upto` is held."""
 
     def released(
         self, ring: int, number: int, time: int, bundle_index: int, bundle: Bundle, sender: str
     ) -> None:
-        """A bundle was delivered to its local recipients, if any.
+        """Note that a bundle was delivered to its local recipients, if any.
 
         `sender` is the private name of its session; `number` is 0 for UNRELIABLE.
         """
 
     def table(self, position: Position, digest: str) -> None:
-        """The group table changed at a position; `digest` is that of the whole table."""
+        """Note that the group table changed at a position; `digest` is that of the whole table."""
 
     def accepted(self, sender: str, connection: int, first: int, last: int) -> None:
-        """Messages `first` to `last` of a local session were taken: they count as sent."""
+        """Note that messages `first` to `last` of a local session count as sent."""
 
 
 class NoProbe:

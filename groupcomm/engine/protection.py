@@ -1,17 +1,13 @@
-"""The gate: what this daemon seals, and what it opens.
+"""Protection of datagrams: what this daemon seals and opens, by the suite that is configured.
 
-Only daemons of the cluster get in, and with suite 1 only what they send now: a start of a daemon
-that is not known has to prove first that it is there (groupcomm/security/hello.py). Whether a start
-is over, and whether a packet is of the present view, is for others to say.
+Only datagrams of daemons of the cluster are opened, and from suite 1 on only those sent now: an
+unknown start of a daemon first has to prove that it is there (groupcomm/security/hello.py). Whether
+a start is over, and whether a packet is of the present view, is decided elsewhere.
 
-
-The gate where daemons have identities: suite 2.
-
-Hellos are signed, and carry what daemons give each other: security/identity.py says whose word
-counts, security/exchange.py what is given, security/secret_sealing.py what is sealed with it.
-
-
-Suites: how datagrams are protected, and the gate for each."""
+With suite 2 daemons have identities. Hellos are signed, and carry the secrets that daemons give
+each other: security/identity.py says whose identity is trusted, security/exchange.py what is
+exchanged, security/secret_sealing.py what is sealed with it.
+"""
 
 from typing import Final, Protocol
 
@@ -71,39 +67,42 @@ class DatagramProtection(Protocol):
 
     @property
     def named_key(self) -> int | None:
-        """Id of a key that is not here and that a datagram has named; anybody can name one."""
+        """Return the id of a missing key that a datagram has named; anybody can name one."""
 
     def use_keys(self, keys: KeyRing) -> None:
         """Seal and open with these keys from now on."""
 
     def begin_step(self, now: float) -> None:
-        """A step begins, at this time."""
+        """Begin a step at this time."""
 
     def seal(self, destination: str | None, packet: bytes) -> bytes:
-        """A datagram for a daemon, by its name, or for all that hear it."""
+        """Return a sealed datagram for a daemon, by its name, or with None for all that hear it."""
 
     def open_untrusted(self, datagram: bytes) -> Opened | None:
         """Open a datagram; None if it was a hello. Raises BadDatagram, whatever the bytes."""
 
     def pop_hellos(self, out: list[Outgoing]) -> bool:
-        """Add the hellos of this step; whether another daemon and this one have met in it."""
+        """Add the hellos of this step.
+
+        Return whether another daemon and this one have met in it.
+        """
 
     def forget_start(self, sender: int, incarnation: Incarnation) -> None:
-        """A start of a daemon is over; its datagrams may still come."""
+        """Forget a start of a daemon that is over; its datagrams may still come."""
 
     def begin_view(self, view: View) -> None:
-        """A view is installed."""
+        """Note that a view is installed."""
 
     @property
     def roll(self) -> Roll | None:
-        """Whose identities count; None where daemons have none."""
+        """Return the identities that are trusted; None where daemons have none."""
 
     def use_roll(self, roll: Roll) -> None:
-        """Others' identities count from now on."""
+        """Trust these identities from now on."""
 
     @property
     def awaited(self) -> list[str]:
-        """Daemons of the view that cannot open yet what is to be sealed next; sorted."""
+        """Return the daemons of the view that cannot open yet what is sealed next; sorted."""
 
 
 class _Numbers:
@@ -122,24 +121,24 @@ class _Numbers:
 
 
 class _WithoutIdentities:
-    """What there is of identities where daemons have none."""
+    """The parts about identities, for suites without them."""
 
     __slots__ = ()
 
     def begin_view(self, view: View) -> None:
-        """Nothing depends on views."""
+        """Do nothing: nothing depends on views."""
 
     @property
     def roll(self) -> Roll | None:
-        """There are no identities."""
+        """Do nothing: there are no identities."""
         return None
 
     def use_roll(self, roll: Roll) -> None:
-        """There are no identities."""
+        """Do nothing: there are no identities."""
 
     @property
     def awaited(self) -> list[str]:
-        """None."""
+        """Return no names: no secrets are exchanged."""
         return []
 
 
@@ -171,21 +170,21 @@ class PlainProtection(_WithoutIdentities):
 
     @property
     def named_key(self) -> int | None:
-        """There are no keys."""
+        """Do nothing: there are no keys."""
         return None
 
     def use_keys(self, keys: KeyRing) -> None:
-        """There are no keys."""
+        """Do nothing: there are no keys."""
 
     def begin_step(self, now: float) -> None:
-        """Nothing depends on time."""
+        """Do nothing: nothing depends on time."""
 
     def pop_hellos(self, out: list[Outgoing]) -> bool:
         """Do nothing: there are no hellos."""
         return False
 
     def seal(self, destination: str | None, packet: bytes) -> bytes:
-        """A datagram for a daemon, by its name, or for all that hear it."""
+        """Return a sealed datagram for a daemon, by its name, or with None for all that hear it."""
         receiver = None if destination is None else self._numbers.of(destination)
         return self._sealer.seal(packet, receiver)
 
@@ -245,11 +244,11 @@ class SealedProtection(_WithoutIdentities):
 
     @property
     def named_key(self) -> int | None:
-        """Id of a key that is not here and that a datagram has named; anybody can name one."""
+        """Return the id of a missing key that a datagram has named; anybody can name one."""
         return self._opener.lacked
 
     def forget_start(self, sender: int, incarnation: Incarnation) -> None:
-        """A start of a daemon is over; its datagrams may still come."""
+        """Forget a start of a daemon that is over; its datagrams may still come."""
         self._opener.forget(sender, incarnation)
 
     def use_keys(self, keys: KeyRing) -> None:
@@ -260,7 +259,7 @@ class SealedProtection(_WithoutIdentities):
         self._sealer.use(keys)
 
     def begin_step(self, now: float) -> None:
-        """A step begins: epochs may be over."""
+        """Begin a step: epochs may be over."""
         self.now = self._opener.now = now
         if now >= self._sealer.due:
             self._sealer.tick(now)
@@ -270,7 +269,7 @@ class SealedProtection(_WithoutIdentities):
             self._opener.tick()
 
     def pop_hellos(self, out: list[Outgoing]) -> bool:
-        """Add the hellos of this step; whether another daemon and this one have met in it.
+        """Add the hellos of this step; return whether another daemon and this one have met in it.
 
         A challenge alone is no meeting: who replays what is old brings it about.
         """
@@ -280,7 +279,7 @@ class SealedProtection(_WithoutIdentities):
         return met
 
     def seal(self, destination: str | None, packet: bytes) -> bytes:
-        """A datagram for a daemon, by its name, or for all that hear it."""
+        """Return a sealed datagram for a daemon, by its name, or with None for all that hear it."""
         receiver = None if destination is None else self._numbers.of(destination)
         return self._sealer.seal(packet, CHANNEL_OF[packet[0]], receiver)
 
@@ -317,7 +316,7 @@ class SealedProtection(_WithoutIdentities):
         self.met |= reply.trust or reply.say is not None
 
     def _reply_to(self, opened: Opened, hello: Hello) -> HelloReply:
-        """What comes of a hello; if it is a proof its sender is trusted from now on."""
+        """Return the reply to a hello; its sender is trusted from now on if the hello is a proof."""
         sender = opened.sender, opened.incarnation
         reply = self._introductions.on_hello(sender, hello, proven=opened.proven, now=self.now)
         if not self._opener.has(hello.seals):
@@ -334,13 +333,13 @@ class SealedProtection(_WithoutIdentities):
         return reply
 
     def _with_counters(self, hello: Hello) -> Hello:
-        """With what every hello tells of this daemon."""
+        """Return a hello with the counters and the key of this daemon."""
         of = self._sealer.counter
         counters = (of(Channel.RING), of(Channel.LINK), of(Channel.CONTROL))
         return attrs.evolve(hello, counters=counters, seals=self._sealer.key_id)
 
     def _send_hello(self, receiver: tuple[int, Incarnation], hello: Hello, key_id: int) -> None:
-        """To the configured address of a daemon, wherever what it answers has come from."""
+        """Send a hello to a daemon's configured address, wherever its datagram came from."""
         number, _ = receiver
         datagram = self._sealer.seal_hello(hello.encode(), number, key_id)
         self.hellos.append((self._names[number], datagram))
@@ -398,7 +397,7 @@ class IdentityProtection(SealedProtection):
     # ---- time and views ----
 
     def begin_step(self, now: float) -> None:
-        """A step begins: secrets may be due to be told again, or to be drawn anew."""
+        """Begin a step: secrets may have to be sent again, or drawn anew."""
         if now >= self._sealer.due:
             self._exchange.renew(now)
         super().begin_step(now)
@@ -410,7 +409,7 @@ class IdentityProtection(SealedProtection):
             self._update_sealer()  # somebody may not be waited for any more
 
     def begin_view(self, view: View) -> None:
-        """A view is installed: its members give each other new secrets."""
+        """Begin a view: its members give each other new secrets."""
         members = [(daemon.number, daemon.incarnation) for daemon in view.daemons]
         self._exchange.begin(view.key, members, self.now)
         self._update_sealer()
@@ -421,7 +420,7 @@ class IdentityProtection(SealedProtection):
             self._sealer.change(self._exchange)
 
     def forget_start(self, sender: int, incarnation: Incarnation) -> None:
-        """A start of a daemon is over; what it has given opens nothing any more."""
+        """Forget a start of a daemon that is over; its secrets open nothing any more."""
         super().forget_start(sender, incarnation)
         self._exchange.forget((sender, incarnation))
         self._update_sealer()
@@ -430,11 +429,11 @@ class IdentityProtection(SealedProtection):
 
     @property
     def roll(self) -> Roll | None:
-        """Whose identities count."""
+        """Return the identities that are trusted."""
         return self._roll
 
     def use_roll(self, roll: Roll) -> None:
-        """Others' identities count from now on; whose does not is a stranger at once."""
+        """Trust these identities from now on; a daemon without one is a stranger at once."""
         before, self._roll = self._roll, roll
         self._signer.use(roll)
         for name, public in before.daemons.items():
@@ -449,7 +448,7 @@ class IdentityProtection(SealedProtection):
 
     @property
     def awaited(self) -> list[str]:
-        """Daemons of the view that cannot open yet what is to be sealed next; sorted."""
+        """Return the daemons of the view that cannot open yet what is sealed next; sorted."""
         return sorted(self._names[number] for number, _ in self._exchange.awaited)
 
     # ---- introductions ----
@@ -505,7 +504,7 @@ def make_protection(
     now: float,
     credentials: DaemonCredentials | None = None,
 ) -> DatagramProtection:
-    """The gate for the suite that is configured.
+    """Return the protection for the suite that is configured.
 
     Raises:
         ConfigError: there is no such suite, or it lacks keys or an identity.

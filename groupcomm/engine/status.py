@@ -261,10 +261,10 @@ def status_of(core: "DaemonCore", now: float) -> Status:
         broken=tuple(
             BrokenStatus(
                 name=known[number].label if number in known else f"daemon {number:x}",
-                counts=_frozen(fellow.counts),
-                until=fellow.until,
+                counts=_frozen(broken.counts),
+                until=broken.until,
             )
-            for number, fellow in membership.trust.broken.items()
+            for number, broken in membership.trust.broken.items()
         ),
         clock=ClockStatus(reading=core.physical.read(now), jumps=core.physical.jumps),
         disk=_disk(core.reservation),

@@ -1,7 +1,7 @@
-"""Storage: what of a core is to be on disk, one write of a kind at a time.
+"""Storage: what the core wants on disk, with one write of each kind at a time.
 
-Pure. A disk may take seconds: while a write is under way a newer wish waits, and no wish is said
-twice. The parts that want something stored wait for it where they have to.
+Pure. A disk may take seconds. While a write is in progress a newer value waits, and no value is
+asked for twice. The parts that need a value on disk wait for it where they have to.
 """
 
 from groupcomm.engine.keys import KeyManager
@@ -15,8 +15,8 @@ class Storage:
     """The writes of one start of a daemon.
 
     Args:
-        reservation: wants marks of view counters.
-        keeper: wants keys and identities.
+        reservation: wants marks of view counters stored.
+        key_manager: wants keys and identities stored.
     """
 
     __slots__ = ("_key_manager", "_keys", "_mark", "_reservation", "_roll")
@@ -47,21 +47,21 @@ class Storage:
         return found
 
     def mark_stored(self, mark: int, now: float) -> None:
-        """The disk holds a mark."""
+        """Note that the disk holds a mark."""
         self._mark = False
         self._reservation.stored(mark, now)
 
     def mark_not_stored(self, reason: str, now: float) -> None:
-        """The disk does not hold the mark; it is asked again later."""
+        """Note that the disk does not hold the mark; the write is repeated later."""
         self._mark = False
         self._reservation.failed(reason, now)
 
     def keys_stored(self, keys: KeyRing) -> None:
-        """The key file holds these keys."""
+        """Note that the key file holds these keys."""
         self._keys = False
         self._key_manager.keys_stored(keys)
 
     def roll_stored(self, roll: Roll) -> None:
-        """The identities' file tells of these."""
+        """Note that the identities' file tells of these."""
         self._roll = False
         self._key_manager.roll_stored(roll)

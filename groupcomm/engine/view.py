@@ -445,7 +445,7 @@ class ViewState:
 
     @property
     def causes(self) -> Causes:
-        """V and A of a packet numbered now."""
+        """Return V and A of a packet numbered now."""
         return self.delivery.order.causes
 
     @property

@@ -1,8 +1,7 @@
-"""What a daemon brings into its next view: the groups that it knows, and from which view.
+"""The change of a view at one daemon: what it holds of the old one, recovers and still delivers.
 
-The end of a view at one daemon: what it holds, what it takes from fellows, what it delivers.
-
-Pure. From `past` on nothing of the view changes but by recovery, until `finish` walks the union.
+Pure. From `past` on nothing of the view changes except by recovery, until `finish` walks the
+recovered set. The groups that are known then are carried into the next view.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +24,7 @@ from groupcomm.wire.membership import Holding, Past
 
 
 class CarriedGroups:
-    """Of one start of a daemon, from view to view."""
+    """The groups that one start of a daemon carries from view to view."""
 
     __slots__ = ("_completed", "_table", "_together")
 
@@ -35,15 +34,15 @@ class CarriedGroups:
         self._together: frozenset[DaemonId] = frozenset()  # who came along ever since
 
     def replace(self, table: GroupTable, key: bytes, daemons: Sequence[DaemonId]) -> None:
-        """A view has ended whose groups were known whole."""
+        """Carry the groups of a view that has ended and whose groups were known completely."""
         self._table, self._completed, self._together = table, key, frozenset(daemons)
 
     def keep_members(self, members: Sequence[DaemonId]) -> None:
-        """These come along into the next view."""
+        """Note the transitional members: they go on into the next view together."""
         self._together &= frozenset(members)
 
     def announce(self, room: int) -> list[Bundle]:
-        """To the members of the next view, in bundles of at most so many bytes."""
+        """Return the announcement to the next view, in bundles of at most `room` bytes."""
         keys = sorted((d.number, d.incarnation.random_id) for d in self._together)
         return cut_announcement(announce(self._table, self._completed, keys), room)
 
@@ -54,7 +53,7 @@ _NOTHING = Stamp(0, 0)
 
 
 class DeliveryPlan(NamedTuple):
-    """What is left to deliver of a view.
+    """The bundles that are left to deliver of a view.
 
     Attributes:
         regular: the bundles of its regular part, in their order.
@@ -68,10 +67,10 @@ class DeliveryPlan(NamedTuple):
 
 
 class ViewChange:
-    """What remains to be done with a view that stands still.
+    """What remains to be done with a frozen view.
 
     Attributes:
-        obligation: indices of those with whom this daemon is bound to treat the view alike.
+        obligation: indices of the members with which this daemon has to treat the view alike.
     """
 
     __slots__ = ("_delivery", "_me", "_own_ring", "_plan", "_view", "obligation")
@@ -88,7 +87,7 @@ class ViewChange:
 
     @property
     def past(self) -> Past:
-        """What this daemon tells others that it holds."""
+        """Return what this daemon tells others that it holds of the view."""
         order = self._delivery.order
         holdings = tuple(
             Holding(
@@ -102,14 +101,14 @@ class ViewChange:
         return Past(self._view.key, holdings, tuple(sorted(self.obligation)))
 
     def missing(self, recovered_set: RecoveredSet) -> list[list[Range]]:
-        """Per ring what of the union is not here."""
+        """Return, per ring, the ranges of the recovered set that are not held here."""
         return [
             without(recovered_set.spans[stream.ring], [(0, stream.forgotten), *_spans(stream)])
             for stream in self._delivery.streams
         ]
 
     def take_obligation(self, recovered_set: RecoveredSet, fellows: frozenset[int]) -> None:
-        """Take over what the others know: this daemon holds the union, and tells them so."""
+        """Take the obligation: this daemon holds the recovered set and says so."""
         self.obligation |= fellows | recovered_set.obligation
         order = self._delivery.order
         for stream in self._delivery.streams:
@@ -121,7 +120,7 @@ class ViewChange:
             order.frontiers.raise_to(ring, recovered_set.frontiers[ring])
 
     def is_plausible(self, past: Past) -> bool:
-        """Whether a fellow can hold of this view what it says.
+        """Return whether another member can hold of this view what it says.
 
         What it has forgotten this daemon has told to hold, and nobody is further ahead than windows
         allow.
@@ -138,9 +137,11 @@ class ViewChange:
         return True
 
     def receive_repair(self, raw: bytes, recovered_set: RecoveredSet) -> tuple[int, int] | None:
-        """Take a packet of the view from a fellow; its ring and number, None if it is no news.
+        """Enter a packet of the view from another member.
 
-        Only what is of the union may come in: the boundary is found from what is held here.
+        Returns its ring and number; None if it is no news.
+
+        Only what is of the recovered set may come in: the boundary is found from what is held here.
 
         Raises:
             BadDatagram, ProtocolViolation: it is none, or does not fit.
@@ -160,7 +161,7 @@ class ViewChange:
     # ---- what is delivered ----
 
     def prepare(self, recovered_set: RecoveredSet, fellows: frozenset[int]) -> bool:
-        """Find out what is left to deliver, now that the union is held.
+        """Find out what is left to deliver, now that the recovered set is held.
 
         Returns:
             Whether what was delivered before could have come of it. If not, somebody has told what
@@ -185,7 +186,7 @@ class ViewChange:
         return sound
 
     def _limits(self, recovered_set: RecoveredSet, fellows: frozenset[int]) -> WalkLimits:
-        """What the union says, together with what is known here; as `bind` takes it over."""
+        """Return the limits of the recovered set and of what is known here together."""
         order = self._delivery.order
         horizons = order.blocks.values.copy()
         for stream in self._delivery.streams:
@@ -203,7 +204,7 @@ class ViewChange:
         )
 
     def _packets(self, recovered_set: RecoveredSet) -> list[DataPacket]:
-        """The packets of the union that are not forgotten here, in stamp order."""
+        """Return the packets of the recovered set that are not forgotten here, in stamp order."""
         packets = [
             packet
             for stream in self._delivery.streams
@@ -218,7 +219,7 @@ class ViewChange:
 
         Returns:
             Whether anything could be delivered: else not all announcements are here, nor at
-            any of those who come along, and the view remains as if it had never been.
+            any of the transitional members, and the view remains as if it had never been.
         """
         plan = self._plan
         assert plan is not None, "a view ends without having been prepared"
@@ -249,13 +250,13 @@ class ViewChange:
 
 
 def _may_drop(packet: DataPacket, kept: list[Bundle], *, regular: bool) -> bool:
-    """Whether what is not kept was not delivered, and is not below the boundary."""
+    """Return whether no dropped bundle was delivered before, or is below the boundary."""
     dropped = [bundle for bundle in packet.bundles if bundle not in kept]
     return not any(b.given or (regular and b.level >= _AGREED) for b in dropped)
 
 
 def _spans(stream: Stream) -> list[Range]:
-    """The numbers above the forgotten ones that a stream holds."""
+    """Return the ranges of numbers above the forgotten ones that a stream holds."""
     spans: list[Range] = []
     if stream.held > stream.forgotten:
         spans.append((stream.forgotten + 1, stream.held))

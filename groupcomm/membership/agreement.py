@@ -1,23 +1,19 @@
-"""When a daemon says its commit again: what others may not have heard, and no more than that.
+"""Agreement: the proposal that this daemon has agreed to, until all others have or it fails.
 
-Pure. ``now`` is in seconds. A recovery may take seconds. The commits of all, passed on where two
-daemons do not hear each other, would leave little room on a narrow way for what is being recovered.
+Pure. ``now`` is in seconds. An agreement lasts from the commit to the end of the view that comes
+out of it, as a late daemon may still ask what was agreed.
 
+Commits are repeated, with more and more time between (`CommitSchedule`). A recovery may take
+seconds, and the commits of all, passed on where two daemons do not hear each other, would leave
+little room on a narrow path for the packets that are being recovered.
 
-Agreement: one proposal that this daemon has agreed to, until all others have or it fails.
-
-Pure. ``now`` is in seconds. It is there from the commit to the end of the view that comes out of
-it, as a late daemon may still ask what was agreed.
-
-
-Solitude: whether a daemon comes out of its old view without those who were there with it.
-
-It does where what they say of that view contradicts what is held or was delivered here, and where
-packets that somebody says to hold never come: one that is broken could else keep all from a view
-for ever. It then has a view by itself before it is in one with others. Two daemons that go from one
-view to the next have to deliver the same between (extended virtual synchrony); two that were apart
-do not. Others are bound to nothing by it: as it was never bound, none of them has installed a view
-that it was to come to with them.
+A daemon leaves its old view alone (`Isolation`) where what the other members say of that view
+contradicts what is held or was delivered here, and where packets that a member says to hold never
+come: a broken daemon could otherwise keep all from a view for ever. It then has a view by itself
+before it is in one with others. Two daemons that go from one view to the next together have to
+deliver the same in between (extended virtual synchrony); two that were apart do not. The others get
+no obligation from it: as it had taken none, none of them has installed a view that it was to come
+to with them.
 """
 
 from collections.abc import Mapping
@@ -40,7 +36,7 @@ QUICK_REPEATS: Final = 4
 
 
 class CommitSchedule:
-    """Of the commits of one daemon, one after the other.
+    """The times at which one daemon sends its commits.
 
     Attributes:
         due: when the last one is to be said again.
@@ -55,7 +51,7 @@ class CommitSchedule:
         self.due = -inf
 
     def on_sent(self, commit: Commit, now: float) -> None:
-        """This one is said now: if it is as before it is said ever more rarely."""
+        """Note that a commit is sent now; one that repeats the last is sent ever more rarely."""
         said, self._sent = self._sent, commit
         self._repeats = self._repeats + 1 if commit == said else 0
         if said is not None and _asks_anew(said, commit):
@@ -66,7 +62,7 @@ class CommitSchedule:
 
 
 def _asks_anew(before: Commit, now: Commit) -> bool:
-    """Whether only what is still lacking has changed."""
+    """Return whether nothing but the missing packets has changed."""
     if before.missing == now.missing:
         return False
     return structs.replace(before, missing=now.missing) == now
@@ -87,7 +83,7 @@ def check_commit(commit: Commit, peer: PeerDaemon) -> None:
 def joins_of(
     proposal: Proposal, start: Start, own: Join, peers: Mapping[int, PeerDaemon]
 ) -> dict[int, Join] | None:
-    """The joins that a proposal is made from, by number; None if one of them is not here.
+    """Return the joins that a proposal is made from, by number; None if one is not here.
 
     Args:
         proposal: own or another's.
@@ -113,7 +109,7 @@ def joins_of(
 
 
 class Agreement:
-    """What is needed to carry out one proposal.
+    """One proposal, and what is needed to carry it out.
 
     Attributes:
         proposal: what was agreed to.
@@ -164,7 +160,7 @@ class Agreement:
                 self.note_commit(peer, peer.commit)
 
     def note_commit(self, peer: PeerDaemon, commit: Commit) -> bool:
-        """Enter a daemon's latest commit; True if it is to this proposal.
+        """Note a daemon's latest commit; return whether it is to this proposal.
 
         Such a one gets this very proposal object, so that it is compared as a whole only once.
         """
@@ -173,26 +169,29 @@ class Agreement:
         return agreed
 
     def attempt_of(self, peer: PeerDaemon) -> int | None:
-        """With which attempt a daemon, in its present start, is a member; None if it is not."""
+        """Return with which attempt a daemon, in its present start, is a member.
+
+        None if it is not.
+        """
         return self._attempts.get(peer.key)
 
     def forget_joins(self) -> None:
-        """What has led to this view says nothing of the next one."""
+        """Drop the joins that led to this view: they say nothing of the next one."""
         for peer in self._peers.values():
             attempt = self.attempt_of(peer)
             if peer.join is not None and attempt is not None and peer.join.attempt <= attempt:
                 peer.join = None
 
     def has_name(self, number: int) -> bool:
-        """Whether a daemon, in whatever start, is a member."""
+        """Return whether a daemon, in whatever start, is a member."""
         return any(seat.number == number for seat in self.proposal.seats)
 
     def has_other_start_of(self, peer: PeerDaemon) -> bool:
-        """Whether a daemon is a member, but not in its present start."""
+        """Return whether a daemon is a member, but not in its present start."""
         return self.has_name(peer.number) and self.attempt_of(peer) is None
 
     def next_repairs(self, now: float) -> list[tuple[Repair, set[int]]]:
-        """Packets of the old view to send, and to whom; maybe to all, to be passed on."""
+        """Return packets of the old view to send, and to whom; maybe to all, to be passed on."""
         old = self._old
         if old is None or not self.recovery.has_packets_to_send:
             return []
@@ -204,21 +203,21 @@ class Agreement:
         ]
 
     def are_mutual(self, number: int) -> bool:
-        """Whether this daemon and another member hear each other."""
+        """Return whether this daemon and another member hear each other."""
         places = {seat.number: place for place, seat in enumerate(self.proposal.seats)}
         own = self.proposal.seats[places[self._me]]
         return number in places and int.from_bytes(own.mutual, "little") >> places[number] & 1 == 1
 
     def is_worse_than(self, other: Proposal) -> bool:
-        """Whether members should rather agree to another proposal."""
+        """Return whether members should prefer another proposal."""
         return rank(other) > rank(self.proposal)
 
     def may_give_way_to(self, other: Proposal) -> bool:
-        """Whether this daemon is free to agree to another proposal instead.
+        """Return whether this daemon is free to agree to another proposal instead.
 
-        It is not once it is bound, nor with packets that are of no union of the other one: its
-        join does not tell of them. If all members here, with the same attempts, are there, too,
-        then so is their union.
+        It is not once it has taken an obligation, nor with packets that are of no recovered set of
+        the other one: its join does not tell of them. If all members here, with the same attempts,
+        are there, too, then so is their recovered set.
         """
         if self.recovered or not self.recovery.begun:
             return not self.recovered
@@ -226,17 +225,17 @@ class Agreement:
         return self._attempts.items() <= attempts.items()
 
     def commits(self) -> list[Commit | None]:
-        """Per other member its commit to this proposal, if it is here."""
+        """Return, for each other member, its commit to this proposal; None if it is not here."""
         found = [self._peers[s.number].commit for s in self.proposal.seats if s.number != self._me]
         return [c if c is not None and c.proposal is self.proposal else None for c in found]
 
     @property
     def all_recovered(self) -> bool:
-        """Whether everybody has told that it holds all that its fellows hold."""
+        """Return whether every member has said that it holds the recovered set."""
         return self.recovered and all(c is not None and c.recovered for c in self.commits())
 
     def commit(self, attempt: int, *, installed: bool) -> Commit:
-        """What this daemon tells the others."""
+        """Return the commit that this daemon sends."""
         missing = () if self.recovered else self.recovery.missing
         return Commit(
             attempt=attempt,
@@ -247,7 +246,7 @@ class Agreement:
         )
 
     def correction(self) -> int | None:
-        """What this daemon's physical clock should have read, if it is far ahead of the median."""
+        """Return the corrected reading of the physical clock if it is far ahead of the median."""
         median = median_reading(self._joins)
         return median if self._joins[self._me].reading > median + LEAD_US else None
 
@@ -257,7 +256,7 @@ MOST_FAILURES: Final = 8
 
 
 class Isolation:
-    """Of one daemon, from view to view.
+    """Whether one daemon leaves its old view alone.
 
     Attributes:
         is_isolated: its next view is one by itself.
@@ -271,7 +270,7 @@ class Isolation:
         self.is_isolated = False
 
     def on_failed_attempt(self, agreement: Agreement) -> None:
-        """Note an attempt that has failed; whoever is bound to others stays it."""
+        """Note an attempt that has failed; an obligation to others remains."""
         if agreement.recovered or agreement.recovery.complete:
             self._failures = 0
             return
@@ -280,5 +279,5 @@ class Isolation:
             self.is_isolated = True
 
     def on_installed(self) -> None:
-        """A view is installed."""
+        """Note that a view is installed."""
         self.is_isolated, self._failures = False, 0

@@ -26,7 +26,7 @@ LONGEST_INTERVAL_S: Final = 20.0
 """Between two times that a daemon tells its settings: longer and longer, while any differ."""
 
 SILENT_S: Final = 10.0
-"""A daemon that was heard directly is not compared any more once it was silent for so long."""
+"""After this silence a daemon that was heard directly is not compared any more."""
 
 FORGOTTEN_S: Final = 3 * LONGEST_INTERVAL_S
 """The same for a daemon whose messages others pass on."""
@@ -173,7 +173,7 @@ class Comparison:
         return peer.digests != self.digests and self._is_known(peer, now)
 
     def _is_known(self, peer: PeerDaemon, now: float) -> bool:
-        """Whether a daemon has told its digests, and still runs as far as this one can see."""
+        """Return whether a daemon has told its digests and, as far as is known, still runs."""
         if peer.left or peer.digests is None:
             return False
         patience_s = SILENT_S if peer.heard_at > -inf else FORGOTTEN_S

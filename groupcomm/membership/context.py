@@ -1,4 +1,4 @@
-"""What membership needs from the daemon around it."""
+"""What membership needs from the daemon."""
 
 from typing import Protocol
 
@@ -9,20 +9,22 @@ from groupcomm.wire.membership import Past
 
 
 class OldView(Protocol):
-    """The view that stands still, as membership sees it.
+    """The frozen view, as membership sees it.
 
     Attributes:
-        obligation: indices of those with whom this daemon is bound to treat it alike.
+        obligation: indices of the members with which this daemon has to treat it alike.
     """
 
     obligation: frozenset[int]
 
     def is_plausible(self, past: Past) -> bool:
-        """Whether a fellow can hold of it what it says."""
+        """Return whether another member can hold of the view what it says."""
 
     def prepare(self, recovered_set: RecoveredSet, fellows: frozenset[int]) -> bool:
-        """Whether what was delivered here could have come of a union that is held; find out what is
-        left to deliver of it. Alone it always could: in doubt nothing more is delivered.
+        """Return whether what was delivered here can have come of the recovered set, held here.
+
+        Find out what is left to deliver of it. Alone it always could: in doubt nothing more
+        is delivered.
         """
 
 
@@ -30,37 +32,37 @@ class MembershipContext(Protocol):
     """The daemon, as membership sees it. Packets of the old view are named by ring and number."""
 
     def freeze(self) -> None:
-        """From now on the present view stands still: nothing is numbered or delivered in it."""
+        """Freeze the present view: nothing is numbered or delivered in it from now on."""
 
     @property
     def past(self) -> Past | None:
-        """What is held of the view that stands still; None before the first view."""
+        """Return what is held of the frozen view; None before the first view."""
 
     @property
     def clock(self) -> int:
-        """The last stamp known, microseconds."""
+        """Return the last known stamp, in microseconds."""
 
     @property
     def used(self) -> int:
-        """Connection numbers up to this one may have been used, here or by others."""
+        """Return the highest connection number that may have been used, here or by others."""
 
     def reading(self, now: float) -> int:
-        """Physical time, microseconds."""
+        """Return physical time, in microseconds."""
 
     def set_reading(self, now: float, reading: int) -> None:
-        """Physical time was wrong by more than is followed: correct it."""
+        """Correct physical time, which was wrong by more than is followed."""
 
     def forget(self, number: int, incarnation: Incarnation) -> None:
-        """A start of a daemon is over, because a later one was heard."""
+        """Forget a start of a daemon: it is over, as a later one was heard."""
 
     def missing(self, recovered_set: RecoveredSet) -> list[list[Range]]:
-        """Per ring, what of the union is not held here."""
+        """Return, per ring, the ranges of the recovered set that are not held here."""
 
     def old_packet(self, ring: int, number: int) -> bytes | None:
-        """A packet of the view that stands still, whole."""
+        """Return a whole packet of the frozen view; None if it is not held here."""
 
     def take_repair(self, packet: bytes, recovered_set: RecoveredSet) -> tuple[int, int] | None:
-        """Take a packet of the view that stands still, if it is of the union and not here.
+        """Take a packet of the view that is frozen, if it is of the recovered set and not here.
 
         Returns:
             Its ring and number; None if it is not taken.
@@ -68,13 +70,15 @@ class MembershipContext(Protocol):
 
     @property
     def old(self) -> OldView:
-        """The view that stands still; there is one."""
+        """Return the frozen view, which exists."""
 
     def bind(self, recovered_set: RecoveredSet, fellows: frozenset[int]) -> None:
-        """This daemon holds the union and has told so: it treats the old view as these do.
+        """Take the obligation to treat the old view as these members do.
+
+        This daemon holds the recovered set, and has said so.
 
         Args:
-            union: of the view that stands still.
+            recovered_set: of the frozen view.
             fellows: indices in that view.
         """
 
@@ -85,9 +89,9 @@ class MembershipContext(Protocol):
 
         Args:
             view: the new view.
-            union: of the old one; None if there is none.
+            recovered_set: of the old view; None if there is none.
             fellows: who comes along from the old view, by index there.
         """
 
     def reroute(self, links: tuple[tuple[int, int], ...]) -> None:
-        """From now on packets take these links of the present view, which join all its rings."""
+        """Send packets over these links of the present view, which join all its rings."""

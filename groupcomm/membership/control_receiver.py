@@ -1,9 +1,9 @@
-"""Hearing: which control messages of other daemons are taken, and how they come on.
+"""The receiver of control messages: which of them are accepted, and how they are passed on.
 
-Pure. ``now`` is in seconds. A message comes from its origin itself, or from somebody who has passed
-it on. Whoever passes on is believed only about daemons that are not heard here themselves, and
-nothing that is said so stands against what a daemon says itself: one that is broken could else
-speak in the name of all.
+Pure. ``now`` is in seconds. A message comes from its origin itself, or from a daemon that has
+passed it on. A daemon that passes a message on is believed only about daemons that are not heard
+here themselves, and what it says never overrides what a daemon says itself: otherwise one broken
+daemon could speak in the name of all.
 """
 
 from collections.abc import Callable
@@ -38,11 +38,11 @@ Accept = Callable[[PeerDaemon, ControlMessage, int, bool, float], None]
 
 
 class ControlReceiver:
-    """Of one daemon.
+    """The control messages that one daemon receives.
 
     Args:
         flood: puts messages together, and passes them on.
-        neighbours: who is there.
+        detector: knows which daemons are there.
         trust: who is left out.
         take: a message that counts.
 
@@ -62,12 +62,15 @@ class ControlReceiver:
         self.gathering_since = -inf
 
     def pop_news(self) -> bool:
-        """Whether somebody was heard for the first time since then; it is told once."""
+        """Return, once, whether a daemon was heard for the first time since then."""
         news, self._news = self._news, False
         return news
 
     def on_datagram(self, number: int, incarnation: Incarnation, now: float) -> bool:
-        """A daemon's own datagram has come; False if it is of a start that is over, or left out."""
+        """Note that a daemon's own datagram has come.
+
+        Return False if it is of a start that is over, or left out.
+        """
         peer = self._peers.get(number)
         if peer is None or peer.strange or peer.incarnation is not incarnation:
             if not self._trust.is_heard(number, incarnation, now):

@@ -1,14 +1,12 @@
-"""Neighbours: which daemons are there, in which start, and who hears whom lately.
+"""The failure detector: which daemons are there, in which start, and who hears whom lately.
 
 Pure. ``now`` is in seconds. Of each name only the latest start counts. A start with fewer restarts
-than are known is told so, unless the known one still answers: then it is a clone, and ignored.
+than are known is told that it is outdated, unless the known start still answers: then it is a
+clone, and is ignored.
 
-
-Outdated: others say that there were more starts of this daemon than it knows of.
-
-Pure. ``now`` is in seconds. A daemon whose disk was lost or rolled back learns so how many restarts
-it has to count, and starts anew. As that ends all its sessions, one broken daemon must not bring it
-about: it counts only while more daemons say so than say that they hear this very start.
+A daemon whose disk was lost or rolled back learns in this way how many restarts it has to count,
+and starts anew (`OutdatedStart`). As that ends all its sessions, one broken daemon must not bring
+it about: it counts only while more daemons say so than say that they hear this very start.
 """
 
 from collections.abc import Callable, Iterable
@@ -30,23 +28,23 @@ ANSWER_INTERVAL_S = 0.02
 
 FIRST_PATIENCE_S = 0.3
 LONGEST_PATIENCE_S = 30.0
-"""A daemon that is heard but does not come along starts no further view for so long."""
+"""For how long a daemon that is heard but was in no new view starts no further view."""
 
 MEMBER_WRITES = 3
-"""A daemon outside the view waits while the disk of a member could write so often: what is under
-way, what is needed, and some more."""
+"""A daemon outside the view waits while the disk of a member could write this often: what is in
+progress, what is needed, and some more."""
 
 MEMBER_WAIT_S = 3.0
 """A disk that would have to be waited for longer is not waited for at all."""
 
 HEARD_BEACONS = 3
-"""A daemon is heard if anything of its own came within so many beacon intervals."""
+"""A daemon is heard if a datagram of its own came within this many beacon intervals."""
 
 UNHEARD = 100_000
 """Connections to which a daemon may have given numbers that nobody else has heard of."""
 
 MAX_STRANGERS = 256
-"""Daemons that are not listed and of which anything is kept; a broken fellow could name any."""
+"""Daemons that are not listed and of which anything is kept; a broken member could name any."""
 
 
 class FailureDetector:
@@ -96,7 +94,7 @@ class FailureDetector:
     # ---- who is there ----
 
     def on_heard(self, number: int, incarnation: Incarnation, now: float) -> PeerDaemon | None:
-        """The peer of a start that is heard; None if a later start of it was, or too many are.
+        """Return the peer of a start that is heard; None after a later start, or with too many.
 
         What was only heard of does not stand against it.
         """
@@ -128,7 +126,7 @@ class FailureDetector:
         self._restarted(peer.number, over if over != incarnation else None, now)
 
     def on_mentioned(self, number: int, incarnation: Incarnation, now: float) -> PeerDaemon | None:
-        """The peer of a start of which others pass on what it says; None if that does not count.
+        """Return the peer of a start whose messages others pass on; None if they are ignored.
 
         It does not while the daemon is heard itself, and of those that nobody has met the one that
         was heard of first counts as long as it is talked of.
@@ -170,7 +168,7 @@ class FailureDetector:
     # ---- who hears whom ----
 
     def heard_since(self, since: float) -> tuple[tuple[int, int], ...]:
-        """Number and random id of those that this daemon heard itself since a time, sorted.
+        """Return number and random id of those that this daemon heard itself since a time, sorted.
 
         Without those that have left, or whose settings differ.
         """
@@ -178,11 +176,11 @@ class FailureDetector:
         return tuple(sorted(peer.key for peer in peers if peer.heard_at >= since))
 
     def fresh_since(self, now: float) -> float:
-        """What came before this time no longer shows that somebody is heard."""
+        """Return the time since when a datagram shows that its daemon is still heard."""
         return now - HEARD_BEACONS * self._timing.beacon_interval_s - self._timing.longest_delay_s
 
     def pass_on_targets(self, origin: PeerDaemon, sender: int, kind: int, now: float) -> list[int]:
-        """Who may not hear a message's origin directly, and so needs it passed on.
+        """Return the daemons that may not hear a message's origin, and so need it passed on.
 
         Not those whom this daemon does not hear itself: who is down would cost as many datagrams
         as there are daemons for each message, and who is not is reached by others. Of views
@@ -205,7 +203,7 @@ class FailureDetector:
     # ---- beacons ----
 
     def make_beacon(self, view: View | None, now: float) -> Beacon:
-        """The beacon of this daemon in a view."""
+        """Return the beacon of this daemon in a view."""
         counter, key = (view.id.counter, view.key) if view is not None else (0, bytes(16))
         heard, disk = self.heard_since(self.fresh_since(now)), self.reservation
         told = self.comparison.digests, disk.used, disk.mark, int(1e6 * disk.write_s)
@@ -249,11 +247,11 @@ class FailureDetector:
     # ---- silence ----
 
     def expected(self, view: View | None, since: float, *, paused: bool) -> set[int]:
-        """Who should answer: who was heard lately; all listed daemons before the first view.
+        """Return who should answer: those heard lately, or before the first view all listed.
 
         A member that has died was silent for a token timeout, and costs no further time. Who has
         heard nobody, or was paused, may be the one that is to blame: it waits for all members.
-        Daemons whose settings differ do not come along.
+        Daemons whose settings differ are not expected.
 
         Args:
             view: the last view, if there was one.
@@ -271,10 +269,10 @@ class FailureDetector:
         return lately | {peer.number for peer in there if peer.number in view.numbers}
 
     def watch(self, view: View, gathered_at: float, now: float) -> None:
-        """Watch those whose silence breaks the view: fellows of the ring, other ends of links.
+        """Watch those whose silence breaks the view: members of the ring, other ends of links.
 
         The token does not tell while it rests: then only its holder is known to be alive. Others
-        that were heard since `gathered_at` and did not come along are to be ignored for a while.
+        that were heard since `gathered_at` and are not in the view are ignored for a while.
         """
         for peer in self.peers.values():
             if peer.number in view.numbers:
@@ -298,14 +296,17 @@ class FailureDetector:
         self.silence_due = now
 
     def pop_silent(self, now: float) -> list[PeerDaemon]:
-        """Those that are watched and were silent for too long; they are not watched any more."""
+        """Return those that are watched and were silent for too long.
+
+        They are not watched any more.
+        """
         silent = [peer for peer, limit_s in self._watched if peer.heard_at + limit_s <= now]
         self._watched = [entry for entry in self._watched if entry[0] not in silent]
         self._set_silence_due()
         return silent
 
     def watch_again(self, peer: PeerDaemon, now: float) -> None:
-        """The other end of a link that had been silent is heard again."""
+        """Note that the other end of a link that had been silent is heard again."""
         peer.heard_at = now
         self._watched.append((peer, self._timing.token_timeout_s + self._timing.longest_delay_s))
         self._set_silence_due()
@@ -325,10 +326,10 @@ def _follows_in_s(beacon: Beacon, needed: int) -> float:
 
 
 PATIENCE_S: Final = 0.5
-"""It has to be said for so long: by then it is known who hears this start."""
+"""For how long it has to be said: by then it is known who hears this start."""
 
 STALEMATE_S: Final = 5.0
-"""If as many say the one as the other, for so long: who hears it may just not know."""
+"""The same if as many say the one as the other: those that hear it may just not know."""
 
 LATELY_S: Final = 1.0
 MOST_AHEAD: Final = 2**32
@@ -336,7 +337,7 @@ MOST_AHEAD: Final = 2**32
 
 
 class OutdatedStart:
-    """What one start of a daemon is told of other starts of it."""
+    """The reports of other daemons that one start of a daemon is outdated."""
 
     __slots__ = ("_adoption", "_peers", "_reporters", "_since", "_start")
 
@@ -351,7 +352,7 @@ class OutdatedStart:
         """Take what a daemon says; what to adopt, once it is to be believed.
 
         Raises:
-            ProtocolViolation: nobody can have counted so many, or so few.
+            ProtocolViolation: no daemon can have counted this number of restarts.
         """
         own = self._start.incarnation
         if told.random_id != own.random_id:

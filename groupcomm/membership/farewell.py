@@ -30,7 +30,7 @@ class Farewell:
             self.due = now
 
     def count_sent(self, now: float) -> bool:
-        """One goodbye is being said; True if it is the last."""
+        """Count a leave message that is being sent; return whether it is the last."""
         self._left -= 1
         self.due = now + INTERVAL_S if self._left else inf
         return not self._left

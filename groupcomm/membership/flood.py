@@ -24,7 +24,7 @@ _Key = tuple[int, int, int, bool]  # origin, random id, sequence, whether it cam
 
 
 class Flood:
-    """What one daemon sends to agree on views.
+    """The control messages that one daemon sends.
 
     Attributes:
         out: packets to be sealed and sent.
@@ -95,7 +95,7 @@ class Flood:
                 self.out.append((name, packet))
 
     def is_new(self, seen: ReplayWindow, packet: ControlPacket, *, own: bool) -> bool:
-        """Whether a packet has not come yet: from its origin itself, or from others."""
+        """Return whether a packet has not come yet: from its origin itself, or from others."""
         if not seen.check(packet.sequence):
             return False
         if not self._parts:

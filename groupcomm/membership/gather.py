@@ -1,18 +1,11 @@
-"""Trouble: how often in a row an attempt came to nothing, or to a view that did not last.
+"""Gather: who hears whom, and whether it is time to propose a view.
 
-Timeouts are stretched by it, so that daemons whose network is slower than their settings say still
-find each other, and attempts that chase each other come to rest.
+Pure. ``now`` is in seconds. There is one `Gather` for each attempt of a daemon, and one join: the
+others compute the view from it. So only the daemons that are heard, and the mark on disk, may
+change in the join during an attempt.
 
-
-The join of this daemon: what it tells while it looks for a view.
-
-Pure. ``now`` is in seconds. Each attempt has its own join, and others compute the view from it. So
-only whom the daemon hears, and what its disk holds, may change during an attempt.
-
-
-Gather: who hears whom, and whether it is time to propose a view.
-
-Pure. One object for each attempt of one daemon.
+After failures timeouts are longer (`Backoff`), so that daemons whose network is slower than their
+settings say still find each other, and attempts that chase each other come to rest.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,19 +24,19 @@ from groupcomm.membership.states import GatherReason
 from groupcomm.wire.membership import Join, Past, Proposal
 
 STEADY_S = 2.0
-"""After a view that stood so long the next one is begun as if nothing had ever failed; after one
-that stood for a quarter of it, as if half as much had: it has ended for reasons of its own."""
+"""After a view that lasted this long the next one begins as if nothing had ever failed; after one
+that lasted a quarter of it, as if half as much had: it has ended for reasons of its own."""
 
 MOST_FAILURES = 5
 
 
 def silence_s(timing: Timing, stretch: float) -> float:
-    """Seconds without any news after which an attempt is given up."""
+    """Return after how many seconds without news an attempt is given up."""
     return 2 * timing.answer_wait_s * stretch
 
 
 def longest_silence_s(timing: Timing) -> float:
-    """The same after many failures."""
+    """Return `silence_s` after many failures."""
     return silence_s(timing, 1 + MOST_FAILURES / 2)
 
 
@@ -61,11 +54,11 @@ class Backoff:
         self._installed_at = -inf
 
     def on_installed(self, now: float) -> None:
-        """A view was installed."""
+        """Note that a view was installed."""
         self._installed_at = now
 
     def on_gather(self, now: float, *, operational: bool) -> None:
-        """A daemon gathers again: it had a view until now, or else an attempt that failed."""
+        """Note that a daemon gathers again; `operational` if it had a view until now."""
         lasted_s = now - self._installed_at if operational else 0.0
         if lasted_s >= STEADY_S:
             self.failures = 0
@@ -76,7 +69,7 @@ class Backoff:
 
     @property
     def factor(self) -> float:
-        """By what to multiply timeouts."""
+        """Return the factor by which to multiply timeouts."""
         return 1 + self.failures / 2
 
 
@@ -159,11 +152,11 @@ MAX_KEPT = 1024
 """Packets of the old view that come before the own commit; more are asked for again."""
 
 FRESH_REPEATS = 5
-"""A daemon that has not repeated its join for so many intervals no longer gathers."""
+"""A daemon that has not repeated its join for this many intervals no longer gathers."""
 
 
 class Gather:
-    """What one attempt has found out.
+    """The findings of one attempt.
 
     Attributes:
         started: when it began.
@@ -247,7 +240,7 @@ class Gather:
             self.on_met(met_at)
 
     def on_met(self, now: float) -> None:
-        """Daemons meet: what was said before is lost, and they hear each other a round trip later.
+        """Note that daemons meet: messages so far are lost; they hear each other in a round trip.
 
         Who replays what is old can bring this about, too; so no more is granted than one round
         trip in all.
@@ -320,7 +313,7 @@ class Gather:
         return propose(seats, mutual)
 
     def _look_at_disk(self, mark: int, needed: int, now: float) -> None:
-        """Stand aside while the own disk has not reserved what a view with the others needs.
+        """Note whether the own disk lacks a mark for a view with the others: it stands aside then.
 
         Once it has, the others have the usual time to answer: they may have a view by now.
         """
@@ -330,10 +323,10 @@ class Gather:
             self._since = now
 
     def is_complete(self, expected: set[int], now: float) -> bool:
-        """Whether nobody is to be waited for any more.
+        """Return whether this daemon need not wait for anybody any more.
 
-        Who has not heard of a daemon yet waits for it all the same if a fellow hears it: else two
-        that meet a third would go on without it, and need one more view.
+        Who has not heard of a daemon yet waits for it all the same if another member hears it: else
+        two that meet a third would go on without it, and need one more view.
 
         After a failure nobody is quick: attempts that chase each other, each of them begun because
         one heard of another's, come to rest by that.
@@ -349,10 +342,10 @@ class Gather:
         return now >= self._since + (self._wait_s if settled else 3 * self._wait_s)
 
     def may_send(self, sent_at: float, now: float) -> bool:
-        """Whether it is time for the next join."""
+        """Return whether it is time for the next join."""
         return now >= sent_at + (MIN_GAP_S if self.is_join_stale else self._repeat_s)
 
     def deadline(self, sent_at: float) -> float:
-        """When there is something to do."""
+        """Return when `_step_gather` has something to do."""
         repeat = sent_at + (MIN_GAP_S if self.is_join_stale else self._repeat_s)
         return min(repeat, self.due)

@@ -4,9 +4,9 @@ Pure. ``now`` is in seconds, monotonic. docs/membership.md has all that changes 
 
     GATHER       joins are flooded: who am I, whom do I hear, what do I hold of the old view
       | all that hear each other have joined, or the others had time enough
-    COMMIT       the proposal is flooded; packets of the old view that fellows lack are sent
-      | this daemon holds all that its fellows hold
-    RECOVERED    it has said so, and is bound to deliver as they do
+    COMMIT       the proposal is flooded; packets of the old view that other members lack are sent
+      | this daemon holds all that the other members hold
+    RECOVERED    it has said so, and has the obligation to deliver as they do
       | everybody has said so
     OPERATIONAL  the view is installed; beacons tell others that it is there
 
@@ -111,12 +111,12 @@ class Membership:
 
     @property
     def gathered_at(self) -> float:
-        """When it began to look for a view the last time."""
+        """Return when this daemon last began to gather."""
         return self._gather.started
 
     @property
     def coming(self) -> View | None:
-        """The view that is agreed to and not installed."""
+        """Return the view that was agreed to and is not installed yet; None without one."""
         agreed, done = self._agreement, self.state is MembershipState.OPERATIONAL
         return None if agreed is None or done else agreed.view
 
@@ -130,7 +130,7 @@ class Membership:
             self.gather(GatherReason.FELLOW_RESTARTED, now)
 
     def on_broken(self, number: int, error: RemoteProtocolError, now: float) -> None:
-        """A daemon's own datagram breaks the protocol, or contradicts what came before."""
+        """Process a breach of the protocol, or a contradiction, in a daemon's own datagram."""
         reason, agreement = self.trust.on_breach(self.peers[number], error, now), self._agreement
         self._gather.news |= reason is not None
         if reason is not None and agreement is not None and agreement.has_name(number):
@@ -219,7 +219,7 @@ class Membership:
     # ---- gather ----
 
     def gather(self, reason: GatherReason, now: float) -> None:
-        """Begin to look for the next view; the present one stands still from here on."""
+        """Begin to look for the next view; the present one is frozen from here on."""
         if self.leaving:
             return
         self.reasons[reason] += 1
@@ -245,7 +245,7 @@ class Membership:
         self.flood.send_all(self._own_join.latest)
 
     def on_met(self, now: float) -> None:
-        """Others could not take the last join: send it again soon."""
+        """Send the last join again soon: others could not open it."""
         self._met_at = now
         self._gather.on_met(now)
 
@@ -311,13 +311,13 @@ class Membership:
             if agreement.may_give_way_to(theirs):
                 self._commit(theirs, now)
             elif agreement.attempt_of(peer) is not None:
-                # It will not come back, and more is bound here than the own join says.
+                # It will not come back, and the obligation here is larger than the own join says.
                 self.gather(GatherReason.ATTEMPT_FAILED, now)
 
     def _on_agreed(
         self, agreement: Agreement, peer: PeerDaemon, commit: Commit, now: float
     ) -> None:
-        """A daemon has committed to the same proposal as this one."""
+        """Process a commit to the proposal that this daemon has agreed to."""
         if self.state is not MembershipState.OPERATIONAL:
             if not commit.recovered and peer.number in agreement.recovery.member_numbers:
                 agreement.recovery.on_missing(peer.number, commit.missing, now)
@@ -350,12 +350,12 @@ class Membership:
             self._isolation.on_failed_attempt(self._agreement)
 
     def _go_on_alone(self, now: float) -> None:
-        """What fellows hold of the old view contradicts what is held here: come without them."""
+        """Leave the old view alone: what other members hold of it contradicts what is held here."""
         self._isolation.is_isolated = True
         self.gather(GatherReason.CONTRADICTED, now)
 
     def _send_commit(self, agreement: Agreement, now: float) -> None:
-        """Say what this daemon agrees to, and what it lacks."""
+        """Send what this daemon agrees to, and what it lacks."""
         installed = self.state is MembershipState.OPERATIONAL
         commit = agreement.commit(self._own_join.attempt, installed=installed)
         self._sent_at = now
@@ -363,13 +363,13 @@ class Membership:
         self.flood.send_all(commit)
 
     def _repeat_commit(self, agreement: Agreement, now: float) -> None:
-        """Say again what others may not have heard."""
+        """Send again what others may not have received."""
         if None in agreement.commits():
             self.flood.send_all(self._own_join.latest)
         self._send_commit(agreement, now)
 
     def _send_repairs(self, agreement: Agreement, now: float) -> None:
-        """Send some of what fellows lack."""
+        """Send some of what other members lack."""
         self._repair_at = now + self._timing.repeat_s
         for repair, numbers in agreement.next_repairs(now):
             self.flood.send_some(repair, numbers)
@@ -435,7 +435,7 @@ class Membership:
 
     @property
     def leaving(self) -> bool:
-        """Whether `leave` was called: nothing else is done from then on."""
+        """Return whether `leave` was called: nothing else is done from then on."""
         return self._leave.begun
 
     def _send_leave(self, now: float) -> None:

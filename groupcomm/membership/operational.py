@@ -1,15 +1,11 @@
-"""Link states: which links of a view cannot be used, as their ends say.
+"""The operational phase: beacons, and the watch over the ring and the links of a view.
 
-Pure. Each daemon tells all others of those of its own links over which it hears nothing. A link is
-used only if neither end says so. As long as the others still join all rings the view stands, and
-everybody sends around the broken ones; else it is over.
+Pure. ``now`` is in seconds. A member of the ring that falls silent ends the view. So does the other
+end of a link, unless the remaining links still join all rings: then all are told, and route around
+that link until its end is heard again.
 
-
-What a daemon does while a view stands: beacons, a watch over neighbours and links.
-
-Pure. ``now`` is in seconds. A fellow of the ring that falls silent ends the view. So does the other
-end of a link, unless the other links still join all rings: then everybody is told, and sends
-around it until it is heard again.
+Each daemon tells all others over which of its own links it hears nothing (`LinkStates`). A link is
+used only if neither end reports it.
 """
 
 from math import inf
@@ -44,20 +40,20 @@ class LinkStates:
         self._reports: dict[int, frozenset[Pair]] = {}
 
     def link_to(self, daemon: int) -> Pair | None:
-        """The link from here to a daemon, if there is one."""
+        """Return the link from here to a daemon, if there is one."""
         pair = (min(self._me, daemon), max(self._me, daemon))
         return pair if pair in self._view.links else None
 
     def lose(self, pair: Pair) -> None:
-        """Nothing comes over an own link any more."""
+        """Note that an own link carries nothing any more."""
         self.own |= {pair}
 
     def regain(self, pair: Pair) -> None:
-        """An own link carries something again, both ways."""
+        """Note that an own link carries something again, both ways."""
         self.own -= {pair}
 
     def receive_report(self, daemon: int, lost: frozenset[Pair]) -> bool:
-        """Take what a daemon says of its links; whether it is news."""
+        """Note the report of a daemon about its links; return whether it is news."""
         told = frozenset(pair for pair in lost if daemon in pair and pair in self._view.links)
         if told == self._reports.get(daemon, frozenset()):
             return False
@@ -66,25 +62,25 @@ class LinkStates:
 
     @property
     def usable(self) -> tuple[Pair, ...]:
-        """The links that both ends can use."""
+        """Return the links that both ends can use."""
         lost = self.own.union(*self._reports.values())
         return tuple(pair for pair in self._view.links if pair not in lost)
 
     @property
     def join_all(self) -> bool:
-        """Whether the usable links still join all rings."""
+        """Return whether the usable links still join all rings."""
         return joins_all(self._view, self.usable)
 
 
 STEADY_BEACONS: Final = 4
-"""After so many beacons in a row, all saying that this daemon is heard, a path is there again."""
+"""After this many beacons in a row, all saying that this daemon is heard, a path works again."""
 
 REPEATS: Final = 5
-"""So often a change of links is told; while one is lost, with every beacon."""
+"""How often a change of links is repeated; while a link is lost it goes with every beacon."""
 
 
 class OperationalPhase:
-    """One daemon in the views that it installs.
+    """The duties of one daemon in its operational views.
 
     Attributes:
         deadline: when `step` has something to do.
@@ -120,7 +116,7 @@ class OperationalPhase:
         self.deadline = inf
 
     def begin(self, view: View, gathered_at: float, now: float) -> None:
-        """A view is installed that was sought since `gathered_at`."""
+        """Begin a view that was sought since `gathered_at`."""
         self._view = view
         self._indices = {daemon.number: index for index, daemon in enumerate(view.daemons)}
         self._links = LinkStates(view, self._indices[self._detector.key[0]])
@@ -131,7 +127,7 @@ class OperationalPhase:
     # ---- links ----
 
     def on_links(self, peer: PeerDaemon, links: Links) -> bool:
-        """A daemon tells of its links; False if what remains does not join all rings."""
+        """Process a report of links; return False if those left do not join all rings."""
         states, view = self._links, self._view
         if states is None or view is None or links.view != view.key:
             return True
@@ -141,7 +137,7 @@ class OperationalPhase:
         return self._reroute(states)
 
     def on_beacon(self, peer: PeerDaemon, now: float) -> None:
-        """A beacon has come from another member: a link that was lost may be there again."""
+        """Process a beacon of another member: a lost link may be usable again."""
         pair = self._link_to(peer)
         if pair is None or self._links is None or pair not in self._links.own:
             return
@@ -157,12 +153,12 @@ class OperationalPhase:
         return self._links.link_to(index) if self._links is not None and index is not None else None
 
     def _lose(self, silent: list[PeerDaemon]) -> bool:
-        """These are not heard any more; False if the view cannot stand without them."""
+        """Route around silent daemons; return False if the view cannot go on without them."""
         states = self._links
         assert states is not None
         for peer in silent:
             pair = self._link_to(peer)
-            if pair is None:  # a fellow of the ring
+            if pair is None:  # a member of the ring
                 return False
             states.lose(pair)
             peer.streak = 0
@@ -195,7 +191,7 @@ class OperationalPhase:
         return self.announced_mark < disk.needed <= disk.mark
 
     def step(self, now: float) -> bool:
-        """Do what it is time for; False if the view cannot stand any longer."""
+        """Do what it is time for; return False if the view cannot stand any longer."""
         detector = self._detector
         if now >= self._beacon_due or self.owes_mark:
             self._beacon_due = now + self._timing.beacon_interval_s

@@ -1,7 +1,6 @@
-"""Peers: what a daemon knows of each other daemon, whether it is in its view or not.
+"""The peers: what a daemon knows of each other daemon, whether it is in its view or not.
 
-Of each name only the latest start counts. A start with fewer restarts than are known is told so,
-unless the known one still answers: then it is a clone, and ignored.
+Of each name only the latest start counts; see failure_detector.py.
 """
 
 from math import inf
@@ -14,8 +13,8 @@ from groupcomm.security.layout import ReplayWindow
 from groupcomm.wire.membership import Beacon, Commit, ControlMessage, Join, Settings
 
 HEARSAY_S: Final = 2.0
-"""What others tell of a daemon is forgotten when for so long nothing new was told. What it has said
-before it left comes within this time."""
+"""What others tell of a daemon is forgotten after this time without news. Messages that it has
+sent before it left arrive within this time."""
 
 _NOTHING: Final = (0, -inf)
 
@@ -100,7 +99,7 @@ class PeerDaemon:
         self.restart(incarnation, met=met)
 
     def restart(self, incarnation: Incarnation, *, met: bool = True) -> None:
-        """A new start of it was met, or heard of: all that is known is of the old one."""
+        """Reset to a new start, which was met or heard of: all known facts are of the old one."""
         self.incarnation = incarnation
         self.met = met
         self.strange = not met
@@ -126,7 +125,7 @@ class PeerDaemon:
 
     @property
     def label(self) -> str:
-        """What operators are told that it is called: its name, or its number before it has one."""
+        """Return its name for operators, or its number while it has none."""
         return self.name or f"daemon {self.number:x}"
 
     def set_name(self, name: str) -> None:
@@ -136,18 +135,18 @@ class PeerDaemon:
         self.name = name
 
     def leave(self, sequence: int, now: float, *, own: bool) -> None:
-        """It has left, as it says itself or as others pass on: then it may be heard again."""
+        """Note that it has left; if only others say so, it may be heard again."""
         self.left, self.left_sequence, self.left_told_at = True, -1 if own else sequence, now
         self.strange |= not own
         self.join = None
 
     def retract_leave(self) -> None:
-        """It is heard, or heard of: that others have said that it has left was not so."""
+        """Note that it is there: what others said of its leaving was wrong."""
         if self.left_sequence >= 0:
             self.left, self.left_sequence = False, -1
 
     def on_passed_on(self, sequence: int, now: float) -> None:
-        """Others have passed on a message of it that had not come before.
+        """Note that others have passed on a message of it that had not come before.
 
         Who has left says nothing more, and what it said before is not that long on its way: then
         who has told that it left has lied, whatever the sequence of that was.
@@ -156,20 +155,20 @@ class PeerDaemon:
             self.retract_leave()
 
     def forget_passed_on(self) -> None:
-        """What others have passed on counts for nothing any more."""
+        """Forget what others have passed on."""
         self.retract_leave()
         self.passed_on = ReplayWindow()
         self.sequences = {key: seq for key, seq in self.sequences.items() if key[1]}
 
     def leave_out(self) -> None:
-        """It is not heard any more, until it is met anew; then it counts from anew as well."""
+        """Ignore it until it is met anew; its sequences then begin anew, too."""
         self.heard_at = self.join_at = self.said_at = -inf
         self.join, self.strange = None, True
         self.seen = ReplayWindow()
         self.sequences = {key: seq for key, seq in self.sequences.items() if not key[1]}
 
     def is_latest(self, message: ControlMessage, sequence: int, now: float, *, own: bool) -> bool:
-        """Whether no later message of its kind has come; if so it counts from now on.
+        """Return whether no later message of its kind has come; if so it counts from now on.
 
         What others pass on does not count against what it says itself, and after a while not
         against what others pass on later, either: its sequence may be a lie.
@@ -186,7 +185,7 @@ class PeerDaemon:
         return True
 
     def note_join(self, join: Join, now: float) -> bool:
-        """Note a join; whether it says anything new.
+        """Note a join; return whether it says anything new.
 
         One that is repeated after its commit, for those that may not have it, is of the past: who
         was heard then may not be any more, and needs what others say passed on.
@@ -202,11 +201,11 @@ class PeerDaemon:
 
     @property
     def key(self) -> tuple[int, int]:
-        """How it stands in the rows of those who hear it."""
+        """Return how it stands in the rows of those who hear it."""
         return self.number, self.incarnation.random_id
 
     def hears(self, key: tuple[int, int], since: float) -> bool:
-        """Whether its latest join or beacon says that it hears a daemon."""
+        """Return whether its latest join or beacon says that it hears a daemon."""
         if self.join is not None and self.heard_list_at >= since and key in self.join.heard:
             return True
         return self.beacon is not None and self.beacon_at >= since and key in self.beacon.heard

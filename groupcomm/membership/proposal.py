@@ -1,21 +1,15 @@
-"""Reachability: from who hears whom to the rings and links of a view.
+"""Proposals: from joins to the members, rings and links of a view.
 
-Only pairs that hear each other count (FAULTS: asymmetric links). Rings are sets of daemons of one
-site that all hear each other; between rings lead links. A view is a connected component, so one
+All members compute the view from the same proposal and the same joins, so no daemon has to tell the
+others what the result is.
+
+Only pairs that hear each other count (FAULTS: asymmetric links). A ring is a set of daemons of one
+site that all hear each other; links lead between rings. A view is a connected component, so one
 pair that does not hear each other neither keeps a view from forming nor splits it again and again.
-
-
-Readiness: which daemons can be in one view, as far as their disks have come.
 
 The counter of a view is above all that its members may have used, and each member's disk must have
 reserved it (reservation.py). A daemon whose disk has not stands aside: the others make the view
-without it, as if they did not hear it. All of them find the same from the same joins.
-
-
-Proposals: from joins to who shall be in a view, and from that to the view itself.
-
-All members compute the view from the same proposal and the same joins, so nobody has to tell the
-others what came out.
+without it, as if they did not hear it. All find the same from the same joins.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +26,7 @@ Mutual: TypeAlias = Sequence[frozenset[int]]
 
 
 def mutual_pairs(heard: Mapping[int, frozenset[int]]) -> dict[int, frozenset[int]]:
-    """Per daemon whom it hears that also hears it; daemons by any numbers."""
+    """Return per daemon whom it hears that also hears it; daemons by any numbers."""
     return {
         daemon: frozenset(other for other in row if daemon in heard.get(other, ()))
         for daemon, row in heard.items()
@@ -40,7 +34,7 @@ def mutual_pairs(heard: Mapping[int, frozenset[int]]) -> dict[int, frozenset[int
 
 
 def component(mutual: Mapping[int, frozenset[int]], start: int) -> frozenset[int]:
-    """All daemons that `start` reaches over pairs that hear each other."""
+    """Return all daemons that `start` reaches over pairs that hear each other."""
     found = {start}
     edge = [start]
     while edge:
@@ -74,7 +68,7 @@ def split_into_rings(sites: Sequence[int], mutual: Mutual) -> tuple[tuple[int, .
 
 
 def find_links(rings: Sequence[Sequence[int]], mutual: Mutual) -> tuple[tuple[int, int], ...]:
-    """For each two rings the lowest pair that hears each other, if there is one; sorted."""
+    """Return, for each two rings, the lowest pair that hears each other, if any; sorted."""
     links: list[tuple[int, int]] = []
     for place, ring in enumerate(rings):
         for other in rings[place + 1 :]:
@@ -86,7 +80,7 @@ def find_links(rings: Sequence[Sequence[int]], mutual: Mutual) -> tuple[tuple[in
 
 
 def joins_all(view: View, links: Sequence[tuple[int, int]]) -> bool:
-    """Whether these links, of the view's own, still join all its rings."""
+    """Return whether these links, of the view's own, still join all its rings."""
     detector: dict[int, set[int]] = {ring: set() for ring in range(len(view.rings))}
     for one, other in links:
         detector[view.ring_of[one]].add(view.ring_of[other])
@@ -96,7 +90,7 @@ def joins_all(view: View, links: Sequence[tuple[int, int]]) -> bool:
 
 
 class CounterClaim(NamedTuple):
-    """What a daemon says of its view counters.
+    """The view counters of a daemon, as it says.
 
     Attributes:
         used: the highest one that it may have used.
@@ -108,7 +102,7 @@ class CounterClaim(NamedTuple):
 
 
 class Ready(NamedTuple):
-    """Who can be in one view with a daemon.
+    """The daemons that can be in one view with a daemon.
 
     Attributes:
         members: these, with the daemon itself; empty if its disk does not allow any view.
@@ -154,7 +148,7 @@ LEAD_US = 10_000_000
 def propose(
     members: Mapping[int, tuple[Incarnation, int]], mutual: Mapping[int, frozenset[int]]
 ) -> Proposal:
-    """The proposal with these members.
+    """Return the proposal with these members.
 
     Args:
         members: by daemon number: incarnation and attempt.
@@ -179,19 +173,19 @@ def propose(
 
 
 def rank(proposal: Proposal) -> tuple[int, int, tuple[tuple[int, int, bytes], ...]]:
-    """Which of two proposals is to be preferred: more members, then more pairs that hear."""
+    """Return the rank of a proposal; the highest is preferred: most members, then most pairs."""
     pairs = sum(int.from_bytes(seat.mutual, "little").bit_count() for seat in proposal.seats)
     tie = tuple((seat.number, seat.attempt, seat.mutual) for seat in proposal.seats)
     return len(proposal.seats), pairs, tie
 
 
 def median_reading(joins: Mapping[int, Join]) -> int:
-    """The median of the physical clocks, the lower of two, in microseconds."""
+    """Return the median of the physical clocks, the lower of two, in microseconds."""
     return sorted(join.reading for join in joins.values())[(len(joins) - 1) // 2]
 
 
 def make_view(config: CoreConfig, proposal: Proposal, joins: Mapping[int, Join]) -> View:
-    """The view that a proposal stands for.
+    """Return the view that a proposal stands for.
 
     Args:
         config: the cluster's settings, the same at all members.
@@ -222,7 +216,7 @@ def make_view(config: CoreConfig, proposal: Proposal, joins: Mapping[int, Join])
 
 
 def _delays(config: CoreConfig, links: list[tuple[int, int]]) -> tuple[int, ...]:
-    """Of links between these sites; rings of one site are next to each other."""
+    """Return the delays of links between these sites; 0 within a site."""
     if not config.link_delays_us:
         return ()
     known = {frozenset((one, other)): delay for one, other, delay in config.link_delays_us}
@@ -233,7 +227,7 @@ def _delays(config: CoreConfig, links: list[tuple[int, int]]) -> tuple[int, ...]
 
 
 def _by_place(proposal: Proposal, numbers: list[int]) -> list[frozenset[int]]:
-    """Whom each hears both ways, by places in `numbers` instead of those in the proposal."""
+    """Return whom each member hears both ways, by places in `numbers`."""
     order = [numbers.index(seat.number) for seat in proposal.seats]
     mutual: list[frozenset[int]] = [frozenset()] * len(numbers)
     for place, seat in zip(order, proposal.seats, strict=True):
@@ -243,5 +237,8 @@ def _by_place(proposal: Proposal, numbers: list[int]) -> list[frozenset[int]]:
 
 
 def names_are_true(joins: Mapping[int, Join]) -> bool:
-    """Whether each name belongs to its number; else the daemon that says so is not to be used."""
+    """Return whether each name belongs to its number.
+
+    Else the daemon that says so is not to be used.
+    """
     return all(daemon_number(join.name) == number for number, join in joins.items())

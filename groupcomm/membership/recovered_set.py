@@ -1,15 +1,13 @@
-"""The union: what the daemons that come from one view hold of it together.
+"""The recovered set: what the daemons that come from one view hold of it together.
 
-Nobody goes by what it holds alone: the union of all holdings, notices and frontiers gives one
-boundary for all, whatever each had received (DESIGN, section 6).
+No daemon goes by what it holds alone: all holdings, notices and frontiers united give one boundary
+for all, whatever each had received (DESIGN, section 6).
 
-
-The walk: what is still delivered of a view that has ended, and in which part of it.
-
-Pure, and the same for all that hold the union: the decision about a bundle depends on the union
-alone, never on what was delivered here before. Packets go in stamp order. Up to the boundary they
-belong to the regular view; from it on to the transitional one, where those who did not come along
-may have sent what cannot be delivered without breaking an order: it is dropped by all alike.
+The walk over it says what is still delivered of the old view, and in which part. It is pure, and
+the same for all that hold the recovered set: the decision about a bundle depends on that set alone,
+never on what was delivered here before. Packets go in stamp order. Up to the boundary they belong
+to the regular view, from it on to the transitional one. There a daemon that is no transitional
+member may have sent what cannot be delivered without breaking an order: it is dropped by all alike.
 
 Source of the boundary: Moser, Amir, Melliar-Smith, Agarwal, "Extended Virtual Synchrony", ICDCS
 1994; the rule for what is dropped is DESIGN's, section 6, the walk.
@@ -27,7 +25,7 @@ from groupcomm.wire.membership import Holding, Past
 
 
 class RecoveredSet:
-    """What several daemons hold of one view, by ring.
+    """The packets and notices that several daemons hold of one view, by ring.
 
     Attributes:
         spans: per ring the numbers above `forgotten` that somebody holds.
@@ -35,13 +33,14 @@ class RecoveredSet:
         prefix: per ring, up to here no number is missing.
         notices: per ring (upto, value) of all known horizons.
         frontiers: per ring the highest known one.
-        obligation: indices of those with whom one of them is bound, by earlier attempts.
+        obligation: indices of the members to which one of them has an obligation, from earlier
+        attempts.
     """
 
     __slots__ = ("_holders", "forgotten", "frontiers", "notices", "obligation", "prefix", "spans")
 
     def __init__(self, pasts: Mapping[int, Past]) -> None:
-        """Unite; `pasts` by the daemon's index in the view that ends, one at least."""
+        """Unite `pasts`, by the daemons' indices in the view that ends; at least one."""
         self._holders = dict(sorted(pasts.items()))
         self.spans: list[list[Range]] = []
         self.forgotten: list[int] = []
@@ -64,11 +63,13 @@ class RecoveredSet:
         self.frontiers.append(max(row.frontier for row in rows))
 
     def holds(self, ring: int, number: int) -> bool:
-        """Whether somebody holds a packet."""
+        """Return whether somebody holds a packet."""
         return number <= self.forgotten[ring] or holds(self.spans[ring], number)
 
     def duties(self, me: int) -> dict[tuple[int, int], set[int]]:
-        """The packets (ring, number) of whose holders `me` is the lowest, and who lacks them."""
+        """Return the packets (ring, number) of whose holders `me` is the lowest, and who lacks
+        them.
+        """
         duties: dict[tuple[int, int], set[int]] = {}
         everybody = self._holders.keys()
         for ring, forgotten in enumerate(self.forgotten):
@@ -80,7 +81,7 @@ class RecoveredSet:
         return duties
 
     def _stretches(self, ring: int) -> Iterator[tuple[int, int, set[int]]]:
-        """Each range of a ring whose packets the same daemons hold, and who they are; rising."""
+        """Yield the ranges of a ring whose packets the same daemons hold, and these; rising."""
         changes = sorted(
             change
             for daemon, past in self._holders.items()
@@ -106,7 +107,7 @@ _NEVER = 2**64
 
 
 class WalkLimits(NamedTuple):
-    """What the union says.
+    """The limits that the recovered set gives.
 
     Attributes:
         forgotten: per ring, all packets up to here were delivered by everybody.
@@ -124,11 +125,11 @@ class WalkLimits(NamedTuple):
 
 
 def find_boundary(packets: Iterable[DataPacket], limits: WalkLimits) -> Stamp | None:
-    """The stamp of the first packet of the transitional part; None if there is none.
+    """Return the stamp of the first packet of the transitional part; None if there is none.
 
     Args:
-        packets: of the union, in stamp order.
-        limits: what the union says.
+        packets: of the recovered set, in stamp order.
+        limits: what the recovered set says.
     """
     for packet in packets:
         if packet.in_agreed_order and (
@@ -139,7 +140,7 @@ def find_boundary(packets: Iterable[DataPacket], limits: WalkLimits) -> Stamp | 
 
 
 class RecoveryWalk:
-    """The decisions, packet by packet in stamp order.
+    """The walk: it decides packet by packet, in stamp order.
 
     Attributes:
         dropped: how many bundles were dropped.
@@ -166,7 +167,7 @@ class RecoveryWalk:
         self.dropped = 0
 
     def deliverable(self, packet: DataPacket) -> list[Bundle]:
-        """The bundles of the next packet that are delivered, in their order."""
+        """Return the bundles of the next packet that are delivered, in their order."""
         limits = self._limits
         daemon = packet.daemon
         whole = (

@@ -1,11 +1,12 @@
-"""Recovery: those who come from one view bring each other to hold all that any of them holds.
+"""Recovery: daemons that come from one view exchange packets until each holds what any of them
+holds.
 
-Pure. ``now`` is in seconds. The lowest holder of a packet sends it to those who lack it by their
-joins; who still lacks some says which, again and again, with its commit. While a packet may be on
-its way it is not sent again: what was said meanwhile was said before it came.
+Pure. ``now`` is in seconds. The lowest holder of a packet sends it to those that lack it by their
+joins. A daemon that still lacks some repeats which, with its commit. While a packet may be on its
+way it is not sent again: what the commit says was said before the packet came.
 
-Thousands of single packets may be lacking, and who lacks some says so a hundred times a second. So
-what is lacking here is found once and then kept, and what others say is looked up.
+Thousands of single packets may be missing, and a daemon that lacks some says so a hundred times a
+second. So what is missing here is computed once and then kept, and what others miss is looked up.
 """
 
 from collections.abc import Mapping
@@ -26,13 +27,13 @@ BATCH_BYTES = 256 * 1024
 
 
 class Recovery:
-    """The exchange among those who come from this daemon's old view.
+    """The exchange among the transitional members of this daemon's old view.
 
     Attributes:
         transitional: indices in the old view; empty without one.
         member_numbers: daemon numbers of the same.
         recovered_set: what they hold together; None without an old view.
-        begun: packets have come from fellows.
+        begun: packets have come from other members.
     """
 
     __slots__ = (
@@ -66,7 +67,7 @@ class Recovery:
             me: this daemon's number.
             proposal: what was agreed to.
             joins: that it was made from.
-            again_s: who says after so long that it lacks a packet has not got it.
+            again_s: a daemon that still lacks a packet this long after it was sent has not got it.
         """
         self._context = context
         self._again_s = again_s
@@ -107,12 +108,12 @@ class Recovery:
 
     @property
     def missing(self) -> tuple[tuple[Span, ...], ...]:
-        """What is still lacking here, by ring; the first ranges of it."""
+        """Return what is still lacking here, by ring; the first ranges of it."""
         return tuple(tuple(ranges[:MAX_MISSING]) for ranges in self._find_lacking())
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is lacking here."""
+        """Return whether nothing is lacking here."""
         return not any(self._find_lacking())
 
     def _find_lacking(self) -> list[list[Range]]:
@@ -123,7 +124,7 @@ class Recovery:
         return self._lacking
 
     def receive(self, sender: int, packet: bytes) -> bool:
-        """Take a packet from a fellow; False if it is here already, or not of the union.
+        """Enter a packet from another member; return False if it is here or not of the set.
 
         What is not of it may come from an attempt with others; it would be here alone.
 
@@ -146,15 +147,18 @@ class Recovery:
         return True
 
     def is_sound(self) -> bool:
-        """Whether what was delivered here could have come of the union, which is here now.
+        """Return whether what was delivered here could have come of the recovered set, which is
+        here now.
 
-        Without fellows it is by definition.
+        Without other members it always can.
         """
         recovered_set = self.recovered_set
         return recovered_set is None or self._context.old.prepare(recovered_set, self.transitional)
 
     def on_missing(self, number: int, missing: tuple[tuple[Span, ...], ...], now: float) -> None:
-        """A fellow still lacks these: those that it should have by now are sent again."""
+        """Note that another member still lacks these: those that it should have by now are sent
+        again.
+        """
         for ring, (spans, duties) in enumerate(zip(missing, self._duties, strict=False)):
             for span in spans:
                 for duty in among(duties, span):
@@ -162,7 +166,7 @@ class Recovery:
                         self._open.setdefault((ring, duty), set()).add(number)
 
     def pop_batch(self, now: float) -> list[tuple[bytes, set[int]]]:
-        """The next packets to send, whole, and to whom, by daemon numbers."""
+        """Return the next packets to send, whole, and to whom, by daemon numbers."""
         taken: list[tuple[bytes, set[int]]] = []
         done: list[tuple[int, int]] = []
         room = BATCH_BYTES
@@ -181,12 +185,15 @@ class Recovery:
 
     @property
     def has_packets_to_send(self) -> bool:
-        """Whether `next_batch` has something to give."""
+        """Return whether `next_batch` has something to give."""
         return bool(self._open)
 
 
 def _fits(past: Past, old: View) -> bool:
-    """Whether what a daemon says of the old view can be true; else it is taken for a stranger."""
+    """Return whether what a daemon says of the old view can be true.
+
+    Else it is taken for a stranger.
+    """
     return len(past.holdings) == len(old.rings) and all(
         holding.forgotten < holding.spans[0][0]
         and holding.spans[-1][1] <= holding.forgotten + MAX_SPREAD

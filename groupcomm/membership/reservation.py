@@ -22,7 +22,7 @@ then need no second write. Not farther: a daemon whose disk is lost begins at ph
 to be above all it has used."""
 
 SPARE: Final = 100_000
-"""A mark is written so many numbers beyond the one needed: as many views, or connections."""
+"""How many numbers beyond the one needed a mark is written: for as many views, or connections."""
 
 AHEAD_US: Final = 10_000_000
 """A mark that is further ahead of physical time is none that time tells apart from others."""
@@ -37,7 +37,7 @@ FARTHEST_JUMP_US: Final = 2 * JUMP_US
 """Where numbers are so far ahead already, one may be so far ahead of those known here."""
 
 RENEW_S: Final = 10.0
-"""A mark is renewed so often although nobody needs it: a disk that has stopped shows by that."""
+"""How often a mark is renewed that nobody needs: this reveals a disk that has stopped."""
 
 SLOW_S: Final = 0.025
 """A disk whose writes take longer may answer too late for a view that has to be made at once."""
@@ -216,7 +216,7 @@ class Reservation:
             self.due = inf
 
     def stored(self, mark: int, now: float) -> None:
-        """The disk holds this mark, file and folder synced."""
+        """Note that the disk holds this mark, file and folder synced."""
         self.mark = max(self.mark, mark)
         self.write_s = max(now - self.asked_at, min(self.write_s / 2, MOST_AHEAD_S))
         self.to_store, self.error, self._retry_s = None, None, FIRST_RETRY_S
@@ -226,7 +226,7 @@ class Reservation:
             self.due = self._next_renewal(now)
 
     def failed(self, reason: str, now: float) -> None:
-        """The disk has not taken the mark, or cannot say whether it has."""
+        """Note that the disk has not taken the mark, or cannot say whether it has."""
         self.to_store, self.error = None, reason
         self.due = now + self._retry_s
         self._retry_s = min(2 * self._retry_s, LONGEST_RETRY_S)

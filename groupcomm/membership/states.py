@@ -6,9 +6,9 @@ import enum
 class MembershipState(enum.Enum):
     """How far a daemon is on the way from one view to the next."""
 
-    GATHER = enum.auto()  # who hears whom is found out; the old view stands still
-    COMMIT = enum.auto()  # a view is proposed here; missing packets of the old view are fetched
-    RECOVERED = enum.auto()  # and it has told its fellows that it misses none: it is bound to them
+    GATHER = enum.auto()  # it finds out who hears whom; the old view is frozen
+    COMMIT = enum.auto()  # it has agreed to a view; missing packets of the old one are fetched
+    RECOVERED = enum.auto()  # and has told the others that it misses none: it has an obligation
     OPERATIONAL = enum.auto()  # the view is installed
     LEFT = enum.auto()  # it has left in order, and does nothing any more
 
@@ -18,7 +18,7 @@ class GatherReason(enum.Enum):
 
     STARTED = enum.auto()
     TOKEN_LOST = enum.auto()  # neither token nor rest notice for a token timeout
-    PATH_LOST = enum.auto()  # a fellow of the ring, or the other end of a link, is silent
+    PATH_LOST = enum.auto()  # a member of the ring, or the other end of a link, is silent
     FELLOW_GATHERS = enum.auto()  # a member of the view has joined anew
     FELLOW_MOVED = enum.auto()  # a member of the view is in a later one
     FELLOW_RESTARTED = enum.auto()

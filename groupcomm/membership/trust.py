@@ -1,12 +1,12 @@
-"""Trust: whoever has sent what no daemon in order sends is left out for a while.
+"""Trust: a daemon that has sent what no correct daemon sends is left out for a while.
 
 Pure. ``now`` is in seconds. Each daemon goes by what it has seen itself: what others say of a
-fellow counts for nothing, as they may be the ones that are broken. Who is left out is not heard. It
-comes back after a while that doubles with each time; at once if it was started anew, as that mends
-most of what breaks a daemon.
+member counts for nothing, as they may be the broken ones. A daemon that is left out is not heard.
+It comes back after a while that doubles with each time, and at once if it was started anew, as a
+restart repairs most of what breaks a daemon.
 
-Things that contradict each other blame nobody: the one that came first may be the wrong one. After
-a few of them the view is over, and nothing of it counts any more.
+Contradictions are no daemon's fault: the statement that came first may be the wrong one. After a
+few of them the view is over, and nothing of it counts any more.
 """
 
 from collections import Counter, deque
@@ -20,24 +20,24 @@ from groupcomm.membership.states import GatherReason
 
 FEW: Final = 3
 WITHIN_S: Final = 5.0
-"""After so many breaches within so long a fellow is left out, or the view is over."""
+"""After this many breaches within this time a daemon is left out, or the view is over."""
 
 FIRST_S: Final = 1.0
 LONGEST_S: Final = 60.0
-"""A fellow is left out for so long, at first and at most."""
+"""For how long a daemon is left out, at first and at most."""
 
 MEMORY_S: Final = 120.0
-"""A fellow that was in order for so long since it came back begins anew."""
+"""After this time in order since it came back a daemon begins anew."""
 
 TOLD_EVERY_S: Final = 10.0
-"""Between two lines of the log about what one fellow has sent."""
+"""Between two lines of the log about what one daemon has sent."""
 
 MAX_NEWS: Final = 64
 """Lines for the log that wait for the shell."""
 
 
 class BrokenDaemon:
-    """What is known of one daemon that has broken the protocol.
+    """A daemon that has broken the protocol.
 
     Attributes:
         counts: how often, by kind.
@@ -56,18 +56,18 @@ class BrokenDaemon:
         self._logged_at = -inf
 
     def note_breach(self, now: float) -> bool:
-        """Note a breach; whether there were a few within a short time."""
+        """Note a breach; return whether there were a few within a short time."""
         return _note(self._at, now)
 
     def leave_out(self, incarnation: Incarnation, now: float) -> None:
-        """It is not heard for a while."""
+        """Note that it is not heard for a while."""
         again = now < self.until + MEMORY_S
         self.lasts_s = min(2 * self.lasts_s, LONGEST_S) if again else FIRST_S
         self.until, self.incarnation = now + self.lasts_s, incarnation
         self._at.clear()
 
     def should_log(self, now: float) -> bool:
-        """Whether the log should tell of it now."""
+        """Return whether the log should tell of it now."""
         if now < self._logged_at + TOLD_EVERY_S:
             return False
         self._logged_at = now
@@ -75,7 +75,7 @@ class BrokenDaemon:
 
 
 class Trust:
-    """Of one daemon in all others.
+    """The trust of one daemon in all others.
 
     Attributes:
         broken: those that have broken the protocol, by number.
@@ -101,31 +101,31 @@ class Trust:
         return GatherReason.FELLOW_BROKEN
 
     def blame(self, peer: PeerDaemon, error: RemoteProtocolError, now: float) -> bool:
-        """Note that a daemon has broken the protocol; whether it is left out from now on.
+        """Note that a daemon has broken the protocol; return whether it is left out from now on.
 
         What it has only passed on may be another one's fault, and counts for nothing.
         """
         if not isinstance(error, BadDatagram | ProtocolViolation):
             return False
-        fellow = self.broken.setdefault(peer.number, BrokenDaemon())
-        fellow.counts[error.reason] += 1
+        broken = self.broken.setdefault(peer.number, BrokenDaemon())
+        broken.counts[error.reason] += 1
         name = peer.label
-        if fellow.should_log(now):
+        if broken.should_log(now):
             self.news.append(
-                f"{name} has sent what no daemon in order sends ({error}; {fellow.counts.total()}"
+                f"{name} has sent what no daemon in order sends ({error}; {broken.counts.total()}"
                 " such so far): is its release another one, or its memory broken?"
             )
-        if now < fellow.until or not fellow.note_breach(now):
+        if now < broken.until or not broken.note_breach(now):
             return False
-        fellow.leave_out(peer.incarnation, now)
+        broken.leave_out(peer.incarnation, now)
         self.news.append(
-            f"{name} is left out for {fellow.lasts_s:g} s, as it breaks the protocol: restart it"
+            f"{name} is left out for {broken.lasts_s:g} s, as it breaks the protocol: restart it"
             " with the same release as all others; if that does not help, replace its host"
         )
         return True
 
     def doubt(self, text: str, now: float) -> bool:
-        """Note a contradiction; whether the view is over by it."""
+        """Note a contradiction; return whether the view is over by it."""
         if not _note(self._contradictions, now):
             return False
         self._contradictions.clear()
@@ -133,9 +133,9 @@ class Trust:
         return True
 
     def is_heard(self, number: int, incarnation: Incarnation, now: float) -> bool:
-        """Whether what a start of a daemon sends is heard now."""
-        fellow = self.broken.get(number)
-        return fellow is None or now >= fellow.until or fellow.incarnation != incarnation
+        """Return whether what a start of a daemon sends is heard now."""
+        broken = self.broken.get(number)
+        return broken is None or now >= broken.until or broken.incarnation != incarnation
 
 
 def _note(times: deque[float], now: float) -> bool:
