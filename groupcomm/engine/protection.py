@@ -316,7 +316,7 @@ class SealedProtection(_WithoutIdentities):
         self.met |= reply.trust or reply.say is not None
 
     def _reply_to(self, opened: Opened, hello: Hello) -> HelloReply:
-        """Return the reply to a hello; its sender is trusted from now on if the hello is a proof."""
+        """Return the reply to a hello; a hello that is a proof makes its sender trusted."""
         sender = opened.sender, opened.incarnation
         reply = self._introductions.on_hello(sender, hello, proven=opened.proven, now=self.now)
         if not self._opener.has(hello.seals):

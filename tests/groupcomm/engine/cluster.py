@@ -22,6 +22,7 @@ from groupcomm.engine import (
     Transmission,
     drive,
 )
+from groupcomm.engine.probe import NoProbe, Probe
 from groupcomm.events import Event
 from groupcomm.membership.states import MembershipState
 from groupcomm.session.client_session import ClientSession
@@ -107,6 +108,7 @@ class Cluster:
         cut: pairs (from, to) between which everything is lost.
         lost: which datagrams are lost to everybody.
         stores: whether marks are written to disk at once; else the test does it.
+        probes: makes the probe of a daemon that starts, given its name.
         log: (time, sender, target, datagram) of all that was sent.
     """
 
@@ -123,6 +125,7 @@ class Cluster:
         self.cut: set[tuple[str, str]] = set()
         self.lost: Callable[[bytes], bool] = lambda _: False
         self.stores = True
+        self.probes: Callable[[str], Probe] = lambda _: NoProbe()
         self.programs: list[Program] = []
         self.log: list[tuple[float, str, str, bytes]] = []
         self._flying: list[tuple[float, str, bytes]] = []
@@ -144,7 +147,12 @@ class Cluster:
             start = Start(name=name, incarnation=incarnation, counter=counter)
             self.shells[name] = Shell(self, name)
             self.cores[name] = DaemonCore(
-                self.config, start, keys=None, now=self.now, wall=1000 + self.now + ahead_s
+                self.config,
+                start,
+                keys=None,
+                now=self.now,
+                wall=1000 + self.now + ahead_s,
+                probe=self.probes(name),
             )
 
     def connect(
