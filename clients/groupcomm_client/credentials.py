@@ -70,7 +70,7 @@ class Credentials:
         )
 
     def token_for(self, *, tls: bool) -> str:
-        """What to send over a connection with TLS or without; a token goes over TLS only.
+        """Return the token for a connection with TLS or without; a token goes over TLS only.
 
         Raises:
             LocalProtocolError: the program has given a token, and it cannot be sent.
@@ -83,7 +83,7 @@ class Credentials:
         return self.token if tls else ""
 
     def context(self) -> ssl.SSLContext:
-        """How this program speaks TLS: 1.3 and nothing older.
+        """Return how this program speaks TLS: 1.3 and nothing older.
 
         Raises:
             ConfigError: a file does not hold what it should, or cannot be read.
@@ -130,7 +130,7 @@ class Credentials:
         return tls
 
     def explain(self, address: str, error: ssl.SSLError) -> CannotConnect:
-        """What a user is told when TLS fails: who, why, and what to do."""
+        """Return the error for a user when TLS fails: who, why, and what to do."""
         return CannotConnect(f"cannot connect to {address}: {self._why(error)}")
 
     def _why(self, error: ssl.SSLError) -> str:

@@ -130,5 +130,5 @@ def _refused(address: str, failures: list[str]) -> CannotConnect:
 
 
 def not_admitted(address: str, seconds: float) -> CannotConnect:
-    """What a user is told when time is up."""
+    """Return the error for a user when time is up."""
     return CannotConnect(f"the daemon at {address} did not admit this client in {seconds:g} s")

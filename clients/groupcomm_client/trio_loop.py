@@ -13,6 +13,7 @@ from typing import Any
 
 import trio
 
+from groupcomm.errors import LocalProtocolError
 from groupcomm_client.byte_stream import ByteSocket, CoalescingStream, read_some, write_some
 from groupcomm_client.client_protocol import ClientProtocol, Ready
 from groupcomm_client.connection import Connection
@@ -271,8 +272,14 @@ async def connect(
         CannotConnect: there is no daemon, it does not admit this session in time, or one side
             does not trust the other.
         SessionEnded: the daemon refuses it; the code tells why.
-        LocalProtocolError: a bad name of a user or of a filter, or a token without TLS.
+        LocalProtocolError: a bad name of a user or of a filter, a token without TLS, or the
+            program does not run under trio.
         ConfigError: no trace can be written there, or a file for TLS cannot be used.
     """
+    if not trio.lowlevel.in_trio_run():
+        raise LocalProtocolError(
+            "this program does not run under trio, which groupcomm_client.connect is for; use"
+            " connect of groupcomm_client.aio for asyncio, of groupcomm_client.blocking for threads"
+        )
     async with connection_block(TrioLoop(), address, user, reconnect, options, tls) as connection:
         yield connection

@@ -29,7 +29,7 @@ from groupcomm_client import connect
 from groupcomm_client.committed import Batch, CommittedStream, Incomplete
 from groupcomm_client.committed.log import CommittedLog
 from groupcomm_client.committed.markers import TYPE, is_publisher
-from groupcomm_client.committed.stream import Given
+from groupcomm_client.committed.receiving import Given
 from groupcomm_log.errors import LogError
 from groupcomm_log.reader import LogReader
 from groupcomm_log.schema import MESSAGE

@@ -1,5 +1,6 @@
 """What a program imports and writes: one namespace, options, errors that say what to write."""
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -146,6 +147,15 @@ def test_arguments_of_another_type_raise_what_to_write(
             assert ann.in_doubt == 0, "nothing was sent"
 
     kind.run(scenario)
+
+
+def test_a_program_without_trio_learns_what_to_import() -> None:
+    async def scenario() -> None:
+        async with gc.connect():
+            pass
+
+    with pytest.raises(gc.LocalProtocolError, match=r"use connect of groupcomm_client\.aio"):
+        asyncio.run(scenario())
 
 
 def test_events_have_a_short_text(cluster: RunningCluster) -> None:

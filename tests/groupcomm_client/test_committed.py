@@ -18,7 +18,7 @@ from groupcomm_client.committed import Batch, CommittedStream, Incomplete, Misse
 from groupcomm_client.committed.log import CommittedLog
 from groupcomm_client.committed.markers import TYPE, Begin, End, Marker, encode_marker
 from groupcomm_client.committed.publications import MAX_OPEN
-from groupcomm_client.committed.stream import Given
+from groupcomm_client.committed.receiving import Given
 from groupcomm_log.reader import LogReader
 from groupcomm_log.writer import LogWriter
 from groupcomm_tools.recording.columns import EventBatch, to_rows

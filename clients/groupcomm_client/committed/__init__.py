@@ -14,8 +14,12 @@
 """
 
 from groupcomm_client.committed.publications import Batch, Incomplete, Missed, Row
-from groupcomm_client.committed.receiving import BlockingCommitted, Committed, committed
-from groupcomm_client.committed.stream import CommittedStream
+from groupcomm_client.committed.receiving import (
+    BlockingCommitted,
+    Committed,
+    CommittedStream,
+    committed,
+)
 
 __all__ = [
     "Batch",

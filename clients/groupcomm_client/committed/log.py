@@ -60,12 +60,12 @@ class CommittedLog:
 
     @property
     def state(self) -> dict[str, Any]:
-        """What has been given, and where to go on, for JSON."""
+        """What was given, and where to go on, for JSON."""
         begun = [Offset(row["epoch"], row["row"]) for row in self._publications.open]
         return {"queries": self._publications.state, "offset": [*min([self._next, *begun])]}
 
     def read(self) -> Iterator[Batch[LogRow] | Incomplete]:
-        """What is there now and was not given yet; it may be called again later.
+        """Give what is there now and was not given yet; it may be called again later.
 
         Raises:
             LogError, OSError: as `LogReader.batches`.

@@ -55,12 +55,12 @@ _decoder: Final[msgspec.json.Decoder[Marker]] = msgspec.json.Decoder(Marker)
 
 
 def encode_marker(marker: Marker) -> bytes:
-    """The data of a message of type TYPE."""
+    """Return the data of a message of type TYPE."""
     return msgspec.json.encode(marker)
 
 
 def decode_marker_untrusted(type_: int, data: bytes) -> Marker | None:
-    """What a publisher's message says; None: it is a row, or nothing that is known."""
+    """Return the marker in a publisher's message; None if it is a row, or unknown."""
     if type_ != TYPE:
         return None
     try:
@@ -70,10 +70,10 @@ def decode_marker_untrusted(type_: int, data: bytes) -> Marker | None:
 
 
 def publisher_user() -> str:
-    """A user name for a new session of a publisher."""
+    """Return a user name for a new session of a publisher."""
     return f"{USER}{secrets.token_hex(6)}"
 
 
 def is_publisher(name: str) -> bool:
-    """Whether a private name is that of a publisher's session."""
+    """Return whether a private name is that of a publisher's session."""
     return name.startswith(_NAME)

@@ -115,7 +115,7 @@ class _Open(Generic[T]):
     rows: list[tuple[int, Sequence[str], T]] = attrs.Factory(list)
 
     def counts(self, groups: Iterable[str]) -> dict[str, int]:
-        """How many rows have come, of each of these groups."""
+        """Return how many rows have arrived, of each of these groups."""
         found = Counter(group for _, to, _ in self.rows for group in to)
         return {group: found[group] for group in groups}
 
@@ -146,7 +146,7 @@ class Publications(Generic[T]):
 
     @property
     def state(self) -> dict[str, Any]:
-        """What has been given, for JSON: a receiver that is given it goes on behind it."""
+        """What was given, for JSON; a receiver that begins with it goes on behind it."""
         found: dict[str, Any] = msgspec.to_builtins(self._queries)
         return found
 

@@ -149,7 +149,7 @@ class Tenure:
         await self._scope.open()
 
     def lose(self) -> None:
-        """What was held is not any more."""
+        """Note that what was held is lost, and cancel what the block waits for."""
         self._lost = True
         self._scope.cancel()
 

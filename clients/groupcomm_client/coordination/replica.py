@@ -45,10 +45,10 @@ class StateMachine(Protocol):
         """Carry out a command; what it gives back goes to who has submitted it."""
 
     def members_changed(self, members: tuple[MemberId, ...]) -> None:
-        """These replicas are there from here on, in the order in which they joined."""
+        """Note the replicas that are there from here on, in the order of their joins."""
 
     def snapshot(self) -> bytes:
-        """The whole state, below the size limit of messages."""
+        """Return the whole state, below the size limit of messages."""
 
     def restore(self, state: bytes) -> None:
         """Take over a state that another replica's `snapshot` gave."""
@@ -178,7 +178,7 @@ class Replica:
             self._settle_on(view)
 
     def _may_go_on(self, view: GroupView) -> bool:
-        """Whether nobody who is there can have a later state than the fellows have."""
+        """Return whether no replica in the view can have a later state than the fellows."""
         if view.cause is not Cause.NETWORK:
             return True  # who joins has none
         if self._replicas is not None:
@@ -199,7 +199,7 @@ class Replica:
         self._begin_exchange(view)
 
     def _settle_on(self, view: GroupView) -> None:
-        """Somebody has come or gone while states are compared."""
+        """Go on comparing states after a replica has come or gone."""
         self._backlog.append((view.id, view))
         if self._winners is not None:
             if not self._winners.isdisjoint(view.members):
@@ -338,7 +338,7 @@ class Replica:
 
 
 def _rank(view: GroupView, claim: Claim) -> tuple[bool, bool, Position, int]:
-    """The highest claim wins: the latest state that is still there; else whose has joined first."""
+    """Return the rank of a claim: the latest state that is still there, else the oldest one's."""
     there = [place for place, member in enumerate(view.members) if member in claim.fellows]
     version = claim.version or _NOWHERE
     return bool(there), claim.version is not None, version, -min(there, default=0)

@@ -59,12 +59,12 @@ _decoder: msgspec.msgpack.Decoder[ReplicaMessage] = msgspec.msgpack.Decoder(Repl
 
 
 def encode(message: ReplicaMessage) -> bytes:
-    """As the group gets it."""
+    """Return a message as the group gets it."""
     return _encoder.encode(message)
 
 
 def decode_untrusted(data: bytes) -> ReplicaMessage | None:
-    """What a replica has sent; None for what none has sent."""
+    """Return the message of a replica; None for what no replica has sent."""
     try:
         return _decoder.decode(data)
     except UNDECODABLE:

@@ -158,7 +158,7 @@ class Rota:
 
     @staticmethod
     def _server(key: Key, request: Request, members: tuple[MemberId, ...]) -> MemberId | None:
-        """Whose turn it is: of those who got the request and are still there; None if all went."""
+        """Return the server whose turn it is: one that got the request; None if all have gone."""
         first, count = key[1] % len(request.servers), len(request.servers)
         in_turn = (request.servers[(first + step) % count] for step in range(count))
         return next((server for server in in_turn if server in members), None)

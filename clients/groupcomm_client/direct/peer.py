@@ -102,7 +102,7 @@ class DirectPeer:
         return self._peer.state is State.RUNNING and not full
 
     async def receive(self) -> Message:
-        """The next message; what else happens is passed over.
+        """Return the next message; other events are skipped.
 
         Raises:
             SessionEnded: this peer is one no longer, and none is left.
@@ -113,7 +113,7 @@ class DirectPeer:
                 return event
 
     async def next_event(self) -> Event:
-        """The next message, or what happens to the members.
+        """Return the next message, or what happens to the members.
 
         Raises:
             SessionEnded: this peer is one no longer, and nothing is left.
@@ -122,7 +122,7 @@ class DirectPeer:
         return self._inbox.popleft()
 
     def __aiter__(self) -> Self:
-        """All messages until the end."""
+        """Iterate over all messages until the end."""
         return self
 
     async def __anext__(self) -> Message:
@@ -165,7 +165,7 @@ class DirectPeer:
         corruption: float = 0.0,
         reorder: int = 0,
     ) -> None:
-        """From now on let what goes to another member suffer so, and from nothing else.
+        """Have datagrams to another member suffer these faults from now on, and no others.
 
         Args:
             name: of the member.
@@ -190,12 +190,12 @@ class DirectPeer:
             self._way_to(name).suffer(faults if faults.on_paths else None)
 
     def cut(self, name: str) -> None:
-        """Nothing reaches another member from now on, until `mend`."""
+        """Let nothing reach another member from now on, until `mend`."""
         with self._turn():
             self._way_to(name).cut()
 
     def mend(self, name: str) -> None:
-        """Everything reaches it again."""
+        """Let everything reach another member again."""
         with self._turn():
             self._way_to(name).mend()
 
@@ -239,7 +239,7 @@ class DirectPeer:
 
     @contextmanager
     def _turn(self) -> Iterator[float]:
-        """What is due happens first; gives the time in seconds. Afterwards the timer is right."""
+        """Do what is due, give the time in seconds, and set the timer afterwards."""
         self._loop.run(now_us())
         try:
             yield self._loop.now / SECOND
@@ -306,7 +306,7 @@ def _address_of(source: tuple[str, int] | tuple[str, int, int, int]) -> str:
 
 @lru_cache(maxsize=1024)
 def _target_of(address: str) -> tuple[str, int] | None:
-    """Where the system sends to; None if what another peer told as an address is none."""
+    """Return where the system sends to; None if another peer's address is none."""
     try:
         found = parse_address(address, "address")
     except ConfigError:

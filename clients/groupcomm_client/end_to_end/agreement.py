@@ -122,7 +122,7 @@ class Agreement:
     # ---- views ----
 
     def change_view(self, view: GroupView, now: float) -> list[Action]:
-        """Another view of the group: what was agreed on for the last one is for it no more."""
+        """Begin with another view of the group, for which the keys of the last one do not count."""
         members = frozenset(view.members)
         stayed = members & frozenset(view.vs_set)
         self._view, self.epoch = view, epoch_of(view)
@@ -160,7 +160,7 @@ class Agreement:
         return [ToGroup(encode_frame(self._giving.serve(self._view.members)))]
 
     def ready_received(self, sender: MemberId, ready: Ready, now: float) -> list[Action]:
-        """A member may have the key.
+        """Accept the message of a member that it may have the key.
 
         Raises:
             NotGenuine: it has said so before.
@@ -190,7 +190,7 @@ class Agreement:
         return []
 
     def _check_done(self, now: float) -> list[Action]:
-        """Once all have moved to the key: say so, and old ones are needed no more.
+        """Say that all members have moved to the key, once they have: old ones are done with.
 
         Who has shown nothing in time is not awaited, if it is a reader of no key that is left: only
         of those it may have sent something that is still on its way.
@@ -228,7 +228,7 @@ class Agreement:
         return [ToMember(giver, encode_frame(msgspec.structs.replace(ready, proof=proof)))]
 
     def key_received(self, sender: MemberId, frame: KeyFrame, now: float) -> list[Action]:
-        """A key for members of a view.
+        """Accept a key for members of a view.
 
         Raises:
             NotGenuine: it is none of this view's, or its sender may not give one.
@@ -258,7 +258,7 @@ class Agreement:
         self._see_silence(key.giver, key)
 
     def _see_silence(self, giver: MemberId, key: GroupKey) -> None:
-        """Who is older than the giver and has no key does not do its part."""
+        """Note the members that are silent: older than the giver, and without a key."""
         self._silent -= key.salts.keys()
         for member in self._view.members:
             if member == giver:
@@ -284,7 +284,7 @@ class Agreement:
         return self._ask(key.giver)
 
     def _settle(self) -> None:
-        """What the latest key is good for."""
+        """Set the state by the latest key."""
         key = self.keys.latest
         if key is None or key.secret is None:
             self.state = State.WAITING
@@ -304,7 +304,7 @@ class Agreement:
         )
 
     def done_received(self, key: GroupKey, sender: MemberId, *, early: bool) -> None:
-        """All members have moved to a key: what was sent with others has come before this.
+        """Accept that all members have moved to a key: what they sent with others came before.
 
         Args:
             key: they have moved to.
@@ -334,7 +334,7 @@ class Agreement:
         return self.rekey_received(key, now)
 
     def rekey_received(self, key: GroupKey, now: float) -> list[Action]:
-        """A member asks for another key than this one."""
+        """Draw another key if a member asks for one in place of this one."""
         offer = self._giving.offer
         if key is self.keys.latest and offer is not None and offer.id == key.id:
             return self._draw(now)

@@ -43,7 +43,7 @@ class GroupSecret(Protocol):
         """Show that this program stands behind a text."""
 
     def doubt(self, member: MemberId, text: bytes, proof: bytes) -> str:
-        """Why a member is not believed to stand behind a text; empty if it is."""
+        """Return why a member is not believed to stand behind a text; empty if it is."""
 
 
 class SharedSecret:
@@ -144,7 +144,7 @@ class TrustedKeys:
 
 
 def read_public_keys(path: Path) -> frozenset[bytes]:
-    """The keys of a file: 64 hexadecimal digits a line, then anything; # begins a comment.
+    """Return the keys of a file: 64 hexadecimal digits a line, then anything; # is a comment.
 
     Raises:
         ConfigError: there is no such file, or a line is not of that form.

@@ -60,14 +60,14 @@ class Epoch(NamedTuple):
 
 
 def epoch_of(view: GroupView) -> Epoch:
-    """The epoch of a view."""
+    """Return the epoch of a view."""
     at = view.id
     place = Place(at.view.counter, at.time, at.ring, at.bundle)
     return Epoch(place, sha256(text("view", view.group, at, view.members)).digest())
 
 
 def text(*parts: object) -> bytes:
-    """What proofs and keys are made over: the same bytes for the same parts only."""
+    """Return what proofs and keys are made over: equal bytes for equal parts only."""
     return msgspec.msgpack.encode(("groupcomm end-to-end v1", *parts))
 
 
@@ -96,17 +96,17 @@ OVERHEAD_BYTES: Final = HEAD_BYTES + 16
 
 
 def kind_of(data: bytes) -> int:
-    """The kind that such a message says it is of; -1 if it says none."""
+    """Return the kind that such a message says it is of; -1 if it says none."""
     return data[len(SEALED)] if len(data) > len(SEALED) else -1
 
 
 def encode_head(kind: int, place: Place, key: bytes, number: int) -> bytes:
-    """A head as bytes; see `Head`."""
+    """Return a head as bytes; see `Head`."""
     return _HEAD.pack(SEALED, kind, *place, key, number)
 
 
 def read_key_and_number_untrusted(data: bytes) -> tuple[bytes, int]:
-    """Of the head of an encrypted message the id of its key, and its number.
+    """Return the id of the key, and the number, from the head of an encrypted message.
 
     Raises:
         BadFrame: it is too short.
@@ -118,7 +118,7 @@ def read_key_and_number_untrusted(data: bytes) -> tuple[bytes, int]:
 
 
 def decode_head_untrusted(data: bytes) -> Head:
-    """The head of an encrypted message.
+    """Return the head of an encrypted message.
 
     Raises:
         BadFrame: it is too short.
@@ -155,7 +155,7 @@ class Ready(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 def ready_text(ready: Ready, sender: MemberId, giver: MemberId) -> bytes:
-    """What the proof of a Ready is made over."""
+    """Return what the proof of a Ready is made over."""
     parts = (ready.group, ready.place, ready.number, ready.again, ready.moved, ready.prekey)
     return text("ready", *parts, sender, giver)
 
@@ -196,13 +196,13 @@ class KeyFrame(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 def key_text(frame: KeyFrame, giver: MemberId) -> bytes:
-    """What the proof of a key frame is made over."""
+    """Return what the proof of a key frame is made over."""
     parts = (frame.place, frame.digest, frame.id, frame.first, frame.ephemeral, frame.entries)
     return text("key", *parts, giver)
 
 
 def wrap_text(key: bytes, giver: MemberId, reader: MemberId, ready: Ready) -> bytes:
-    """What a wrap is bound to, besides its epoch and the two keys."""
+    """Return what a wrap is bound to, besides its epoch and the two keys."""
     return text("wrap", key, giver, reader, ready.number, ready.prekey)
 
 
@@ -210,13 +210,13 @@ _Frame = TypeVar("_Frame", Ready, KeyFrame)
 
 
 def encode_frame(frame: Ready | KeyFrame) -> bytes:
-    """As bytes."""
+    """Return a frame as bytes."""
     kind = Kind.READY if isinstance(frame, Ready) else Kind.KEY
     return b"%b%c%b" % (SEALED, kind, msgspec.msgpack.encode(frame))
 
 
 def decode_frame_untrusted(data: bytes, kind: type[_Frame]) -> _Frame:
-    """A Ready or a key frame.
+    """Return a Ready or a key frame.
 
     Raises:
         BadFrame: it is none.

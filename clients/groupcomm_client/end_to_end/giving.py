@@ -53,7 +53,7 @@ class Giving:
         self._other: Place | None = None
 
     def change_view(self, stayed: Iterable[MemberId]) -> None:
-        """Another view: who came by another way than this member has other prekeys by now."""
+        """Begin with another view, and forget the prekeys of members that came another way."""
         self.readies = {one: self.readies[one] for one in stayed if one in self.readies}
         self.offer = None
 
@@ -75,7 +75,7 @@ class Giving:
                 self.offer = None
 
     def doubt(self, sender: MemberId, ready: Ready) -> str:
-        """Why a Ready is not believed; empty if it is."""
+        """Return why a Ready is not believed; empty if it is."""
         proved = ready_text(ready, sender, self._me)
         return self._credentials.doubt(sender, proved, ready.proof)
 
@@ -97,7 +97,7 @@ class Giving:
         self.offer = _Offer(epoch=epoch, id=identifier, secret=secret)
 
     def secret_of(self, identifier: bytes) -> bytes:
-        """The key of an id that this member gives.
+        """Return the key of an id that this member gives.
 
         Raises:
             NotGenuine: it gives none with this id.
@@ -107,13 +107,13 @@ class Giving:
         return self.offer.secret
 
     def unserved(self, members: Iterable[MemberId]) -> list[MemberId]:
-        """Who may have the key and was not given it."""
+        """Return the members that may have the key and were not given it."""
         assert self.offer is not None
         served = self.offer.served
         return [one for one in members if one in self.readies and one not in served]
 
     def serve(self, members: tuple[MemberId, ...]) -> KeyFrame:
-        """The key, for those who may have it and were not given it yet."""
+        """Return the key, for the members that may have it and were not given it yet."""
         offer = self.offer
         assert offer is not None
         private = X25519PrivateKey.from_private_bytes(self._random(KEY_BYTES))  # forgotten here

@@ -47,11 +47,11 @@ class Holding:
 
     @property
     def deadline(self) -> float | None:
-        """When the first has waited long enough."""
+        """When the first has waited long enough, in seconds of the clock; None if none waits."""
         return min((queue[0].until for queue in self._queues.values()), default=None)
 
     def is_behind(self, message: Message) -> bool:
-        """Whether something waits that this message must not overtake."""
+        """Return whether something waits that this message must not overtake."""
         return message.level >= ServiceLevel.FIFO and (message.sender, True) in self._queues
 
     def add(self, message: Message, now: float) -> None:
@@ -62,7 +62,7 @@ class Holding:
         self._bytes += len(message.data)
 
     def heads(self) -> Iterator[Held]:
-        """The first of each sender; they may be taken meanwhile."""
+        """Give the first of each sender; they may be removed meanwhile."""
         for queue in list(self._queues.values()):
             while queue:
                 head = queue[0]
@@ -71,7 +71,7 @@ class Holding:
                     break  # it waits on
 
     def remove(self, held: Held) -> None:
-        """One of the heads waits no more."""
+        """Remove one of the heads, which waits no more."""
         lane = _lane(held.message)
         queue = self._queues[lane]
         taken = queue.popleft()
@@ -83,5 +83,5 @@ class Holding:
 
 
 def _lane(message: Message) -> tuple[MemberId, bool]:
-    """Messages below FIFO keep no order; those that wait may as well keep one among themselves."""
+    """Return what keeps its order: messages below FIFO may as well keep one among themselves."""
     return message.sender, message.level >= ServiceLevel.FIFO

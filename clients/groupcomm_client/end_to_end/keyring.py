@@ -22,11 +22,11 @@ class Keyring:
         self._expiry: dict[bytes, float] = {}  # of old ones
 
     def get(self, identifier: bytes) -> GroupKey | None:
-        """The key of this id."""
+        """Return the key of this id."""
         return self._keys.get(identifier)
 
     def all(self) -> list[GroupKey]:
-        """Every key."""
+        """Return every key."""
         return list(self._keys.values())
 
     def add(self, key: GroupKey, now: float) -> None:
@@ -35,7 +35,7 @@ class Keyring:
         self._keys[key.id] = self.latest = key
 
     def retire(self, now: float) -> None:
-        """The latest is the latest no more: what was sent with it may still be on its way."""
+        """Keep the latest key for what is still on its way: it is the latest no more."""
         if self.latest is not None:
             self._expiry[self.latest.id] = now + LINGER_S
             self.latest = None

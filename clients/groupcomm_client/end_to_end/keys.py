@@ -77,7 +77,7 @@ def unwrap(
     epoch: Epoch,
     info: bytes,
 ) -> bytes:
-    """The key in a wrap; `private` is the receiver's and `public` the giver's.
+    """Return the key in a wrap; `private` is the receiver's and `public` the giver's.
 
     Raises:
         NotGenuine: it was made for somebody else, or changed on its way.
@@ -170,11 +170,11 @@ class GroupKey:
     _counts: list[int] = attrs.field(factory=lambda: [0, 0, 0, 0])
 
     def can_open(self, sender: MemberId) -> bool:
-        """Whether what this sender has sealed with it can be opened."""
+        """Return whether what this sender has sealed with it can be opened."""
         return self.secret is not None and sender in self.salts
 
     def let_in(self, member: MemberId, salt: bytes) -> None:
-        """A member has the key, too; once more only if it could do nothing with it so far."""
+        """Note that a member has the key, too; again only if the key was of no use to it so far."""
         if self.salts.get(member) != salt:
             self.salts[member] = salt
             self._senders.pop(member, None)
@@ -188,7 +188,7 @@ class GroupKey:
         return head + cipher.encrypt(_nonce(kind, number), data, head + beside)
 
     def open(self, sender: MemberId, kind: int, number: int, data: bytes, beside: bytes) -> bytes:
-        """What a message of a sender holds; the key `can_open` what it has sealed.
+        """Return what a message of a sender holds; the key `can_open` what it has sealed.
 
         Raises:
             NotGenuine: it is not as it was sealed, or was taken already.

@@ -54,7 +54,7 @@ class Session(Protocol):
         """Send a message with these data; its number."""
 
     def pass_on(self, message: Message) -> None:
-        """What has come goes on towards the program."""
+        """Pass on what has arrived, towards the program."""
 
     def give(self, event: Unreadable | KeyChanged | Untrusted) -> None:
         """Give the program something to receive."""
@@ -91,14 +91,14 @@ class Sealing:
     # ---- what the program asks for ----
 
     def join(self, group: str, credentials: GroupSecret | None) -> None:
-        """The session asks to become a member; without credentials it is a group like others."""
+        """Note that the session asks to join; without credentials the group is one like others."""
         if credentials is None:
             self._credentials.pop(group, None)
         else:
             self._credentials[group] = credentials
 
     def concerns(self, groups: Iterable[str]) -> bool:
-        """Whether a message to these is one to a group with a secret.
+        """Return whether a message to these is one to a group with a secret.
 
         Raises:
             LocalProtocolError: it goes to such a group, and elsewhere.
@@ -115,7 +115,7 @@ class Sealing:
         return False
 
     def may_send(self, groups: Iterable[str], asked: Iterable[str]) -> bool:
-        """Whether a message to these can go out now; if not, it can once a key has come.
+        """Return whether a message to these can go out now; if not, it can once a key is there.
 
         Args:
             groups: its destinations.
@@ -200,13 +200,13 @@ class Sealing:
                 self._seal(agreement, waiting, data)
 
     def is_own(self, number: int) -> bool:
-        """Whether a message was sent for the sake of keys: its fate is not the program's."""
+        """Return whether a message was sent for the sake of keys: its fate is not the program's."""
         return number in self._private
 
     # ---- views ----
 
     def change_view(self, view: GroupView) -> None:
-        """A group has changed: from now on nothing is sealed with its key. `follow` is next."""
+        """Accept a view: from now on nothing is sealed with the last key. `follow` is next."""
         agreement = self._agreements.get(view.group)
         if self._session.member not in view.members:
             self._agreements.pop(view.group, None)
@@ -222,7 +222,7 @@ class Sealing:
             self._todo.append((agreement, action))
 
     def follow(self) -> None:
-        """Filters know of the view, too: do what it makes necessary."""
+        """Do what the view makes necessary, now that filters know of it, too."""
         while self._todo:
             agreement, action = self._todo.popleft()
             self._do(agreement, [action])
@@ -350,7 +350,7 @@ class Sealing:
         raise NotGenuine(_too_late(agreement, head.place))
 
     def finish(self) -> None:
-        """The session is over: what waits for a key is not dropped in silence."""
+        """End with the session: give up what waits for a key, and not in silence."""
         for held in self._holding.heads():
             self._holding.remove(held)
             self._give_up(held.message, "the session has ended before its key came")
@@ -388,7 +388,7 @@ NO_SECRET: Final = (
 
 
 def _is_about_keys(message: Message) -> bool:
-    """Whether it is none of a program: what waits may wait for just this."""
+    """Return whether it is about keys, and no program's: what waits may wait for just this."""
     data = message.data
     return data.startswith(SEALED) and kind_of(data) not in (Kind.DATA, Kind.LOOSE)
 

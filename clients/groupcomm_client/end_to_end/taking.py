@@ -31,14 +31,14 @@ class Prekeys:
         self._private: dict[int, tuple[MemberId, X25519PrivateKey]] = {}  # with who is to wrap
 
     def make(self, giver: MemberId) -> tuple[int, bytes]:
-        """A new one for a giver: its number, and its public part."""
+        """Make a new one for a giver; return its number, and its public part."""
         self._number += 1
         private = X25519PrivateKey.from_private_bytes(self._random(KEY_BYTES))
         self._private[self._number] = giver, private
         return self._number, private.public_key().public_bytes_raw()
 
     def use(self, giver: MemberId, number: int, public: bytes) -> X25519PrivateKey | None:
-        """The private part of one, if it is there for this giver; its earlier ones are erased."""
+        """Return the private part of one, if this giver has it; erase its earlier ones."""
         owner, private = self._private.get(number, (None, None))
         if private is None or owner != giver or private.public_key().public_bytes_raw() != public:
             return None
@@ -66,7 +66,7 @@ class Taking:
     def note(
         self, view: GroupView, epoch: Epoch, giver: MemberId, frame: KeyFrame, now: float
     ) -> GroupKey:
-        """Who is given which key, also if this member is not.
+        """Note which members are given which key, even if this one is not.
 
         Raises:
             NotGenuine: it is none for this view, its sender may not give one, or it has come
@@ -109,7 +109,7 @@ class Taking:
             raise NotGenuine("it gives a key to members that the view has not")
 
     def unwrap(self, key: GroupKey, frame: KeyFrame, entry: Entry) -> bytes | None:
-        """The key that is wrapped for this member; None if it cannot be unwrapped here."""
+        """Return the key that is wrapped for this member; None if it cannot be unwrapped."""
         ready = entry.ready
         private = self._prekeys.use(key.giver, ready.number, ready.prekey)
         if private is None:

@@ -54,7 +54,7 @@ class Ends(Protocol):
         """Give the program an `Unfiltered`."""
 
     def is_current(self, chain: "Chain") -> bool:
-        """Whether messages can be sent through this chain."""
+        """Return whether messages can be sent through this chain."""
 
 
 class Step:
@@ -246,7 +246,7 @@ class Chain:
     # ---- managers, from the session up ----
 
     def steps_up(self) -> list[Step]:
-        """The places of all filters, from the session up."""
+        """Return the places of all filters, from the session up."""
         return self._steps[::-1]
 
     def each(self, do: Callable[[Manager, Step], None], *, local_only: bool = False) -> None:
@@ -256,7 +256,7 @@ class Chain:
                 do(step.filter.manager, step)
 
     def notified(self, event: SystemEvent) -> None:
-        """The program is being told of something that is no message."""
+        """Notify the managers of something that is no message, and that the program receives."""
         self.each(lambda manager, step: manager.notified(event, step))
         if isinstance(event, GroupView):
             for newcomer in newcomers(event):
@@ -282,7 +282,7 @@ class Chain:
 
 
 def with_data(message: Message, data: bytes) -> Message:
-    """The same message with other data; faster than `msgspec.structs.replace`."""
+    """Return the same message with other data; faster than `msgspec.structs.replace`."""
     return Message(
         message.sender,
         message.number,

@@ -53,7 +53,7 @@ class _Decompress(ReceiveFilter):
 
 
 def decompress_untrusted(packed: bytes | memoryview, most: int = MAX_MESSAGE_BYTES) -> bytes:
-    """What zlib has made smaller, `most` bytes at most.
+    """Return what zlib has made smaller, `most` bytes at most.
 
     Raises:
         CannotUndo: it would be more, or it is not of zlib.
@@ -71,7 +71,7 @@ def decompress_untrusted(packed: bytes | memoryview, most: int = MAX_MESSAGE_BYT
 
 
 def compression(effort: int = 1) -> Filter:
-    """A compression filter; by itself a factory of them.
+    """Return a compression filter; the function itself is a factory of them.
 
     Args:
         effort: 1 (fast) to 9 (small).

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import attrs
 
 from groupcomm.errors import LocalProtocolError
-from groupcomm.events import Message
+from groupcomm.events import MemberId, Message
 from groupcomm_client.filters.roles import (
     Filter,
     FilterMessage,
@@ -124,17 +124,17 @@ def delay(
     *,
     way: Way = Way.IN,
     group: str | None = None,
-    sender: str | None = None,
+    sender: str | MemberId | None = None,
     type: int | None = None,
     keep_order: bool = False,
 ) -> Callable[[], Filter]:
-    """A factory of filters that hold messages; those that all conditions choose.
+    """Return a factory of filters that hold the messages that all conditions choose.
 
     Args:
         seconds: for so long.
         way: those that come, or those that go out.
         group: of which it is a destination.
-        sender: the private name of its sender; only for those that come.
+        sender: its sender, or the private name of its sender; only for those that come.
         type: their tag.
         keep_order: no message of a sender overtakes an earlier one of it.
 
@@ -146,11 +146,13 @@ def delay(
     if sender is not None and way is Way.OUT:
         raise LocalProtocolError("what goes out has one sender only: leave sender out")
 
+    name = sender.name if isinstance(sender, MemberId) else sender
+
     def chosen(message: Message | Outgoing) -> bool:
         return (
             (group is None or group in message.groups)
             and (type is None or type == message.type)
-            and (sender is None or (isinstance(message, Message) and message.sender.name == sender))
+            and (name is None or (isinstance(message, Message) and message.sender.name == name))
         )
 
     def make() -> Filter:

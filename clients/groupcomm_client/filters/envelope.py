@@ -37,7 +37,7 @@ class Opened(NamedTuple):
 
 
 def prefix_of(filters: Iterable[Filter]) -> bytes:
-    """What stands before the origin; nothing if no filter has to be undone.
+    """Return what stands before the origin; nothing if no filter has to be undone.
 
     Raises:
         LocalProtocolError: a bad name, one twice, or too many names.
@@ -63,7 +63,7 @@ def prefix_of(filters: Iterable[Filter]) -> bytes:
 
 
 def open_envelope_untrusted(data: bytes) -> Opened | None:
-    """What an envelope says; None if this is none, and so the message of a plain program."""
+    """Return what an envelope says; None if this is none: a message without filters."""
     if not data.startswith(MAGIC) or len(data) < len(MAGIC) + 1:
         return None
     at = len(MAGIC) + 1

@@ -23,7 +23,7 @@ _select_received: ReceiveSelector = ReceiveFilter
 
 
 def shared(filter_: Filter) -> Factory:
-    """A factory that gives all connections the same filter.
+    """Return a factory that gives all connections the same filter.
 
     Connections of several threads ask it at once: what it keeps is for it to guard.
     """

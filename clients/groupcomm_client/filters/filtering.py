@@ -93,7 +93,7 @@ class Filtering:
         self._session.give(Unfiltered(message=message, why=why))
 
     def is_current(self, chain: Chain) -> bool:
-        """Whether messages can be sent through this chain."""
+        """Return whether messages can be sent through this chain."""
         return chain is self._current and self._session.is_open
 
     # ---- messages ----
@@ -124,12 +124,12 @@ class Filtering:
     # ---- what is no message ----
 
     def start(self) -> None:
-        """The session has its identity."""
+        """Start the filters: the session has its identity."""
         self.now = self._clock()
         self._current.each(lambda manager, step: manager.start(step))
 
     def notified(self, event: SystemEvent) -> None:
-        """The program has been told of something; a view lets filters that wait come into use."""
+        """Notify the filters of what the program receives; a view brings waiting ones into use."""
         self.now = self._clock()
         for chain in list(self._chains.values()):
             chain.notified(event)
@@ -194,12 +194,12 @@ class Filtering:
     # ---- the end ----
 
     def finish(self) -> None:
-        """The session ends: pass on what waits for nothing but a time."""
+        """Pass on what waits for nothing but a time: the session ends."""
         self.now = self._clock()
         for chain in self._chains.values():
             chain.each(lambda manager, step: manager.finish(step))
 
     def end(self) -> None:
-        """The connection is over."""
+        """End all filters: the connection is over."""
         for chain in self._chains.values():
             chain.each(lambda manager, _: manager.end())

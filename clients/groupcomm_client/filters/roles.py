@@ -147,11 +147,11 @@ class SendFilter:
     """Asked of every message that goes out; by default it passes on."""
 
     def process(self, message: Outgoing, path: Path) -> None:
-        """A program's message."""
+        """Process a program's message."""
         path.send_on(message)
 
     def process_system(self, message: FilterOutgoing, path: Path) -> None:
-        """A message of a filter above, which must arrive unchanged and in its place."""
+        """Pass on a message of a filter above, which must arrive unchanged and in its place."""
         path.send_on(message)
 
 
@@ -159,7 +159,7 @@ class ReceiveFilter:
     """Asked of every message that comes; by default it passes on."""
 
     def process(self, message: Message, path: Path) -> None:
-        """A program's message.
+        """Process a program's message.
 
         Raises:
             CannotUndo: the program is to get it as it is, and to be told why.
@@ -167,7 +167,7 @@ class ReceiveFilter:
         path.receive_on(message)
 
     def process_system(self, message: FilterMessage, path: Path) -> None:
-        """A message of a filter above, which must arrive unchanged and in its place."""
+        """Pass on a message of a filter above, which must arrive unchanged and in its place."""
         path.receive_on(message)
 
 
@@ -181,42 +181,42 @@ class Manager:
     deadline: float | None = None
 
     def start(self, path: Path) -> None:
-        """Messages go through this filter from now on."""
+        """Begin: messages go through this filter from now on."""
 
     def notified(self, event: SystemEvent, path: Path) -> None:
-        """The program is being told this; what is passed on now comes behind it."""
+        """Note what the program receives now; what is passed on next comes behind it."""
 
     def joined(self, newcomer: Newcomer, path: Path) -> None:
-        """Somebody has come to a group of this session; told after the view that says so."""
+        """Note a newcomer to a group of this session; called after `notified` of its view."""
 
     def stamp_of(self, message: Message | Outgoing, path: Path) -> Stamped | None:
         """Return this filter's stamp of a message as it is on the wire; None if it has none."""
         return None
 
     def received(self, message: FilterMessage, path: Path) -> None:
-        """The manager of another member has sent this.
+        """Accept what the manager of another member has sent.
 
         Raises:
             CannotUndo: it does not decode.
         """
 
     def sent(self, message: Outgoing, number: int, path: Path) -> None:
-        """A message, of the program or a filter, has this number in the session.
+        """Note the number in the session of a message of the program or of a filter.
 
         It is 0 if it waits there for the key of a group with a secret.
         """
 
     def delivered(self, message: Message, path: Path) -> None:
-        """The program gets a message now."""
+        """Note a message that the program gets now."""
 
     def wake(self, path: Path) -> None:
-        """The deadline has come."""
+        """Do what the deadline was for."""
 
     def finish(self, path: Path) -> None:
         """Pass on what waits for nothing but a time: the session ends, or other filters follow."""
 
     def end(self) -> None:
-        """The connection is over; nothing follows."""
+        """End: the connection is over, and nothing follows."""
 
 
 @attrs.frozen

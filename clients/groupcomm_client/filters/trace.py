@@ -102,7 +102,7 @@ class _Receive(ReceiveFilter):
 
 
 def traced(folder: FolderPath) -> Callable[[], Filter]:
-    """A factory of filters that record into a file each, ``filters-MEMBER.jsonl``.
+    """Return a factory of filters that record into a file each, ``filters-MEMBER.jsonl``.
 
     Args:
         folder: where; it must be there.

@@ -80,90 +80,90 @@ LEVEL_OF: Final = {service: level for level, service in SERVICE_OF.items()}
 
 
 def level_of(service_type: int) -> ServiceLevel | None:
-    """The level that a service type stands for; None if it is not exactly one of them."""
+    """Return the level that a service type stands for; None if it is not exactly one."""
     return LEVEL_OF.get(service_type & REGULAR_MESS)
 
 
 def Is_unreliable_mess(service_type: int) -> bool:
-    """Whether a message has this level."""
+    """Return whether a message has this level."""
     return bool(service_type & UNRELIABLE_MESS)
 
 
 def Is_reliable_mess(service_type: int) -> bool:
-    """Whether a message has this level."""
+    """Return whether a message has this level."""
     return bool(service_type & RELIABLE_MESS)
 
 
 def Is_fifo_mess(service_type: int) -> bool:
-    """Whether a message has this level."""
+    """Return whether a message has this level."""
     return bool(service_type & FIFO_MESS)
 
 
 def Is_causal_mess(service_type: int) -> bool:
-    """Whether a message has this level."""
+    """Return whether a message has this level."""
     return bool(service_type & CAUSAL_MESS)
 
 
 def Is_agreed_mess(service_type: int) -> bool:
-    """Whether a message has this level."""
+    """Return whether a message has this level."""
     return bool(service_type & AGREED_MESS)
 
 
 def Is_safe_mess(service_type: int) -> bool:
-    """Whether a message has this level."""
+    """Return whether a message has this level."""
     return bool(service_type & SAFE_MESS)
 
 
 def Is_regular_mess(service_type: int) -> bool:
-    """Whether it is a message of a program."""
+    """Return whether it is a message of a program."""
     return bool(service_type & REGULAR_MESS) and not service_type & REJECT_MESS
 
 
 def Is_membership_mess(service_type: int) -> bool:
-    """Whether it tells of the members of a group."""
+    """Return whether it tells of the members of a group."""
     return bool(service_type & MEMBERSHIP_MESS) and not service_type & REJECT_MESS
 
 
 def Is_reg_memb_mess(service_type: int) -> bool:
-    """Whether it is a view of a group."""
+    """Return whether it is a view of a group."""
     return bool(service_type & REG_MEMB_MESS)
 
 
 def Is_transition_mess(service_type: int) -> bool:
-    """Whether the view of a group has come to its transitional part."""
+    """Return whether the view of a group has come to its transitional part."""
     return bool(service_type & TRANSITION_MESS)
 
 
 def Is_caused_join_mess(service_type: int) -> bool:
-    """Whether somebody has joined."""
+    """Return whether somebody has joined."""
     return bool(service_type & CAUSED_BY_JOIN)
 
 
 def Is_caused_leave_mess(service_type: int) -> bool:
-    """Whether somebody has left."""
+    """Return whether somebody has left."""
     return bool(service_type & CAUSED_BY_LEAVE)
 
 
 def Is_caused_disconnect_mess(service_type: int) -> bool:
-    """Whether somebody has disconnected."""
+    """Return whether somebody has disconnected."""
     return bool(service_type & CAUSED_BY_DISCONNECT)
 
 
 def Is_caused_network_mess(service_type: int) -> bool:
-    """Whether the view of the daemons has changed."""
+    """Return whether the view of the daemons has changed."""
     return bool(service_type & CAUSED_BY_NETWORK)
 
 
 def Is_self_leave(service_type: int) -> bool:
-    """Whether the receiver itself has left."""
+    """Return whether the receiver itself has left."""
     return bool(service_type & CAUSED_BY_LEAVE) and not service_type & REG_MEMB_MESS
 
 
 def Is_reject_mess(service_type: int) -> bool:
-    """Whether access control refused it."""
+    """Return whether access control refused it."""
     return bool(service_type & REJECT_MESS)
 
 
 def Is_self_discard(service_type: int) -> bool:
-    """Whether its sender did not want it itself."""
+    """Return whether its sender did not want it itself."""
     return bool(service_type & SELF_DISCARD)

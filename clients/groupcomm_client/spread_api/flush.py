@@ -117,10 +117,10 @@ def FL_receive(mbox: int, time_out: float | None = None) -> Received_message | N
 
 
 def Is_flush_req_mess(service_type: int) -> bool:
-    """Whether a flush is asked for."""
+    """Return whether a flush is asked for."""
     return bool(service_type & FLUSH_REQ_MESS)
 
 
 def Is_subgroup_cast(service_type: int) -> bool:
-    """Whether it was meant for some members only."""
+    """Return whether it was meant for some members only."""
     return bool(service_type & SUBGROUP_CAST)

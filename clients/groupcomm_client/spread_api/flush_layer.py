@@ -51,7 +51,7 @@ _KEY_BYTES: Final = 8
 
 
 def _key(info: membership_info) -> bytes:
-    """What names a view in messages."""
+    """Return what names a view in messages."""
     text = repr(info.gid.position).encode()
     return hashlib.blake2b(text, digest_size=_KEY_BYTES).digest()
 
@@ -73,7 +73,7 @@ class Told(NamedTuple):
 
 
 def decode_told_untrusted(message: bytes) -> Told | None:
-    """What somebody has sent; None if it was sent without this layer."""
+    """Return what a member has sent; None if it was sent without this layer."""
     if len(message) < _HEAD.size:
         return None
     kind, key, length = _HEAD.unpack_from(message)
@@ -131,7 +131,7 @@ class Flush:
         SP_leave(self.mbox, name)
 
     def receive(self, time_out: float | None) -> Received_message | None:
-        """The next message for the program; None if none comes in time."""
+        """Return the next message for the program; None if none arrives in time."""
         while not self._ready:
             found = SP_receive(self.mbox, time_out)
             if found is None:
@@ -144,7 +144,7 @@ class Flush:
         return found
 
     def flush(self, name: str) -> None:
-        """This member sends nothing more in the old view."""
+        """Flush: this member sends nothing more in the old view."""
         group = self._groups.get(name)
         if group is None or group.coming is None or group.flushed:
             raise SpreadError(ILLEGAL_STATE, f"no flush of {name!r} is asked for")
@@ -186,7 +186,7 @@ class Flush:
             self._ready.append(found)
 
     def _change(self, found: Received_message) -> None:
-        """The members of a group change: a new view is to come."""
+        """Begin the change of a group's members: a new view is to come."""
         assert found.info is not None
         group = self._groups.setdefault(found.sender, _Group(found.sender))
         first = group.coming is None

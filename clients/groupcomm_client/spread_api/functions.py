@@ -59,7 +59,7 @@ class SpreadError(Exception):
 
 
 def SP_version() -> tuple[int, int, int]:
-    """Major, minor and patch version."""
+    """Return the major, minor and patch version."""
     return VERSION
 
 
@@ -146,7 +146,7 @@ def _mailbox(mbox: int) -> Mailbox:
 
 
 def keep_back(mbox: int, more: bool) -> None:
-    """A layer above keeps messages back: the mailbox stays readable, or not any more."""
+    """Keep the mailbox readable or not: a layer above has messages that it has not given."""
     _mailbox(mbox).keep_back(more)
 
 
@@ -160,7 +160,7 @@ def _remove(mbox: int) -> Mailbox:
 
 @contextmanager
 def _errors(mbox: int) -> Iterator[None]:
-    """Spread's numbers for what goes wrong; a session that has ended is forgotten."""
+    """Raise Spread's numbers for what goes wrong, and forget a session that has ended."""
     try:
         yield
     except LocalProtocolError as error:
@@ -278,7 +278,7 @@ def SP_receive(mbox: int, time_out: float | None = None) -> Received_message | N
 def SP_scat_receive(
     mbox: int, sizes: Sequence[int], time_out: float | None = None
 ) -> tuple[Received_message, tuple[bytes, ...]] | None:
-    """As SP_receive, with the data cut into pieces of these sizes; the last one gets the rest."""
+    """Receive as SP_receive does, and cut the data into these sizes; the last gets the rest."""
     found = SP_receive(mbox, time_out)
     if found is None:
         return None
@@ -289,7 +289,7 @@ def SP_scat_receive(
 
 
 def SP_poll(mbox: int) -> int:
-    """How many bytes the next message has (1 if it is empty); 0 if none is there."""
+    """Return the size of the next message in bytes (1 if it is empty); 0 if none is there."""
     box = _mailbox(mbox)
     with _errors(mbox):
         return box.poll()
@@ -299,25 +299,25 @@ def SP_poll(mbox: int) -> int:
 
 
 def SP_equal_group_ids(g1: group_id, g2: group_id) -> bool:
-    """Whether two views are one and the same."""
+    """Return whether two views are one and the same."""
     return g1 == g2
 
 
 def SP_get_memb_info(message: Received_message) -> membership_info:
-    """What a membership message tells."""
+    """Return what a membership message says."""
     if message.info is None:
         raise SpreadError(ILLEGAL_MESSAGE, "not a membership message")
     return message.info
 
 
 def SP_get_vs_sets_info(message: Received_message) -> tuple[tuple[tuple[str, ...], ...], int]:
-    """The sets of members that came along together, and the index of the receiver's own."""
+    """Return the sets of members that came together, and the index of the receiver's own."""
     info = SP_get_memb_info(message)
     return info.vs_sets, info.my_vs_set_index
 
 
 def SP_get_vs_set_members(message: Received_message, index: int) -> tuple[str, ...]:
-    """The members of one set."""
+    """Return the members of one set."""
     info = SP_get_memb_info(message)
     if not 0 <= index < len(info.vs_sets):
         raise SpreadError(ILLEGAL_MESSAGE, f"set {index} of {len(info.vs_sets)}")

@@ -98,7 +98,7 @@ class Mailbox:
         self._lock = threading.Lock()
 
     def receive(self, timeout_s: float | None) -> Received_message | None:
-        """The next message; None if none comes in time.
+        """Return the next message; None if none arrives in time.
 
         Raises:
             SessionEnded: nothing follows.
@@ -115,13 +115,13 @@ class Mailbox:
             return found
 
     def keep_back(self, more: bool) -> None:
-        """Whoever takes the messages keeps some back: stay readable, or not any more."""
+        """Stay readable or not: a layer above has messages that it has not given yet."""
         with self._lock:
             self._kept_back = more
             self.connection.keep_back(bool(self._waiting) or more)
 
     def poll(self) -> int:
-        """How many bytes the next message has, counting an empty one as 1; 0 if none is there."""
+        """Return the size of the next message in bytes, 1 if it is empty; 0 if none is there."""
         with self._lock:
             while not self._waiting:
                 try:
@@ -154,7 +154,7 @@ class Mailbox:
                 )
 
     def _refused(self, event: Refused) -> Received_message:
-        """As Spread gives back what its access control refuses; the text says why."""
+        """Return a refusal as Spread's access control gives it back; the text says why."""
         asked = CAUSED_BY_JOIN if event.verb == "join" else SERVICE_OF[event.level]
         text, me = str(event).encode(), self.connection.member.name
         return Received_message(asked | REJECT_MESS, me, (event.group,), 0, False, text)
@@ -181,7 +181,7 @@ class Mailbox:
 
 
 def _vs_sets(view: GroupView) -> tuple[tuple[str, ...], ...]:
-    """As Spread gives them: one set with who changed, or of a network change the partition.
+    """Return sets as Spread gives them: one of those that changed, or the partition.
 
     Of others than the receiver's own set nobody knows who came along with whom: each stands alone.
     """

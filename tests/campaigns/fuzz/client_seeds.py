@@ -67,7 +67,7 @@ def _coordination() -> Iterator[tuple[str, bytes]]:
         lamport.Word(lamport.Kind.REQUEST, 1, 1),
     )
     for word in words:
-        yield "client.coordination.mutex.telling", _pack(word)
+        yield "client.coordination.mutex.form", _pack(word)
     yield "client.coordination.mutex.resource.use", _pack(resource.Use(b"print"))
 
 

@@ -88,7 +88,7 @@ CLIENT_TARGETS: Final[dict[str, Target]] = {
         replica_messages.decode_untrusted, replica_messages.encode
     ),
     "client.coordination.requests": stable(requests._decode_untrusted, _pack),
-    "client.coordination.mutex.telling": _word,
+    "client.coordination.mutex.form": _word,
     "client.coordination.mutex.resource.use": stable(resource.decode_use_untrusted, _pack),
     "client.committed.markers.marker": stable(
         lambda raw: markers.decode_marker_untrusted(markers.TYPE, raw), markers.encode_marker

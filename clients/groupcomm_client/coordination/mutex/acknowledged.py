@@ -11,8 +11,7 @@ import msgspec
 from groupcomm.clocks.stamp import Position
 from groupcomm.events import MemberId
 from groupcomm.level import ServiceLevel
-from groupcomm_client.coordination.mutex.form import Send
-from groupcomm_client.coordination.mutex.telling import TellingForm
+from groupcomm_client.coordination.mutex.form import Send, TellingForm
 
 
 class Kind(enum.IntEnum):
@@ -53,7 +52,7 @@ class AcknowledgedForm(TellingForm[Word]):
 
     @property
     def queue(self) -> tuple[MemberId, ...]:
-        """Who has asked, in the order of the grants."""
+        """The members that have asked, in the order of the grants."""
         return tuple(sorted(self._requests, key=self._requests.__getitem__))
 
     def request(self) -> list[Send]:

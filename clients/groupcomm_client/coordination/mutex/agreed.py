@@ -36,11 +36,11 @@ class Queue:
         return None
 
     def members_changed(self, members: tuple[MemberId, ...]) -> None:
-        """A view drops who has gone, the holder, too."""
+        """Drop the members that have gone, the holder, too."""
         self.members = [member for member in self.members if member in members]
 
     def snapshot(self) -> bytes:
-        """The queue."""
+        """Return the queue."""
         return msgspec.msgpack.encode(self.members)
 
     def restore(self, state: bytes) -> None:
@@ -79,7 +79,7 @@ class AgreedForm:
 
     @property
     def queue(self) -> tuple[MemberId, ...]:
-        """Who has asked, in the order of the grants."""
+        """The members that have asked, in the order of the grants."""
         return tuple(self._queue.members)
 
     @property

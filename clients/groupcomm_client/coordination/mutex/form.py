@@ -1,12 +1,16 @@
-"""What the three forms of the mutex have in common: a queue of requests that all members keep."""
+"""What the forms of the mutex have in common: a queue of requests that all members keep."""
 
-from typing import Protocol
+from abc import ABC, abstractmethod
+from typing import Generic, Protocol, TypeVar
 
 import attrs
+import msgspec
 
-from groupcomm.events import MemberId
+from groupcomm.clocks.stamp import Position
+from groupcomm.events import GroupView, MemberId, Message
 from groupcomm.level import ServiceLevel
 from groupcomm_client.events import Received
+from groupcomm_client.undecodable import UNDECODABLE
 
 
 @attrs.frozen
@@ -36,7 +40,7 @@ class Form(Protocol):
 
     @property
     def queue(self) -> tuple[MemberId, ...]:
-        """Who has asked, as far as this member knows, in the order of the grants."""
+        """The members that have asked, as far as this one knows, in the order of the grants."""
 
     def request(self) -> list[Send]:
         """Ask for the resource."""
@@ -46,3 +50,101 @@ class Form(Protocol):
 
     def handle(self, event: Received) -> list[Send]:
         """Take one event of the connection."""
+
+
+_encoder = msgspec.msgpack.Encoder()
+
+WordT = TypeVar("WordT", bound=msgspec.Struct)
+
+
+class TellingForm(ABC, Generic[WordT]):
+    """A form whose members tell each other what they have asked for when their histories differ.
+
+    Members that join, or come from another part of the network, do not know the queue. Then every
+    member tells, and nothing is granted until all have; the holder goes on meanwhile. See `Form`.
+    """
+
+    def __init__(self, me: MemberId, group: str, decoder: msgspec.msgpack.Decoder[WordT]) -> None:
+        """Begin before the first view of the group.
+
+        Args:
+            me: the session.
+            group: of those that compete.
+            decoder: of the messages.
+        """
+        self._me = me
+        self._group = group
+        self._decoder = decoder
+        self._wanted = self._holds = False
+        self._view: GroupView | None = None
+        self._silent: set[MemberId] = set()  # who has not told what it has asked for,
+        self._since: Position | None = None  # at this view
+        self._sends: list[Send] = []
+
+    @property
+    def holds(self) -> bool:
+        """Whether its request is granted."""
+        return self._holds
+
+    def handle(self, event: Received) -> list[Send]:
+        """Take one event of the connection."""
+        match event:
+            case GroupView() if event.group == self._group and self._me in event.members:
+                self._on_view(event)
+            case Message() if event.position is not None and self._view is not None:
+                word = self._decode_untrusted(event.data)
+                if word is not None and event.sender in self._view.members:
+                    self._on_word(event.sender, word, event.position)
+        if not self._silent:
+            self._holds = self._is_first() and (self._holds or self._is_granted())
+        return self._taken()
+
+    def _on_view(self, view: GroupView) -> None:
+        before = frozenset(() if self._view is None else self._view.members)
+        self._view = view
+        for gone in before.difference(view.members):
+            self._forget(gone)
+        self._silent.intersection_update(view.members)
+        if not before or set(view.vs_set) != set(view.members):
+            self._silent = set(view.members)
+            self._since = view.id
+            self._tell(view.id)
+
+    def _has_told(self, sender: MemberId, at: Position | None) -> None:
+        if at == self._since:
+            self._silent.discard(sender)
+
+    def _decode_untrusted(self, data: bytes) -> WordT | None:
+        try:
+            return self._decoder.decode(data)
+        except UNDECODABLE:
+            return None
+
+    def _send(self, word: WordT, level: ServiceLevel, to: MemberId | None = None) -> None:
+        self._sends.append(Send(_encoder.encode(word), level, to))
+
+    def _taken(self) -> list[Send]:
+        sends, self._sends = self._sends, []
+        return sends
+
+    # ---- what the forms differ in ----
+
+    @abstractmethod
+    def _on_word(self, sender: MemberId, word: WordT, at: Position) -> None:
+        """Take a message."""
+
+    @abstractmethod
+    def _tell(self, view: Position) -> None:
+        """Say what this member has asked for, at this view."""
+
+    @abstractmethod
+    def _forget(self, gone: MemberId) -> None:
+        """Forget a member that has gone."""
+
+    @abstractmethod
+    def _is_first(self) -> bool:
+        """Return whether this member's request is the first of the queue."""
+
+    @abstractmethod
+    def _is_granted(self) -> bool:
+        """Return whether every member knows of it; called only if it is the first."""

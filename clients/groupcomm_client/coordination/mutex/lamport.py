@@ -17,8 +17,7 @@ import msgspec
 from groupcomm.clocks.stamp import Position
 from groupcomm.events import GroupView, MemberId
 from groupcomm.level import ServiceLevel
-from groupcomm_client.coordination.mutex.form import Send
-from groupcomm_client.coordination.mutex.telling import TellingForm
+from groupcomm_client.coordination.mutex.form import Send, TellingForm
 
 
 class Kind(enum.IntEnum):
@@ -65,7 +64,7 @@ class LamportForm(TellingForm[Word]):
 
     @property
     def queue(self) -> tuple[MemberId, ...]:
-        """Who has asked, in the order of the grants."""
+        """The members that have asked, in the order of the grants."""
         return tuple(request.member for request in sorted(self._requests.values()))
 
     def request(self) -> list[Send]:

@@ -46,7 +46,7 @@ class Mutex:
 
     @property
     def queue(self) -> tuple[MemberId, ...]:
-        """Who has asked, in the order of the grants; the first is the holder."""
+        """The members that have asked, in the order of the grants; the first is the holder."""
         return self.form.queue
 
     @property

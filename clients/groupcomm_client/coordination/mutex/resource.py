@@ -39,7 +39,7 @@ async def use(mutex: Mutex, data: bytes) -> None:
 
 
 def decode_use_untrusted(data: bytes) -> Use | None:
-    """What a member wants of the resource; None for anything else."""
+    """Return what a member wants of the resource; None for anything else."""
     try:
         return _decoder.decode(data)
     except UNDECODABLE:

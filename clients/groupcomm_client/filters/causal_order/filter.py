@@ -195,7 +195,7 @@ class CausalOrder(Manager):
                     path.steps.dropped(str(member))
 
     def _give_up(self, path: Path) -> None:
-        """Too much is held: the program gets it as what it is, without order."""
+        """Give the program all that is held, without order: it is too much."""
         for held in self._buffer.take_all():
             path.give_up(held.message, f"{HELD} messages wait for causes; this one may be early")
 
@@ -232,7 +232,7 @@ class _Receive(ReceiveFilter):
 
 
 def causal(mark_timeout_s: float = MARK_TIMEOUT_S) -> Filter:
-    """A causal filter; by itself a factory of them.
+    """Return a causal filter; the function itself is a factory of them.
 
     Args:
         mark_timeout_s: seconds, perhaps infinity, to wait for a member that sends no mark: it has

@@ -72,7 +72,7 @@ class CausalGroup:
         return set(new), set(gone)
 
     def drop(self, member: MemberId) -> None:
-        """All that came from somebody who has gone is delivered."""
+        """Drop a member that has gone, now that all that came from it is delivered."""
         self._leaving.discard(member)
         if member in self.clock:
             self._dropped[member] = self.clock[member]
@@ -80,11 +80,11 @@ class CausalGroup:
         self._tables.pop(member, None)
 
     def leaving(self) -> list[MemberId]:
-        """Who has gone and is not dropped yet."""
+        """Return the members that have gone and are not dropped yet."""
         return list(self._leaving)
 
     def knows(self, member: MemberId) -> bool:
-        """Whether it counts the messages of a member of the group."""
+        """Return whether it counts the messages of a member of the group."""
         return member in self.clock
 
     def mark(self) -> Mark:
@@ -95,7 +95,7 @@ class CausalGroup:
         return Mark(self._epoch, self.clock[self.me], self._table)
 
     def received(self, sender: MemberId, mark: Mark) -> None:
-        """Another member has sent its mark."""
+        """Accept the mark of another member."""
         if sender not in self._members:
             return  # it has left meanwhile
         tables = self._tables.setdefault(sender, {})
@@ -112,13 +112,13 @@ class CausalGroup:
     # ---- messages ----
 
     def next_stamp(self) -> Stamp:
-        """What the next own message carries; it counts once it is `counted`."""
+        """Return what the next own message carries; it counts once it is `counted`."""
         counts = ((self.clock if one in self.clock else self._dropped, one) for one in self._table)
         slots = tuple(known[one] + 1 if one in known else 0 for known, one in counts)
         return Stamp(self.clock[self.me] + 1, self._epoch, slots)
 
     def counts_of(self, sender: MemberId, stamp: Stamp) -> VectorClock[MemberId] | None:
-        """What a stamp says of whom; None if it came before the mark that would tell.
+        """Return the counts of a stamp by member; None if it came before the mark that would tell.
 
         Raises:
             CannotUndo: it has more slots than its sender's table.
@@ -146,7 +146,7 @@ class CausalGroup:
         return ", ".join([f"{sender} {stamp.own}", *counts])
 
     def is_next(self, sender: MemberId, counts: VectorClock[MemberId]) -> bool:
-        """Whether a message may be delivered: the sender's next, with all its causes here."""
+        """Return whether a message may be delivered: the sender's next, with all causes here."""
         counted = sender in counts
         if counted and (sender not in self.clock or counts[sender] <= self.clock[sender]):
             return True  # it waits for nobody: its sender begins anew, or a filter below was late
@@ -157,12 +157,12 @@ class CausalGroup:
         return all(counts[member] <= count for member, count in self.clock.items())
 
     def is_concurrent(self, sender: MemberId, counts: VectorClock[MemberId]) -> bool:
-        """Whether something that was delivered here may not have caused a message."""
+        """Return whether something that was delivered here may not have caused a message."""
         others = ((one, count) for one, count in self.clock.items() if one not in {sender, self.me})
         return any(counts[member] < count for member, count in others)
 
     def delivered(self, sender: MemberId, count: int) -> None:
-        """A message of a member is being delivered; its first one begins its count."""
+        """Count the delivery of a member's message; its first one begins its count."""
         if sender not in self._members and sender not in self.clock:
             return
         if sender in self.clock:
@@ -173,5 +173,5 @@ class CausalGroup:
         self._begin(sender, count)
 
     def sent(self) -> int:
-        """An own message was passed on; the own count."""
+        """Count an own message that was passed on; return the own count."""
         return self.clock.tick(self.me)

@@ -60,7 +60,7 @@ class Buffer:
         self.size = 0
 
     def has(self, sender: MemberId, group: CausalGroup | None = None) -> bool:
-        """Whether anything of a sender is here, in a group or at all."""
+        """Return whether anything of a sender is here, in a group or at all."""
         queue = self._queues.get(sender, ())
         return any(one.group is group for one in queue) if group is not None else bool(queue)
 

@@ -52,7 +52,7 @@ _decode_mark = msgspec.msgpack.Decoder(Mark).decode
 
 
 def decode_mark_untrusted(data: bytes) -> Mark:
-    """A mark from bytes.
+    """Return a mark from bytes.
 
     Raises:
         CannotUndo: these are none.
@@ -67,7 +67,7 @@ def decode_mark_untrusted(data: bytes) -> Mark:
 
 
 def encode_stamp(stamp: Stamp) -> bytes:
-    """A stamp as bytes."""
+    """Return a stamp as bytes."""
     slots = list(stamp.slots)
     while slots and not slots[-1]:
         slots.pop()
@@ -82,7 +82,7 @@ def encode_stamp(stamp: Stamp) -> bytes:
 
 
 def decode_stamp_untrusted(data: bytes, at: int) -> tuple[Stamp, int]:
-    """The stamp that begins at an index, and the index behind it.
+    """Return the stamp that begins at an index, and the index behind it.
 
     Raises:
         CannotUndo: there is none.
