@@ -89,6 +89,7 @@ campaigns: .venv/.test  ## flush, mutex, store, recorder, Spark under kills; jun
 	@$(PYTHON) -m tests.campaigns.rude_programs --rounds 5
 	@$(PYTHON) -m tests.campaigns.differing_files --seconds 60
 	@$(PYTHON) -m tests.campaigns.slow_disk
+	@$(PYTHON) -m tests.campaigns.bus1 --seconds 60
 	@$(PYTHON) -m tests.campaigns.memory
 	@$(PYTHON) -m tests.campaigns.attackers --seeds 500
 

@@ -106,7 +106,8 @@ def bus1_telephone() -> Run:
 @story("bus1-destruction", "bus1: a node dies at one place in the order")
 def bus1_destruction() -> Run:
     """q and r send to a node of p, and p destroys it in between. q's message is the last to be
-    queued and has the lower stamp, so it is delivered; r's has a higher one and is refused."""
+    queued and has the lower stamp, so it is delivered; r's has a higher one and is refused. Each
+    sender learns the fate of its message from its own transaction."""
     stage = NodeStage("pqr")
     before = stage.start("q")
     stage.until(before, What.SYNCHRONISE)
@@ -118,5 +119,33 @@ def bus1_destruction() -> Run:
     stage.finish(before)
     return stage.end(
         stamps=stage.stamps(before, destruction, after),
+        fates=stage.fates(before, after),
         refused=[str(message) for _, message in stage.history.missing],
     )
+
+
+def _abandoned(*, aborted: bool) -> Run:
+    """p begins a message to q and r and gives up behind the first block; s sends to q and r."""
+    stage = _bus1("pqrs")
+    abandoned = stage.start("p", "qr")
+    stage.do(abandoned, What.BLOCK, "q")
+    if aborted:
+        stage.abort(abandoned)
+    later = stage.start("s", "qr")
+    stage.finish(later)
+    stage.forget(abandoned)
+    return stage.end()
+
+
+@story("bus1-abandoned", "bus1: a sender that goes away leaves its block behind")
+def bus1_abandoned() -> Run:
+    """p puts a block on q's queue, and is never heard of again. s's message comes to r; at q it
+    stands behind p's block, as does all that anybody sends to q from now on."""
+    return _abandoned(aborted=False)
+
+
+@story("bus1-aborted", "bus1: a sender that gives up lifts its blocks")
+def bus1_aborted() -> Run:
+    """The same, and p aborts its message: its block is lifted, nobody receives the message, and q
+    receives what s sends. A ``with`` statement does so for a sender that an error interrupts."""
+    return _abandoned(aborted=True)

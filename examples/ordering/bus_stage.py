@@ -5,7 +5,7 @@ from typing import Any, Final, TypeAlias
 
 from examples.ordering.story import Run, run_of
 from groupcomm.algorithms.bus1.multicast import Blocking, Multicast, Step, What
-from groupcomm.algorithms.bus1.nodes import Destroyed, Destruction, Node, Peer, Received
+from groupcomm.algorithms.bus1.nodes import Destroyed, Destruction, Node, Peer, Received, Sending
 from groupcomm.algorithms.bus1.queue import Queue
 from groupcomm.algorithms.history import History
 from groupcomm.algorithms.process import Message, Name
@@ -93,6 +93,18 @@ class BusStage:
         while self.step(message):
             pass
 
+    def abort(self, message: Message) -> None:
+        """Give a multicast up, and take what it has held back."""
+        self.now += 1
+        self._under_way[message].abort()
+        for name, blocks in self._blocks.items():
+            if blocks.pop(message, None) is not None:
+                self._take_all(name)
+
+    def forget(self, message: Message) -> None:
+        """Have nobody do the steps of a multicast any more."""
+        del self._under_way[message]
+
     def send(self, sender: Name, to: str) -> Message:
         """Somebody sends, and nobody comes between."""
         message = self.start(sender, to)
@@ -111,7 +123,7 @@ class BusStage:
             self._traces[name].received(message.id, message.sender)
             self._take_all(name, message)
 
-    def _take_all(self, name: Name, queued: Message) -> None:
+    def _take_all(self, name: Name, queued: Message | None = None) -> None:
         """Take what the queue gives out; what was queued last may have to wait in it."""
         trace, before = self._traces[name], self.held_back.get(name, [])
         taken = list(iter(lambda: self.take(name), None))
@@ -120,7 +132,7 @@ class BusStage:
                 trace.took(message.id)
             self.history.deliver(name, message)
             trace.delivered(message.id)
-        if queued not in taken and (waits := self._before(name, queued)):
+        if queued and queued not in taken and (waits := self._before(name, queued)):
             self.held_back.setdefault(name, []).append(str(queued))
             trace.buffered(queued.id, waits)
 
@@ -189,6 +201,15 @@ class NodeStage(BusStage):
         self._end = self.next_message(self._owner, "".join(self._peers))
         destruction: Destruction = self._peers[self._owner].destroy(self._node)
         return self.begin(self._end, destruction)
+
+    def fates(self, *messages: Message) -> dict[str, str]:
+        """What became of these at the node, as their senders know it."""
+        found = {}
+        for message in messages:
+            sending = self._under_way[message]
+            assert isinstance(sending, Sending)
+            found[str(message)] = sending.fates[self._node].name.lower()
+        return found
 
     def take(self, name: Name) -> Message | None:
         """See there; refused messages are never taken out."""

@@ -146,8 +146,14 @@ SHOWN = {
     "bus1-destruction": Shown(
         {"p": "q1 p1", "q": "p1", "r": "p1"},
         ALL,
-        {"stamps": {"q1": 1, "p1": 2, "r1": 3}, "refused": ["r1"]},
+        {
+            "stamps": {"q1": 1, "p1": 2, "r1": 3},
+            "refused": ["r1"],
+            "fates": {"q1": "delivered", "r1": "refused"},
+        },
     ),
+    "bus1-abandoned": Shown({"r": "s1"}, ALL, {"held_back": {"q": ["s1"]}}),
+    "bus1-aborted": Shown(dict.fromkeys("qr", "s1"), ALL, {"held_back": {}}),
     "clock-in-queue": Shown(
         {"c": "p1"}, None, {"clocks": {"p1": "A:1, B:1", "p2": "A:1, B:1"}, "missed": ["p2"]}
     ),

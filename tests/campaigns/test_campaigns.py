@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.campaigns import attackers, mutex, recorder, store
+from tests.campaigns import attackers, bus1, mutex, recorder, store
 
 
 def test_never_two_hold_the_mutex(capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,3 +48,13 @@ def test_attackers_bring_about_nothing_and_no_views(capsys: pytest.CaptureFixtur
         role, _, seeds, views, without, failed = row.split()
         assert (seeds, failed) == ("2", "0")
         assert without == ("-" if role == "evicted" else views)
+
+
+def test_threads_on_bus1_keep_order_and_causality(capsys: pytest.CaptureFixture[str]) -> None:
+    few = ["--seconds", "0", "--producers", "3", "--receivers", "2", "--messages", "30"]
+    assert bus1.main([*few, "--pause-ms", "0.1", "--switch-us", "1"]) == 0
+    shown = capsys.readouterr()
+    found = json.loads(shown.out)
+    assert (found["runs"], shown.err) == (1, "")
+    assert 0 < found["messages"] <= 90
+    assert found["sending_us"]["median"] <= found["sending_us"]["worst"]

@@ -10,12 +10,17 @@ How: a message registers its receivers at the nodes that it carries before it pu
 So the destruction, up to its tick, knows everybody who may get a handle by a lower stamp, and
 blocks him, too. Whoever registers after the tick is synchronised to it, and is too late everywhere.
 Messages here always use blocks: a unicast that comes late could bring a handle after its end.
+
+The sender learns the fate of its message at each node. It is certain as soon as the queue of the
+node's owner is synchronised to the message's stamp: a destruction that ticks after that has a
+higher stamp, and one that has ticked before is known.
 """
 
+import enum
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from groupcomm.algorithms.bus1.multicast import Blocking, Multicast
+from groupcomm.algorithms.bus1.multicast import Blocking, Multicast, State
 from groupcomm.algorithms.bus1.queue import Queue, Stamp
 from groupcomm.errors import LocalProtocolError
 
@@ -46,6 +51,15 @@ class Node:
             self.registered.append(peer)
         if self.dying is not None and peer.queue not in self.dying.destinations:
             self.dying.destinations.append(peer.queue)
+
+
+class Fate(enum.Enum):
+    """What becomes of a message at one node that it is sent to."""
+
+    PENDING = enum.auto()  # not decided yet
+    DELIVERED = enum.auto()  # ordered before any destruction: the owner receives it
+    REFUSED = enum.auto()  # ordered after the destruction: the message fails for its sender
+    ABORTED = enum.auto()  # its sender gave it up
 
 
 class Sent(NamedTuple):
@@ -88,8 +102,31 @@ class Destroyed(NamedTuple):
     node: Node
 
 
+class Sending(Multicast[Sent | Ended]):
+    """The steps of a message to nodes, and what becomes of it at each."""
+
+    def __init__(self, sender: Queue[Sent | Ended], sent: Sent, blocking: Blocking) -> None:
+        super().__init__(sender, [node.owner.queue for node in sent.to], sent, blocking)
+        self.to = sent.to
+
+    @property
+    def fates(self) -> dict[Node, Fate]:
+        """What becomes of it at each node; all are known when it is finished or aborted."""
+        return {node: self._fate(node) for node in self.to}
+
+    def _fate(self, node: Node) -> Fate:
+        if self.aborted:
+            return Fate.ABORTED
+        if self.stamp is None or node.owner.queue not in self._synchronised:
+            return Fate.PENDING
+        return Fate.DELIVERED if node.alive_at(self.stamp) else Fate.REFUSED
+
+
 class Destruction(Multicast[Sent | Ended]):
-    """The steps of an announcement; destinations may be added up to the tick."""
+    """The steps of an announcement; destinations may be added up to the tick.
+
+    Once it has its stamp, others may have acted on it: from then on it must be finished.
+    """
 
     def __init__(self, node: Node) -> None:
         queues = [peer.queue for peer in node.registered]
@@ -99,6 +136,24 @@ class Destruction(Multicast[Sent | Ended]):
     def _tick(self) -> None:
         super()._tick()
         self.node.destroyed = self.stamp
+
+    def abort(self) -> None:
+        """See `Multicast.abort`; the node lives on.
+
+        Raises:
+            LocalProtocolError: it has its stamp.
+        """
+        if self.stamp is not None:
+            raise LocalProtocolError("the node is destroyed from its stamp on; finish it")
+        super().abort()
+        self.node.dying = None
+
+    @property
+    def state(self) -> State:
+        """See `Multicast.state`."""
+        state = super().state
+        stamped = state is State.UNDER_WAY and self.stamp is not None
+        return State.COMMITTED if stamped else state
 
 
 class Peer:
@@ -125,8 +180,8 @@ class Peer:
         to: Sequence[Node],
         handles: Sequence[Node] = (),
         blocking: Blocking = Blocking.AT_CLOCK,
-    ) -> Multicast[Sent | Ended]:
-        """Begin to send to nodes; the caller does the steps.
+    ) -> Sending:
+        """Begin to send to nodes; the caller does the steps, and then looks at the fates.
 
         Raises:
             LocalProtocolError: this peer has no handle of a node, or wants no blocks.
@@ -145,8 +200,7 @@ class Peer:
             else:
                 for owner in owners:
                     node.register(owner)
-        queues = [owner.queue for owner in owners]
-        return Multicast(self.queue, queues, Sent(data, tuple(to), tuple(handles)), blocking)
+        return Sending(self.queue, Sent(data, tuple(to), tuple(handles)), blocking)
 
     def destroy(self, node: Node) -> Destruction:
         """Begin to destroy a node; the caller does the steps.

@@ -92,6 +92,10 @@ class Queue(Generic[Item]):
         heapq.heappush(self._heap, (key, Stamp(block.at, self.id), block))
         return block
 
+    def lift(self, block: Block[Item]) -> None:
+        """Lift a block without a message: whoever put it has given its message up."""
+        block.lifted = True
+
     def put(self, stamp: Stamp, item: Item, block: Block[Item] | None = None) -> None:
         """Queue a message, and lift the block that held its place.
 

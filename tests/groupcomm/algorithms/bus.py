@@ -36,6 +36,7 @@ class Run:
         self.history = History()
         self.under_way: dict[Message, Multicast[Message]] = {}
         self.public: set[Message] = set()
+        self.aborted: set[Message] = set()
         self.stamps: dict[str, list[Stamp]] = {name: [] for name in peers}
 
     def start(
@@ -62,6 +63,11 @@ class Run:
         step = ready[which % len(ready)]
         self.do(message, step)
         return step
+
+    def abort(self, message: Message) -> None:
+        """Give a multicast up that nobody can have received."""
+        self.under_way.pop(message).abort()
+        self.aborted.add(message)
 
     def finish(self, message: Message) -> None:
         while message in self.under_way:

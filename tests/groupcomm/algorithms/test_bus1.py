@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupcomm.algorithms.bus1.multicast import Blocking, Multicast, Step, What
+from groupcomm.algorithms.bus1.multicast import Blocking, Multicast, State, Step, What
 from groupcomm.algorithms.bus1.naive import FifoQueue, HastyMulticast, plain
 from groupcomm.algorithms.bus1.queue import Queue, Stamp
 from groupcomm.algorithms.process import Message, Order
@@ -194,6 +194,111 @@ def test_steps_of_a_multicast() -> None:
     assert whats(multicast) == [What.QUEUE] * 2
     multicast.finish()
     assert one.take() == other.take() == ((8, 0), "m")
+
+
+@pytest.mark.parametrize("destinations", [1, 2, 7])
+def test_the_steps_of_a_multicast_are_bounded(destinations: int) -> None:
+    for blocking, most in ((Blocking.AT_CLOCK, 3), (Blocking.AT_ESTIMATE, 4)):
+        queues: list[Queue[str]] = [Queue(at, clock=at) for at in range(destinations)]
+        multicast = Multicast(Queue(99), queues, "m", blocking)
+        steps = 0
+        while ready := multicast.ready:
+            multicast.do(ready[0])
+            steps += 1
+        assert steps <= most * destinations + (2 if blocking is Blocking.AT_CLOCK else 3)
+
+
+@given(events=schedules)
+def test_a_message_waits_only_for_what_was_under_way_when_its_queue_was_synchronised(
+    events: Events,
+) -> None:
+    run = Run(clocks=(0, 5, 2))
+    waits: dict[tuple[Message, str], set[Message]] = {}
+    queued: set[tuple[Message, str]] = set()
+    names = {queue: name for name, queue in run.queues.items()}
+    for what, which, to in events:
+        if what < 2:
+            run.start(PEERS[which % 3], [name for at, name in enumerate(PEERS) if to >> at & 1])
+        elif run.under_way:
+            message = list(run.under_way)[which % len(run.under_way)]
+            for _ in range(to):
+                if message in run.under_way:
+                    step = run.step(message, which)
+                    place = message, names[step.queue]
+                    if step.what is What.SYNCHRONISE:
+                        waits[place] = set(run.under_way) - {message}
+                    elif step.what is What.QUEUE:
+                        queued.add(place)
+    for message, name in queued:
+        for other in waits[message, name]:
+            run.finish(other)
+        run.take_all()
+        assert message in run.history.delivered[name]
+
+
+# ---- giving up ----
+
+
+def test_a_multicast_that_is_given_up_blocks_nobody() -> None:
+    for steps in range(6):  # up to the last one before the first queueing
+        run = Run()
+        lost = run.start("a", "bc")
+        for _ in range(steps):
+            run.step(lost)
+        later = run.send("a", "bc")
+        run.abort(lost)
+        run.take_all()
+        assert run.history.delivered == {"b": [later], "c": [later]}
+        assert [len(queue) for queue in run.queues.values()] == [0, 0, 0]
+
+
+def test_without_an_abort_its_blocks_hold_back_for_ever() -> None:
+    run = Run()
+    lost = run.start("a", "bc")
+    run.step(lost)  # one block, at b
+    later = run.send("a", "bc")
+    run.take_all()
+    assert run.history.delivered == {"c": [later]}
+
+
+def test_what_somebody_may_have_received_cannot_be_given_up() -> None:
+    run = Run()
+    message = run.start("a", "bc")
+    multicast = run.under_way[message]
+    while multicast.state is State.UNDER_WAY:
+        run.step(message)
+    states = [multicast.state]
+    with pytest.raises(LocalProtocolError, match="queued at 1 of 2 queues"):
+        multicast.abort()
+    multicast.finish()
+    states.append(multicast.state)
+    assert states == [State.COMMITTED, State.FINISHED]
+
+
+def test_the_guard_gives_up_what_an_error_interrupts_and_finishes_what_has_begun_to_arrive() -> (
+    None
+):
+    def interrupted(multicast: Multicast[str], until: State) -> None:
+        with multicast:
+            multicast.do(multicast.ready[0])
+            while multicast.state is not until:
+                multicast.do(multicast.ready[0])
+            raise ZeroDivisionError
+
+    b, c = queues = [Queue[str](1), Queue[str](2)]
+    multicast = Multicast(Queue(0), queues, "never")
+    with pytest.raises(ZeroDivisionError):
+        interrupted(multicast, State.UNDER_WAY)
+    assert multicast.state is State.ABORTED
+    multicast = Multicast(Queue(0), queues, "begun")
+    with pytest.raises(ZeroDivisionError):
+        interrupted(multicast, State.COMMITTED)
+    assert multicast.state is State.FINISHED
+    multicast = Multicast(Queue(0), queues, "twice")
+    multicast.abort()
+    multicast.abort()
+    assert [queue.take() for queue in (b, c)] == [((1, 0), "begun")] * 2
+    assert [queue.take() for queue in (b, c)] == [None, None]
 
 
 def test_a_multicast_needs_destinations_and_blocks() -> None:

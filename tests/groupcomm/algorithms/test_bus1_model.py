@@ -5,7 +5,7 @@ from collections import deque
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from groupcomm.algorithms.bus1.multicast import Blocking
+from groupcomm.algorithms.bus1.multicast import Blocking, State
 from groupcomm.algorithms.process import Message, Order
 from tests.groupcomm.algorithms.bus import PEERS, Run
 
@@ -52,6 +52,15 @@ class Bus1Machine(RuleBasedStateMachine):
             if message in self.run.under_way:
                 self.run.step(message, data.draw(st.integers(0, len(PEERS) - 1)))
 
+    @precondition(lambda self: any(map(self.is_under_way, self.run.under_way)))
+    @rule(data=st.data())
+    def abort(self, data: st.DataObject) -> None:
+        some = [message for message in self.run.under_way if self.is_under_way(message)]
+        self.run.abort(data.draw(st.sampled_from(some)))
+
+    def is_under_way(self, message: Message) -> bool:
+        return self.run.under_way[message].state is State.UNDER_WAY
+
     @rule(peer=st.sampled_from(PEERS))
     def take(self, peer: str) -> None:
         self.run.take(peer)
@@ -63,7 +72,7 @@ class Bus1Machine(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.run.end()
         history = self.run.history
-        assert not history.missing
+        assert {message for _, message in history.missing} == self.run.aborted
         assert not history.twice
         assert {Order.CAUSAL, Order.TOTAL} <= history.held()
         model = LockedBus()

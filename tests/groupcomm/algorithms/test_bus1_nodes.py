@@ -4,8 +4,17 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from groupcomm.algorithms.bus1.multicast import Blocking, Multicast, What
-from groupcomm.algorithms.bus1.nodes import Destroyed, Ended, Node, Peer, Received, Sent
+from groupcomm.algorithms.bus1.multicast import Blocking, Multicast, State, What
+from groupcomm.algorithms.bus1.nodes import (
+    Destroyed,
+    Ended,
+    Fate,
+    Node,
+    Peer,
+    Received,
+    Sending,
+    Sent,
+)
 from groupcomm.errors import LocalProtocolError
 
 
@@ -140,6 +149,74 @@ def test_a_message_to_a_node_needs_its_block() -> None:
         one.send(b"m", [node], blocking=Blocking.NONE)
 
 
+def test_the_sender_learns_the_fate_of_its_message_at_each_node() -> None:
+    owner, one, other, node = three()
+    living = addressed(other, one)
+    sending = one.send(b"m", [node, living])
+    assert set(sending.fates.values()) == {Fate.PENDING}
+    owner.destroy(node).finish()
+    sending.finish()
+    assert sending.fates == {node: Fate.REFUSED, living: Fate.DELIVERED}
+
+
+def test_the_fate_at_a_dying_node_is_certain_when_its_owner_is_synchronised() -> None:
+    """The order decides, not who began: the destruction has begun, and comes later."""
+    owner, one, _, node = three()
+    destruction = owner.destroy(node)
+    until(destruction, What.TICK)
+    sending = one.send(b"m", [node])
+    until(sending, What.SYNCHRONISE)
+    assert sending.fates == {node: Fate.PENDING}
+    sending.do(sending.ready[0])
+    assert sending.fates == {node: Fate.DELIVERED}
+    destruction.finish()
+    assert sending.fates == {node: Fate.DELIVERED}
+    sending.finish()
+    assert owner.take() == Received(b"m", (node,), ())
+    assert owner.take() == Destroyed(node)
+
+
+def test_a_destruction_that_ticks_before_the_owner_is_synchronised_may_come_first() -> None:
+    owner, one, _, node = three()
+    sending = one.send(b"m", [node])
+    until(sending, What.TICK)
+    destruction = owner.destroy(node)
+    until(destruction, What.SYNCHRONISE)
+    sending.do(sending.ready[0])  # the tick: the same value, and a higher id
+    assert sending.fates == {node: Fate.PENDING}
+    sending.finish()
+    assert sending.fates == {node: Fate.REFUSED}
+    destruction.finish()
+    assert owner.take() == Destroyed(node)
+    assert owner.take() is None
+
+
+def test_a_sending_that_is_given_up_has_no_receiver() -> None:
+    owner, one, other, node = three()
+    sending = one.send(b"m", [node])
+    until(sending, What.SYNCHRONISE)
+    sending.abort()
+    assert sending.fates == {node: Fate.ABORTED}
+    assert sending.ready == []
+    other.send(b"next", [node]).finish()
+    assert owner.take() == Received(b"next", (node,), ())
+
+
+def test_a_destruction_can_be_given_up_until_it_has_its_stamp() -> None:
+    owner, one, _, node = three()
+    destruction = owner.destroy(node)
+    until(destruction, What.TICK)
+    destruction.abort()
+    one.send(b"m", [node]).finish()
+    assert owner.take() == Received(b"m", (node,), ())
+    with owner.destroy(node) as again:
+        until(again, What.SYNCHRONISE)
+        with pytest.raises(LocalProtocolError, match="destroyed from its stamp on; finish it"):
+            again.abort()
+    assert again.state is State.FINISHED
+    assert one.take() == Destroyed(node)
+
+
 class NodesMachine(RuleBasedStateMachine):
     """Peers that pass handles and destroy nodes, stopped anywhere.
 
@@ -192,6 +269,12 @@ class NodesMachine(RuleBasedStateMachine):
             if ready := multicast.ready:
                 multicast.do(ready[data.draw(st.integers(0, 3)) % len(ready)])
 
+    @precondition(lambda self: any(each.state is State.UNDER_WAY for each in self.sendings))
+    @rule(data=st.data())
+    def abort(self, data: st.DataObject) -> None:
+        some = [each for each in self.sendings if each.state is State.UNDER_WAY]
+        data.draw(st.sampled_from(some)).abort()
+
     @rule(peer=st.integers(0, 2))
     def take(self, peer: int) -> None:
         taken = self.peers[peer].take()
@@ -210,7 +293,8 @@ class NodesMachine(RuleBasedStateMachine):
         events: dict[Peer, list[object]] = {peer: [] for peer in self.peers}
         holders = {node: {node.owner} for node in self.mortal}
         ended: set[Node] = set()
-        for each in sorted(self.sendings, key=lambda each: each.stamp or (0, 0)):
+        finished = [each for each in self.sendings if not each.aborted]
+        for each in sorted(finished, key=lambda each: each.stamp or (0, 0)):
             item = each.item
             if isinstance(item, Ended):
                 ended.add(item.node)
@@ -220,6 +304,10 @@ class NodesMachine(RuleBasedStateMachine):
             handles = tuple(None if node in ended else node for node in item.handles)
             for peer in {node.owner for node in item.to}:
                 to = tuple(node for node in item.to if node.owner is peer and node not in ended)
+                assert isinstance(each, Sending)
+                assert [each.fates[node] is Fate.DELIVERED for node in item.to] == [
+                    node not in ended for node in item.to
+                ]
                 if to:
                     events[peer].append(Received(item.data, to, handles))
                     for node in item.handles:

@@ -1,0 +1,58 @@
+"""bus1 with real threads: a queue whose operations are atomic under a lock of its own.
+
+Source: see the package. Each operation takes the lock of its one queue, and gives it back before it
+returns. So a thread holds one lock at most, for one operation, and no lock is taken under another.
+This is the only synchronisation: a `Multicast` is its sender's own, and senders with different
+destinations do not meet at all. All that is promised of `multicast` holds here.
+"""
+
+from contextlib import AbstractContextManager
+
+from groupcomm.algorithms.bus1.queue import Block, Item, Queue, Stamp
+
+Lock = AbstractContextManager[object]
+"""What a queue enters for an operation; ``threading.Lock()`` is one."""
+
+
+class LockedQueue(Queue[Item]):
+    """A queue for threads; see `Queue` for what each operation does and raises.
+
+    Args:
+        queue_id: unique among all queues.
+        lock: of this queue alone; the caller makes it, as nothing here knows threads.
+        clock: 0 to 2**64 - 1.
+    """
+
+    def __init__(self, queue_id: int, lock: Lock, clock: int = 0) -> None:
+        super().__init__(queue_id, clock)
+        self._lock = lock
+
+    def tick(self) -> int:
+        """See `Queue.tick`."""
+        with self._lock:
+            return super().tick()
+
+    def synchronise(self, value: int) -> int:
+        """See `Queue.synchronise`."""
+        with self._lock:
+            return super().synchronise(value)
+
+    def block(self, at: int = 0) -> Block[Item]:
+        """See `Queue.block`."""
+        with self._lock:
+            return super().block(at)
+
+    def lift(self, block: Block[Item]) -> None:
+        """See `Queue.lift`."""
+        with self._lock:
+            super().lift(block)
+
+    def put(self, stamp: Stamp, item: Item, block: Block[Item] | None = None) -> None:
+        """See `Queue.put`."""
+        with self._lock:
+            super().put(stamp, item, block)
+
+    def take(self) -> tuple[Stamp, Item] | None:
+        """See `Queue.take`."""
+        with self._lock:
+            return super().take()
