@@ -28,7 +28,7 @@ from typing import Any, Final, Self, TypeVar
 import trio
 
 from groupcomm.errors import ConfigError
-from groupcomm.sim.faults import Faults
+from groupcomm.sim.faults.faults import Faults
 from groupcomm_tools.local_cluster import LocalCluster
 from groupcomm_tools.relay import Line, Relay
 from groupcomm_tools.topology import Topology

@@ -13,7 +13,7 @@ from typing import Any, Final
 import attrs
 import pytest
 
-from groupcomm.sim.cluster import Cluster
+from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.settings import plain_settings
 from groupcomm_tools.running_cluster import RunningCluster
 
@@ -43,7 +43,7 @@ def groupcomm_cluster(request: pytest.FixtureRequest) -> Iterator[RunningCluster
 
 @pytest.fixture
 def groupcomm_simulation(request: pytest.FixtureRequest) -> Cluster:
-    """Run a cluster in virtual time, in one view; its programs are `groupcomm.sim.clients.Client`.
+    """Run a cluster in virtual time, in one view; its programs are `groupcomm.sim.cluster.clients.Client`.
 
     A marker of the same name accepts the arguments of `groupcomm.sim.settings.plain_settings`.
     ``--groupcomm-seed`` replaces its seed: the same seed gives the same run.

@@ -2,8 +2,8 @@
 
 from groupcomm.events import Message, Ordered
 from groupcomm.level import ServiceLevel
-from groupcomm.sim.cluster import Cluster
-from groupcomm.sim.faults import Faults
+from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.faults.faults import Faults
 from groupcomm.sim.settings import plain_settings
 
 GROUP = "prices"

@@ -13,7 +13,7 @@ import attrs
 import trio
 
 from groupcomm.errors import ConfigError, GroupCommError
-from groupcomm.sim.faults import Faults
+from groupcomm.sim.faults.faults import Faults
 from groupcomm_tools.local_cluster import LocalCluster
 from groupcomm_tools.relay import Line, Relay
 from groupcommd.config_file import read_addresses

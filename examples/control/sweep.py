@@ -10,7 +10,7 @@ import attrs
 
 from examples.common.stage import NAMES, Network, program, relayed
 from groupcomm.level import ServiceLevel
-from groupcomm.sim.faults import Faults
+from groupcomm.sim.faults.faults import Faults
 from groupcomm_tools.local_cluster import LocalCluster
 from groupcomm_tools.pages.line_chart import Axis, Panel, draw
 

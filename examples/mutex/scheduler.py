@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 from groupcomm.events import Event, Message
 from groupcomm.level import ServiceLevel
-from groupcomm.sim.clients import Client
-from groupcomm.sim.cluster import Cluster
-from groupcomm.sim.faults import Faults
+from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.faults.faults import Faults
 from groupcomm.sim.settings import plain_settings
 
 ROUNDS = 200

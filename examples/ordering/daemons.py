@@ -3,8 +3,8 @@
 from examples.ordering.story import Run, story
 from groupcomm.events import Message, Transition
 from groupcomm.level import ServiceLevel
-from groupcomm.sim.clients import Client
-from groupcomm.sim.cluster import Cluster
+from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.settings import plain_settings
 from groupcomm.trace.events import TraceEvent
 

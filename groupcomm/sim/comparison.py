@@ -14,8 +14,8 @@ from groupcomm.algorithms.catalogue import ALGORITHMS, Entry
 from groupcomm.algorithms.process import Name, Order, Process
 from groupcomm.algorithms.real_time import RealTime
 from groupcomm.errors import ConfigError
-from groupcomm.sim.loop import random_for
-from groupcomm.sim.timed import TimedNetwork, Wires
+from groupcomm.sim.timed_network import TimedNetwork, Wires
+from groupcomm.sim.virtual_time import random_for
 
 MAX_PROCESSES: Final = 64
 MAX_MESSAGES: Final = 100_000

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from groupcomm.events import Event, GroupView, Message, Ordered
 from groupcomm.level import ServiceLevel
 from groupcomm.security.layout import HEAD_BYTES
-from groupcomm.sim.clients import Client
-from groupcomm.sim.cluster import Cluster
-from groupcomm.sim.faults import Faults
-from groupcomm.sim.loop import SECOND
+from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.faults.faults import Faults
 from groupcomm.sim.settings import plain_settings
+from groupcomm.sim.virtual_time import SECOND
 from groupcomm.trace.events import Hold, TraceEvent
 from groupcomm.wire.data import decode_data_untrusted
 from groupcomm.wire.packet import PacketKind

@@ -15,7 +15,7 @@ from typing import Final
 
 import attrs
 
-from groupcomm.sim.roles.names import EVICTED, FOR_SUITE_2, ROLES
+from groupcomm.sim.attackers.roles import EVICTED, FOR_SUITE_2, ROLES
 from groupcomm.sim.run import RunResult, run, run_seed
 from groupcomm.sim.settings import Options, draw_settings
 from groupcomm_tools.campaign import Run, replay_command, run_campaign

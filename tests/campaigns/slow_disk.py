@@ -17,10 +17,10 @@ from typing import Final
 import attrs
 
 from groupcomm.membership.states import MembershipState
-from groupcomm.sim.cluster import Cluster
-from groupcomm.sim.disk import Ailment
-from groupcomm.sim.host import Host
-from groupcomm.sim.loop import SECOND, microseconds
+from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.cluster.disk import Ailment
+from groupcomm.sim.cluster.host import Host
+from groupcomm.sim.virtual_time import SECOND, microseconds
 from groupcomm.sim.settings import Settings, plain_settings
 from groupcomm.trace.events import Conf, TraceEvent
 

@@ -16,8 +16,8 @@ import attrs
 
 from groupcomm.engine import DaemonCore
 from groupcomm.level import ServiceLevel
-from groupcomm.sim.cluster import Cluster
-from groupcomm.sim.loop import SECOND
+from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.virtual_time import SECOND
 from groupcomm.sim.settings import plain_settings
 
 MESSAGE_BYTES: Final = 100

@@ -10,7 +10,7 @@ import trio
 from groupcomm.clocks.stamp import Position, Stamp, ViewId
 from groupcomm.events import CausalContext, DaemonView, MemberId, Message
 from groupcomm.level import LEVELS, ServiceLevel
-from groupcomm.sim.checkers.contexts import Contexts
+from groupcomm.sim.checkers.fifo_causal import Contexts
 from groupcomm_client import Connection
 from groupcomm_log.reader import LogReader
 from tests.groupcomm_tools.recorders import recorded_pair

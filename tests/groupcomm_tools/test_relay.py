@@ -11,7 +11,7 @@ import trio
 
 from groupcomm.errors import ConfigError
 from groupcomm.host.addresses import Address
-from groupcomm.sim.faults import Faults
+from groupcomm.sim.faults.faults import Faults
 from groupcomm_tools.commands.relay import RelayCommands
 from groupcomm_tools.relay import BUFFER_BYTES, Line, Pair, Relay
 

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from groupcomm.errors import ConfigError
-from groupcomm.sim.faults import Faults
+from groupcomm.sim.faults.faults import Faults
 from groupcomm_client.blocking import connect
 from groupcomm_tools.running_cluster import RunningCluster, TrioThread
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from groupcomm.sim.roles.names import ROLES
+from groupcomm.sim.attackers.roles import ROLES
 
 TESTS: Final = Path(__file__).parents[1]
 PAGE: Final = (TESTS.parent / "docs" / "security.md").read_text()

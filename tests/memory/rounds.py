@@ -9,8 +9,8 @@ from collections import Counter
 import attrs
 
 from groupcomm.level import LEVELS, ServiceLevel
-from groupcomm.sim.clients import Client
-from groupcomm.sim.cluster import Cluster
+from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.settings import plain_settings
 from groupcomm.trace.recorders import TraceProbe
 from tests.memory.walker import sizes

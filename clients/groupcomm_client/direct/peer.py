@@ -25,9 +25,9 @@ from groupcomm.algorithms.process import Message
 from groupcomm.errors import ConfigError, SessionEnded
 from groupcomm.host.addresses import Address, parse_address
 from groupcomm.host.trace_file import TraceFile, now_us
-from groupcomm.sim.faults import Faults
-from groupcomm.sim.loop import SECOND, Loop
-from groupcomm.sim.peer_paths import Way, Ways
+from groupcomm.sim.faults.faults import Faults
+from groupcomm.sim.virtual_time import SECOND, Loop
+from groupcomm.sim.network.peers import Way, Ways
 
 READ_BYTES: Final = 65_536
 MAX_READS: Final = 64

@@ -9,7 +9,7 @@ from typing import Any, Final
 import trio
 
 from groupcomm.errors import ConfigError
-from groupcomm.sim.faults import Faults
+from groupcomm.sim.faults.faults import Faults
 from groupcomm_tools.relay import Line, Pair, Relay
 from groupcomm_tools.terminal import say
 from groupcomm_tools.topology import Topology, make_line

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from groupcomm.errors import ConfigError
-from groupcomm.sim.plan.grow import with_daemons, with_sites
+from groupcomm.sim.plan.topology import with_daemons, with_sites
 from groupcomm.sim.plan.measure import PlanFailed, measure
 from groupcomm.sim.plan.topology import Topology, read_topology
 from groupcomm_tools.commands.options import changed_options

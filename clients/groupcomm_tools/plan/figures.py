@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import attrs
 
-from groupcomm.sim.plan.least import bodies_per_s
+from groupcomm.sim.plan.traffic import bodies_per_s
 from groupcomm.sim.plan.measure import Delay, Measured
 from groupcomm.sim.plan.traffic import Phase
 

@@ -1,7 +1,7 @@
 """Direct communication: peers that run an algorithm among themselves, without a daemon.
 
 It is for those who teach and test ordering algorithms: a peer is a state machine that a real socket
-(`groupcomm_client.direct`) or virtual time (`groupcomm.sim.peers`) drives.
+(`groupcomm_client.direct`) or virtual time (`groupcomm.sim.network.peers`) drives.
 
 ::
 

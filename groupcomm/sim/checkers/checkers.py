@@ -7,25 +7,19 @@ whom it concerns; the cost per event does not grow with the length of the trace.
 from collections.abc import Callable
 from typing import Any
 
-from groupcomm.sim.checkers.agreed import AgreedOrder
-from groupcomm.sim.checkers.causes import Causes
-from groupcomm.sim.checkers.client_views import ClientViews
-from groupcomm.sim.checkers.clients import ClientEvents
-from groupcomm.sim.checkers.delivery import Delivery
-from groupcomm.sim.checkers.groups import GroupViews
-from groupcomm.sim.checkers.holes import Holes
-from groupcomm.sim.checkers.membership import Membership
-from groupcomm.sim.checkers.positions import Positions
-from groupcomm.sim.checkers.private import Private
+from groupcomm.sim.checkers.agreed import AgreedOrder, Positions
+from groupcomm.sim.checkers.client_events import ClientEvents
+from groupcomm.sim.checkers.delivery import Delivery, Holes
+from groupcomm.sim.checkers.fifo_causal import Causes, SenderOrder
+from groupcomm.sim.checkers.group_tables import Tables
+from groupcomm.sim.checkers.groups import ClientViews, GroupViews, Private
+from groupcomm.sim.checkers.membership import Membership, Stages
 from groupcomm.sim.checkers.releases import Releases
 from groupcomm.sim.checkers.report import Report, Violation
-from groupcomm.sim.checkers.sender_order import SenderOrder
-from groupcomm.sim.checkers.stages import Stages
 from groupcomm.sim.checkers.stamps import Stamps
-from groupcomm.sim.checkers.tables import Tables
-from groupcomm.sim.checkers.together import Together
+from groupcomm.sim.checkers.state import World
+from groupcomm.sim.checkers.view_agreement import Together
 from groupcomm.sim.checkers.views import Stay
-from groupcomm.sim.checkers.world import World
 from groupcomm.trace.events import (
     Accept,
     Boot,

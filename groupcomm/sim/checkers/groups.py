@@ -5,13 +5,13 @@ from typing import Final
 
 from groupcomm.sim.checkers.records import Client, Item, Position, Shown
 from groupcomm.sim.checkers.report import Report
-from groupcomm.sim.checkers.world import World
-from groupcomm.trace.events import Deliver, Member, Quiet
+from groupcomm.sim.checkers.state import World
+from groupcomm.trace.events import Ask, Bounce, Deliver, Member, Quiet
 
 KEPT: Final = 50_000
 """So many views are remembered."""
 
-Key = tuple[str, Position, str]
+ViewKey = tuple[str, Position, str]
 """Group, position, and for what a transitional part shows the view behind it."""
 
 
@@ -21,8 +21,8 @@ class GroupViews:
     def __init__(self, world: World, report: Report) -> None:
         self._world = world
         self._report = report
-        self._contents: dict[Key, Shown] = {}
-        self._order: deque[Key] = deque()
+        self._contents: dict[ViewKey, Shown] = {}
+        self._order: deque[ViewKey] = deque()
 
     def viewed(self, client: Client, position: Position, event: Member) -> None:
         """A client is shown the members of a group."""
@@ -134,3 +134,168 @@ def _together(me: str, event: Member) -> tuple[str, ...]:
     if event.cause == "join" and me in event.changed:
         return (me,)
     return tuple(member for member in event.members if member not in event.changed)
+
+
+KEPT: Final = 50_000
+"""So many messages with private names are remembered after they are done with."""
+
+_RELIABLE = 1
+
+
+class Private:
+    """Checks undeliverable messages, and identities that connect."""
+
+    def __init__(self, world: World, report: Report) -> None:
+        self._world = world
+        self._report = report
+        self._connects: set[Client] = set()
+        self._messages: deque[Item] = deque()  # with private names
+
+    def connects(self, client: Client, event: Ask) -> None:
+        """P4: an identity connects once."""
+        if client in self._connects:
+            self._report.add("P4", f"{client} connects twice", event)
+        self._connects.add(client)
+
+    def accepted(self, item: Item) -> None:
+        """Find out whom the private names of a message mean, to the daemon of its sender."""
+        names = [name for name in item.to if name[0] == "#"]
+        if not names:
+            return
+        home = item.sender.home
+        connected = home.table.connected if home else {}
+        item.targets = {name: connected.get(name) for name in names}
+        if item.level >= _RELIABLE:
+            self._messages.append(item)
+            if len(self._messages) > KEPT:
+                oldest = self._messages.popleft()
+                if _missing(oldest):
+                    self._messages.append(oldest)
+
+    def bounced(self, client: Client, item: Item, event: Bounce) -> None:
+        """P2: a message came back."""
+        bounced = item.bounced
+        if bounced is None:
+            bounced = item.bounced = []
+        if event.target in bounced or not _comes_back(item, event.target):
+            self._report.add("P2", f"{item} should not come back from {event.target}", event)
+        bounced.append(event.target)
+
+    def quiet(self, event: Quiet) -> None:
+        """P2: all that should have come back has."""
+        final = set(self._world.final)
+        for item in self._messages:
+            if item.sender.home in final:
+                for name in _missing(item):
+                    self._report.add("P2", f"{item} never comes back from {name}", event)
+
+
+def _missing(item: Item) -> list[str]:
+    """The names from which a message should have come back, and has not."""
+    if item.sender.ended:
+        return []
+    bounced = item.bounced or ()
+    names = item.targets or ()
+    return [name for name in names if name not in bounced and _comes_back(item, name)]
+
+
+def _comes_back(item: Item, name: str) -> bool:
+    """Whether nobody was there at the message's position."""
+    if item.level < _RELIABLE or item.targets is None or name not in item.targets:
+        return False
+    table, position = item.home_table, item.position
+    if not item.at_home or table is None or position is None:
+        return False
+    target = item.targets[name]
+    if target is None or target not in table.known:
+        return True
+    gone = table.gone.get(target)
+    return gone is not None and gone < position[1:4]
+
+
+KEPT: Final = 50_000
+"""So many pairs of views are remembered."""
+
+_CAUSAL, _AGREED = 3, 4
+
+PairKey = tuple[str, Position, Position, str]
+"""Group, the positions of two views of it that follow each other somewhere, and the view of daemons
+behind the transitional part in which the second was shown; empty if that was in a regular part."""
+
+Entry = tuple[str, int, int]
+"""A client, and hashes over the agreed and the CAUSAL messages that it got between the views."""
+
+
+class ClientViews:
+    """Checks what clients get from one view of a group to the next, by hashes over sets."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._entries: dict[PairKey, dict[tuple[str, ...], tuple[frozenset[str], list[Entry]]]] = {}
+        self._order: deque[PairKey] = deque()
+
+    def sent(self, client: Client, item: Item) -> None:
+        """Note of a CAUSAL message which views its sender has seen."""
+        if item.level == _CAUSAL:
+            group_at = client.group_at
+            item.seen = tuple([group_at.get(group) for group in item.to])
+
+    def delivered(self, client: Client, item: Item) -> None:
+        """A client gets a message at CAUSAL or above that it is owed."""
+        if item.discard or item.count > 1:
+            return
+        if item.level >= _AGREED:
+            since = client.since
+            for group in item.to:
+                if group in since:
+                    since[group] ^= item.mark
+        elif item.seen is not None:
+            group_at = client.group_at
+            for group, seen in zip(item.to, item.seen, strict=True):
+                if seen is not None and group_at.get(group) == seen:
+                    client.causal_since[group] = client.causal_since.get(group, 0) ^ item.mark
+
+    def viewed(self, client: Client, position: Position, event: Member) -> None:
+        """A client is shown a group."""
+        group = event.group
+        before = client.group_at.get(group)
+        agreed = client.since.get(group, 0)
+        causal = client.causal_since.pop(group, 0)
+        client.group_at[group] = position
+        client.since[group] = 0
+        if before is None or client.identity not in event.vs:
+            return
+        if event.cause != "network":
+            causal = 0
+        stage = client.stage
+        next_ = "" if stage is None or stage.regular else stage.stay.next
+        key = (group, before, position, next_)
+        classes = self._entries.get(key)
+        if classes is None:
+            classes = self._entries[key] = {}
+            self._order.append(key)
+            if len(self._order) > KEPT:
+                del self._entries[self._order.popleft()]
+        own = classes.get(event.vs)
+        if own is None:
+            own = classes[event.vs] = (frozenset(event.vs), [])
+        entry = (client.identity, agreed, causal)
+        self._compare(entry, own[0], classes, event)
+        own[1].append(entry)
+
+    def _compare(
+        self,
+        entry: Entry,
+        vs: frozenset[str],
+        classes: dict[tuple[str, ...], tuple[frozenset[str], list[Entry]]],
+        event: Member,
+    ) -> None:
+        for theirs, entries in classes.values():
+            if entry[0] not in theirs:
+                continue
+            others = entries[:1] if theirs is vs else entries
+            for other in others:
+                if other[0] in vs and other[1:] != entry[1:]:
+                    text = f"{entry[0]} and {other[0]} got different messages before this view"
+                    self._report.add("V2", text, event)
+                    return

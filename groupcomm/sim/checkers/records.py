@@ -1,13 +1,68 @@
-"""Clients and their messages, as the trace has shown them so far.
-
-Identities are looked up once per event; from there on records refer to each other. Several
-checkers read the same record, each writes the fields that are its own.
-"""
+"""Records of what a trace has shown so far: clients, their messages, rings, and marks of sets."""
 
 from collections import deque
+from random import Random
 from typing import TYPE_CHECKING, Final
 
-from groupcomm.sim.checkers.marks import new_mark
+_MASK: Final = 2**64 - 1
+_DRAW: Final = Random("marks").getrandbits
+
+
+def new_mark() -> int:
+    """A mark for something that has no other."""
+    return _DRAW(64)
+
+
+def mark_of(one: int, two: int, three: int) -> int:
+    """The mark of three numbers, the same whenever it is asked for."""
+    mixed = (
+        one * 0x9E3779B97F4A7C15 + two * 0xC2B2AE3D27D4EB4F + three * 0x165667B19E3779F9
+    ) & _MASK
+    mixed = ((mixed ^ mixed >> 32) + 1) * 0xD6E8FEB86659FD93 & _MASK
+    return mixed ^ mixed >> 32
+
+
+NOTHING: Final = -1
+
+KEPT: Final = 50_000
+"""So many horizons are remembered."""
+
+
+class Stream:
+    """The packets of one ring in one view.
+
+    Attributes:
+        numbers: of its packets, rising.
+        times: their stamps, rising.
+        packets: by number, stamp and author.
+        horizon: the highest it has announced.
+        announced: the latest KEPT pairs (value, upto) that it has announced.
+    """
+
+    __slots__ = ("_order", "announced", "horizon", "numbers", "packets", "times")
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.times: list[int] = []
+        self.packets: dict[int, tuple[int, str]] = {}
+        self.horizon = NOTHING
+        self.announced: set[tuple[int, int]] = set()
+        self._order: deque[tuple[int, int]] = deque()
+
+    def number(self, number: int, time: int, author: str) -> None:
+        """Note a packet; number and time are above those of the last one."""
+        self.numbers.append(number)
+        self.times.append(time)
+        self.packets[number] = (time, author)
+
+    def announce(self, value: int, upto: int) -> None:
+        """Note a promise."""
+        self.horizon = max(self.horizon, value)
+        self.announced.add((value, upto))
+        self._order.append((value, upto))
+        if len(self._order) > KEPT:
+            self.announced.discard(self._order.popleft())
+
 
 if TYPE_CHECKING:
     from groupcomm.sim.checkers.views import Part, Process, Stay, Table, View

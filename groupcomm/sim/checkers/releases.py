@@ -2,17 +2,16 @@
 
 from collections.abc import Sequence
 
-from groupcomm.sim.checkers.agreed import AgreedOrder
+from groupcomm.sim.checkers.agreed import FIRST, REPEATED, AgreedOrder, Positions
 from groupcomm.sim.checkers.delivery import Delivery
-from groupcomm.sim.checkers.positions import FIRST, REPEATED, Positions
+from groupcomm.sim.checkers.fifo_causal import SenderOrder
+from groupcomm.sim.checkers.group_tables import Tables
 from groupcomm.sim.checkers.records import Client, Item
 from groupcomm.sim.checkers.report import Report
-from groupcomm.sim.checkers.sender_order import SenderOrder
 from groupcomm.sim.checkers.stamps import Stamps
-from groupcomm.sim.checkers.tables import Tables
-from groupcomm.sim.checkers.together import Together
+from groupcomm.sim.checkers.state import World
+from groupcomm.sim.checkers.view_agreement import Together
 from groupcomm.sim.checkers.views import Stay
-from groupcomm.sim.checkers.world import World
 from groupcomm.trace.events import Release
 
 _FIFO, _AGREED, _SAFE = 2, 4, 5

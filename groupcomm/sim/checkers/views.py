@@ -2,16 +2,17 @@
 
 from collections import deque
 
-from groupcomm.sim.checkers.marks import new_mark
 from groupcomm.sim.checkers.records import (
     BEFORE,
+    NOTHING,
     Bundle,
     Client,
     Local,
     Order,
     Place,
+    Stream,
+    new_mark,
 )
-from groupcomm.sim.checkers.streams import NOTHING, Stream
 from groupcomm.trace.events import view_order
 
 PacketBundle = tuple[int, int, int]

@@ -1,17 +1,87 @@
-"""What is planned: sites, the links between them, and what programs send; checked as a whole."""
+"""Tables of a file with settings, key by key, so that a mistake is told with its place."""
 
 from collections.abc import Mapping, Sequence
 from math import inf
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
+from groupcomm.config.view import MAX_RINGS
 from groupcomm.errors import ConfigError, LocalProtocolError
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.names import check_group
-from groupcomm.sim.links import Link, check_links
-from groupcomm.sim.plan.fields import Fields
-from groupcomm.sim.settings import MAX_DAEMONS, Settings, plain_settings
+from groupcomm.sim.network.links import TOPOLOGIES, Link, check_links, mesh
+from groupcomm.sim.settings import MAX_DAEMONS, Settings, plain_settings, split_evenly
+
+
+class Fields:
+    """Takes the keys of one table of a file, and refuses what is left over.
+
+    Args:
+        where: the table, for people.
+        found: what the file has there.
+
+    Raises:
+        ConfigError: from every method, and names the table and the key.
+    """
+
+    def __init__(self, where: str, found: object) -> None:
+        if not isinstance(found, dict):
+            raise ConfigError(f"{where} is {found!r}; it must be a table")
+        self._where = where
+        self._left = dict(found)
+
+    def text(self, key: str, usual: str | None = None) -> str:
+        """A string."""
+        value = self._take(key, usual)
+        if not isinstance(value, str) or not value:
+            raise ConfigError(f"{self._where}: {key} is {value!r}; it must be a name")
+        return value
+
+    def texts(self, key: str) -> list[str]:
+        """A list of strings."""
+        value = self._take(key, None)
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise ConfigError(f"{self._where}: {key} is {value!r}; it must be a list of names")
+        return value
+
+    def number(self, key: str, least: float, most: float, usual: float | None = None) -> float:
+        """A number between two others, both included."""
+        value = self._take(key, usual)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ConfigError(f"{self._where}: {key} is {value!r}; it must be a number")
+        if not least <= value <= most:
+            up_to = f"to {most:g}" if most < inf else "or more"
+            raise ConfigError(f"{self._where}: {key} is {value:g}; it must be {least:g} {up_to}")
+        return float(value)
+
+    def whole(self, key: str, least: int, most: int) -> int:
+        """A whole number between two others, both included."""
+        value = self.number(key, least, most)
+        if value != int(value):
+            raise ConfigError(f"{self._where}: {key} is {value:g}; it must be a whole number")
+        return int(value)
+
+    def take(self, key: str, usual: object = None) -> Any:
+        """Whatever is there."""
+        return self._take(key, usual)
+
+    def has(self, key: str) -> bool:
+        """Whether the file says something."""
+        return key in self._left
+
+    def end(self) -> None:
+        """Nothing may be left."""
+        if self._left:
+            raise ConfigError(f"{self._where}: there is no key {min(self._left)!r}")
+
+    def _take(self, key: str, usual: object) -> object:
+        if key in self._left:
+            return self._left.pop(key)
+        if usual is None:
+            raise ConfigError(f"{self._where}: {key} is missing")
+        return usual
+
 
 MEGABIT_BYTES: Final = 125_000
 LARGEST_MESSAGE: Final = 1_000_000
@@ -158,3 +228,57 @@ def _read_load(names: Sequence[str], table: object) -> Load:
     if not load.members:
         raise ConfigError(f"{where}: members names no site")
     return load
+
+
+def with_sites(plan: Topology, sites: int) -> Topology:
+    """The plan with so many sites: copies of its own in turn, in the same shape.
+
+    The shape is that of the plan (full mesh, chain, star or ring); a plan of another one grows as a
+    full mesh. Links are copies of the plan's, in turn. What is sent stays the same; groups have
+    members in all copies of their sites.
+
+    Raises:
+        ConfigError: there are too few or too many, or too many daemons in them.
+    """
+    own = len(plan.names)
+    if not 1 <= sites <= MAX_RINGS:
+        raise ConfigError(f"{sites} sites cannot be planned; a view has 1 to {MAX_RINGS}")
+    sizes = tuple(plan.sizes[site % own] for site in range(sites))
+    _check_daemons(sum(sizes))
+    pairs = {link.sites for link in plan.links}
+    shape = next((make for make in TOPOLOGIES.values() if make(own) == pairs), mesh)
+    if sites > 1 and not plan.links:
+        raise ConfigError("a plan without links does not say what more sites are joined by")
+    links = tuple(
+        attrs.evolve(plan.links[place % len(plan.links)], sites=pair)
+        for place, pair in enumerate(sorted(shape(sites)))
+    )
+    names = tuple(
+        plan.names[site % own] + (f" {site // own + 1}" if site >= own else "")
+        for site in range(sites)
+    )
+    loads = tuple(_copy_load(load, own, sites) for load in plan.loads)
+    return attrs.evolve(plan, names=names, sizes=sizes, links=links, loads=loads)
+
+
+def with_daemons(plan: Topology, daemons: int) -> Topology:
+    """The plan with so many daemons in all, spread over its sites as evenly as possible.
+
+    Raises:
+        ConfigError: there are fewer than sites, or too many.
+    """
+    sites = len(plan.names)
+    if daemons < sites:
+        raise ConfigError(f"{daemons} daemons cannot be planned; each of {sites} sites has one")
+    _check_daemons(daemons)
+    return attrs.evolve(plan, sizes=tuple(map(len, split_evenly(daemons, sites))))
+
+
+def _check_daemons(daemons: int) -> None:
+    if daemons > MAX_DAEMONS:
+        raise ConfigError(f"{daemons} daemons cannot be planned; the simulator has {MAX_DAEMONS}")
+
+
+def _copy_load(load: Load, own: int, sites: int) -> Load:
+    members = tuple(site for site in range(sites) if site % own in load.members)
+    return attrs.evolve(load, members=members or tuple(range(sites)), sender=load.sender % sites)

@@ -7,11 +7,11 @@ from typing import Final
 import attrs
 
 from groupcomm.security.layout import SEAL_BYTES
-from groupcomm.sim.bottleneck import UDP_HEADER_BYTES
-from groupcomm.sim.host import Host
-from groupcomm.sim.links import SitePair
-from groupcomm.sim.loop import SECOND, Loop
+from groupcomm.sim.cluster.host import Host
+from groupcomm.sim.network.links import UDP_HEADER_BYTES, Link, SitePair
+from groupcomm.sim.plan.topology import Topology
 from groupcomm.sim.scenario.rules import kind_of
+from groupcomm.sim.virtual_time import SECOND, Loop
 
 _CHECKSUM_BYTES: Final = 4
 OVERHEAD_BYTES: Final = UDP_HEADER_BYTES + SEAL_BYTES - _CHECKSUM_BYTES
@@ -126,3 +126,40 @@ class Meter:
 
     def _steps_so_far(self) -> list[int]:
         return [0 if host.process is None else host.process.steps for host in self._hosts]
+
+
+def bodies_per_s(plan: Topology) -> dict[SitePair, float]:
+    """Bytes a second that messages' bodies alone would put on each direction of a link.
+
+    That is the least that any protocol needs: a body goes once over each link on the ways with the
+    fewest links, the shortest of these, from the sender's site to those of the members.
+    """
+    found = {way: 0.0 for link in plan.links for way in (link.sites, link.sites[::-1])}
+    for load in plan.loads:
+        before = _tree(plan.links, load.sender)
+        used: set[SitePair] = set()
+        for site in load.members:
+            at = site
+            while at != load.sender:
+                used.add((before[at], at))
+                at = before[at]
+        for way in used:
+            found[way] += load.rate * load.bytes
+    return found
+
+
+def _tree(links: Sequence[Link], root: int) -> dict[int, int]:
+    """Per site the one before it on the way from `root`."""
+    ways = {root: (0, 0.0)}
+    before: dict[int, int] = {}
+    again = True
+    while again:
+        again = False
+        for link in links:
+            for near, far in (link.sites, link.sites[::-1]):
+                if near not in ways:
+                    continue
+                way = (ways[near][0] + 1, ways[near][1] + link.delay_s)
+                if far not in ways or way < ways[far]:
+                    ways[far], before[far], again = way, near, True
+    return before

@@ -1,6 +1,6 @@
 """Scenarios: text files of commands and what has to happen; docs/scenarios.md has their format."""
 
 from groupcomm.sim.scenario.run import Outcome, run_scenario
-from groupcomm.sim.scenario.words import ScenarioError
+from groupcomm.sim.scenario.script import ScenarioError
 
 __all__ = ["Outcome", "ScenarioError", "run_scenario"]

@@ -13,9 +13,9 @@ from typing import Final
 import attrs
 
 from groupcomm.security.layout import HEAD_BYTES
-from groupcomm.sim.faults import Faults
-from groupcomm.sim.loop import Loop
-from groupcomm.sim.path_faults import PathFaults
+from groupcomm.sim.faults.faults import Faults
+from groupcomm.sim.faults.paths import PathFaults
+from groupcomm.sim.virtual_time import Loop
 from groupcomm.wire.membership import ControlKind
 from groupcomm.wire.packet import PacketKind
 

@@ -5,13 +5,10 @@ from functools import partial
 
 import attrs
 
-from groupcomm.sim.process import CoreFailure
-from groupcomm.sim.scenario.cast import Cast, read_cast
-from groupcomm.sim.scenario.scene import Scene, SceneFailed
-from groupcomm.sim.scenario.script import Script, read_script
-from groupcomm.sim.scenario.show import SHOWS
-from groupcomm.sim.scenario.verbs import parse
-from groupcomm.sim.scenario.words import Words
+from groupcomm.sim.cluster.process import CoreFailure
+from groupcomm.sim.scenario.commands import SHOWS, parse
+from groupcomm.sim.scenario.script import Script, Words, read_script
+from groupcomm.sim.scenario.state import Cast, Scene, SceneFailed, read_cast
 
 
 @attrs.frozen

@@ -1,22 +1,190 @@
-"""The text of a scenario: blocks of commands, each followed by what happened.
+"""The words of one command, taken one after the other; each says what it should have been."""
 
-::
-
-    # a comment
-    crash c
-    await a b within 700ms
-    ----
-    a b: leaves with a b
-
-A block ends with an empty line. Comments stand anywhere but in the part below ``----``.
-"""
-
+import re
 from collections.abc import Sequence
-from typing import Final
+from string import ascii_lowercase
+from typing import Final, NoReturn
 
 import attrs
 
-from groupcomm.sim.scenario.words import ScenarioError
+from groupcomm.sim.network.network import Pair
+from groupcomm.sim.virtual_time import SECOND
+
+_UNITS: Final = {"ms": SECOND // 1000, "s": SECOND, "min": 60 * SECOND, "d": 86_400 * SECOND}
+_TIME: Final = re.compile(r"(\d+)(ms|s|min|d)")
+_POWER: Final = re.compile(r"2\^(\d{1,2})-(\d+)")
+_PATH: Final = re.compile(r"([a-z]|\*)([->])([a-z]|\*)")
+_USER: Final = re.compile(r"[a-z]{2,}")
+_PLACE: Final = re.compile(r"([a-z]{2,})@([a-z])")
+_GROUP: Final = re.compile(r"#?[a-z]{2,}")
+
+
+class ScenarioError(Exception):
+    """The text of a scenario is wrong; names the file, the line and what was expected there."""
+
+
+class Words:
+    """What a line says.
+
+    Args:
+        line: the whole line.
+        place: file and line number, for complaints.
+        daemons: how many daemons the scenario has at this point.
+    """
+
+    def __init__(self, line: str, place: str, daemons: int) -> None:
+        words, _, self._text = line.partition(": ")
+        self._left = words.replace(", ", " , ").split()[::-1]
+        self._place = place
+        self._daemons = daemons
+
+    def fail(self, expected: str, word: str | None = None) -> NoReturn:
+        """Complain that something else was expected here."""
+        found = word or (self._left[-1] if self._left else "")
+        instead = f"not {found!r}" if found else "but the line ends"
+        raise ScenarioError(f"{self._place}: expected {expected}, {instead}")
+
+    def know(self, daemons: int) -> None:
+        """There are so many daemons from now on."""
+        self._daemons = daemons
+
+    # ---- any words ----
+
+    @property
+    def more(self) -> bool:
+        """Whether there are words left."""
+        return bool(self._left)
+
+    def take(self, expected: str) -> str:
+        """The next word, which has to be there."""
+        if not self._left:
+            self.fail(expected)
+        return self._left.pop()
+
+    def got(self, word: str) -> bool:
+        """Whether this word comes next; if so it is taken."""
+        if self._left and self._left[-1] == word:
+            self._left.pop()
+            return True
+        return False
+
+    def one_of(self, words: Sequence[str]) -> str:
+        """The next word, one of these."""
+        word = self.take(" or ".join(words))
+        if word not in words:
+            self.fail(" or ".join(words), word)
+        return word
+
+    def end(self) -> None:
+        """Nothing may be left."""
+        if self._left or self._text:
+            self.fail("the end of the line", None if self._left else ":")
+
+    def text(self) -> str:
+        """What stands behind a colon and a space, with which the words end."""
+        if self._left or not self._text:
+            self.fail("': ' and a text")
+        text, self._text = self._text, ""
+        return text
+
+    def _match(self, pattern: re.Pattern[str], expected: str) -> re.Match[str]:
+        word = self.take(expected)
+        match = pattern.fullmatch(word)
+        if match is None:
+            self.fail(expected, word)
+        return match
+
+    # ---- numbers ----
+
+    def number(self, expected: str) -> int:
+        """A count above 0."""
+        word = self.take(expected)
+        if not word.isdecimal() or not int(word):
+            self.fail(expected, word)
+        return int(word)
+
+    def power(self) -> int:
+        """A power of two less something, such as 2^31-5."""
+        match = self._match(_POWER, "a power of two less something, such as 2^31-5")
+        return int(2 ** int(match[1]) - int(match[2]))
+
+    def duration(self) -> int:
+        """A time such as 20ms or 2s, in microseconds."""
+        match = self._match(_TIME, "a time such as 20ms or 2s")
+        return int(match[1]) * _UNITS[match[2]]
+
+    def shift(self) -> int:
+        """A time with a sign, such as +1d or -2s, in microseconds."""
+        word = self.take("a time with a sign, such as +1d")
+        match = _TIME.fullmatch(word[1:])
+        if word[0] not in "+-" or match is None:
+            self.fail("a time with a sign, such as +1d", word)
+        return int(match[1]) * _UNITS[match[2]] * (1 if word[0] == "+" else -1)
+
+    # ---- names ----
+
+    def daemon(self) -> int:
+        """One daemon, by its letter; its index."""
+        word = self.take("a daemon")
+        return self._index(word)
+
+    def _index(self, word: str) -> int:
+        index = ascii_lowercase.find(word) if len(word) == 1 else -1
+        if not 0 <= index < self._daemons:
+            last = ascii_lowercase[self._daemons - 1] if self._daemons else "none"
+            self.fail(f"a daemon (a to {last})", word)
+        return index
+
+    def daemons(self) -> tuple[int, ...]:
+        """One or more daemons, to a word of another kind or the end."""
+        found = [self.daemon()]
+        while self._left and len(self._left[-1]) == 1 and self._left[-1] in ascii_lowercase:
+            found.append(self.daemon())
+        return tuple(found)
+
+    def sides(self) -> tuple[tuple[int, ...], ...]:
+        """Sets of daemons with ``|`` between them."""
+        sides = [self.daemons()]
+        while self.got("|"):
+            sides.append(self.daemons())
+        return tuple(sides)
+
+    def paths(self) -> tuple[Pair, ...]:
+        """One or more of ``a>b`` (one way), ``a-b`` (both), ``*>b`` and the like."""
+        found: dict[Pair, None] = {}
+        while not found or (self._left and _PATH.fullmatch(self._left[-1])):
+            match = self._match(_PATH, "a path such as a>b, a-b or *>b")
+            sources, targets = (
+                range(self._daemons) if end == "*" else (self._index(end),)
+                for end in (match[1], match[3])
+            )
+            for pair in ((one, other) for one in sources for other in targets if one != other):
+                found[pair] = None
+                if match[2] == "-":
+                    found[pair[::-1]] = None
+        return tuple(found)
+
+    def users(self) -> tuple[str, ...]:
+        """Programs, with commas between them."""
+        users = self.take("users such as anna,ben").split(",")
+        for user in users:
+            if _USER.fullmatch(user) is None:
+                self.fail("users such as anna,ben", user)
+        return tuple(users)
+
+    def user_at(self) -> tuple[str, int]:
+        """A program and its daemon, such as anna@a."""
+        match = self._match(_PLACE, "a user and a daemon, such as anna@a")
+        return match[1], self._index(match[2])
+
+    def groups(self) -> tuple[str, ...]:
+        """Groups, and programs as ``#anna``, with commas between them."""
+        groups = self.take("groups such as room,#anna").split(",")
+        for group in groups:
+            if _GROUP.fullmatch(group) is None:
+                self.fail("groups such as room,#anna", group)
+        return tuple(groups)
+
 
 MARK: Final = "----"
 

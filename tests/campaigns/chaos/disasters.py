@@ -8,7 +8,7 @@ import attrs
 import trio
 
 from groupcomm.host.trace_file import now_us
-from groupcomm.sim.faults import Faults
+from groupcomm.sim.faults.faults import Faults
 from tests.campaigns.chaos.stage import Stage
 
 TOKEN_TIMEOUT_S: Final = 0.6

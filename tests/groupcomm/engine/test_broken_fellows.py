@@ -19,7 +19,7 @@ from groupcomm.membership.recovered_set import RecoveredSet
 from groupcomm.membership.trust import FEW
 from groupcomm.names import daemon_number
 from groupcomm.security.layout import HEAD_BYTES
-from groupcomm.sim.lies import lie
+from groupcomm.sim.byzantine.lies import lie
 from groupcomm.stream.stream import MAX_AHEAD
 from groupcomm.wire.ack import Acknowledgement
 from groupcomm.wire.data import decode_data_untrusted

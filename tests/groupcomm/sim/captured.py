@@ -8,9 +8,9 @@ import attrs
 from groupcomm.config.core import Rekeying
 from groupcomm.engine.protection import STALE
 from groupcomm.security.layout import SUITE_AES_GCM
-from groupcomm.sim.cluster import Cluster
-from groupcomm.sim.host import Host
-from groupcomm.sim.process import Process
+from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.cluster.host import Host
+from groupcomm.sim.cluster.process import Process
 from groupcomm.sim.settings import Settings
 
 UNDER_WAY_US: Final = 200_000

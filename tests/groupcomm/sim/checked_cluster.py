@@ -7,9 +7,9 @@ import attrs
 
 from groupcomm.events import GroupView
 from groupcomm.sim.checkers import Checkers
-from groupcomm.sim.clients import Client
-from groupcomm.sim.cluster import Cluster
-from groupcomm.sim.recorder import Recorder
+from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.run import Recorder
 from groupcomm.sim.settings import Settings
 
 SELDOM_S: Final = 0.02

@@ -27,7 +27,7 @@ from groupcomm.events import Message
 from groupcomm.membership.states import MembershipState
 from groupcomm.session.client_session import ClientSession
 from groupcomm.session.daemon_session import DaemonSessionState
-from groupcomm.sim.disk import marks_stored_at_once
+from groupcomm.sim.cluster.disk import marks_stored_at_once
 from groupcommd.status import QuestionQueue
 
 STEP_S: Final = 100e-6

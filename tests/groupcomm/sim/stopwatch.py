@@ -10,9 +10,9 @@ import attrs
 
 from groupcomm.events import Event, Message
 from groupcomm.level import ServiceLevel
-from groupcomm.sim.clients import Client
-from groupcomm.sim.cluster import Cluster
-from groupcomm.sim.loop import SECOND
+from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.virtual_time import SECOND
 from groupcomm.sim.settings import plain_settings
 
 DELAY_S = 0.04

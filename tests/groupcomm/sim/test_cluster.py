@@ -6,9 +6,9 @@ import pytest
 
 from groupcomm.events import Closed, GroupView, Message, Ordered, Undeliverable
 from groupcomm.level import ServiceLevel
-from groupcomm.sim.clients import Client
-from groupcomm.sim.cluster import Cluster
-from groupcomm.sim.faults import FAULT_NAMES, Faults
+from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.faults.faults import FAULT_NAMES, Faults
 from groupcomm.sim.run import run_seed
 from groupcomm.sim.settings import Options, plain_settings
 from groupcomm.trace.events import Rejects, TraceEvent

@@ -5,8 +5,8 @@ import pytest
 
 from groupcomm.level import ServiceLevel
 from groupcomm.sim.checkers import Checkers
-from groupcomm.sim.clients import Client
-from groupcomm.sim.cluster import Cluster
+from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.settings import plain_settings
 from tests.mutants.catalogue import find_mutant
 

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from groupcomm.sim.disk import FASTEST_US, SLOWEST_US, Ailment, Disk, DiskRecord
-from groupcomm.sim.loop import SECOND, Loop
+from groupcomm.sim.cluster.disk import FASTEST_US, SLOWEST_US, Ailment, Disk, DiskRecord
+from groupcomm.sim.virtual_time import SECOND, Loop
 
 
 class Written:

@@ -4,7 +4,7 @@ import attrs
 
 from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
-from groupcomm.sim.clients import Client
+from groupcomm.sim.cluster.clients import Client
 from groupcomm.sim.settings import plain_settings
 from tests.groupcomm.sim.checked_cluster import CheckedCluster
 

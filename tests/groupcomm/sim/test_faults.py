@@ -5,9 +5,9 @@ from itertools import pairwise
 import attrs
 import pytest
 
-from groupcomm.sim.cluster import Cluster
-from groupcomm.sim.faults import TOKEN_TIMEOUT_S, Faults
-from groupcomm.sim.loop import SECOND
+from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.faults.faults import TOKEN_TIMEOUT_S, Faults
+from groupcomm.sim.virtual_time import SECOND
 from groupcomm.sim.settings import plain_settings
 from groupcomm.trace.events import Boot, Conf, Fail, Left, TraceEvent
 

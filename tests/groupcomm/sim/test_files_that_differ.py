@@ -11,10 +11,10 @@ from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
 from groupcomm.membership.comparison import Verdict
 from groupcomm.sim.checkers import Checkers
-from groupcomm.sim.cluster import Cluster
-from groupcomm.sim.configs import GUEST, without
-from groupcomm.sim.links import Link
-from groupcomm.sim.loop import SECOND
+from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.faults.configurations import GUEST, without
+from groupcomm.sim.network.links import Link
+from groupcomm.sim.virtual_time import SECOND
 from groupcomm.sim.settings import Settings, plain_settings
 from groupcomm.trace.events import Conf, TraceEvent
 

@@ -4,7 +4,7 @@ import gc
 from collections import Counter
 
 from groupcomm.level import LEVELS
-from groupcomm.sim.cluster import Cluster
+from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.settings import plain_settings
 
 

@@ -11,9 +11,9 @@ from groupcomm.events import DaemonView, Event, Message
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.names import daemon_number
 from groupcomm.security.layout import HEAD_BYTES
-from groupcomm.sim.clients import Client
-from groupcomm.sim.links import equal_links
-from groupcomm.sim.loop import SECOND
+from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.network.links import equal_links
+from groupcomm.sim.virtual_time import SECOND
 from groupcomm.sim.scenario.rules import kind_of
 from groupcomm.sim.settings import plain_settings
 from groupcomm.wire.control import decode_control_untrusted

@@ -4,12 +4,12 @@ import attrs
 import pytest
 
 from groupcomm.events import Closed, Message
-from groupcomm.sim.clients import Client
-from groupcomm.sim.cluster import Cluster
-from groupcomm.sim.disk import DiskRecord
-from groupcomm.sim.host import Host
-from groupcomm.sim.loop import SECOND
-from groupcomm.sim.process import Process
+from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.cluster.disk import DiskRecord
+from groupcomm.sim.cluster.host import Host
+from groupcomm.sim.virtual_time import SECOND
+from groupcomm.sim.cluster.process import Process
 from groupcomm.sim.settings import plain_settings
 from groupcomm.trace.events import Boot, Conf, Fail, Heal, Left, Rejects, TraceEvent
 from groupcomm.trace.recorders import FUSE_KINDS, Fuse

@@ -17,7 +17,7 @@ from groupcomm.security.identity import StartId as Identified
 from groupcomm.security.keys import KeyRing
 from groupcomm.security.layout import Channel
 from groupcomm.security.secret_sealing import SecretOpener
-from groupcomm.sim.cluster import Cluster
+from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.settings import Options, plain_settings
 from groupcomm_tools.campaign import run_campaign
 from tests.groupcomm.sim.captured import Captured, give, running

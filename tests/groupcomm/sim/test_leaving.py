@@ -11,10 +11,10 @@ from groupcomm.membership.membership import Membership
 from groupcomm.membership.reservation import Reservation
 from groupcomm.membership.states import MembershipState
 from groupcomm.sim.checkers import Checkers
-from groupcomm.sim.cluster import Cluster
-from groupcomm.sim.host import Host
-from groupcomm.sim.loop import SECOND
-from groupcomm.sim.process import LINGER_US, Process
+from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.cluster.host import Host
+from groupcomm.sim.virtual_time import SECOND
+from groupcomm.sim.cluster.process import LINGER_US, Process
 from groupcomm.sim.run import make_workload
 from groupcomm.sim.settings import plain_settings
 from groupcomm.trace.events import Fail, Left, TraceEvent

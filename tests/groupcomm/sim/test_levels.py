@@ -11,11 +11,11 @@ from groupcomm.config.core import Timing
 from groupcomm.events import Event, GroupView, Message, Ordered
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.security.layout import HEAD_BYTES
-from groupcomm.sim.clients import Client
-from groupcomm.sim.cluster import Cluster
-from groupcomm.sim.faults import Faults
-from groupcomm.sim.loop import random_for
-from groupcomm.sim.path_faults import PathFaults
+from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.faults.faults import Faults
+from groupcomm.sim.virtual_time import random_for
+from groupcomm.sim.faults.paths import PathFaults
 from groupcomm.sim.settings import plain_settings
 from groupcomm.wire.data import decode_data_untrusted
 from groupcomm.wire.link import decode_link_untrusted

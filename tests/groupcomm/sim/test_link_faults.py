@@ -6,12 +6,12 @@ from random import Random
 import attrs
 import pytest
 
-from groupcomm.sim.cluster import Cluster
-from groupcomm.sim.cuts import Cuts
-from groupcomm.sim.fault_schedule import FaultSchedule
-from groupcomm.sim.faults import Faults
-from groupcomm.sim.link_faults import LinkFaults
-from groupcomm.sim.link_shapes import (
+from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.faults.partitions import Cuts
+from groupcomm.sim.faults.schedule import FaultSchedule
+from groupcomm.sim.faults.faults import Faults
+from groupcomm.sim.faults.links import LinkFaults
+from groupcomm.sim.faults.links import (
     SitePlan,
     draw_link_cut,
     draw_one_link,
@@ -22,8 +22,8 @@ from groupcomm.sim.link_shapes import (
     one_way,
     three_parts,
 )
-from groupcomm.sim.links import chain, equal_links, mesh
-from groupcomm.sim.loop import random_for
+from groupcomm.sim.network.links import chain, equal_links, mesh
+from groupcomm.sim.virtual_time import random_for
 from groupcomm.sim.settings import plain_settings
 
 SITES = [0, 0, 1, 2, 2, 2, 3]

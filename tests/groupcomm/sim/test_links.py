@@ -6,9 +6,9 @@ import pytest
 
 from groupcomm.config.view import MAX_RINGS
 from groupcomm.errors import ConfigError
-from groupcomm.sim.bottleneck import UDP_HEADER_BYTES, Bottleneck
-from groupcomm.sim.faults import Faults
-from groupcomm.sim.links import (
+from groupcomm.sim.network.links import UDP_HEADER_BYTES, Bottleneck
+from groupcomm.sim.faults.faults import Faults
+from groupcomm.sim.network.links import (
     TOPOLOGIES,
     Link,
     SitePair,
@@ -20,10 +20,10 @@ from groupcomm.sim.links import (
     ring,
     star,
 )
-from groupcomm.sim.loop import SECOND, Loop
-from groupcomm.sim.network import Network, Put
+from groupcomm.sim.virtual_time import SECOND, Loop
+from groupcomm.sim.network.network import Network, Put
 from groupcomm.sim.settings import Options, Settings, draw_settings, plain_settings
-from groupcomm.sim.site_settings import LEAST_BYTES_PER_S, LONGEST_WAY_S, reachable_core
+from groupcomm.sim.settings import LEAST_BYTES_PER_S, LONGEST_WAY_S, reachable_core
 
 MANY = range(1, 401)
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
-from groupcomm.sim.clients import Client
-from groupcomm.sim.cluster import Cluster
-from groupcomm.sim.links import Link
+from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.network.links import Link
 from groupcomm.sim.settings import plain_settings
 from tests.groupcomm.sim.checked_cluster import CheckedCluster, with_few_notices
 

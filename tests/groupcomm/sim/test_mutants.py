@@ -16,8 +16,8 @@ import pytest
 from groupcomm.errors import ConfigError
 from groupcomm.level import ServiceLevel
 from groupcomm.order import invariants
-from groupcomm.sim.cluster import Cluster
-from groupcomm.sim.process import CoreFailure
+from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.cluster.process import CoreFailure
 from groupcomm.sim.settings import plain_settings
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.data import DataPacket

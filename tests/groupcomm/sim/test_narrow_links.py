@@ -6,8 +6,8 @@ import attrs
 
 from groupcomm.level import ServiceLevel
 from groupcomm.link.path_mtu import RAISE_S, PathMtu
-from groupcomm.sim.cluster import Cluster, sites_by_host
-from groupcomm.sim.links import Link, equal_links
+from groupcomm.sim.cluster.cluster import Cluster, sites_by_host
+from groupcomm.sim.network.links import Link, equal_links
 from tests.groupcomm.sim.test_lost_links import DELAY_S, Sites, texts
 
 LARGEST_BYTES = 1211

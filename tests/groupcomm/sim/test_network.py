@@ -7,11 +7,11 @@ import attrs
 import pytest
 
 from groupcomm.errors import ConfigError
-from groupcomm.sim.faults import FAULT_NAMES, Faults, draw_faults
-from groupcomm.sim.links import equal_links
-from groupcomm.sim.loop import SECOND, Loop
-from groupcomm.sim.network import LAN_DELAY_US, LAN_JITTER_US, Network, Put
-from groupcomm.sim.path_faults import Forged, corrupt
+from groupcomm.sim.faults.faults import FAULT_NAMES, Faults, draw_faults
+from groupcomm.sim.network.links import equal_links
+from groupcomm.sim.virtual_time import SECOND, Loop
+from groupcomm.sim.network.network import LAN_DELAY_US, LAN_JITTER_US, Network, Put
+from groupcomm.sim.faults.paths import Forged, corrupt
 
 PACKETS = 2000
 NAMES = ("alfa", "bravo", "charlie")

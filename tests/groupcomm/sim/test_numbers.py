@@ -7,10 +7,10 @@ which numbers were used.
 import pytest
 
 from groupcomm.membership import reservation
-from groupcomm.sim.clients import Client
-from groupcomm.sim.clock import DAY_S
-from groupcomm.sim.cluster import Cluster
-from groupcomm.sim.host import Host
+from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.virtual_time import DAY_S
+from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.cluster.host import Host
 from groupcomm.sim.settings import plain_settings
 from tests.groupcomm.sim.checked_cluster import CheckedCluster
 

@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from groupcomm.sim.network import Pair
-from groupcomm.sim.partitions import (
+from groupcomm.sim.network.network import Pair
+from groupcomm.sim.faults.partitions import (
     ONE_WAY_SHARE,
     Sides,
     apart,

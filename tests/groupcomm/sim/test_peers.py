@@ -16,9 +16,9 @@ from groupcomm.algorithms.process import Name, Order, Process
 from groupcomm.algorithms.schiper_eggli_sandoz import SchiperEggliSandoz
 from groupcomm.algorithms.vector import Vector
 from groupcomm.algorithms.vector_session import VectorSession
-from groupcomm.sim.faults import Faults
-from groupcomm.sim.peer_paths import Usual
-from groupcomm.sim.peers import PeerNetwork
+from groupcomm.sim.faults.faults import Faults
+from groupcomm.sim.network.peers import Usual
+from groupcomm.sim.network.peers import PeerNetwork
 from groupcomm.trace.events import decode_event_untrusted
 from groupcomm.trace.steps import AlgorithmStep, Buffered, Given, StampedSent
 from tests.examples import examples

@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from groupcomm.sim.clock import EPOCH_S, Clock
-from groupcomm.sim.loop import SECOND, Loop, random_for
-from groupcomm.sim.pipe import CAPACITY_BYTES, Pipe
+from groupcomm.sim.virtual_time import EPOCH_S, Clock
+from groupcomm.sim.virtual_time import SECOND, Loop, random_for
+from groupcomm.sim.cluster.connections import CAPACITY_BYTES, Pipe
 
 
 def test_calls_run_in_the_order_of_their_times_then_of_their_asking() -> None:

@@ -9,10 +9,10 @@ import pytest
 
 from groupcomm.errors import ConfigError
 from groupcomm.level import ServiceLevel
-from groupcomm.sim.links import chain, equal_links, mesh
+from groupcomm.sim.network.links import chain, equal_links, mesh
 from groupcomm.sim.plan import measure as measuring
-from groupcomm.sim.plan.grow import with_daemons, with_sites
-from groupcomm.sim.plan.least import bodies_per_s
+from groupcomm.sim.plan.topology import with_daemons, with_sites
+from groupcomm.sim.plan.traffic import bodies_per_s
 from groupcomm.sim.plan.measure import Delay, PlanFailed, measure
 from groupcomm.sim.plan.topology import Load, Topology, read_topology
 

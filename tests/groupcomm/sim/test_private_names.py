@@ -4,8 +4,8 @@ import pytest
 
 from groupcomm.events import Connected, Message, Undeliverable
 from groupcomm.level import LEVELS, ServiceLevel
-from groupcomm.sim.clients import Client
-from groupcomm.sim.cluster import Cluster
+from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.settings import plain_settings
 from tests.groupcomm.sim.checked_cluster import CheckedCluster
 

@@ -14,12 +14,12 @@ from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.security import opening
 from groupcomm.security.keys import KEY_BYTES, KeyRing
 from groupcomm.security.layout import HEAD_BYTES
-from groupcomm.sim.clients import Client
-from groupcomm.sim.cluster import Cluster
-from groupcomm.sim.faults import Faults
-from groupcomm.sim.links import Link
-from groupcomm.sim.loop import SECOND, random_for
-from groupcomm.sim.path_faults import PathFaults
+from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.faults.faults import Faults
+from groupcomm.sim.network.links import Link
+from groupcomm.sim.virtual_time import SECOND, random_for
+from groupcomm.sim.faults.paths import PathFaults
 from groupcomm.sim.settings import plain_settings
 from groupcomm.trace.events import Conf, Heal, TraceEvent
 from groupcomm.wire.packet import PacketKind

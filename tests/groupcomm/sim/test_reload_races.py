@@ -13,8 +13,8 @@ from groupcomm.errors import LocalProtocolError
 from groupcomm.events import Event, Message, Refused
 from groupcomm.security.access import Access, Rule, Verb
 from groupcomm.security.quotas import Quotas
-from groupcomm.sim.clients import Client
-from groupcomm.sim.cluster import Cluster
+from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.settings import plain_settings
 from tests.groupcomm.sim.captured import running
 

@@ -9,8 +9,8 @@ from groupcomm.config.core import Rekeying
 from groupcomm.level import LEVELS
 from groupcomm.security import exchange, sealing
 from groupcomm.security.layout import HEAD_BYTES, SUITE_AES_GCM, Channel
-from groupcomm.sim.cluster import Cluster
-from groupcomm.sim.host import Host
+from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.cluster.host import Host
 from groupcomm.sim.settings import plain_settings
 from tests.groupcomm.sim.captured import Captured, Effect, give, running, sealed_cluster
 from tests.groupcomm.sim.checked_cluster import with_few_notices

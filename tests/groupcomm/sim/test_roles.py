@@ -4,12 +4,12 @@ import attrs
 import pytest
 
 from groupcomm.errors import ConfigError
-from groupcomm.sim.cluster import Cluster
+from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.roles import attackers
-from groupcomm.sim.roles.evicted import Evicted
-from groupcomm.sim.roles.keyholder import KeyHolder
-from groupcomm.sim.roles.names import FOR_SUITE_2, ROLES, parse_roles
-from groupcomm.sim.roles.programs import Programs
+from groupcomm.sim.attackers.evicted import Evicted
+from groupcomm.sim.attackers.keyholder import KeyHolder
+from groupcomm.sim.attackers.roles import FOR_SUITE_2, ROLES, parse_roles
+from groupcomm.sim.attackers.programs import Programs
 from groupcomm.sim.run import RunResult, run_seed
 from groupcomm.sim.settings import Options, Settings, draw_settings
 from groupcomm_tools.campaign import replay_command

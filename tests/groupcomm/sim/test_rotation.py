@@ -9,8 +9,8 @@ from groupcomm.config.core import Rekeying
 from groupcomm.errors import LocalProtocolError
 from groupcomm.events import Message
 from groupcomm.security.keys import KeyRing
-from groupcomm.sim.clients import Client
-from groupcomm.sim.cluster import Cluster
+from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.settings import plain_settings
 from tests.groupcomm.sim.captured import Captured, give, running, sealed_cluster
 from tests.groupcomm.sim.checked_cluster import with_few_notices

@@ -8,11 +8,11 @@ import pytest
 from groupcomm.config.core import Timing
 from groupcomm.membership.failure_detector import MEMBER_WAIT_S
 from groupcomm.membership.states import MembershipState
-from groupcomm.sim.cluster import Cluster
-from groupcomm.sim.disk import Ailment
-from groupcomm.sim.faults import Faults
-from groupcomm.sim.links import chain, equal_links
-from groupcomm.sim.loop import SECOND
+from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.cluster.disk import Ailment
+from groupcomm.sim.faults.faults import Faults
+from groupcomm.sim.network.links import chain, equal_links
+from groupcomm.sim.virtual_time import SECOND
 from groupcomm.sim.run import run
 from groupcomm.sim.settings import plain_settings
 from groupcomm.trace.events import Boot, Conf, Heal, Quiet, TraceEvent

@@ -5,10 +5,10 @@ from functools import partial
 
 from groupcomm.events import Event, Message
 from groupcomm.level import ServiceLevel
-from groupcomm.sim.clients import Client
-from groupcomm.sim.cluster import Cluster
-from groupcomm.sim.links import Link
-from groupcomm.sim.loop import SECOND
+from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.network.links import Link
+from groupcomm.sim.virtual_time import SECOND
 from groupcomm.sim.settings import plain_settings
 
 INTERVAL_S = 0.005

@@ -10,9 +10,9 @@ import pytest
 
 from groupcomm.events import Message
 from groupcomm.level import LEVELS
-from groupcomm.sim.links import TOPOLOGIES, Link, SitePair, chain, equal_links
-from groupcomm.sim.loop import SECOND
-from groupcomm.sim.partitions import between
+from groupcomm.sim.network.links import TOPOLOGIES, Link, SitePair, chain, equal_links
+from groupcomm.sim.virtual_time import SECOND
+from groupcomm.sim.faults.partitions import between
 from groupcomm.sim.settings import plain_settings
 from tests.groupcomm.sim.checked_cluster import CheckedCluster, with_few_notices
 

@@ -8,7 +8,7 @@ import pytest
 from groupcomm.errors import LocalProtocolError
 from groupcomm.events import Message
 from groupcomm.level import LEVELS, ServiceLevel
-from groupcomm.sim.clients import Client
+from groupcomm.sim.cluster.clients import Client
 from groupcomm.sim.settings import plain_settings
 from groupcomm.wire.messages import MAX_MESSAGE_BYTES
 from tests.groupcomm.sim.checked_cluster import CheckedCluster

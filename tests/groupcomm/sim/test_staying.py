@@ -6,9 +6,9 @@ import pytest
 
 from groupcomm.events import GroupView, Message
 from groupcomm.level import LEVELS, ServiceLevel
-from groupcomm.sim.clients import Client
-from groupcomm.sim.faults import Faults
-from groupcomm.sim.links import Link
+from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.faults.faults import Faults
+from groupcomm.sim.network.links import Link
 from groupcomm.sim.settings import plain_settings
 from tests.groupcomm.sim.checked_cluster import CheckedCluster, with_few_notices
 

@@ -9,7 +9,7 @@ import pytest
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.security.keys import KeyRing
 from groupcomm.security.layout import HEAD_BYTES, SUITE_AES_GCM
-from groupcomm.sim.cluster import Cluster
+from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.settings import plain_settings
 from groupcomm.wire.control import decode_control_untrusted
 from groupcomm.wire.membership import ControlKind

@@ -15,9 +15,9 @@ from groupcomm.config.view import View
 from groupcomm.events import CausalContext, DaemonView, Event, Message, Transition
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.order.order import Order
-from groupcomm.sim.checkers.contexts import Contexts
-from groupcomm.sim.clients import Client
-from groupcomm.sim.cluster import Cluster
+from groupcomm.sim.checkers.fifo_causal import Contexts
+from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.run import make_workload
 from groupcomm.sim.settings import Options, draw_settings
 from groupcomm.stream.packer import Causes, Packer

@@ -14,10 +14,10 @@ from groupcomm.config.core import Timing
 from groupcomm.events import Message
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.membership.states import MembershipState
-from groupcomm.sim.clients import Client
-from groupcomm.sim.cluster import Cluster
-from groupcomm.sim.links import USUAL_JITTER
-from groupcomm.sim.loop import SECOND
+from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.network.links import USUAL_JITTER
+from groupcomm.sim.virtual_time import SECOND
 from groupcomm.sim.settings import plain_settings
 from groupcomm.trace.events import Conf, Left, TraceEvent
 

@@ -6,11 +6,11 @@ from typing import Protocol
 
 from groupcomm.events import Connected, Event, MemberId
 from groupcomm.level import ServiceLevel
-from groupcomm.sim.clients import Client
-from groupcomm.sim.cluster import Cluster
-from groupcomm.sim.faults import Faults
-from groupcomm.sim.loop import microseconds, random_for
-from groupcomm.sim.partitions import draw_partition
+from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.faults.faults import Faults
+from groupcomm.sim.virtual_time import microseconds, random_for
+from groupcomm.sim.faults.partitions import draw_partition
 from groupcomm.sim.settings import plain_settings
 
 GROUP = "crowd"

@@ -8,7 +8,7 @@ import pytest
 from groupcomm.events import Event, GroupView, MemberId, Message
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.security.layout import SUITE_NONE
-from groupcomm.sim.loop import microseconds
+from groupcomm.sim.virtual_time import microseconds
 from groupcomm_client.end_to_end import SharedSecret, Unreadable
 from groupcomm_client.end_to_end.sealing import Sealing
 from groupcomm_client.events import Received

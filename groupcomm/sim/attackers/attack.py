@@ -1,0 +1,139 @@
+"""An attack: somebody who does something harmful again and again, and what it has achieved."""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Final
+
+import attrs
+
+from groupcomm.config.core import CoreConfig
+from groupcomm.config.view import Incarnation, incarnation_of
+from groupcomm.names import cluster_number, daemon_number
+from groupcomm.security.layout import FIXED_BYTES, FOR_ALL, HEAD_BYTES
+from groupcomm.security.opening import split_sealed
+from groupcomm.sim.cluster.host import Host
+from groupcomm.sim.faults.paths import Forged
+from groupcomm.sim.network.network import Network
+from groupcomm.sim.settings import Settings
+from groupcomm.sim.virtual_time import SECOND, Loop
+from groupcomm.trace.recorders import RecordEvent
+
+INTERVAL_US: Final = SECOND // 15
+"""Between two times that an attacker does something, on average."""
+
+MOST_BREACHES: Final = 3
+"""An attacker that has achieved so much need not go on."""
+
+SEALED_BYTES: Final = HEAD_BYTES + 5
+SCOPE_AT: Final = 2
+
+
+@attrs.frozen
+class Stage:
+    """Where an attack takes place."""
+
+    loop: Loop
+    settings: Settings
+    config: CoreConfig
+    network: Network
+    hosts: Sequence[Host]
+    record: RecordEvent
+
+    @property
+    def cluster(self) -> int:
+        """The number of the cluster, which every head shows."""
+        return cluster_number(self.config.cluster)
+
+
+@attrs.frozen
+class Seen:
+    """What the head of a datagram shows to whoever hears it."""
+
+    sender: int
+    start: Incarnation
+    counter: int
+    channel: int
+    for_all: bool
+    target: int
+    datagram: bytes
+
+
+def seen_in(datagram: bytes, target: int) -> Seen | None:
+    """Return what a sealed datagram shows; None if it is too short to be one."""
+    if len(datagram) <= SEALED_BYTES:
+        return None
+    sender, start, counter, channel, _ = split_sealed(datagram)
+    return Seen(sender, start, counter, channel, datagram[SCOPE_AT] == FOR_ALL, target, datagram)
+
+
+class Attack:
+    """Does something harmful now and then, from its start to its stop.
+
+    Args:
+        stage: where.
+        rng: this attacker's source.
+
+    Attributes:
+        breaches: what it got that nobody in its role may get.
+        acts: how often it did something.
+    """
+
+    def __init__(self, stage: Stage, rng: Random) -> None:
+        self._stage = stage
+        self._rng = rng
+        self._running = False
+        self.breaches: list[str] = []
+        self.acts = 0
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether what it does from now on must change nothing."""
+        return True
+
+    def start(self) -> None:
+        """Begin."""
+        self._running = True
+        self._again()
+
+    def on_settle(self) -> None:
+        """Load has ended; the core has to agree whatever an attacker does."""
+
+    def stop(self) -> None:
+        """Do nothing more."""
+        self._running = False
+
+    def act(self) -> None:
+        """Do one harmful thing."""
+        raise NotImplementedError
+
+    def _again(self) -> None:
+        loop = self._stage.loop
+        loop.at(loop.now + 1 + self._rng.randrange(2 * INTERVAL_US), self._act)
+
+    def _act(self, _: object) -> None:
+        if self._running and len(self.breaches) < MOST_BREACHES:
+            self.acts += 1
+            self.act()
+            self._again()
+
+    def _breach(self, text: str) -> None:
+        if len(self.breaches) < MOST_BREACHES:
+            self.breaches.append(text)
+
+    def _inject(self, target: Host, datagram: bytes) -> None:
+        """Give a daemon a datagram that no daemon of the cluster has sealed."""
+        if not target.is_taken:
+            target.put(self._stage.loop.now, Forged(datagram))
+
+    def _numbers(self) -> dict[int, Host]:
+        """The hosts by the numbers of their daemons, which follow from the names."""
+        return {daemon_number(host.name): host for host in self._stage.hosts}
+
+    def _drawn_start(self) -> Incarnation:
+        """A start that there never was."""
+        return incarnation_of(self._rng.randrange(12), self._rng.getrandbits(64))
+
+
+def under_a_head(fixed: bytes, counter: int, rest: bytes) -> bytes:
+    """Return bytes that begin as a datagram does."""
+    return fixed[:FIXED_BYTES] + counter.to_bytes(8, "big") + rest

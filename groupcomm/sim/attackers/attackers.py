@@ -1,0 +1,128 @@
+"""All attackers of a run, and what came of them that would not be there without them.
+
+Where nothing else goes wrong that is exact: from the moment at which an attacker has what it needs
+until the core is to agree all daemons stay in the view that they have, as they do without it, and
+take nothing that one of them has sent for a replay. With faults views come and go anyway, and the
+checkers alone decide about them.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+from groupcomm.clocks.stamp import ViewId
+from groupcomm.config.core import CoreConfig
+from groupcomm.sim.attackers.attack import Attack, Stage
+from groupcomm.sim.attackers.evicted import Evicted
+from groupcomm.sim.attackers.keyholder import KeyHolder
+from groupcomm.sim.attackers.outsiders import LocalUser
+from groupcomm.sim.attackers.programs import Programs
+from groupcomm.sim.attackers.roles import EVICTED, NOTHING, PROGRAM, RING_KEY, USER
+from groupcomm.sim.cluster.host import Host
+from groupcomm.sim.faults.faults import Faults
+from groupcomm.sim.network.network import Network
+from groupcomm.sim.settings import Settings
+from groupcomm.sim.virtual_time import SECOND, Loop, random_for
+from groupcomm.trace.recorders import RecordEvent
+
+PLAYERS: Final = {RING_KEY: KeyHolder, EVICTED: Evicted, PROGRAM: Programs, USER: LocalUser}
+LOOK_US: Final = SECOND // 50
+
+
+class Attackers:
+    """Whoever attacks the daemons of a cluster, besides the fault ``attacker``.
+
+    Attributes:
+        playing: the attackers.
+        is_watched: whether all daemons have to stay in the views that they have.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        settings: Settings,
+        config: CoreConfig,
+        network: Network,
+        hosts: Sequence[Host],
+        record: RecordEvent,
+    ) -> None:
+        self._stage = Stage(loop, settings, config, network, hosts, record)
+        self._settings = settings
+        self._breaches: list[str] = []
+        self._views: dict[str, ViewId] = {}
+        self._running = False
+        self.is_watched = False
+        self.playing: list[Attack] = [
+            PLAYERS[role](self._stage, random_for(settings.seed, f"attacker {role}"))
+            for role in settings.attackers
+            if role in PLAYERS
+        ]
+
+    @property
+    def breaches(self) -> list[str]:
+        """What they got that they may not get, and the views that came of it."""
+        return self._breaches + [text for attack in self.playing for text in attack.breaches]
+
+    def start(self) -> None:
+        """Begin, each at a time of its own."""
+        for attack in self.playing:
+            attack.start()
+        if self._settings.attackers and self._is_calm():
+            self._running = True
+            self._watch(None)
+
+    def on_heal(self) -> None:
+        """Who agrees in the end is to change now: look at the views for the last time."""
+        self._look()
+        self._running = self.is_watched = False
+
+    def on_settle(self) -> None:
+        """Load has ended."""
+        for attack in self.playing:
+            attack.on_settle()
+
+    def stop(self) -> None:
+        """Nobody does anything more."""
+        for attack in self.playing:
+            attack.stop()
+
+    # ---- views ----
+
+    def _is_calm(self) -> bool:
+        """Whether nothing but attackers disturbs the daemons."""
+        return attrs.evolve(self._settings.faults, attacker=False) == Faults()
+
+    def _watch(self, _: object) -> None:
+        """Wait until attackers have what they need, then note the views."""
+        if not self._running:
+            return
+        if all(attack.is_prepared for attack in self.playing):
+            self.is_watched = True
+            self._views = self._present()
+        else:
+            self._stage.loop.at(self._stage.loop.now + LOOK_US, self._watch)
+
+    def _present(self) -> dict[str, ViewId]:
+        return {
+            host.process.name: view.id
+            for host in self._stage.hosts
+            if host.process is not None and (view := host.core.view) is not None
+        }
+
+    def _look(self) -> None:
+        if not self.is_watched:
+            return
+        if (now := self._present()) != self._views:
+            changed = sorted(name for name, view in self._views.items() if now.get(name) != view)
+            self._breaches.append(
+                f"nothing went wrong, and {', '.join(changed)} did not stay in the view"
+            )
+        if NOTHING in self._settings.attackers:
+            return  # it replays what daemons have sent
+        for host in self._stage.hosts:
+            if host.process is not None and (replays := host.process.replays):
+                self._breaches.append(
+                    f"{host.name} took {replays} datagrams of daemons for replays: its windows"
+                    " moved for something forged"
+                )

@@ -1,0 +1,270 @@
+"""A daemon that is evicted, and whoever has all that it had: its identity, its secrets, its keys.
+
+An operator evicts it by an order at another daemon, and again where somebody has not heard of it,
+as one that was apart or down. From then on its host is the attacker's. He runs a daemon there that
+does what daemons do, and beside it seals and signs whatever he likes with what he has, for those
+who know that it was evicted: nothing of it may be taken, and nothing that they seal may open.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Final
+
+import attrs
+
+from groupcomm.config.core import Rekeying
+from groupcomm.config.view import Incarnation, Start
+from groupcomm.engine import CoreOver, DaemonCore, Input, Output, Store, drive
+from groupcomm.engine.protection import IdentityProtection
+from groupcomm.errors import BadDatagram, LocalProtocolError
+from groupcomm.names import daemon_number
+from groupcomm.security.identity import Roll
+from groupcomm.security.layout import CHANNEL_OF, Channel
+from groupcomm.security.secret_sealing import SecretOpener
+from groupcomm.sim.attackers.attack import Seen, Stage
+from groupcomm.sim.attackers.keyholder import FAR, READ_SHARE, KeyHolder
+from groupcomm.sim.cluster.disk import marks_stored_at_once
+from groupcomm.sim.cluster.host import Host
+from groupcomm.sim.virtual_time import SECOND
+
+EARLIEST_US: Final = SECOND // 2
+LATEST_US: Final = 3 * SECOND
+ORDER_US: Final = SECOND // 2
+"""The operator looks so often who does not know yet."""
+
+SETTLED_US: Final = SECOND // 50
+"""What a daemon sends so long after it was seen to seal with a new secret is sealed with that."""
+
+PUPPET_US: Final = SECOND // 500
+KEPT: Final = 200
+KEPT_SHARE: Final = 0.3
+
+
+class Evicted(KeyHolder):
+    """Has all that a daemon had that was evicted."""
+
+    def __init__(self, stage: Stage, rng: Random) -> None:
+        super().__init__(stage, rng)
+        assert stage.settings.evicted is not None
+        self._host = stage.hosts[stage.settings.evicted]
+        self._others = [host for host in stage.hosts if host is not self._host]
+        self._gate: IdentityProtection | None = None  # of its last start, once the host is his
+        self._spy: SecretOpener | None = None
+        self._puppet: DaemonCore | None = None
+        self._inbox: list[bytes] = []
+        self._inputs: list[Input] = []  # of the puppet's next step
+        self._kept: deque[bytes] = deque(maxlen=KEPT)  # packets that it could read in its time
+        self._settled: dict[str, int] = {}
+        self.puppet_said = 0
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether all know that it was evicted, and have a view without it."""
+        if self._gate is None or not all(map(self._knows, self._others)):
+            return False
+        first = self._others[0].completed
+        if first is None or any(host.completed != first for host in self._others):
+            return False
+        view = self._others[0].core.view
+        return view is not None and len(view.daemons) == len(self._others)
+
+    def start(self) -> None:
+        """Begin as one of them."""
+        loop = self._stage.loop
+        loop.at(loop.now + self._rng.randint(EARLIEST_US, LATEST_US), self._order)
+        super().start()
+
+    # ---- the operator ----
+
+    def _order(self, _: object) -> None:
+        """Evict it wherever that is not known."""
+        if not self._running:
+            return
+        for host in self._others:
+            if host.process is not None and host.is_up and not self._knows(host):
+                try:
+                    host.core.key_manager.evict(self._host.name)
+                except LocalProtocolError:
+                    continue  # it stands in the file already
+                host.process.wake()
+        if self._gate is None:
+            self._take_over()
+        self._stage.loop.at(self._stage.loop.now + ORDER_US, self._order)
+
+    def _knows(self, host: Host) -> bool:
+        """Return whether a daemon runs that knows, and has a file that says so to the next one."""
+        if host.process is None or host.credentials is None:
+            return False
+        return not host.credentials.roll.is_trusted(self._host.name)
+
+    def _take_over(self) -> None:
+        """The host is the attacker's from now on, with what its daemon has."""
+        process = self._host.process
+        if process is None:
+            return  # it is down: next time
+        gate = process.core._protection
+        assert isinstance(gate, IdentityProtection)
+        self._gate = gate
+        self._host.is_taken = True
+        self._host.kill_clone()
+        start = process.core.start
+        self._host.kill()
+        self._spy = self._make_spy(gate)
+        again = Incarnation(start.incarnation.restarts + 1, self._rng.getrandbits(64))
+        again_start = attrs.evolve(start, incarnation=again)
+        self._puppet = self._make_puppet(again_start)
+        self._stage.loop.at(self._stage.loop.now + PUPPET_US, self._play)
+
+    def _make_spy(self, gate: IdentityProtection) -> SecretOpener:
+        own = daemon_number(self._host.name), gate._own
+        return SecretOpener(self._keys, self._stage.cluster, own, gate._exchange, Rekeying())
+
+    def _make_puppet(self, start: Start) -> DaemonCore:
+        host, now = self._host, self._stage.loop.now
+        credentials = host.credentials
+        assert credentials is not None
+        old = Roll(credentials.roll.daemons)  # nobody is evicted, as far as he cares
+        return DaemonCore(
+            self._stage.config,
+            start,
+            keys=self._keys,
+            credentials=attrs.evolve(credentials, roll=old),
+            now=host.clock.monotonic(now),
+            wall=host.clock.wall(now),
+        )
+
+    # ---- what he hears ----
+
+    def listen(self, source: int, seen: Seen) -> None:
+        """As a daemon of the cluster, then as who was one."""
+        super().listen(source, seen)
+        mine = self._stage.hosts[seen.target] is self._host
+        if self._gate is None:
+            self._remember(seen, mine)
+            return
+        if mine and self._puppet is not None:
+            self._inbox.append(seen.datagram)
+        if source != self._host.index and self._is_settled(self._stage.hosts[source]):
+            lot = self._rng.random()
+            if lot < READ_SHARE or (seen.channel == Channel.CONTROL and lot < 0.5):
+                self._try_to_read(self._stage.hosts[source], seen)
+
+    def _remember(self, seen: Seen, mine: bool) -> None:
+        """Read what it may read in its time, to say it again later."""
+        process = self._host.process
+        if not mine or process is None or self._rng.random() > KEPT_SHARE:
+            return
+        gate = process.core._protection
+        assert isinstance(gate, IdentityProtection)
+        try:
+            opened = self._make_spy(gate).open_untrusted(seen.datagram)
+        except BadDatagram:
+            return
+        if opened.channel != Channel.HELLO and len(opened.packet) > 1:
+            self._kept.append(opened.packet)
+
+    def _is_settled(self, host: Host) -> bool:
+        """Whether a daemon knows, and seals with what it drew since."""
+        if not self._knows(host):
+            return False
+        assert host.process is not None
+        name, gate, now = host.process.name, host.core._protection, self._stage.loop.now
+        assert isinstance(gate, IdentityProtection)
+        exchange = gate._exchange
+        if name not in self._settled and exchange.sealing == exchange._number:
+            self._settled[name] = now
+        return now > self._settled.get(name, now) + SETTLED_US
+
+    def _try_to_read(self, host: Host, seen: Seen) -> None:
+        assert self._spy is not None
+        self._spy.now = self._stage.loop.now / SECOND
+        try:
+            opened = self._spy.open_untrusted(seen.datagram)
+        except BadDatagram:
+            return
+        if opened.channel != Channel.HELLO and len(opened.packet) > 1:
+            self._breach(f"{self._host.name}, evicted, reads what {host.name} seals")
+
+    # ---- what he sends ----
+
+    def _inject(self, target: Host, datagram: bytes) -> None:
+        """Only to who knows: who was not told yet believes it, and may."""
+        if self._gate is not None and self._knows(target):
+            super()._inject(target, datagram)
+
+    def ways(self) -> Sequence[Callable[[Host], bytes | None]]:
+        """What he can do: all that the ring's key allows, and what a daemon can."""
+        return (
+            *super().ways(),
+            self._say_as_itself,
+            self._say_as_itself,
+            self._say_as_itself,
+            self._sign_as_itself,
+            self._sign_as_itself,
+        )
+
+    def _say_as_itself(self, target: Host) -> bytes | None:
+        """What was said once, sealed with the secrets that all others have had."""
+        if self._gate is None or not self._kept:
+            return None
+        packet = self._rng.choice(self._kept)
+        if packet[0] not in CHANNEL_OF:
+            return None
+        return self._gate.seal(self._rng.choice((None, target.name)), packet)
+
+    def _sign_as_itself(self, target: Host) -> bytes | None:
+        """An introduction with the signature that counted, in its own name or in another one."""
+        if self._gate is None:
+            return None
+        rng, gate = self._rng, self._gate
+        number = daemon_number(target.name)
+        if not self._introductions:
+            return None
+        told = rng.choice(self._introductions)[1]
+        hello = attrs.evolve(told.hello, start=self._start_of(target))
+        own = daemon_number(self._host.name), gate._own
+        claimed = rng.choice((own, own, (own[0], self._drawn_start()), self._claimed(target)))
+        public = gate._exchange._pair.public
+        said = attrs.evolve(told, hello=hello, public=public, pair=rng.choice((1, 50, 2**32 - 1)))
+        counter = rng.choice((gate._sealer.counter(Channel.HELLO) + 1, *FAR))
+        signature = gate._signer.sign(said.encode(), number, counter)
+        sealer = self._sealer(claimed, self._epoch(), counter)
+        return sealer.seal(said.encode() + signature, Channel.HELLO, number)
+
+    # ---- the daemon that goes on ----
+
+    def _play(self, _: object) -> None:
+        """Let the daemon on his host do what daemons do; he gives what it says to who knows."""
+        if not self._running or self._puppet is None:
+            return
+        loop = self._stage.loop
+        heard, self._inbox = self._inbox, []
+        inputs, self._inputs = self._inputs, []
+        drive(self._puppet, self, self._host.clock.monotonic(loop.now), heard, inputs)
+        loop.at(loop.now + PUPPET_US, self._play)
+
+    def store(self, wanted: Sequence[Store]) -> None:
+        """Write at once; what it knows of evictions it keeps to itself."""
+        self._inputs += marks_stored_at_once(wanted)
+
+    def send(self, output: Output) -> bool:
+        """Give the datagrams to those that know."""
+        for target, datagram in output.datagrams:
+            for host in self._others:
+                if target in (None, host.name):
+                    self.puppet_said += 1
+                    self._inject(host, datagram)
+        return True
+
+    def serve(self, output: Output) -> None:
+        """It has no programs."""
+
+    def finish(self, over: CoreOver) -> None:
+        """Begin anew, as others know of later starts."""
+        assert self._puppet is not None
+        if over.adopt is not None:
+            again = Incarnation(over.adopt.restarts + 1, self._rng.getrandbits(64))
+            start = self._puppet.start
+            self._puppet = self._make_puppet(attrs.evolve(start, incarnation=again))
+            self._inputs = []

@@ -1,0 +1,1 @@
+"""Runs in which some daemons have the key and lie."""

@@ -1,0 +1,274 @@
+"""Which daemons of a run lie, and how: drawn from its seed, swarm style."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from groupcomm.engine import DaemonCore
+from groupcomm.security.layout import CHANNEL_OF
+from groupcomm.sim.byzantine.lies import Forger, change, draw_number, lie, of_view
+from groupcomm.sim.virtual_time import SECOND, Loop
+from groupcomm.wire.control import ControlPacket
+from groupcomm.wire.membership import ControlKind
+from groupcomm.wire.packet import PacketKind
+
+
+@attrs.frozen(kw_only=True)
+class Lying:
+    """How a daemon lies; a share of 0 switches a way of it off.
+
+    Attributes:
+        share: of the packets that it sends, so many come with a lie, 0 to 1.
+        ways: what it does then: `change` fields, `contradict` itself, `replay` what it or somebody
+            else has said, say something in a `wrong state`, `withhold` a packet, `forge` one that
+            fits.
+        spells: it tells the truth at times.
+    """
+
+    share: float = 0.0
+    ways: tuple[str, ...] = ()
+    spells: bool = True
+
+
+MOST_LIARS_AMONG: Final = 5
+"""Two may lie where there are so many daemons."""
+
+WAYS: Final = ("change", "contradict", "replay", "wrong state", "withhold", "forge")
+
+
+def draw_lying(rng: Random) -> Lying:
+    """Draw how a daemon of one run lies."""
+    share = 10 ** rng.uniform(-2.0, -0.1)
+    ways = tuple(way for way in WAYS if rng.random() < 0.6) or ("change",)
+    return Lying(share=share, ways=ways, spells=rng.random() < 0.7)
+
+
+def draw_liars(rng: Random, daemons: int) -> tuple[int, ...]:
+    """Draw the daemons that lie: one, or now and then two where there are enough."""
+    several = daemons >= MOST_LIARS_AMONG and rng.random() < 0.15
+    return tuple(sorted(rng.sample(range(daemons), 2 if several else 1)))
+
+
+REMEMBERED: Final = 300
+"""Packets that are remembered, its own and others'; of each a random earlier one goes."""
+
+LONGEST_SPELL_US: Final = 3 * SECOND
+"""It lies, and then tells the truth, for so long at most."""
+
+_CONTROL: Final = PacketKind.CONTROL
+
+
+class Liar:
+    """One host whose daemons lie, from one start to the next.
+
+    Args:
+        loop: virtual time.
+        rng: its source.
+        lying: how.
+        names: of all daemons.
+        fellows: of those of its own site, without itself.
+
+    Attributes:
+        told: how many lies were sent.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        rng: Random,
+        lying: Lying,
+        names: list[str],
+        fellows: list[str],
+    ) -> None:
+        self._loop = loop
+        self._rng = rng
+        self._lying = lying
+        self._names = names
+        self._fellows = fellows
+        self._forger = Forger(rng)
+        self._memory: list[bytes] = []
+        self._seen = 0
+        self._spell_until = 0
+        self._lies_now = True
+        self._running = True
+        self.told = 0
+
+    def stop(self) -> None:
+        """Tell the truth from now on."""
+        self._running = False
+
+    def corrupt(self, core: DaemonCore) -> None:
+        """Have a core that has just been made lie."""
+        _Voice(self, core)
+
+    # ---- whether, and what ----
+
+    def lies(self) -> bool:
+        """Whether the next packet comes with a lie."""
+        if not self._running:
+            return False
+        now, rng = self._loop.now, self._rng
+        if self._lying.spells and now >= self._spell_until:
+            self._spell_until = now + int(rng.random() * LONGEST_SPELL_US)
+            self._lies_now = not self._lies_now
+        return self._lies_now and rng.random() < self._lying.share
+
+    def several(self) -> int:
+        """Draw how many lies there are in place of one packet."""
+        return self._rng.choice((1, 1, 1, 2, 4))
+
+    def remember(self, packet: bytes) -> None:
+        """Note a packet that was sent, or heard; a sample of all is kept."""
+        self._seen += 1
+        if len(self._memory) < REMEMBERED:
+            self._memory.append(packet)
+        elif self._rng.random() < 0.2:
+            self._memory[self._rng.randrange(REMEMBERED)] = packet
+
+    def distort(self, core: DaemonCore, target: str | None, packet: bytes) -> list[Any]:
+        """Return what is sent instead of a packet, as (target, packet)."""
+        self.told += 1
+        way = self._rng.choice(self._lying.ways)
+        if way == "change":
+            return [(target, lie(self._rng, packet) or packet)]
+        if way == "contradict":
+            return self._contradict(target, packet)
+        if way == "withhold":
+            targets = self._fellows if target is None else []
+            return [(name, packet) for name in targets if self._rng.random() < 0.5]
+        if way == "forge":
+            forged = self._forger.make(core, self._memory)
+            return [(target, packet), (self._whom(), forged or packet)]
+        if way == "replay":
+            return [(target, packet), (self._whom(), self._again(core))]
+        return [(target, packet), (self._whom(), self._make(core))]
+
+    def _whom(self) -> str | None:
+        """Draw a receiver: a daemon, or all of the site."""
+        own = [*self._fellows, *self._names] or self._names
+        return None if self._fellows and self._rng.random() < 0.3 else self._rng.choice(own)
+
+    def _contradict(self, target: str | None, packet: bytes) -> list[Any]:
+        rng = self._rng
+        other = lie(rng, packet) or packet
+        if target is not None:
+            versions = [packet, other]
+            rng.shuffle(versions)
+            return [(target, version) for version in versions]
+        return [(name, rng.choice((packet, other))) for name in self._fellows]
+
+    def _again(self, core: DaemonCore) -> bytes:
+        """Return something that was said before, as if it was said in the present view."""
+        rng = self._rng
+        packet = rng.choice(self._memory)
+        if packet[0] != _CONTROL and core.view is not None and rng.random() < 0.7:
+            packet = of_view(packet, core.view.key)
+        if rng.random() < 0.5:
+            packet = lie(rng, packet) or packet
+        return packet
+
+    def _make(self, core: DaemonCore) -> bytes:
+        """Return a control message that does not fit the state."""
+        rng = self._rng
+        membership = core.membership
+        peers = list(membership.peers.values())
+        kind = rng.choice((ControlKind.LEAVE, ControlKind.OUTDATED, ControlKind.LINKS))
+        key = core.view.key if core.view is not None else bytes(16)
+        body: list[Any] = []
+        if kind == ControlKind.OUTDATED and peers:
+            known = rng.choice(peers).incarnation
+            body = [known.random_id, draw_number(rng, known.restarts)]
+        elif kind == ControlKind.LINKS:
+            body = [key, [sorted((rng.randrange(4), rng.randrange(4)))]]
+        own = core.start.daemon
+        origin, incarnation = own.number, own.incarnation
+        if peers and rng.random() < 0.5:
+            pretended = rng.choice(peers)
+            origin, incarnation = pretended.number, pretended.incarnation
+        sequence = draw_number(rng, membership.flood.sequence)
+        return ControlPacket(
+            origin=origin,
+            incarnation=incarnation,
+            sequence=min(sequence, 2**64 - 1),
+            kind=kind,
+            part=0,
+            parts=1,
+            payload=msgspec.msgpack.encode(body),
+        ).encode()
+
+    def distort_hello(self, packet: bytes) -> bytes:
+        """Return another hello."""
+        return lie(self._rng, packet) or packet
+
+    def change(self, value: Any) -> Any:
+        """Return something with a field changed."""
+        return change(self._rng, value)
+
+
+class _Voice:
+    """What stands between one core and its seals."""
+
+    def __init__(self, liar: Liar, core: DaemonCore) -> None:
+        self._liar = liar
+        self._core = core
+        self._seal: Callable[[str | None, bytes], None] = core.seal_and_send
+        self._take: Callable[[int, bytes], None] = core._receive_packet
+        core.seal_and_send = self._say  # type: ignore[method-assign,assignment]
+        core._receive_packet = self._hear  # type: ignore[method-assign]
+        gate: Any = core._protection
+        if hasattr(gate, "_exchange"):
+            gate._exchange = _Telling(gate._exchange, liar)
+        elif hasattr(gate, "_hellos"):
+            gate._sealer = _Greeting(gate._sealer, liar)
+
+    def _hear(self, sender: int, packet: bytes) -> None:
+        self._liar.remember(packet)
+        self._take(sender, packet)
+
+    def _say(self, target: str | None, packet: bytes) -> None:
+        liar = self._liar
+        liar.remember(packet)
+        if not liar.lies():
+            self._seal(target, packet)
+            return
+        for _ in range(liar.several()):
+            for name, said in liar.distort(self._core, target, packet):
+                if said[0] in CHANNEL_OF and said[0] != PacketKind.HELLO:
+                    self._seal(name, said)
+
+
+class _Greeting:
+    """A sealer whose hellos lie now and then (suite 1)."""
+
+    def __init__(self, sealer: Any, liar: Liar) -> None:
+        self._sealer = sealer
+        self._liar = liar
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sealer, name)
+
+    def seal_hello(self, packet: bytes, receiver: int, key_id: int) -> bytes:
+        """Seal a hello, maybe another one."""
+        if self._liar.lies():
+            packet = self._liar.distort_hello(packet)
+        sealed: bytes = self._sealer.seal_hello(packet, receiver, key_id)
+        return sealed
+
+
+class _Telling:
+    """An exchange whose introductions lie now and then (suite 2); they are signed as they are."""
+
+    def __init__(self, exchange: Any, liar: Liar) -> None:
+        self._exchange = exchange
+        self._liar = liar
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._exchange, name)
+
+    def tell(self, *arguments: Any) -> Any:
+        """Return an introduction, maybe another one."""
+        told = self._exchange.tell(*arguments)
+        return self._liar.change(told) if self._liar.lies() else told

@@ -1,0 +1,177 @@
+"""A run in which daemons of the cluster lie, and what is asked of the others.
+
+1. The liars lie under load, while other things go wrong, too. Of the others none may end.
+2. The liars are over: dead, cut off, or started anew and in order. The others find together again.
+3. All programs leave. Then every daemon is alone for a moment, so that nothing is left of views
+   that a liar was in; they find together, new programs come, and everything is checked as ever.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from groupcomm.sim.byzantine.liar import Liar
+from groupcomm.sim.checkers.survivors import Survivors
+from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.cluster.host import Host
+from groupcomm.sim.settings import reachable_core
+from groupcomm.sim.virtual_time import SECOND, microseconds, random_for
+from groupcomm.sim.workload import Storm, Workload
+from groupcomm.trace.events import Heal
+
+SLICE_S: Final = 0.1
+
+TOGETHER_LIMIT_S: Final = 90.0
+"""For so long survivors may go on without each other: longer than one is left out at most."""
+
+GONE_LIMIT_S: Final = 10.0
+"""Programs that said goodbye are gone everywhere by then."""
+
+ALONE_LIMIT_S: Final = 10.0
+AFTER_S: Final = 2.0
+SILENCE_S: Final = 0.4
+
+
+class Byzantine:
+    """Plays one run.
+
+    Args:
+        cluster: not started yet.
+        workload: its programs.
+        check: of the daemons that do not lie.
+    """
+
+    def __init__(self, cluster: Cluster, workload: Workload, check: Survivors) -> None:
+        self._cluster = cluster
+        self._workload = workload
+        self._check = check
+        settings = cluster.settings
+        self._rng = random_for(settings.seed, "byzantine")
+        check.spare(cluster.daemons[index].name for index in settings.liars)
+        self._liars = [self._make_liar(cluster.daemons[index]) for index in settings.liars]
+
+    def _make_liar(self, host: Host) -> Liar:
+        cluster = self._cluster
+        others = [other for other in cluster.daemons if other is not host]
+        liar = Liar(
+            cluster.loop,
+            random_for(cluster.settings.seed, f"liar {host.index}"),
+            cluster.settings.lying,
+            [other.name for other in others],
+            [other.name for other in others if other.site == host.site],
+        )
+        host.corrupt = liar.corrupt
+        return liar
+
+    def play(self) -> None:
+        """Play all of it, or up to where something is found."""
+        steps = (self._lie, self._end_lies, self._empty, self._part, self._go_on)
+        for step in steps:
+            step()
+            if self._check.violations:
+                return
+
+    # ---- the liars ----
+
+    def _lie(self) -> None:
+        cluster, settings = self._cluster, self._cluster.settings
+        cluster.start(form=False)
+        self._workload.start()
+        storm: Storm | None = None
+        if settings.faults.storm:
+            storm = Storm(cluster.loop, random_for(settings.seed, "storm"), self._workload)
+        end = cluster.loop.now + microseconds(settings.duration_s)
+        while cluster.loop.now < end and not self._check.violations:
+            cluster.run(min(SLICE_S, (end - cluster.loop.now) / SECOND))
+        if storm is not None:
+            storm.stop()
+        self._workload.stop()
+
+    def _end_lies(self) -> None:
+        """The liars are gone for good, or come back in order; the others find together."""
+        cluster, settings = self._cluster, self._cluster.settings
+        core = list(settings.core)
+        for liar, index in zip(self._liars, settings.liars, strict=True):
+            liar.stop()
+            if self._rng.random() < 0.4:
+                host = cluster.daemons[index]
+                host.kill()
+                host.corrupt = None
+                core.append(index)
+        cluster.heal(reachable_core(tuple(core), settings.sites, settings.links))
+        self._await(
+            lambda: cluster.agree(cluster.core),
+            TOGETHER_LIMIT_S,
+            "B2",
+            "the daemons that do not lie do not agree on a view any more",
+        )
+        told = sum(host.outdated for host in cluster.daemons if host.index in settings.core)
+        if told:
+            self._check.find("B1", f"{told} daemons ended as they were told to be outdated")
+
+    def _await(
+        self, there: Callable[[], bool], limit_s: float, property_id: str, text: str
+    ) -> None:
+        cluster = self._cluster
+        until = cluster.loop.now + microseconds(limit_s)
+        while not there():
+            if cluster.loop.now >= until:
+                self._check.find(property_id, f"{text} ({limit_s:.0f} s)")
+                return
+            cluster.run(SLICE_S)
+
+    # ---- a new beginning ----
+
+    @property
+    def _core(self) -> list[Host]:
+        return [self._cluster.daemons[index] for index in self._cluster.core]
+
+    def _empty(self) -> None:
+        """All programs leave, and nobody knows of any program any more."""
+        for client in self._cluster.clients:
+            if client.alive and client.connected:
+                client.disconnect()
+            elif client.alive:
+                client.crash()
+        self._await(self._are_empty, GONE_LIMIT_S, "B3", "programs that have left are still there")
+
+    def _are_empty(self) -> bool:
+        cluster = self._cluster
+        return cluster.agree(cluster.core) and all(_is_empty(host) for host in self._core)
+
+    def _part(self) -> None:
+        """Every daemon is alone for a moment; from then on everything is checked."""
+        cluster = self._cluster
+        pairs = [(a, b) for a in cluster.core for b in cluster.core if a != b]
+        processes = [host.process for host in self._core]
+        self._check.begin_anew(
+            (process.name, process.restarts) for process in processes if process is not None
+        )
+        cluster.network.cut(pairs)
+        if not pairs:  # it is alone already: only a new start begins anew
+            host = self._core[0]
+            host.kill()
+            host.boot()
+        self._await(
+            lambda: all(host.is_up and cluster.agree([host.index]) for host in self._core),
+            ALONE_LIMIT_S,
+            "B2",
+            "a daemon that is cut off does not come to a view of its own",
+        )
+        cluster.network.mend(pairs)
+        names = [host.process.name for host in self._core if host.process is not None]
+        cluster.record(Heal(cluster.loop.now, tuple(names)))
+
+    def _go_on(self) -> None:
+        """New programs come."""
+        cluster, workload = self._cluster, self._workload
+        workload.start()
+        cluster.run(AFTER_S)
+        workload.stop()
+        cluster.run(SILENCE_S)
+        workload.send_something()
+        cluster.settle()
+
+
+def _is_empty(host: Host) -> bool:
+    operation = host.core.view_state
+    return operation is not None and not operation.delivery.groups.table.sessions

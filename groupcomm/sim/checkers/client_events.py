@@ -1,0 +1,293 @@
+"""What clients do and are told: each event is given to the checkers that it concerns."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from groupcomm.sim.checkers.agreed import AgreedOrder, Positions
+from groupcomm.sim.checkers.delivery import Delivery, Holes
+from groupcomm.sim.checkers.fifo_causal import Causes, SenderOrder
+from groupcomm.sim.checkers.groups import ClientViews, GroupViews, Private
+from groupcomm.sim.checkers.membership import Stages
+from groupcomm.sim.checkers.records import Client, Item, Position
+from groupcomm.sim.checkers.report import Report
+from groupcomm.sim.checkers.stamps import Stamps
+from groupcomm.sim.checkers.state import World
+from groupcomm.trace.events import (
+    Ask,
+    Bounce,
+    Deliver,
+    Dview,
+    Member,
+    Order,
+    Send,
+    TraceEvent,
+    TracePosition,
+    Trans,
+)
+
+_CAUSAL, _AGREED, _SAFE = 3, 4, 5
+
+
+class ClientEvents:
+    """Takes the events of clients; D1 to D5, D7 and U for what they say by themselves.
+
+    Attributes:
+        handlers: by kind of event.
+    """
+
+    def __init__(
+        self,
+        report: Report,
+        world: World,
+        *,
+        stages: Stages,
+        stamps: Stamps,
+        positions: Positions,
+        agreed: AgreedOrder,
+        sender_order: SenderOrder,
+        causes: Causes,
+        holes: Holes,
+        delivery: Delivery,
+        views: GroupViews,
+        client_views: ClientViews,
+        private: Private,
+    ) -> None:
+        self._report = report
+        self._world = world
+        self._stages = stages
+        self._stamps = stamps
+        self._positions = positions
+        self._agreed = agreed
+        self._sender_order = sender_order
+        self._causes = causes
+        self._holes = holes
+        self._delivery = delivery
+        self._views = views
+        self._client_views = client_views
+        self._private = private
+        self.handlers: dict[type[TraceEvent], Callable[[Any], None]] = {
+            Send: self._on_send,
+            Deliver: self._on_deliver,
+            Ask: self._on_ask,
+            Member: self._on_member,
+            Order: self._on_order,
+            Bounce: self._on_bounce,
+            Trans: self._on_stage,
+            Dview: self._on_stage,
+        }
+
+    def _client(self, event: Any) -> Client | None:
+        """The client of an event; None if its daemon has ended (D5)."""
+        client = self._world.client(event.c)
+        if client.home is not None and client.home.ended:
+            self._report.add("D5", f"{client} goes on after the end of its daemon", event)
+            return None
+        return client
+
+    # ---- what they do ----
+
+    def _on_send(self, event: Send) -> None:
+        client = self._client(event)
+        if client is not None and self._is_new(client, event):
+            item = Item(client, event.m, event.level, event.to)
+            item.digest = event.digest
+            item.discard = event.discard
+            item.ordered = event.ordered
+            item.sent_at = self._world.events
+            self._world.remember(item)
+            self._positions.sent(client, item)
+            self._causes.sent(client, item)
+            self._client_views.sent(client, item)
+
+    def _is_new(self, client: Client, event: Send | Ask) -> bool:
+        """D4: whether a number is used for the first time; D5: nothing follows a goodbye."""
+        if event.m in client.sent or event.m <= client.forgotten:
+            self._report.add("D4", f"{client} uses number {event.m} twice", event)
+            return False
+        self._check_alive(client, event)
+        if client.leaving:
+            self._report.add("D5", f"{client} goes on after its goodbye", event)
+        return True
+
+    def _on_ask(self, event: Ask) -> None:
+        client = self._client(event)
+        if client is None:
+            return
+        if event.what in ("join", "leave"):
+            if self._is_new(client, event):
+                self._request(client, event)
+            return
+        self._check_alive(client, event)
+        if event.what == "crash":
+            client.crashed = True
+            self._delivery.end(client)
+            return
+        if client.leaving:
+            self._report.add("D5", f"{client} goes on after its goodbye", event)
+        if event.what == "disconnect":
+            client.leaving = True
+        else:
+            client.asked_at = client.asked_at or self._world.events
+            self._private.connects(client, event)
+
+    def _request(self, client: Client, event: Ask) -> None:
+        item = Item(client, event.m, _AGREED, (event.group,))
+        item.is_request = True
+        item.joins = event.what == "join"
+        self._world.remember(item)
+        if item.joins:
+            client.joining.setdefault(event.group, deque()).append(item)
+
+    # ---- what they get ----
+
+    def _on_deliver(self, event: Deliver) -> None:
+        client = self._client(event)
+        if client is None:
+            return
+        sender = self._world.client(event.s)
+        item = sender.sent.get(event.m)
+        stage = client.stage
+        if stage is None or sender.daemon_name not in stage.stay.view.by_name:
+            self._report.add("D7", f"{sender} is of a daemon outside the view", event)
+        if item is None or item.is_request:
+            self._on_phantom(client, sender, event)
+            return
+        if item not in client.owed and client in item.got:
+            self._report.add("D2", f"{client} gets {item} twice", event)
+            return
+        self._check_content(client, item, event)
+        groups = client.groups
+        if event.to[0] not in groups:
+            self._delivery.in_no_group(client, event)
+        if client.gone:
+            self._views.delivered(client, item, event)
+        owed = self._delivery.delivered(client, item, event)
+        if event.pos is not None:
+            self._on_position(client, item, event.pos, event)
+        if owed:
+            self._causes.delivered(client, item, event)
+            self._holes.delivered(client, item, event)
+            if item.level >= _CAUSAL:
+                self._client_views.delivered(client, item)
+        self._sender_order.delivered(client, item, event)
+
+    def _on_phantom(self, client: Client, sender: Client, event: Deliver) -> None:
+        """A message that is not there: never sent, or complete so long ago that it is forgotten."""
+        which, what = ("D1", "which was not sent")
+        if event.m <= sender.forgotten:
+            which, what = ("D2", "long after everybody has got it")
+        self._report.add(which, f"{client} gets {event.m} of {sender}, {what}", event)
+
+    def _check_content(self, client: Client, item: Item, event: Deliver) -> None:
+        if client.crashed:
+            self._report.add("D5", f"{client} gets {item} after its crash", event)
+        if (event.level, event.to, event.digest) != (item.level, item.to, item.digest):
+            self._report.add("D1", f"{client} gets {item}, which was not sent so", event)
+        if (event.level == 0) != (event.pos is None):
+            self._report.add("U", f"{item} has level {event.level}, position {event.pos}", event)
+
+    def _on_position(self, client: Client, item: Item, pos: TracePosition, event: Deliver) -> None:
+        position = self._position(client, pos, event)
+        self._positions.told(item, position, event)
+        if position > client.high:
+            client.high = position
+        if event.level >= _AGREED:
+            self._agreed.delivered(client, item, position, event)
+            self._note(client, position)
+
+    def _position(self, client: Client, pos: TracePosition, event: TraceEvent) -> Position:
+        """D3: a position of the view that the client was told of last."""
+        stage = client.stage
+        if stage is not None and stage.stay.view.text == pos[0]:
+            return (stage.stay.view.order, *pos[1:])
+        self._report.add("D3", f"{client} is told of a position in {pos[0]}, not its view", event)
+        return (self._world.order_of(pos[0]), *pos[1:])
+
+    def _note(self, client: Client, position: Position) -> None:
+        """What is sent from now on has a higher position (X1)."""
+        stage = client.stage
+        if stage is not None and stage.regular:
+            view = stage.stay.view
+            if view.order == position[0] and position[1:] > view.high_x1:
+                view.high_x1 = position[1:]
+
+    def _on_member(self, event: Member) -> None:
+        client = self._client(event)
+        if client is None:
+            return
+        self._check_alive(client, event)
+        position = self._position(client, event.pos, event)
+        self._agreed.viewed(client, position, event)
+        self._views.viewed(client, position, event)
+        self._holes.viewed(client, position, event)
+        self._client_views.viewed(client, position, event)
+        client.high = max(client.high, position)
+        stage = client.stage
+        if stage is not None and stage.regular:
+            view = stage.stay.view
+            if view.order == position[0] and position[1:] > view.high_x2:
+                view.high_x2 = position[1:]
+
+    def _on_order(self, event: Order) -> None:
+        client = self._client(event)
+        if client is None:
+            return
+        self._check_alive(client, event)
+        position = self._position(client, event.pos, event)
+        stage = client.stage
+        if stage is not None and not event.trans:
+            self._stamps.agreed(event, position[1], stage.stay)
+        item = client.sent.get(event.m)
+        if item is not None:
+            self._answer(item, event)
+            self._positions.told(item, position, event)
+            if item.level == _SAFE and stage is not None and not event.trans:
+                self._stamps.safe(event, position[1], stage.stay)
+        elif event.m > client.forgotten:
+            self._report.add(
+                "D1", f"{client} learns where {event.m} is, which it did not send", event
+            )
+        self._check_part(client, item, event)
+        if not event.trans:
+            self._note(client, position)
+
+    def _check_part(self, client: Client, item: Item | None, event: Order) -> None:
+        """V2: a position is marked as transitional if it is."""
+        if event.trans != (client.stage is not None and not client.stage.regular):
+            self._report.add("V2", f"{client} learns of {event.m} in the wrong part", event)
+        elif event.trans and item is not None and item.home_part is not None:
+            regular = item.home_part.regular
+            if regular:
+                self._report.add("V2", f"{item} is transitional only for its sender", event)
+
+    def _answer(self, item: Item, event: Order) -> None:
+        if not item.ordered:
+            self._report.add("D1", f"{item} has its position told without asking", event)
+        elif item.answered:
+            self._report.add("D2", f"{item} has its position told twice", event)
+        else:
+            item.answered = True
+
+    def _on_bounce(self, event: Bounce) -> None:
+        client = self._client(event)
+        if client is None:
+            return
+        self._check_alive(client, event)
+        position = self._position(client, event.pos, event)
+        item = client.sent.get(event.m)
+        if item is None:
+            self._report.add("P2", f"{client} gets a message back that it never sent", event)
+            return
+        self._positions.told(item, position, event)
+        self._private.bounced(client, item, event)
+
+    def _on_stage(self, event: Dview | Trans) -> None:
+        client = self._client(event)
+        if client is not None:
+            self._stages.told(client, event)
+
+    def _check_alive(self, client: Client, event: TraceEvent) -> None:
+        """D5: it has not crashed."""
+        if client.crashed:
+            self._report.add("D5", f"{client} acts after its crash", event)

@@ -1,0 +1,205 @@
+"""Order of one sender and of causes: F1, F2, M1, CA.
+
+`SenderOrder` and `Causes` follow a trace. `Contexts` uses the log of one session alone.
+"""
+
+from typing import Final
+
+from groupcomm.clocks.stamp import Stamp
+from groupcomm.events import CausalContext, DaemonView, Event, Message
+from groupcomm.level import ServiceLevel
+from groupcomm.sim.checkers.records import Client, Item
+from groupcomm.sim.checkers.report import Report
+from groupcomm.sim.checkers.state import World
+from groupcomm.sim.checkers.views import Stay
+from groupcomm.trace.events import Deliver, Release
+
+_FIFO = 2
+
+
+class SenderOrder:
+    """Checks items at FIFO or above."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+
+    def accepted(self, item: Item) -> None:
+        """Give an item its rank in its sender's sequence."""
+        item.rank = item.sender.ranks
+        item.sender.ranks += 1
+
+    def released(self, stay: Stay, item: Item, event: Release) -> None:
+        """One item was released; all before it in its sequence, but for earlier views, must be."""
+        sender = item.sender
+        rank = item.rank
+        if rank < 0:
+            return  # never accepted; its delivery is checked elsewhere
+        expected = stay.next_rank.get(sender)
+        if expected is None:
+            expected = self._begin(stay, sender)
+            if expected is None:
+                return
+        if rank != expected or sender in stay.missing:
+            self._out_of_turn(stay, item, expected, event)
+        if rank >= expected:
+            stay.next_rank[sender] = rank + 1
+
+    def _begin(self, stay: Stay, sender: Client) -> int | None:
+        """The rank from which on a sender's items are of this view; None if it is not in it."""
+        home = sender.home
+        base = stay.view.base.get(home.identity) if home is not None else None
+        if base is None:
+            return None
+        expected, missing = base.get(sender, (0, ()))
+        if missing:
+            stay.missing[sender] = list(missing)
+        return expected
+
+    def _out_of_turn(self, stay: Stay, item: Item, expected: int, event: Release) -> None:
+        missing = stay.missing.setdefault(item.sender, [])
+        if item.rank < expected:
+            if item.rank in missing:
+                missing.remove(item.rank)
+        else:
+            missing += range(expected, item.rank)
+        lower = {rank for rank in missing if rank < item.rank}
+        if lower:
+            for earlier in item.sender.sent.values():
+                if earlier.rank in lower:
+                    text = f"{stay} releases {item} before {earlier}"
+                    self._report.add(which_order(earlier, item), text, event)
+        if not missing:
+            del stay.missing[item.sender]
+
+    def delivered(self, client: Client, item: Item, event: Deliver) -> None:
+        """One message was delivered; none of its sender's later ones may have been."""
+        if item.level < _FIFO:
+            return
+        highest = client.highest.get(item.sender)
+        if highest is not None and item.number < highest.number:
+            self._report.add(
+                which_order(highest, item), f"{client} gets {item} after {highest.number}", event
+            )
+        else:
+            client.highest[item.sender] = item
+
+
+def which_order(one: Item, other: Item) -> str:
+    """Return the property that orders two items of one sender."""
+    if one.is_request or other.is_request:
+        return "M1"
+    return "F2" if set(one.to).isdisjoint(other.to) else "F1"
+
+
+_RELIABLE, _FIFO, _CAUSAL = 1, 2, 3
+
+MANY: Final = 64
+"""A set that has doubled, and is larger than this, is looked through for what to forget."""
+
+
+class Causes:
+    """Checks messages at CAUSAL or above; call `sent` and `delivered` for every message."""
+
+    def __init__(self, report: Report, world: World) -> None:
+        self._report = report
+        self._world = world
+
+    def sent(self, client: Client, item: Item) -> None:
+        """Note the causes of a message, which is a cause of later ones."""
+        if item.level >= _CAUSAL:
+            item.causes = self._tidy(client)
+        if item.level >= _FIFO:
+            client.knows[item] = None
+
+    def _tidy(self, client: Client) -> tuple[Item, ...]:
+        """Forget what can be no cause any more; returns the rest."""
+        is_open = self._world.is_open
+        causes = tuple([item for item in client.knows if is_open(item)])
+        client.knows = dict.fromkeys(causes)
+        client.needs = {item for item in client.needs if is_open(item)}
+        client.tidy_at = 2 * len(causes) + MANY
+        return causes
+
+    def delivered(self, client: Client, item: Item, event: Deliver) -> None:
+        """A message that was owed is delivered."""
+        if item.level < _RELIABLE:
+            return
+        needs = client.needs
+        if needs and item in needs:
+            needs.remove(item)
+            if not client.ended:
+                text = f"{client} gets {item} after a message that it had caused"
+                self._report.add("CA", text, event)
+        knows = client.knows
+        knows[item] = None
+        if item.level >= _CAUSAL and item.causes:
+            is_open = self._world.is_open
+            for cause in item.causes:
+                if cause in client.owed:
+                    self._check_hole(client, item, cause, event)
+                if is_open(cause):
+                    knows[cause] = None
+                    if client not in cause.got:
+                        needs.add(cause)
+        if len(knows) > client.tidy_at:
+            self._tidy(client)
+
+    def _check_hole(self, client: Client, item: Item, cause: Item, event: Deliver) -> None:
+        """A cause is owed to the client already, which may end before it gets it."""
+        if not client.crashed:
+            text = f"{client} gets {item}, and has not got its cause {cause}"
+            self._report.add("CA", text, event)
+
+
+_CAUSAL: Final = ServiceLevel.CAUSAL
+_AGREED: Final = ServiceLevel.AGREED
+
+
+class Contexts:
+    """Checks what one session is told, in order.
+
+    Attributes:
+        messages: that had a position.
+        contexts: of those, that had (A, V).
+        missing: of level CAUSAL or above, without (A, V) or without any causes.
+        violations: what was told behind a message that depends on it.
+    """
+
+    def __init__(self) -> None:
+        self.messages = self.contexts = self.missing = 0
+        self.violations: list[str] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        """A view begins: no row of it is there, so nothing may come too late."""
+        self._heard: list[int] = []  # per ring: nothing below AGREED up to here may come
+        self._agreed = Stamp(0, 0)  # nothing of AGREED and SAFE up to here may come
+
+    def told(self, event: Event) -> None:
+        """Take the next event."""
+        if isinstance(event, DaemonView):
+            self._begin()
+        elif isinstance(event, Message) and event.bundle is not None and event.index == 0:
+            self._check(event, Stamp(event.bundle.time, event.bundle.ring), event.causes)
+
+    def _check(self, message: Message, stamp: Stamp, causes: CausalContext | None) -> None:
+        self.messages += 1
+        if causes is None:
+            self.missing += 1
+            return
+        if message.level >= _AGREED:
+            late = stamp <= self._agreed
+        else:
+            late = stamp.ring < len(self._heard) and causes.packet <= self._heard[stamp.ring]
+        if late:
+            self.violations.append(
+                f"{message.sender} {message.number} {message.level.name} of packet"
+                f" {causes.packet} at {stamp} comes behind what depends on it:"
+                f" A {self._agreed}, V {self._heard}"
+            )
+        if causes.agreed is not None:
+            self.contexts += 1
+            self._agreed = max(self._agreed, causes.agreed)
+            self._heard = [*map(max, causes.heard, self._heard or causes.heard)]
+        elif message.level >= _CAUSAL:
+            self.missing += 1

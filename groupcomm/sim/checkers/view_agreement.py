@@ -1,0 +1,157 @@
+"""What the members of a view share when it ends: V1, O5, D6, S1, S2, S3 and G1."""
+
+from groupcomm.sim.checkers.report import Report
+from groupcomm.sim.checkers.state import World
+from groupcomm.sim.checkers.views import PacketBundle, Safe, Stay, View
+from groupcomm.trace.events import Conf, Quiet, Release, Stamped
+
+_AGREED, _SAFE = 4, 5
+
+
+class Together:
+    """Checks sets of releases, by hashes and counts: what happens at many is looked at once."""
+
+    def __init__(self, world: World, report: Report) -> None:
+        self._world = world
+        self._report = report
+
+    def released(
+        self, stay: Stay, key: PacketBundle, author: str | None, first: bool, event: Release
+    ) -> None:
+        """A bundle above UNRELIABLE is released, for the first time here; `first`: anywhere."""
+        view = stay.view
+        mark = view.places[key].mark
+        stay.released ^= mark
+        regular = stay.part.regular
+        if event.level >= _AGREED:
+            if regular:
+                stay.released_agreed ^= mark
+            if event.level == _SAFE:
+                self._safe(stay, key, event)
+        if not regular:
+            self._check_held(stay, event)
+        if author is None:
+            unknown = view.unauthored.setdefault((event.ring, event.number), {})
+            unknown.setdefault(key, []).append(stay)
+            return
+        stay.by_author[author] = stay.by_author.get(author, 0) + 1
+        if first:
+            view.authored[author] = view.authored.get(author, 0) + 1
+            for other in view.left:
+                if other.fellows is not None and author in other.fellows:
+                    self._lacks(other, author, event)
+
+    def stamped(self, event: Stamped, stay: Stay) -> None:
+        """The author of bundles that were released before, against all rules, is known now."""
+        view, author = stay.view, event.p
+        for releasers in view.unauthored.pop((event.ring, event.number), {}).values():
+            view.authored[author] = view.authored.get(author, 0) + 1
+            for one in releasers:
+                one.by_author[author] = one.by_author.get(author, 0) + 1
+            for other in set(view.left) - set(releasers):
+                if other.fellows is not None and author in other.fellows:
+                    self._lacks(other, author, event)
+
+    def _lacks(self, stay: Stay, author: str, event: Release | Conf | Stamped) -> None:
+        which = "D6" if author == stay.process.identity else "O5"
+        text = f"{stay} goes on from {stay.view.text} without a bundle of {author}"
+        self._report.add(which, text, event)
+
+    def _check_held(self, stay: Stay, event: Release) -> None:
+        """S3: all who come along hold what is given out now."""
+        view, number, ring = stay.view, event.number, event.ring
+        known = number in view.streams[ring].packets
+        for fellow in stay.fellows or ():
+            other = view.stays[fellow]
+            if not known or (number > other.prefix[ring] and number not in other.early[ring]):
+                self._report.add(
+                    "S3", f"{stay} releases packet {number} of ring {ring}, {other} lacks it", event
+                )
+                return
+
+    # ---- SAFE ----
+
+    def _safe(self, stay: Stay, key: PacketBundle, event: Release) -> None:
+        view = stay.view
+        safe = view.safes.get(key)
+        if safe is None:
+            safe = view.safes[key] = Safe()
+        safe.members |= stay.bit
+        if safe.regular:
+            stay.safe_count += 1
+        if not stay.part.regular:
+            self._safe_late(stay, key, safe, event)
+            return
+        if len(view.stays) < len(view.members):
+            self._report.add("S2", f"{stay} passes SAFE, and not all are in its view", event)
+        if not safe.regular:
+            self._first_regular(view, key, safe, event)
+        if safe.members == (1 << len(view.members)) - 1:
+            del view.safes[key]
+
+    def _first_regular(self, view: View, key: PacketBundle, safe: Safe, event: Release) -> None:
+        safe.regular = True
+        view.safe_count += 1
+        for other in view.stays.values():
+            if safe.members & other.bit:
+                other.safe_count += 1
+        for other in view.left:
+            if not safe.members & other.bit:
+                self._report.add("S1", f"{other} has left its view without SAFE {key}", event)
+
+    def _safe_late(self, stay: Stay, key: PacketBundle, safe: Safe, event: Release) -> None:
+        view, fellows = stay.view, stay.fellows
+        assert fellows is not None
+        _, late = view.safe_late.setdefault(stay.next, (fellows, {}))
+        late[key] = None
+        for other in view.left:
+            if other.process.identity in fellows and not safe.members & other.bit:
+                self._report.add("S3", f"{other} has left its view without SAFE {key}", event)
+
+    def _check_safe(self, stay: Stay, event: Conf) -> None:
+        view = stay.view
+        if stay.safe_count < view.safe_count:
+            self._report.add("S1", f"{stay} leaves its view without a SAFE bundle", event)
+        for fellows, late in view.safe_late.values():
+            if stay.process.identity in fellows:
+                for key in late:
+                    safe = view.safes.get(key)
+                    if safe is not None and not safe.members & stay.bit:
+                        self._report.add("S3", f"{stay} leaves its view without SAFE {key}", event)
+
+    # ---- ends ----
+
+    def left(self, stay: Stay, event: Conf) -> None:
+        """A daemon goes on from a view to the next."""
+        view = stay.view
+        assert stay.fellows is not None
+        for author in stay.fellows:
+            if view.authored.get(author, 0) != stay.by_author.get(author, 0):
+                self._lacks(stay, author, event)
+        self._check_safe(stay, event)
+        end = (stay.released, stay.released_agreed, stay.tables, stay.complete)
+        first = view.ends.setdefault(stay.next, end)
+        if (first[0], first[1], first[3]) != (end[0], end[1], end[3]):
+            what = "part of the view" if first[0] == end[0] else "bundles"
+            if first[3] != end[3]:
+                what = "knowledge of the groups"
+            self._report.add("V1", f"{stay} leaves {view.text} with other {what}", event)
+        if first[2] != end[2]:
+            text = f"{stay} has changed its tables in {view.text} where its fellows have not"
+            self._report.add("G1", text, event)
+        view.left.append(stay)
+
+    def quiet(self, event: Quiet) -> None:
+        """R and G1: the core has released the same of its last view."""
+        firsts: dict[View, Stay] = {}
+        for process in self._world.final:
+            stay = process.stay
+            if stay is None:
+                continue
+            first = firsts.setdefault(stay.view, stay)
+            if first.released != stay.released:
+                self._report.add("R", f"{first} and {stay} have not released the same", event)
+            if first.tables != stay.tables:
+                self._report.add(
+                    "G1", f"{first} and {stay} have changed their tables elsewhere", event
+                )

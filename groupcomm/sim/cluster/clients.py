@@ -1,0 +1,204 @@
+"""Simulated programs: the real client session over a simulated connection.
+
+Whatever a program asks for and gets is recorded, so that the checkers can check it.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+
+from groupcomm.events import Closed, Connected, Event, GroupView, MemberId
+from groupcomm.level import ServiceLevel
+from groupcomm.names import private_name
+from groupcomm.session.client_session import ClientSession
+from groupcomm.sim.checkers.fifo_causal import Contexts
+from groupcomm.sim.cluster.connections import Pipe
+from groupcomm.sim.virtual_time import Loop
+from groupcomm.trace.recorders import RecordEvent, SessionTrace
+
+
+class Client:
+    """One program, connected to one daemon; made by `Cluster.connect`.
+
+    Args:
+        loop: virtual time.
+        record: takes the trace.
+        user: its user name.
+        daemon: index of its daemon among those of the cluster.
+        daemon_name: the name of that daemon.
+        start_message: where its count of messages starts.
+        causes: it asks to be told the causes of messages, and checks what it is told by them.
+
+    Attributes:
+        daemon: index of its daemon.
+        name: its private name.
+        principal: whose program it is; "" if nobody asked.
+        identity: its identity in traces.
+        connected: the daemon has admitted it.
+        alive: it has not left, crashed or been closed.
+        told: how many events it was told.
+        contexts: what it makes of the causes; None if it does not ask for them.
+        events: all it was told, unless `on_event` was replaced.
+        on_event: is called with everything it is told.
+        on_end: is called once when its session is over, for whatever reason.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        record: RecordEvent,
+        user: str,
+        daemon: int,
+        daemon_name: str,
+        start_message: int = 0,
+        *,
+        causes: bool = False,
+    ) -> None:
+        self._trace = SessionTrace(loop, record)
+        self._session = ClientSession(user, start_message=start_message, causes=causes)
+        self._start_message = start_message
+        self._up: Pipe | None = None
+        self._down: Pipe | None = None
+        self.user = user
+        self.daemon = daemon
+        self.name = private_name(user, daemon_name)
+        self.principal = ""
+        self.identity = ""
+        self._member = MemberId("", 0)
+        self.connected = False
+        self.alive = False
+        self.told = 0
+        self.contexts = Contexts() if causes else None
+        self.events: list[Event] = []
+        self.on_event: Callable[[Event], None] = self.events.append
+        self.on_end: Callable[[], None] = lambda: None
+
+    @property
+    def groups(self) -> Collection[str]:
+        """The groups that it is a member of, as its last views say."""
+        return self._session.memberships.views.keys() if self.alive else ()
+
+    @property
+    def asked(self) -> Collection[str]:
+        """The groups that it is a member of once all that it has asked for is answered."""
+        return self._session.memberships.asked
+
+    # ---- what a program does ----
+
+    def multicast(
+        self,
+        groups: Sequence[str],
+        data: bytes,
+        *,
+        level: ServiceLevel = ServiceLevel.AGREED,
+        type: int = 0,
+        self_discard: bool = False,
+        ordered: bool = False,
+        more: bool = False,
+    ) -> int:
+        """Send to groups and private names; returns the message's number.
+
+        Args:
+            groups, data, level, type, self_discard, ordered: see ClientSession.multicast.
+            more: another call follows at once, with which this message may share a bundle.
+
+        Raises:
+            LocalProtocolError: see ClientSession.multicast.
+        """
+        number = self._session.multicast(
+            groups, data, level=level, type=type, self_discard=self_discard, ordered=ordered
+        )
+        self._trace.sent(number, level, groups, type, data, discard=self_discard, ordered=ordered)
+        if not more:
+            self.flush()
+        return number
+
+    def join(self, group: str) -> int:
+        """Ask to become a member; the view that says so comes as an event."""
+        number = self._session.join(group)
+        self._trace.requested("join", group, number)
+        self.flush()
+        return number
+
+    def leave(self, group: str) -> int:
+        """Ask to be no member any more."""
+        number = self._session.leave(group)
+        self._trace.requested("leave", group, number)
+        self.flush()
+        return number
+
+    def disconnect(self) -> None:
+        """End the session in order: what was sent before is still delivered."""
+        self._session.close()
+        self._trace.requested("disconnect")
+        self.connected = False
+        self.flush()
+
+    def crash(self) -> None:
+        """The program dies; what it has not read is lost, what the kernel has is still sent."""
+        self._trace.requested("crash")
+        assert self._up is not None
+        assert self._down is not None
+        self._up.close()
+        self._end()
+
+    def set_reading(self, reading: bool) -> None:
+        """Stop reading, or read on: a program that is busy with something else."""
+        assert self._down is not None
+        self._down.set_reading(reading)
+
+    @property
+    def writable(self) -> bool:
+        """Whether a polite program would send more now."""
+        return self.connected and self._session.writable
+
+    # ---- what its daemon and connection call ----
+
+    def attach(self, up: Pipe, down: Pipe, connection: int) -> None:
+        """The connection is there: say hello."""
+        self._up, self._down = up, down
+        self._member = MemberId(self.name, connection)
+        self.identity = self._trace.identity = str(self._member)
+        self.alive = True
+        self._trace.requested("connect")
+        self.flush()
+
+    def flush(self) -> None:
+        """Write what waits, as far as the connection takes it."""
+        session, up = self._session, self._up
+        while session.pending_bytes and up is not None and (room := up.room()):
+            up.write(session.pop_output(room))
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes from the daemon."""
+        self._tell(self._session.receive(data))
+        self.flush()
+
+    def ended(self) -> None:
+        """The connection has ended: closed by the daemon, or with it."""
+        self._tell(self._session.connection_lost())
+        self._end()
+
+    def _tell(self, events: list[Event]) -> None:
+        self.told += len(events)
+        for event in events:
+            self._trace.received(event)
+            if self.contexts is not None:
+                self.contexts.told(event)
+            self._note(event)
+            self.on_event(event)
+
+    def _end(self) -> None:
+        self.connected = self.alive = False
+        assert self._down is not None
+        self._down.break_off()
+        self.on_end()
+
+    def _note(self, event: Event) -> None:
+        """Keep what this program must remember of an event."""
+        match event:
+            case Connected(member=member):
+                assert member == self._member, f"the daemon calls {self.identity} {member}"
+                self.connected = True
+            case Closed():
+                self.connected = False
+            case GroupView():
+                self._session.memberships.update(event, self._member)

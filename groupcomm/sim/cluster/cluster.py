@@ -1,0 +1,382 @@
+"""A cluster in virtual time: real cores, a simulated network, real sessions of programs.
+
+::
+
+    cluster = Cluster(plain_settings(daemons=3))
+    anna = cluster.connect("anna", daemon=0)
+    cluster.run(0.1)
+    anna.join("room")
+    cluster.run(0.1)
+    anna.multicast(["room"], b"hello")
+    cluster.run(0.1)
+    print(anna.events)
+"""
+
+from collections.abc import Collection, Sequence
+from random import Random
+
+import attrs
+
+from groupcomm.config.core import CoreConfig, Rekeying, Timing
+from groupcomm.config.view import DaemonId, View
+from groupcomm.membership.gather import longest_silence_s
+from groupcomm.membership.states import MembershipState
+from groupcomm.sim.attackers.attackers import Attackers
+from groupcomm.sim.attackers.outsiders import Attacker
+from groupcomm.sim.attackers.roles import POLITE, rules_against
+from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.host import Host
+from groupcomm.sim.cluster.identities import daemon_names
+from groupcomm.sim.faults.configurations import is_alike, other_configs
+from groupcomm.sim.faults.faults import Faults
+from groupcomm.sim.faults.schedule import FaultSchedule
+from groupcomm.sim.network.links import longest_way_s
+from groupcomm.sim.network.network import Network
+from groupcomm.sim.settings import Settings, reachable_core
+from groupcomm.sim.virtual_time import SECOND, Loop, microseconds, random_for
+from groupcomm.trace.events import Heal, Quiet, Rejects, TraceEvent
+from groupcomm.trace.recorders import RecordEvent
+
+FORM_LIMIT_S = 30.0
+"""A cluster without faults that has no common view by then has a bug."""
+
+LOOK_S = 0.01
+"""How often is looked whether something that is waited for has happened."""
+
+SETTLED_S = 1.0
+"""A cluster in which no client and no stream saw anything new for so long has settled."""
+
+SETTLE_LIMIT_S = 60.0
+"""A cluster that has not settled by then is stopped as it is; the checkers see what is missing."""
+
+AGREE_LIMIT_S = 5.0
+"""A core that has not agreed on a view by then never does, or too late."""
+
+BOOT_LIMIT_S = 0.1
+"""A daemon whose start was asked for runs by then."""
+
+
+def ignore(event: TraceEvent) -> None:
+    """Record nothing."""
+
+
+class Cluster:
+    """Hosts with daemons, which agree on views, and programs connected to them.
+
+    Args:
+        settings: of the run.
+        record: takes the trace.
+        start: start the daemons, and let them agree on a view before any fault begins; else
+            `start` has to be called.
+
+    Attributes:
+        loop: virtual time.
+        daemons: the hosts, sorted by name; `core` of each is that of the daemon that runs there.
+        network: what connects them.
+        clients: all that were ever connected.
+        identities: of all starts of all daemons, as traces name them.
+        config: of all cores, unless a host has another one.
+        core: indices of the hosts whose daemons must agree in the end.
+        aside: of those whose disks stay unwell then; they may be in the view, and need not.
+        access: the rules of all daemons.
+        attackers: who plays the roles of the settings.
+    """
+
+    def __init__(
+        self, settings: Settings, record: RecordEvent = ignore, *, start: bool = True
+    ) -> None:
+        self.settings = settings
+        self.record = record
+        self.loop = Loop()
+        self.config = make_config(settings)
+        self.access = rules_against(settings.attackers)
+        self.identities: dict[DaemonId, str] = {}
+        self.clients: list[Client] = []
+        names, sites = daemon_names(settings.daemons), sites_by_host(settings)
+        self.daemons: list[Host] = []
+        self.core: tuple[int, ...] = tuple(range(len(names)))
+        self.aside: tuple[int, ...] = ()
+        for index, name in enumerate(names):
+            self.daemons.append(Host(self, index, name, sites[index]))
+        self.network = Network(
+            self.loop,
+            settings.seed,
+            names,
+            settings.sites,
+            settings.links,
+            self.daemons,
+        )
+        self._other_configs = other_configs(self._random("files"), self.config)
+        self._schedule: FaultSchedule | None = None
+        self._attacker: Attacker | None = None
+        self.attackers = Attackers(
+            self.loop, settings, self.config, self.network, self.daemons, record
+        )
+        if start:
+            self.start()
+
+    def start(self, *, form: bool = True) -> None:
+        """Start all daemons, and the faults.
+
+        Args:
+            form: the faults begin once all daemons agree on a view; else they begin at once, and
+                so do the daemons, each at a time of its own.
+        """
+        settings = self.settings
+        if form:
+            self._boot(0)
+            self.form()
+            self._start_faults()
+        else:
+            self._start_faults()
+            self._boot(microseconds(settings.faults.cold_s))
+        self.attackers.start()
+
+    def _boot(self, within_us: int) -> None:
+        rng = self._random("boots")
+        for host in self.daemons:
+            at = self.loop.now + int(rng.random() * within_us)
+            self.loop.at(at, host.boot_now)
+
+    def _start_faults(self) -> None:
+        settings = self.settings
+        if settings.faults == Faults():
+            return
+        self._schedule = FaultSchedule(
+            self.loop,
+            self._random("fault times"),
+            settings,
+            self.network,
+            self.daemons,
+            self._other_configs,
+        )
+        if settings.faults.attacker:
+            self._attacker = Attacker(self.loop, self._random("attacker"), self.daemons)
+            self.network.observers.append(self._attacker.observe)
+
+    def _random(self, purpose: str) -> Random:
+        return random_for(self.settings.seed, purpose)
+
+    # ---- programs ----
+
+    def up(self) -> list[int]:
+        """Indices of the hosts that a program can connect to."""
+        return [host.index for host in self.daemons if host.is_up]
+
+    def connect(self, user: str, daemon: int, *, causes: bool = False) -> Client:
+        """Start a program that connects to a daemon at once; `user` must be free there."""
+        host = self.daemons[daemon]
+        client = Client(
+            self.loop,
+            self.record,
+            user,
+            daemon,
+            host.name,
+            self.settings.start_message,
+            causes=causes,
+        )
+        client.principal = POLITE if self.access.restricts else ""
+        self.clients.append(client)
+        host.accept(client)
+        return client
+
+    # ---- time and views ----
+
+    def run(self, seconds: float) -> None:
+        """Let virtual time pass."""
+        self.loop.run(self.loop.now + microseconds(seconds))
+
+    @property
+    def view(self) -> View:
+        """The view that the first daemon of `core` is in."""
+        view = self.daemons[self.core[0]].core.view
+        assert view is not None, "no view yet"
+        return view
+
+    def agree(self, hosts: Collection[int]) -> bool:
+        """Whether these hosts' daemons have completed one view, of nobody else but those aside."""
+        daemons = [self.daemons[index] for index in hosts]
+        first = daemons[0].completed
+        if first is None or any(host.completed != first for host in daemons):
+            return False
+        if any(host.core.state is not MembershipState.OPERATIONAL for host in daemons):
+            return False  # they are on their way to another one
+        names = {host.name for host in daemons}
+        aside = {self.daemons[index].name for index in self.aside}
+        view = daemons[0].core.view
+        if view is None or view.id != first:
+            return False
+        return names <= {daemon.name for daemon in view.daemons} <= names | aside
+
+    def form(self, hosts: Sequence[int] = (), limit_s: float = FORM_LIMIT_S) -> float:
+        """Run until these hosts, or all, agree on one view; returns the seconds that took.
+
+        Raises:
+            AssertionError: they did not within the limit.
+        """
+        hosts = hosts or self.core
+        began = self.loop.now
+        while not self.agree(hosts):
+            waited_s = (self.loop.now - began) / microseconds(1.0)
+            assert waited_s < limit_s, f"no view of {hosts} in {limit_s} s"
+            self.run(LOOK_S)
+        return (self.loop.now - began) / microseconds(1.0)
+
+    # ---- the end ----
+
+    def end_faults(self) -> None:
+        """From now on nothing goes wrong; all daemons run."""
+        self.heal(range(len(self.daemons)))
+
+    def heal(self, core: Collection[int], *, sick_share: float = 0.0) -> None:
+        """From now on nothing goes wrong in `core`; its daemons run with one configuration.
+
+        Others are dead, cut off or, with the fault ``files``, run with another configuration.
+        That begins once all that was sent to the core before has arrived, as what faults have
+        delayed holds up what follows it, and once attempts begun before are over: time passes
+        until then.
+
+        Args:
+            core: indices of hosts.
+            sick_share: so many of the disks that are unwell stay it, and their daemons are not of
+                the core then, but run and hear it.
+        """
+        self.attackers.on_heal()
+        self.aside = self._stay_sick(sorted(core), sick_share)
+        self.core = tuple(index for index in sorted(core) if index not in self.aside)
+        for index in self.core:
+            self.daemons[index].disk.recover()
+        inside = {*self.core, *self.aside}
+        if self._schedule is not None:
+            self._schedule.end()
+        if self._attacker is not None:
+            self._attacker.stop()
+        outside = [host for host in self.daemons if host.index not in inside]
+        self._cut_off(outside, inside)
+        paths = [path for (_, target), path in self.network.paths.items() if target in inside]
+        until = max((path.under_way_until for path in paths), default=0)
+        hosts = [self.daemons[index] for index in self.core]
+        for index in inside:
+            self.daemons[index].on_end = lambda host, end: None
+        for host in hosts:
+            host.other_config = None
+            if host.is_outdated or host.differs or not host.is_up:
+                host.kill()
+                host.repair_disk()
+                host.boot()
+        self.run(max(0, until - self.loop.now) / SECOND)
+        self.run(LOOK_S / 10)  # so that what has arrived last is taken
+        self._end_attempts(hosts, self.loop.now)
+        limit = self.loop.now + microseconds(BOOT_LIMIT_S)
+        while any(host.process is None for host in hosts):
+            assert self.loop.now < limit, "a daemon does not start"
+            self.run(LOOK_S / 10)
+        self.record(Heal(self.loop.now, self._running(self.core), self._running(self.aside)))
+
+    def _running(self, hosts: Sequence[int]) -> tuple[str, ...]:
+        """Return the names of the processes that run on these hosts."""
+        processes = [self.daemons[index].process for index in hosts]
+        return tuple(process.name for process in processes if process is not None)
+
+    def _stay_sick(self, core: Sequence[int], share: float) -> tuple[int, ...]:
+        """Return some hosts whose disks stay unwell; all others of the core reach each other."""
+        rng, aside = self._random("sick"), list[int]()
+        for index in core:
+            host = self.daemons[index]
+            if host.disk.ailment is None or rng.random() >= share:
+                continue
+            if host.is_outdated or not host.is_up:
+                continue  # a daemon that has to be started needs its disk
+            rest = tuple(other for other in core if other not in (index, *aside))
+            if rest and reachable_core(rest, self.settings.sites, self.settings.links) == rest:
+                aside.append(index)
+        return tuple(aside)
+
+    def _end_attempts(self, hosts: Sequence[Host], since: int) -> None:
+        """Run until all attempts begun before a time are over: they may fail for what was before.
+
+        They show in no trace: a view that stands still meanwhile looks like one that lasts.
+        """
+        limit = self.loop.now + microseconds(1.1 * longest_silence_s(self.config.timing))
+        while self.loop.now < limit and any(host.is_forming_since(since) for host in hosts):
+            self.run(LOOK_S / 10)
+
+    def _cut_off(self, outside: list[Host], inside: Collection[int]) -> None:
+        """Have all others be dead, heard by nobody inside, or different from these."""
+        rng, files = self._random("outside"), self.settings.faults.files
+        for host in outside:
+            host.on_end = lambda host, end: None
+            if files and self._set_apart(host, rng):
+                continue
+            if rng.random() < 0.5:
+                host.kill()
+            for index in inside:
+                self.network.cut([(host.index, index), (index, host.index)])
+
+    def _set_apart(self, host: Host, rng: Random) -> bool:
+        """Have a daemon run with a configuration that keeps it out of the view of the core."""
+        apart = [
+            config
+            for config in self._other_configs
+            if host.name in config.daemons and not is_alike(config, self.config)
+        ]
+        if not apart or rng.random() < 0.5:
+            return False
+        host.kill()
+        host.other_config = rng.choice(apart)
+        host.boot()
+        return True
+
+    def settle(self) -> None:
+        """Run until nothing new happens any more, then record that nothing may be missing."""
+        began, before = self.loop.now, None
+        self.attackers.on_settle()
+        while before != (before := self._progress()) or not self.agree(self.core):
+            limit_s = SETTLE_LIMIT_S if self.agree(self.core) else AGREE_LIMIT_S
+            if self.loop.now >= began + microseconds(limit_s):
+                break
+            self.run(SETTLED_S)
+        self.attackers.stop()
+        for host in self.daemons:
+            process = host.process
+            if process is not None:
+                name = process.name
+                self.record(Rejects(self.loop.now, name, process.bad(), process.injected))
+        self.record(Quiet(self.loop.now))
+
+    def _progress(self) -> tuple[object, ...]:
+        """What changes when a client of the core is told something or a packet is held there."""
+        hosts = [self.daemons[index] for index in self.core]
+        streams = [stream for host in hosts for stream in host.core.streams]
+        held = ((stream.held, len(stream.packets)) for stream in streams)  # and behind a gap
+        views = (host.completed for host in hosts)
+        core = set(self.core)
+        told = sum(client.told for client in self.clients if client.daemon in core)
+        return (told, *views, *held)
+
+
+def make_config(settings: Settings) -> CoreConfig:
+    """What all cores of a run have in common."""
+    names = daemon_names(settings.daemons)
+    return CoreConfig(
+        suite=settings.suite,
+        sites=tuple(tuple(names[index] for index in site) for site in settings.sites),
+        link_delays_us=tuple((*link.sites, microseconds(link.delay_s)) for link in settings.links),
+        packet_limit=settings.packet_limit,
+        starts=settings.starts,
+        windows=settings.windows,
+        leave_timeout_s=settings.leave_timeout_s,
+        rekeying=Rekeying(epoch_s=settings.epoch_s),
+        timing=attrs.evolve(
+            Timing(),
+            longest_delay_s=longest_way_s(len(settings.sites), settings.links),
+            horizon_interval_min_s=settings.notice_interval_s,
+            linger_s=settings.linger_s,
+        ),
+    )
+
+
+def sites_by_host(settings: Settings) -> list[int]:
+    """Per host the index of its site."""
+    places = {host: site for site, hosts in enumerate(settings.sites) for host in hosts}
+    return [places[host] for host in range(settings.daemons)]

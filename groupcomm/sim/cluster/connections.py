@@ -1,0 +1,259 @@
+"""One direction of a client's connection: a reliable byte stream with bounded buffers."""
+
+from collections.abc import Callable, Collection
+from typing import Final, NamedTuple, Protocol
+
+from groupcomm.engine import (
+    ClientBytes,
+    ClientGone,
+    ClientInput,
+    ClientOpened,
+    DaemonCore,
+    Output,
+    QuestionAnswered,
+)
+from groupcomm.sim.virtual_time import Loop
+
+CAPACITY_BYTES = 64 * 1024
+"""What the writer can write while the reader reads nothing, as with a socket's buffers."""
+
+DELAY_US = 20
+"""From a write to the reader's wake-up, on one host."""
+
+
+class Pipe:
+    """Carries bytes from a writer to a reader who may pause.
+
+    Args:
+        loop: virtual time.
+        read: takes what arrived; called while the reader reads.
+        drained: called when a pipe that was full has room again.
+        ended: called once the writer has closed it and everything was read.
+    """
+
+    __slots__ = (
+        "_arrived",
+        "_broken",
+        "_closing",
+        "_drained",
+        "_ended",
+        "_loop",
+        "_read",
+        "_reading",
+        "_unread",
+        "_was_full",
+    )
+
+    def __init__(
+        self,
+        loop: Loop,
+        read: Callable[[bytes], None],
+        drained: Callable[[], None],
+        ended: Callable[[], None],
+    ) -> None:
+        self._loop = loop
+        self._read = read
+        self._drained = drained
+        self._ended = ended
+        self._arrived: list[bytes] = []
+        self._unread = 0  # bytes written and not read, under way or arrived
+        self._reading = True
+        self._was_full = False
+        self._closing = False
+        self._broken = False
+
+    def room(self) -> int:
+        """Bytes that can be written now; when there is none, `drained` will be called."""
+        if self._closing or self._broken:
+            return 0
+        room = CAPACITY_BYTES - self._unread
+        self._was_full = self._was_full or room <= 0
+        return max(room, 0)
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the reader is gone, as a writer to a socket finds out."""
+        return self._broken
+
+    def write(self, data: bytes) -> None:
+        """Send bytes; a frame that is begun while there is room may be longer than it."""
+        assert not self._closing, "written to a closed pipe"
+        if not self._broken:
+            self._unread += len(data)
+            self._loop.at(self._loop.now + DELAY_US, self._arrive, data)
+
+    def close(self) -> None:
+        """The writer is done: the reader sees the end behind everything written."""
+        if not self._closing and not self._broken:
+            self._closing = True
+            self._loop.at(self._loop.now + DELAY_US, self._arrive, b"")
+
+    def break_off(self) -> None:
+        """The reader is gone: what was not read is lost, and nobody is told anything more."""
+        self._broken = True
+        self._arrived.clear()
+
+    def set_reading(self, reading: bool) -> None:
+        """Pause or resume the reader; what waits is read at once."""
+        self._reading = reading
+        if reading and self._arrived:
+            waiting, self._arrived = self._arrived, []
+            for data in waiting:
+                self._arrive(data)
+
+    def _arrive(self, data: bytes) -> None:
+        if self._broken:
+            return
+        if not self._reading:
+            self._arrived.append(data)
+        elif data:
+            self._unread -= len(data)
+            self._read(data)
+            if self._was_full and not self._broken:
+                self._was_full = False
+                self._drained()
+        else:
+            self._ended()
+
+
+ANSWER: Final = b"{}"
+"""What every query is answered: there is no status to tell of here."""
+
+
+class Program(Protocol):
+    """Who is at the other end of a connection.
+
+    Attributes:
+        principal: whose it is, as the daemon found out; "" if it did not ask.
+        alive: it has not left, crashed or been closed.
+    """
+
+    principal: str
+    alive: bool
+
+    def attach(self, up: Pipe, down: Pipe, connection: int) -> None:
+        """The connection is there."""
+
+    def flush(self) -> None:
+        """There is room again."""
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes from the daemon."""
+
+    def ended(self) -> None:
+        """The connection has ended."""
+
+
+class Connection(NamedTuple):
+    """The two directions of one client's connection, and who is at the other end."""
+
+    up: Pipe
+    down: Pipe
+    client: Program
+
+
+class Connections:
+    """All connections of one core's clients.
+
+    Args:
+        loop: virtual time.
+        core: whose desk they are at.
+        feed: takes what clients do, for the core's next step.
+    """
+
+    def __init__(self, loop: Loop, core: DaemonCore, feed: Callable[[ClientInput], None]) -> None:
+        self._loop = loop
+        self._core = core
+        self._feed = feed
+        self._open: dict[int, Connection] = {}
+        self._unread: set[int] = set()  # the core has not looked at what they said
+        self._paused: set[int] = set()  # of these, from whom nothing is read
+        self._closing: set[int] = set()  # the core is done, output may still wait
+
+    def accept(self, client: Program) -> None:
+        """A client connects."""
+        number = self._core.next_connection()
+        up = Pipe(
+            self._loop,
+            lambda data: self._hear(number, data),
+            client.flush,
+            lambda: self._on_end(number),
+        )
+        down = Pipe(self._loop, client.receive, lambda: self._write(number), client.ended)
+        self._open[number] = Connection(up, down, client)
+        self._feed(ClientOpened(number, client.principal))
+        client.attach(up, down, number)
+
+    def _hear(self, number: int, data: bytes) -> None:
+        self._unread.add(number)
+        self._feed(ClientBytes(number, data))
+
+    def _on_end(self, number: int) -> None:
+        """The client has closed its end."""
+        self._gone(number)
+        self._feed(ClientGone(number))
+
+    def _gone(self, number: int) -> None:
+        self._open.pop(number).down.break_off()
+        self._unread.discard(number)
+        self._paused.discard(number)
+        self._closing.discard(number)
+
+    @property
+    def all_served(self) -> bool:
+        """Whether every client that is still there has read all that it is to get."""
+        return not any(connection.client.alive for connection in self._open.values())
+
+    def serve(self, output: Output) -> None:
+        """After a step: do for its clients what the core wants."""
+        for number, _ in output.questions:  # else a session that waits is never read again
+            self._feed(QuestionAnswered(number, ANSWER))
+        for number in output.ready:
+            self._write(number)
+        for number in output.ended:
+            self._begin_end(number)
+        if self._unread:
+            self._pause_and_resume(output.readable)
+
+    def _begin_end(self, number: int) -> None:
+        connection = self._open.get(number)
+        if connection is not None:
+            connection.up.break_off()
+            self._closing.add(number)
+            self._write(number)
+
+    def _write(self, number: int) -> None:
+        """Hand a session's output to its connection, as far as there is room."""
+        connection = self._open.get(number)
+        if connection is None:
+            return
+        down, is_drained = connection.down, False
+        if down.is_broken:  # it has gone; what it had sent and nobody has read is lost
+            connection.up.break_off()
+            self._on_end(number)
+            return
+        while not is_drained and (room := down.room()):
+            data = b"".join(self._core.pop_output(number, room))
+            is_drained = len(data) < room
+            if data:
+                down.write(data)
+        if number in self._closing and is_drained:
+            self._closing.remove(number)
+            down.close()
+            self._feed(ClientGone(number))
+
+    def _pause_and_resume(self, readable: Collection[int]) -> None:
+        """Read only from clients whose sessions take more."""
+        self._unread.difference_update(readable)
+        for number in sorted(self._paused.symmetric_difference(self._unread)):
+            self._open[number].up.set_reading(number in self._paused)
+        self._paused = self._unread.copy()
+
+    def break_all(self) -> None:
+        """The daemon is gone: every connection ends at once, and what is in it is lost."""
+        connections, self._open = self._open, {}
+        for connection in connections.values():
+            connection.up.break_off()
+            connection.down.break_off()
+            if connection.client.alive:
+                connection.client.ended()

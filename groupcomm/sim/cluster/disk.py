@@ -1,0 +1,245 @@
+"""A simulated disk: what one daemon keeps over its restarts, and what can befall it.
+
+A record is written whole or not at all, as a file is that is renamed into place; it lasts once file
+and folder are synced, which takes time. What is under way at a crash may have become durable or
+not; so may a write that was told to have failed, as the sync of the folder comes last.
+"""
+
+import enum
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Final, NamedTuple, Protocol
+
+import attrs
+
+from groupcomm.engine import (
+    Input,
+    KeysStored,
+    MarkStored,
+    RollStored,
+    Store,
+    StoreKeys,
+    StoreMark,
+    StoreRoll,
+)
+from groupcomm.security.identity import DaemonCredentials
+from groupcomm.security.keys import KeyRing
+from groupcomm.sim.virtual_time import SECOND, Loop
+
+FASTEST_US: Final = SECOND // 10_000
+SLOWEST_US: Final = SECOND // 200
+"""Bounds of a write with its syncs, microseconds."""
+
+REMEMBERED: Final = 16
+"""Earlier records to which a disk can be rolled back."""
+
+
+@attrs.frozen(kw_only=True)
+class DiskRecord:
+    """What a daemon keeps.
+
+    Attributes:
+        restarts: how many times it has started.
+        mark: view counters up to here may have been used; 0 on an empty disk.
+    """
+
+    restarts: int = 0
+    mark: int = 0
+
+
+def marks_stored_at_once(wanted: Sequence[Store]) -> list[MarkStored]:
+    """Return what a core hears whose disk takes no time, and keeps nothing but marks."""
+    return [MarkStored(each.mark) for each in wanted if isinstance(each, StoreMark)]
+
+
+class Ailment(enum.Enum):
+    """What can be wrong with a disk for a while."""
+
+    SLOW = enum.auto()  # each write takes long
+    HUNG = enum.auto()  # writes begin, and end only once the disk is well again
+    FULL = enum.auto()  # writes fail, and nothing of them lasts
+    BROKEN = enum.auto()  # writes fail, and may have lasted all the same
+
+
+class _Write(NamedTuple):
+    record: DiskRecord
+    done: Callable[[], None]
+    failed: Callable[[str], None]
+
+
+class Disk:
+    """The disk of one daemon.
+
+    Args:
+        loop: virtual time.
+        rng: this disk's source.
+        record: what it holds at first.
+
+    Attributes:
+        record: what is durable.
+        ailment: what is wrong with it; None while it is well.
+    """
+
+    def __init__(self, loop: Loop, rng: Random, record: DiskRecord | None = None) -> None:
+        self._loop = loop
+        self._rng = rng
+        self.record = record or DiskRecord()
+        self.ailment: Ailment | None = None
+        self._slow_us = 0  # how long a write takes while it is slow
+        self._earlier: list[DiskRecord] = []
+        self._under_way: _Write | None = None
+
+    def write(
+        self, record: DiskRecord, done: Callable[[], None], failed: Callable[[str], None]
+    ) -> None:
+        """Write a record and sync it. One write at a time.
+
+        Args:
+            record: what is to last.
+            done: is called once it lasts.
+            failed: is called with the reason if the disk gives up; whether it lasts is not known.
+        """
+        assert self._under_way is None, "two writes at a time"
+        self._under_way = _Write(record, done, failed)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """See to it that the write under way ends, unless the disk hangs."""
+        lasts = FASTEST_US + int(self._rng.random() * (SLOWEST_US - FASTEST_US))
+        if self.ailment is Ailment.SLOW:
+            lasts = max(lasts, self._slow_us)
+        if self.ailment is not Ailment.HUNG:
+            self._loop.at(self._loop.now + lasts, self._end, self._under_way)
+
+    def _end(self, write: _Write) -> None:
+        if self._under_way is not write:
+            return
+        self._under_way = None
+        if self.ailment is Ailment.FULL:
+            write.failed("No space left on device")
+        elif self.ailment is Ailment.BROKEN:
+            if self._rng.random() < 0.5:
+                self._keep(write.record)
+            write.failed("Input/output error")
+        else:
+            self._keep(write.record)
+            write.done()
+
+    def _keep(self, record: DiskRecord) -> None:
+        self._earlier = [*self._earlier, self.record][-REMEMBERED:]
+        self.record = record
+
+    # ---- faults ----
+
+    def ail(self, ailment: Ailment, slow_us: int = 0) -> None:
+        """Be unwell from now on.
+
+        Args:
+            ailment: in which way.
+            slow_us: how long each write takes from now on, if it is slow.
+        """
+        self.recover()
+        self.ailment = ailment
+        self._slow_us = slow_us
+
+    def recover(self) -> None:
+        """Be well again: what is under way ends soon."""
+        if self.ailment is not None:
+            self.ailment = None
+            if self._under_way is not None:
+                self._go_on()
+
+    def crash(self) -> None:
+        """Whoever writes is gone: what is under way is lost, or lasts although nobody was told."""
+        if self._under_way is not None:
+            record, self._under_way = self._under_way.record, None
+            if self._rng.random() < 0.5:
+                self._keep(record)
+
+    def lose(self) -> None:
+        """Everything is lost: a new, empty disk."""
+        self.crash()
+        self.record, self._earlier = DiskRecord(), []
+
+    def roll_back(self, *, starts: bool = False) -> None:
+        """An earlier record is all there is, as from a backup; of an earlier start, if `starts`."""
+        self.crash()
+        before = self.record.restarts if starts else self.record.restarts + 1
+        places = [at for at, record in enumerate(self._earlier) if record.restarts < before]
+        if places:
+            place = places[self._rng.randrange(len(places))]
+            self.record = self._earlier[place]
+            del self._earlier[place:]
+
+    def copy(self) -> "Disk":
+        """A clone: another disk with the same content."""
+        return Disk(self._loop, Random(self._rng.random()), self.record)
+
+    def repair(self, restarts: int, mark: int) -> None:
+        """Correct the record by hand, as an operator does who knows what was used."""
+        old = self.record
+        self.record = DiskRecord(restarts=max(old.restarts, restarts), mark=max(old.mark, mark))
+
+
+WRITE_US: Final = SECOND // 200
+"""How long it takes to change one of the files."""
+
+
+class Machine(Protocol):
+    """The host that has the files.
+
+    Attributes:
+        name: of its daemons.
+        keys: in the key file; None in suite 0.
+        credentials: the identity of its daemon, and the others'; None but in suite 2.
+    """
+
+    name: str
+    keys: KeyRing | None
+    credentials: DaemonCredentials | None
+
+
+class KeyFiles:
+    """Changes the files of a host for one start of its daemon.
+
+    Args:
+        loop: virtual time.
+        host: whose files they are.
+        rng: decides what a crash leaves of a change.
+    """
+
+    def __init__(self, loop: Loop, host: Machine, rng: Random) -> None:
+        self._loop = loop
+        self._host = host
+        self._rng = rng
+        self._under_way: list[tuple[StoreKeys | StoreRoll, Callable[[Input], None]]] = []
+
+    def store(self, wanted: StoreKeys | StoreRoll, done: Callable[[Input], None]) -> None:
+        """Change one of the files, then call `done` with the answer."""
+        write = (wanted, done)
+        self._under_way.append(write)
+        self._loop.at(self._loop.now + WRITE_US, self._end, write)
+
+    def crash(self) -> None:
+        """End each change under way: it is lost, or lasts although nobody was told."""
+        under_way, self._under_way = self._under_way, []
+        for wanted, _ in under_way:
+            if self._rng.random() < 0.5:
+                self._change(wanted)
+
+    def _end(self, write: tuple[StoreKeys | StoreRoll, Callable[[Input], None]]) -> None:
+        if write not in self._under_way:
+            return  # the daemon crashed meanwhile
+        self._under_way.remove(write)
+        wanted, done = write
+        self._change(wanted)
+        done(KeysStored(wanted.keys) if isinstance(wanted, StoreKeys) else RollStored(wanted.roll))
+
+    def _change(self, wanted: StoreKeys | StoreRoll) -> None:
+        host = self._host
+        if isinstance(wanted, StoreKeys):
+            host.keys = wanted.keys
+        elif host.credentials is not None and wanted.roll.is_trusted(
+            host.name
+        ):  # else none can start
+            host.credentials = attrs.evolve(host.credentials, roll=wanted.roll)

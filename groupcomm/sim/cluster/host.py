@@ -1,0 +1,371 @@
+"""A simulated host: a name and an address, a disk, clocks, and one start of a daemon at a time.
+
+A clone is a second daemon with the same name, from a copy of the disk: an operator's mistake. Both
+send under one address, and what is sent there reaches both.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Protocol
+
+import attrs
+
+from groupcomm.clocks.stamp import ViewId
+from groupcomm.config.core import CoreConfig
+from groupcomm.config.view import Adoption, DaemonId, Incarnation, Start
+from groupcomm.engine import DaemonCore, ProgramSettings
+from groupcomm.engine.protection import STALE
+from groupcomm.membership.reservation import count_start
+from groupcomm.membership.states import MembershipState
+from groupcomm.security.access import Access
+from groupcomm.security.identity import DaemonCredentials
+from groupcomm.security.keys import KeyRing
+from groupcomm.security.layout import SUITE_IDENTITIES
+from groupcomm.session.daemon_session import SessionLimits
+from groupcomm.sim.cluster.connections import Program
+from groupcomm.sim.cluster.disk import Disk, DiskRecord, KeyFiles
+from groupcomm.sim.cluster.identities import draw_private, roll_of
+from groupcomm.sim.cluster.process import STEP_US, End, Process
+from groupcomm.sim.network.network import Network, Put
+from groupcomm.sim.settings import Settings
+from groupcomm.sim.virtual_time import SECOND, Clock, Loop, random_for
+from groupcomm.trace.events import Boot, Fail, Left
+from groupcomm.trace.recorders import RecordEvent, TraceProbe
+
+MAX_FLYING: Final = 2000
+"""Datagrams on their way to a host without a daemon among which old ones are looked for."""
+
+BOOT_AGAIN_US: Final = SECOND // 10
+"""A daemon whose start could not be counted is started again after so long."""
+
+_RING_KEY: Final = bytes(range(32))
+
+
+class Surroundings(Protocol):
+    """What all hosts of a cluster share."""
+
+    loop: Loop
+    network: Network
+    settings: Settings
+    config: CoreConfig
+    access: Access
+    identities: dict[DaemonId, str]
+
+    @property
+    def record(self) -> RecordEvent:
+        """Takes the trace."""
+
+
+class Host:
+    """One machine of a cluster.
+
+    Args:
+        cluster: what is around it.
+        index: its place among the hosts, which are sorted by name.
+        name: of its daemons.
+        site: index of the site that it is in.
+
+    Attributes:
+        clock: its clocks, which go on whatever happens to daemons.
+        disk: of its daemons.
+        other_config: what daemons that start here from now on are configured with; None for what
+            all hosts should have.
+        process: the daemon that runs; None while none does.
+        clone: a second one with the same name; nearly always None.
+        starts: how many daemons have started here.
+        on_end: is called when a daemon ends, with how.
+        put: takes a datagram for this address, and when it arrives.
+        keys: that a daemon finds here when it starts; None in suite 0.
+        credentials: the same in suite 2; None in others.
+        corrupt: has the core of each start from now on lie; None for none.
+        outdated: how often a daemon here was told that there were later starts, and believed it.
+        is_taken: somebody else has it, and no daemon of the cluster starts here any more.
+    """
+
+    def __init__(self, cluster: Surroundings, index: int, name: str, site: int) -> None:
+        self._cluster = cluster
+        self._loop = cluster.loop
+        self._settings = cluster.settings
+        self.index = index
+        self.name = name
+        self.site = site
+        seed = cluster.settings.seed
+        rng = random_for(seed, f"clock {index}")
+        self.clock = Clock(rng, self._settings.faults.clock_rate, self._settings.clock_error_s)
+        self._incarnations = random_for(seed, f"incarnations {index}")
+        restarts = self._incarnations.randint(0, 8)
+        disk_rng = random_for(seed, f"disk {index}")
+        self.disk = Disk(self._loop, disk_rng, DiskRecord(restarts=restarts))
+        self.other_config: CoreConfig | None = None
+        self.process: Process | None = None
+        self.clone: Process | None = None
+        self.starts = 0
+        self._all_restarts: list[int] = []  # of every start
+        self.on_end: Callable[[Host, End], None] = lambda host, end: None
+        self._boots = 0  # counts attempts; one that was interrupted must not go on
+        self._booting = False
+        self._clones = 0
+        self._counter = 0  # of the latest view of any daemon that has ended here
+        self._flying: list[tuple[int, bytes]] = []
+        self.put: Put = self._put
+        self.corrupt: Callable[[DaemonCore], None] | None = None
+        self.outdated = 0
+        self.keys = KeyRing({1: _RING_KEY}, 1) if self._settings.suite else None
+        self.credentials = self._credentials() if self._settings.suite == SUITE_IDENTITIES else None
+        self.is_taken = False
+
+    def _credentials(self) -> DaemonCredentials:
+        seed, names = self._settings.seed, self._cluster.config.daemons
+        entropy = random_for(seed, f"secrets {self.index}").randbytes
+        return DaemonCredentials(draw_private(seed, self.name), roll_of(seed, names), entropy)
+
+    # ---- what tests and faults look at ----
+
+    @property
+    def core(self) -> DaemonCore:
+        """The core of the daemon that runs here."""
+        assert self.process is not None, f"{self.name} is down"
+        return self.process.core
+
+    @property
+    def is_up(self) -> bool:
+        """Whether a daemon runs here that takes clients."""
+        return self.process is not None and not self.process.leaving
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no daemon runs here and none is about to."""
+        return self.process is None and not self._booting
+
+    @property
+    def completed(self) -> ViewId | None:
+        """The last view whose group table is whole at the daemon that runs here."""
+        return None if self.process is None else self.process.probe.completed
+
+    @property
+    def is_gateway(self) -> bool:
+        """Whether the daemon that runs here is at the end of a link of its view."""
+        view = None if self.process is None else self.process.core.view
+        if view is None:
+            return False
+        return any(self.name in (view.daemons[a].name, view.daemons[b].name) for a, b in view.links)
+
+    @property
+    def differs(self) -> bool:
+        """Whether a daemon runs here with settings that are not those of all others."""
+        return self.process is not None and self.process.core.config != self._cluster.config
+
+    @property
+    def most_restarts(self) -> int:
+        """The highest restart count that any daemon here had."""
+        return max(self._all_restarts, default=0)
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether others may know of another start with as many restarts as this one, or more."""
+        mine = 0 if self.process is None else self.process.restarts
+        return sum(restarts >= mine for restarts in self._all_restarts) > 1
+
+    def repair_disk(self) -> None:
+        """While no daemon runs: have the disk know of all starts, and of views that have ended."""
+        self.disk.repair(self.most_restarts, self._counter)
+
+    # ---- starts ----
+
+    def boot(self, adopt: Adoption | None = None) -> None:
+        """Start a daemon: it counts its start on disk before it does anything else.
+
+        Args:
+            adopt: what others know of earlier starts.
+        """
+        if self.is_idle and not self.is_taken:
+            self._booting = True
+            self._boots += 1
+            start, new = self._count(self.disk, adopt)
+            self.disk.write(
+                new,
+                partial(self._counted, self._boots, start, self._loop.now),
+                partial(self._not_counted, self._boots, adopt),
+            )
+
+    def _not_counted(self, boot: int, adopt: Adoption | None, _: str) -> None:
+        """The disk did not take the record: try again later."""
+
+        def boot_again(_: object) -> None:
+            if boot == self._boots and self._booting:
+                self._booting = False
+                self.boot(adopt)
+
+        self._loop.at(self._loop.now + BOOT_AGAIN_US, boot_again)
+
+    def _count(self, disk: Disk, adopt: Adoption | None = None) -> tuple[Start, DiskRecord]:
+        """Return the next start from a disk, and the record that has to be on it before."""
+        known = (adopt or Adoption()).united(disk.record.restarts, disk.record.mark)
+        incarnation = Incarnation(known.restarts + 1, self._incarnations.getrandbits(64))
+        reading = int(self.clock.wall(self._loop.now) * SECOND)
+        used, mark = count_start(known.counter, reading, incarnation.random_id)
+        start = Start(name=self.name, incarnation=incarnation, counter=used, mark=mark)
+        return start, DiskRecord(restarts=incarnation.restarts, mark=mark)
+
+    def boot_now(self, _: object = None) -> None:
+        """Start a daemon; for the loop to call."""
+        self.boot()
+
+    def _counted(self, boot: int, start: Start, begun: int) -> None:
+        """The start is on disk: the daemon runs, and gets what is on its way."""
+        if boot == self._boots and self._booting:
+            self._booting = False
+            write_s = (self._loop.now - begun) / SECOND
+            self.process = self._start(self.disk, attrs.evolve(start, write_s=write_s))
+            self._listen()
+            flying, self._flying = self._flying, []
+            for arrival, datagram in flying:
+                if arrival > self._loop.now:
+                    self.process.put(arrival, datagram)
+
+    def start_clone(self) -> None:
+        """Start a second daemon from a copy of the disk, unless there is one."""
+        if self.clone is None and self.process is not None:
+            disk = self.disk.copy()
+            start, new = self._count(disk)
+            self._clones += 1
+            # A disk that was just made is well: no write on it fails.
+            disk.write(new, partial(self._cloned, self._clones, disk, start), lambda _: None)
+
+    def _cloned(self, clone: int, disk: Disk, start: Start) -> None:
+        if clone == self._clones and self.clone is None:
+            self.clone = self._start(disk, start)
+            self._listen()
+
+    def _start(self, disk: Disk, start: Start) -> Process:
+        cluster, settings, now = self._cluster, self._settings, self._loop.now
+        incarnation = start.incarnation
+        self.starts += 1
+        self._all_restarts.append(incarnation.restarts)
+        name = f"{self.name}/{self.starts}"
+        cluster.identities[start.daemon] = name
+        cluster.record(Boot(now, name, f"{incarnation.restarts}.{incarnation.random_id:x}"))
+        probe = TraceProbe(self._loop, cluster.record, name, cluster.identities)
+        core = DaemonCore(
+            self.other_config or cluster.config,
+            start,
+            keys=self.keys,
+            credentials=self.credentials,
+            now=self.clock.monotonic(now),
+            wall=self.clock.wall(now),
+            settings=ProgramSettings(
+                access=cluster.access,
+                limits=SessionLimits(
+                    unreliable_drop_bytes=settings.session_cap_bytes // 4,
+                    output_cap_bytes=settings.session_cap_bytes,
+                ),
+            ),
+            probe=probe,
+        )
+        if self.corrupt is not None:
+            self.corrupt(core)
+        process = Process(
+            self._loop,
+            cluster.network,
+            self.index,
+            name,
+            core,
+            self.clock,
+            disk,
+            KeyFiles(self._loop, self, random_for(settings.seed, f"key files {name}")),
+            incarnation.restarts,
+            probe,
+            self._ended,
+        )
+        process.may_fail = self.corrupt is not None
+        if settings.evicted is not None:  # it sealed the last things when it still counted
+            process.stale = STALE | {"identity"}
+        return process
+
+    def is_forming_since(self, time: int) -> bool:
+        """Whether its daemon looks for a view, and has done so since before a time."""
+        if self.process is None:
+            return False
+        membership = self.process.core.membership
+        begun = membership.gathered_at <= self.clock.monotonic(time)
+        return membership.state is not MembershipState.OPERATIONAL and begun
+
+    # ---- ends ----
+
+    def kill(self) -> None:
+        """Whatever runs or starts here ends at once; a clone does not."""
+        if self._booting:
+            self._booting = False
+            self.disk.crash()
+            self.on_end(self, End.KILLED)
+        elif self.process is not None:
+            self.process.end(End.KILLED)
+
+    def damage_disk(self, lost: bool) -> None:
+        """While no daemon runs: the disk is lost, or an earlier record is all there is.
+
+        Then only the wall clock can tell that there were views before, so it is not behind them.
+        Where counters are far ahead of all clocks the restart count tells others that it happened.
+        """
+        assert self.process is None
+        ahead = bool(self._settings.faults.ahead_s)
+        if lost:
+            self.disk.lose()
+        else:
+            self.disk.roll_back(starts=ahead)
+        if not ahead:
+            self.clock.set_ahead_of(self._counter / SECOND, self._loop.now)
+
+    def kill_clone(self) -> None:
+        """End the clone, also one that is about to start."""
+        self._clones += 1
+        if self.clone is not None:
+            self.clone.end(End.KILLED)
+
+    def _ended(self, process: Process, how: End) -> None:
+        now, name = self._loop.now, process.name
+        self._cluster.record(Left(now, name) if how is End.LEFT else Fail(now, name))
+        process.disk.crash()
+        process.key_files.crash()
+        self._counter = max(self._counter, process.probe.counter)
+        if process is self.clone:
+            self.clone = None
+            self._listen()
+            return
+        self._flying = process.take_flying()
+        self.process = None
+        self._listen()
+        if how is End.OUTDATED:
+            assert process.over is not None
+            self.outdated += 1
+            self.boot(process.over.adopt)
+        self.on_end(self, how)
+
+    # ---- what daemons and clients do ----
+
+    def _listen(self) -> None:
+        """What comes goes to the daemons that run now, or waits for the next one."""
+        if self.process is None or self.clone is not None:
+            self.put = self._put
+        else:
+            self.put = self.process.put
+
+    def _put(self, arrival: int, datagram: bytes) -> None:
+        if self.process is not None:
+            self.process.put(arrival, datagram)
+        else:
+            self._flying.append((arrival, datagram))
+            if len(self._flying) > MAX_FLYING:
+                self._flying = [late for late in self._flying if late[0] > self._loop.now]
+        if self.clone is not None:
+            self.clone.put(arrival, datagram)
+
+    def accept(self, client: Program) -> None:
+        """A client connects to the daemon that runs here."""
+        assert self.process is not None, f"{self.name} is down"
+        self.process.accept(client)
+
+    def set_step(self, factor: int) -> None:
+        """Let each step take so many times as long as usual."""
+        if self.process is not None:
+            self.process.step_us = STEP_US * factor

@@ -1,0 +1,379 @@
+"""One start of a simulated daemon: a core, its share of the processor, its clients, its disk.
+
+What has arrived waits for the next step, as in a socket's buffer; so a slow or paused daemon takes
+many datagrams at once. A step that is due does everything that is due then.
+"""
+
+import enum
+from collections.abc import Callable, Sequence
+from functools import partial
+from heapq import heappop, heappush
+from math import inf
+from typing import Final
+
+from groupcomm.engine import (
+    CoreOver,
+    DaemonCore,
+    Input,
+    LeaveRequested,
+    MarkNotStored,
+    MarkStored,
+    Output,
+    Store,
+    StoreMark,
+    Transmission,
+    WallClockRead,
+    drive,
+)
+from groupcomm.engine import EndReason as CoreEnd
+from groupcomm.engine.protection import STALE
+from groupcomm.sim.cluster.connections import Connections, Program
+from groupcomm.sim.cluster.disk import Disk, DiskRecord, KeyFiles
+from groupcomm.sim.faults.paths import Forged
+from groupcomm.sim.network.network import Network
+from groupcomm.sim.virtual_time import SECOND, Clock, Loop
+from groupcomm.trace.recorders import Killed, TraceProbe
+
+STEP_US: Final = 10
+"""How long one step of a healthy daemon takes."""
+
+WAKE_US: Final = 50
+"""From the arrival of something to the step that takes it, and whatever has come meanwhile."""
+
+WALL_INTERVAL_US: Final = SECOND
+"""How often a daemon compares its monotonic clock with the wall clock."""
+
+BUFFER_DATAGRAMS: Final = 4000
+"""What a socket's buffer holds for a daemon that does not read; more is dropped."""
+
+LINGER_US: Final = 2 * SECOND
+"""How long a daemon that has left waits for its clients to read what is theirs."""
+
+LINGER_LOOK_US: Final = SECOND // 200
+
+_NEVER: Final = 2**63
+_OVER: Final = -1
+"""As the time of the next step: none will ever be."""
+
+
+class CoreFailure(Exception):
+    """A core broke one of its own invariants; the text names the daemon, the error and its place.
+
+    The place is that of the innermost frame: a file below ``groupcomm/`` and a line.
+    """
+
+    def __init__(self, process: str, error: Exception) -> None:
+        trace = error.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        place = "nowhere"
+        if trace is not None:
+            file = trace.tb_frame.f_code.co_filename.rpartition("groupcomm/")[2]
+            place = f"{file}:{trace.tb_lineno}"
+        super().__init__(f"{process}: {type(error).__name__}: {error} (in {place})")
+
+
+class End(enum.Enum):
+    """How a start of a daemon ends."""
+
+    KILLED = enum.auto()
+    LEFT = enum.auto()  # in order
+    CUT_SHORT = enum.auto()  # it has left too, but could not do so in order in time
+    OUTDATED = enum.auto()  # others know of later starts: it has to start anew
+
+
+class Process:
+    """Drives one core as a shell would: receive, one step, store, send, sleep until the deadline.
+
+    Args:
+        loop: virtual time.
+        network: takes what it sends.
+        index: of its host.
+        name: its identity in traces.
+        core: the protocol.
+        clock: what it reads as time.
+        disk: where its marks go.
+        key_files: where its keys go, and who was evicted.
+        restarts: what the disk holds as its restart count.
+        probe: the core's; its fuse may kill this process in the middle of a step.
+        ended: is called once, when it is over.
+
+    Attributes:
+        alive: it runs.
+        step_us: how long each step takes.
+        sends_left: so many datagrams it still sends, then it is killed; None for no such limit.
+        injected: datagrams without a valid seal that were put before it.
+        steps: how many it has made.
+        over: how its core has ended; from then on it only serves its clients. None before.
+        may_fail: it ends where another one would be a failed run: it lies, and is lied to.
+        stale: reasons for which also what a daemon of the cluster has sealed is dropped.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        network: Network,
+        index: int,
+        name: str,
+        core: DaemonCore,
+        clock: Clock,
+        disk: Disk,
+        key_files: KeyFiles,
+        restarts: int,
+        probe: TraceProbe,
+        ended: Callable[["Process", End], None],
+    ) -> None:
+        self._loop = loop
+        self._network = network
+        self._index = index
+        self.name = name
+        self.core = core
+        self.clock = clock
+        self.disk = disk
+        self.key_files = key_files
+        self.restarts = restarts
+        self.probe = probe
+        self._ended = ended
+        self.alive = True
+        self.leaving = False
+        self.step_us = STEP_US
+        self.sends_left: int | None = None
+        self.injected = 0
+        self.steps = 0
+        self.over: CoreOver | None = None
+        self.may_fail = False
+        self.stale = STALE
+        self._lookalikes = 0  # forged ones that the core took for replays or its own
+        self._forged_replays = 0  # those of them that it took for replays
+        self._inbox: list[tuple[int, int, bytes]] = []  # a heap by arrival
+        self._count = 0  # of what was put there
+        self._inputs: list[Input] = []
+        self._busy_until = 0
+        self._paused_until = 0
+        self._step_at = _NEVER
+        self._timer = inf  # the deadline that a call is due for, on this daemon's clock
+        self.connections = Connections(loop, core, self._input)
+        loop.at(loop.now + WALL_INTERVAL_US, self._compare_clocks)
+        self._arm()
+
+    # ---- what comes in ----
+
+    def put(self, arrival: int, datagram: bytes) -> None:
+        """A datagram will have come at `arrival`."""
+        self._count += 1
+        heappush(self._inbox, (arrival, self._count, datagram))
+        if arrival + WAKE_US < self._step_at:
+            self._wake_at(arrival + WAKE_US)
+
+    def take_flying(self) -> list[tuple[int, bytes]]:
+        """What is still on its way here, with its arrivals."""
+        return [(at, datagram) for at, _, datagram in sorted(self._inbox) if at > self._loop.now]
+
+    def accept(self, client: Program) -> None:
+        """A client connects."""
+        self.connections.accept(client)
+
+    def _input(self, event: Input) -> None:
+        if self.alive:
+            self._inputs.append(event)
+            self.wake()
+
+    # ---- when it runs ----
+
+    def wake(self) -> None:
+        """Have a step run soon, whatever the deadline."""
+        if self._loop.now + WAKE_US < self._step_at:
+            self._wake_at(self._loop.now + WAKE_US)
+
+    def _wake_at(self, due: int) -> None:
+        """Have a step run at a time, or as soon as the processor is free then."""
+        due = max(due, self._busy_until, self._paused_until)
+        if due < self._step_at:
+            self._step_at = due
+            self._loop.at(due, self._on_wake, due)
+
+    def _on_wake(self, due: int) -> None:
+        if due == self._step_at:  # else an earlier one was set since, or it is over
+            self._step_at = _NEVER
+            self._step()
+
+    def _arm(self) -> None:
+        """See to it that a step runs at the core's deadline at the latest.
+
+        A timer that is set stays set when the deadline moves away: it finds nothing to do and
+        sets itself again. Deadlines move at nearly every step.
+        """
+        deadline = self._timer = self.core.deadline
+        at = max(self.clock.when(deadline, self._loop.now), self._busy_until)
+        self._loop.at(at, self._on_timer, deadline)
+
+    def _on_timer(self, deadline: float) -> None:
+        if deadline == self._timer and self.alive and self.over is None:
+            self._timer = inf
+            if self.core.deadline > self.clock.monotonic(self._loop.now):
+                self._arm()
+            else:
+                self._step()
+
+    def pause(self, until: int) -> None:
+        """Stand still until a time; what comes waits, as far as buffers hold it."""
+        self._paused_until = until
+
+    def resume(self) -> None:
+        """Go on, if it stands still."""
+        if self.paused:
+            self._paused_until = 0
+            self._step_at = _NEVER
+            self.wake()
+
+    @property
+    def paused(self) -> bool:
+        """Whether it stands still."""
+        return self._loop.now < self._paused_until
+
+    # ---- steps ----
+
+    def _step(self) -> None:
+        """Feed the core all that waits, carry out what it gives back."""
+        now = self._loop.now
+        if now < self._busy_until or now < self._paused_until:
+            self._wake_at(now)
+            return
+        inbox, inputs = self._inbox, self._inputs
+        datagrams: list[bytes] = []
+        forged: list[bytes] = []
+        while inbox and inbox[0][0] <= now:
+            datagram = heappop(inbox)[2]
+            (datagrams if type(datagram) is not Forged else forged).append(datagram)
+        if len(datagrams) > BUFFER_DATAGRAMS:
+            del datagrams[BUFFER_DATAGRAMS:]
+        self._busy_until = now + self.step_us
+        self.steps += 1
+        if forged:
+            self._feed_forged(forged)
+        if inputs:
+            self._inputs = []
+        if datagrams or inputs or not forged:
+            self._handle(datagrams, inputs)
+        self._after_step()
+
+    def _after_step(self) -> None:
+        inbox = self._inbox
+        if self.alive:
+            if self.core.deadline < self._timer:
+                self._arm()
+            if inbox and inbox[0][0] + WAKE_US < self._step_at:
+                self._wake_at(inbox[0][0] + WAKE_US)
+
+    def _handle(self, datagrams: list[bytes], inputs: list[Input]) -> None:
+        if not self.alive:
+            return
+        try:
+            drive(self.core, self, self.clock.monotonic(self._loop.now), datagrams, inputs)
+        except Killed:
+            self.end(End.KILLED)
+        except Exception as error:
+            if not self.may_fail:
+                raise CoreFailure(self.name, error) from error
+            self.end(End.KILLED)
+
+    # ---- what a step asks for ----
+
+    def store(self, wanted: Sequence[Store]) -> None:
+        """See Shell."""
+        for each in wanted:
+            if isinstance(each, StoreMark):
+                record = DiskRecord(restarts=self.restarts, mark=each.mark)
+                stored = partial(self._input, MarkStored(each.mark))
+                self.disk.write(record, stored, lambda why: self._input(MarkNotStored(why)))
+            else:
+                self.key_files.store(each, self._input)
+
+    def send(self, output: Output) -> bool:
+        """See Shell; the last datagrams of one that is killed may be few."""
+        datagrams = output.datagrams
+        if self.sends_left is not None:
+            datagrams = self._last_words(datagrams)
+        for target, datagram in datagrams:
+            if target is None:
+                self._network.multicast(self._index, datagram)
+            else:
+                self._network.unicast(self._index, target, datagram)
+        if self.sends_left == 0:
+            self.end(End.KILLED)
+        return self.alive
+
+    def serve(self, output: Output) -> None:
+        """See Shell."""
+        self.connections.serve(output)
+
+    def finish(self, over: CoreOver) -> None:
+        """See Shell."""
+        self.over = over
+        if over.end is CoreEnd.OUTDATED:
+            self.end(End.OUTDATED)
+            return
+        self._step_at = _OVER
+        self._linger(self._loop.now + LINGER_US)
+
+    def _last_words(self, transmissions: list[Transmission]) -> list[Transmission]:
+        assert self.sends_left is not None
+        said = transmissions[: self.sends_left]
+        self.sends_left -= len(said)
+        return said
+
+    def _feed_forged(self, forged: list[bytes]) -> None:
+        self.injected += len(forged)
+        before, replays = self._repeated(), self.replays
+        self._handle([bytes(datagram) for datagram in forged], [])
+        self._lookalikes += self._repeated() - before
+        self._forged_replays += self.replays - replays
+
+    def _repeated(self) -> int:
+        rejected = self.core.counters.rejected
+        return sum(rejected[reason] for reason in self.stale)
+
+    @property
+    def replays(self) -> int:
+        """Datagrams of daemons that were dropped as replays."""
+        return self.core.counters.rejected["replay"] - self._forged_replays
+
+    def bad(self) -> int:
+        """Datagrams that the core dropped, but for valid ones that it had already or sent itself.
+
+        A forged one may carry a counter that makes the core take it for a replay without a look
+        at its seal. Those are known here, because forged ones are fed apart from others.
+        """
+        return self.core.counters.bad - self._repeated() + self._lookalikes
+
+    def _compare_clocks(self, _: None) -> None:
+        now = self._loop.now
+        if not self.alive or self.over is not None:
+            return
+        if not self.paused:  # the next step is early enough
+            self._inputs.append(WallClockRead(self.clock.monotonic(now), self.clock.wall(now)))
+        self._loop.at(now + WALL_INTERVAL_US, self._compare_clocks)
+
+    # ---- ends ----
+
+    def leave(self) -> None:
+        """Leave in order: the core does what has to be done first."""
+        if self.alive and not self.leaving:
+            self.leaving = True
+            self._input(LeaveRequested())
+
+    def _linger(self, until: int) -> None:
+        """It has left; its clients may still read what is theirs."""
+        if self.alive and (self.connections.all_served or self._loop.now >= until):
+            assert self.over is not None
+            self.end(End.CUT_SHORT if self.over.unfinished else End.LEFT)
+        elif self.alive:
+            self._loop.at(self._loop.now + LINGER_LOOK_US, self._linger, until)
+
+    def end(self, how: End) -> None:
+        """Be no more; clients see their connections end."""
+        if self.alive:
+            self.alive = False
+            self._step_at = _OVER
+            self.connections.break_all()
+            self._ended(self, how)

@@ -1,0 +1,1 @@
+"""Faults of a run: which ones it has, when they happen, and what each does."""

@@ -1,0 +1,173 @@
+"""Which paths a cut of links takes: one link, the middle of a chain, a whole site, three parts."""
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Final
+
+import attrs
+
+from groupcomm.sim.faults.faults import Faults
+from groupcomm.sim.faults.partitions import ONE_WAY_SHARE, Cuts, Sides, between
+from groupcomm.sim.network.links import SitePair, joined
+from groupcomm.sim.network.network import Pair
+from groupcomm.sim.virtual_time import Loop, microseconds
+
+PARTS: Final = 3
+
+
+@attrs.frozen(kw_only=True)
+class SitePlan:
+    """Where hosts are, and which sites are neighbours; two sites at least.
+
+    Attributes:
+        sites: per host, by index, its site.
+        links: pairs of sites, the lower first.
+    """
+
+    sites: Sides
+    links: Sequence[SitePair]
+
+    @property
+    def all_sites(self) -> list[int]:
+        """The sites, rising."""
+        return sorted(set(self.sites))
+
+    def over(self, near: int, far: int) -> set[Pair]:
+        """All paths from one site to another."""
+        return {
+            (source, target)
+            for source, here in enumerate(self.sites)
+            for target, there in enumerate(self.sites)
+            if (here, there) == (near, far)
+        }
+
+
+def draw_link_cut(rng: Random, plan: SitePlan) -> tuple[Pair, ...]:
+    """The paths (source, target) that a random cut of links takes; sorted."""
+    return tuple(sorted(rng.choice(SHAPES)(rng, plan)))
+
+
+def draw_one_link(rng: Random, plan: SitePlan) -> tuple[Pair, ...]:
+    """The paths over a random link, in both directions or only one; sorted."""
+    shape = one_way if rng.random() < ONE_WAY_SHARE else one_link
+    return tuple(sorted(shape(rng, plan)))
+
+
+def one_link(rng: Random, plan: SitePlan) -> set[Pair]:
+    """One link is cut."""
+    near, far = rng.choice(plan.links)
+    return plan.over(near, far) | plan.over(far, near)
+
+
+def one_way(rng: Random, plan: SitePlan) -> set[Pair]:
+    """One link carries nothing in one direction."""
+    ways = [*plan.links, *((far, near) for near, far in plan.links)]
+    return plan.over(*rng.choice(ways))
+
+
+def in_the_middle(rng: Random, plan: SitePlan) -> set[Pair]:
+    """The link is cut whose loss leaves parts as equal as can be; a chain breaks in its middle."""
+    sites = plan.all_sites
+
+    def smaller_part(link: SitePair) -> int:
+        left = joined(sites, [pair for pair in plan.links if pair != link], link[0])
+        return min(len(left), len(sites) - len(left))
+
+    most = max(map(smaller_part, plan.links))
+    near, far = rng.choice([link for link in plan.links if smaller_part(link) == most])
+    return plan.over(near, far) | plan.over(far, near)
+
+
+def off(rng: Random, plan: SitePlan) -> set[Pair]:
+    """One site hears no other one."""
+    alone = rng.choice(plan.all_sites)
+    return between([int(site == alone) for site in plan.sites])
+
+
+def three_parts(rng: Random, plan: SitePlan) -> set[Pair]:
+    """Three parts of whole sites, which meet again all at once; of hosts if there are two sites."""
+    sites = plan.all_sites
+    if len(sites) < PARTS:
+        return between([rng.randrange(PARTS) for _ in plan.sites])
+    rng.shuffle(sites)
+    part = {
+        site: place if place < PARTS else rng.randrange(PARTS) for place, site in enumerate(sites)
+    }
+    return between([part[site] for site in plan.sites])
+
+
+def inside(rng: Random, plan: SitePlan) -> set[Pair]:
+    """Two halves of a site do not hear each other, while both hear the neighbours they had."""
+    large = [site for site in plan.all_sites if plan.sites.count(site) > 1]
+    if not large:
+        return off(rng, plan)
+    split = rng.choice(large)
+    hosts = [host for host, site in enumerate(plan.sites) if site == split]
+    rng.shuffle(hosts)
+    half = len(hosts) // 2
+    return {pair for a in hosts[:half] for b in hosts[half:] for pair in ((a, b), (b, a))}
+
+
+SHAPES: Final[tuple[Callable[[Random, SitePlan], set[Pair]], ...]] = (
+    one_link,
+    one_way,
+    in_the_middle,
+    off,
+    three_parts,
+    inside,
+)
+"""All shapes, each as likely as any other."""
+
+
+SHORTEST_CUT_S: Final = 0.05
+MOST_FLAPS: Final = 12
+
+
+class LinkFaults:
+    """Cuts and mends links.
+
+    Args:
+        loop: virtual time.
+        rng: this run's source for when and where.
+        faults: how strong.
+        cuts: of the network's paths.
+        sites: per host the site it is in.
+        links: the pairs of neighbouring sites.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        rng: Random,
+        faults: Faults,
+        cuts: Cuts,
+        sites: Sides,
+        links: Sequence[SitePair],
+    ) -> None:
+        self._loop = loop
+        self._rng = rng
+        self._faults = faults
+        self._cuts = cuts
+        self._plan = SitePlan(sites=sites, links=links)
+        self._running = True
+
+    def end(self) -> None:
+        """Cut nothing any more."""
+        self._running = False
+
+    def cut(self) -> None:
+        """One link is cut, or several, and all of them healed at once after a while."""
+        lasts_s = self._rng.uniform(SHORTEST_CUT_S, self._faults.link_cut_s)
+        self._cuts.cut(draw_link_cut(self._rng, self._plan), microseconds(lasts_s))
+
+    def flap(self) -> None:
+        """One link is cut for half a period, whole for half a period, and so on some times."""
+        times = self._rng.randint(2, MOST_FLAPS)
+        self._flap((draw_one_link(self._rng, self._plan), times))
+
+    def _flap(self, flapping: tuple[tuple[Pair, ...], int]) -> None:
+        pairs, times = flapping
+        if times and self._running:
+            period = microseconds(self._faults.link_flap_s)
+            self._cuts.cut(pairs, period // 2)
+            self._loop.at(self._loop.now + period, self._flap, (pairs, times - 1))

@@ -1,0 +1,289 @@
+"""What happens to disks while daemons run: they get slow, hang, fill up, fail, and recover.
+
+What befalls a disk while no daemon runs (it is lost, rolled back, copied) is in outages.py.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from random import Random
+from typing import Any, Final
+
+from groupcomm.config.core import CoreConfig
+from groupcomm.sim.cluster.disk import Ailment
+from groupcomm.sim.cluster.host import Host
+from groupcomm.sim.cluster.process import End
+from groupcomm.sim.faults.faults import Faults
+from groupcomm.sim.virtual_time import SECOND, Loop, microseconds
+from groupcomm.trace.recorders import FUSE_KINDS, Fuse
+
+SHORTEST_S: Final = 0.05
+"""A disk is unwell at least so long, but if it is slow: then for some writes."""
+
+MOST_WRITES: Final = 5
+
+FOR_EVER_SHARE: Final = 0.3
+"""So often a disk does not recover before all faults end."""
+
+STARTED_SHARE: Final = 0.3
+"""So often the daemon is killed as well, so that it has to count a start on that disk."""
+
+
+class DiskFaults:
+    """Spoils disks, one after the other; several may be unwell at a time.
+
+    Args:
+        loop: virtual time.
+        rng: this run's source for when and whom.
+        faults: how strong.
+        hosts: whose disks.
+    """
+
+    def __init__(self, loop: Loop, rng: Random, faults: Faults, hosts: Sequence[Host]) -> None:
+        self._loop = loop
+        self._rng = rng
+        self._faults = faults
+        self._hosts = hosts
+        self._running = True
+
+    def end(self) -> None:
+        """Spoil nothing any more; disks that are unwell stay so."""
+        self._running = False
+
+    # ---- what can happen ----
+
+    def slow_down(self) -> None:
+        """Each write of a disk takes long."""
+        write_s = self._faults.slow_disk_s
+        self._spoil(Ailment.SLOW, self._rng.uniform(write_s, MOST_WRITES * write_s), write_s)
+
+    def hang(self) -> None:
+        """Writes of a disk begin and do not end."""
+        self._spoil(Ailment.HUNG, self._rng.uniform(SHORTEST_S, self._faults.hung_disk_s))
+
+    def fill_up(self) -> None:
+        """Writes of a disk fail, and nothing of them lasts."""
+        self._spoil(Ailment.FULL, self._rng.uniform(SHORTEST_S, self._faults.full_disk_s))
+
+    def fail(self) -> None:
+        """Writes of a disk fail, and may have lasted all the same."""
+        self._spoil(Ailment.BROKEN, self._rng.uniform(SHORTEST_S, self._faults.failing_disk_s))
+
+    def _spoil(self, ailment: Ailment, lasts_s: float, write_s: float = 0.0) -> None:
+        host = self._rng.choice(self._hosts)
+        host.disk.ail(ailment, microseconds(write_s))
+        if self._rng.random() < STARTED_SHARE:
+            host.kill()
+        if self._rng.random() >= FOR_EVER_SHARE:
+            self._loop.at(self._loop.now + microseconds(lasts_s), self._recover, host)
+
+    def _recover(self, host: Host) -> None:
+        if self._running:
+            host.disk.recover()
+
+
+FUSE_US: Final = SECOND
+"""A daemon that is to die at a moment that does not come dies after so long anyway."""
+
+LAST_ONE_SHARE: Final = 0.2
+"""How often the only daemon that runs is brought down all the same."""
+
+ALL_SHARE: Final = 0.04
+"""How often a crash is one of all hosts, as when the power fails."""
+
+AGAIN_SHARE: Final = 0.2
+"""How often a daemon that was killed is killed again soon after its start."""
+
+CLONE_SHARE: Final = 0.1
+"""Of damages to disks."""
+
+LONGEST_CLONE_S: Final = 2.0
+
+MISLED_US: Final = SECOND
+"""For so long a wall clock is ahead."""
+
+
+class Outages:
+    """Brings daemons down and up again.
+
+    Args:
+        loop: virtual time.
+        rng: this run's source for when and whom.
+        faults: how strong.
+        hosts: where the daemons run.
+        configs: wrong ones, that hosts may get.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        rng: Random,
+        faults: Faults,
+        hosts: Sequence[Host],
+        configs: Sequence[CoreConfig] = (),
+    ) -> None:
+        self._loop = loop
+        self._rng = rng
+        self._faults = faults
+        self._hosts = hosts
+        self._configs = configs
+        self._running = True
+        self._damage: dict[int, str] = {}  # by host: what its disk suffers once its daemon is dead
+        self._again: set[int] = set()  # hosts whose next daemon dies soon
+        self._misled: Host | None = None  # whose wall clock is ahead
+        for host in hosts:
+            host.on_end = self._on_end
+
+    def end(self) -> None:
+        """Nobody dies any more; who stands still goes on, who is dead stays it."""
+        self._running = False
+        self._set_right()
+        for host in self._hosts:
+            host.kill_clone()
+            if host.process is not None:
+                host.process.resume()
+                host.process.probe.fuse = None
+                host.process.sends_left = None
+
+    def _victim(self) -> Host | None:
+        up = [host for host in self._hosts if host.is_up]
+        if len(up) > 1 or (up and self._rng.random() < LAST_ONE_SHARE):
+            return self._rng.choice(up)
+        return None
+
+    # ---- what can happen ----
+
+    def crash(self) -> None:
+        """Kill a daemon, now or at some telling moment soon; or all of them."""
+        if self._rng.random() < ALL_SHARE:
+            for host in self._hosts:
+                host.kill()
+            return
+        victim = self._victim()
+        if victim is not None:
+            if self._rng.random() < AGAIN_SHARE:
+                self._again.add(victim.index)
+            self._doom(victim)
+
+    def crash_gateway(self) -> None:
+        """Kill a daemon over which others reach another ring, if there is one."""
+        gateways = [host for host in self._hosts if host.is_up and host.is_gateway]
+        if gateways:
+            self._doom(self._rng.choice(gateways))
+
+    def damage_disk(self) -> None:
+        """Kill a daemon, and have the next one find another disk; or start a clone of it."""
+        victim = self._victim()
+        if victim is None:
+            return
+        cloned = self._rng.random() < CLONE_SHARE
+        if cloned and not self._faults.clock_rate:
+            victim.start_clone()
+            lasts = microseconds(self._rng.uniform(0.1, LONGEST_CLONE_S))
+            self._loop.at(self._loop.now + lasts, lambda _: victim.kill_clone())
+            return
+        damage = self._rng.choice(("lost", "rolled back"))
+        if not self._faults.clock_rate:  # with a clock that is set back, too, view ids may fall
+            self._damage[victim.index] = damage
+        self._doom(victim)
+
+    def mislead(self, _: None) -> None:
+        """Have a daemon start with a clock that is ahead, as soon as one runs; once in a run."""
+        if not self._running:
+            return
+        victim = self._victim()
+        if victim is None:
+            self._loop.at(self._loop.now + MISLED_US, self.mislead)
+            return
+        self._misled = victim
+        victim.clock.set_ahead(self._faults.ahead_s)
+        victim.kill()
+        victim.boot()
+        self._loop.at(self._loop.now + MISLED_US, self._set_right)
+
+    def _set_right(self, _: None = None) -> None:
+        if self._misled is not None:
+            self._misled.clock.set_ahead(-self._faults.ahead_s)
+            self._misled = None
+
+    def pause(self) -> None:
+        """Let a daemon stand still."""
+        victim = self._victim()
+        if victim is not None and victim.process is not None:
+            shortest, longest = 0.06, self._faults.pause_s
+            lasts = shortest + self._rng.random() ** 2 * max(0.0, longest - shortest)
+            victim.process.pause(self._loop.now + microseconds(lasts))
+
+    def leave(self) -> None:
+        """Let a daemon leave in order; another start of it follows."""
+        victim = self._victim()
+        if victim is not None and victim.process is not None:
+            victim.process.leave()
+
+    def change_file(self) -> None:
+        """Give a host another configuration, or the right one; its daemon starts again with it."""
+        victim = self._victim()
+        if victim is not None and victim.process is not None:
+            wrong = [config for config in self._configs if victim.name in config.daemons]
+            victim.other_config = self._rng.choice((None, *wrong))
+            if self._rng.random() < 0.5:
+                victim.process.leave()
+            else:
+                self._doom(victim)
+
+    # ---- death ----
+
+    def _doom(self, host: Host) -> None:
+        """Kill a daemon now, between two of the next datagrams it sends, or at a moment inside."""
+        process, rng = host.process, self._rng
+        assert process is not None
+        lot = rng.random()
+        if lot < 0.3:
+            host.kill()
+            return
+        if lot < 0.6:
+            process.sends_left = rng.randint(0, 3)
+        else:
+            process.probe.fuse = Fuse(rng.choice(FUSE_KINDS), rng.choice((0, 0, 1, 5)))
+        name = process.name
+        self._loop.at(self._loop.now + FUSE_US, lambda _: self._kill_start(host, name))
+
+    def _kill_start(self, host: Host, name: str) -> None:
+        if self._running and host.process is not None and host.process.name == name:
+            host.kill()
+
+    def _on_end(self, host: Host, how: End) -> None:
+        """A daemon has ended: damage its disk if that was the plan, and start the next one."""
+        if not self._running:
+            return
+        damage = self._damage.pop(host.index, "")
+        if damage and host.is_idle:
+            host.damage_disk(lost=damage == "lost")
+        if how is not End.OUTDATED:
+            down = self._down_us(how)
+            self._loop.at(self._loop.now + down, partial(self._boot, host))
+
+    def _down_us(self, how: End) -> int:
+        """How long a host stays without a daemon: not at all, a moment, or long."""
+        rng = self._rng
+        longest = self._faults.crash_s or 2.0
+        if how in (End.LEFT, End.CUT_SHORT):
+            longest = 2.0
+        down_s = rng.choice((0.0, rng.uniform(0.0, 0.05), rng.uniform(0.0, longest)))
+        return 1 + microseconds(down_s)
+
+    def _boot(self, host: Host, _: Any) -> None:
+        if self._running:
+            host.boot()
+            if host.index in self._again:
+                self._again.discard(host.index)
+                self._loop.at(
+                    self._loop.now + self._rng.randrange(SECOND // 100), self._doom_again, host
+                )
+
+    def _doom_again(self, host: Host) -> None:
+        """Kill a daemon while it starts, or before it is in its first view."""
+        if self._running:
+            if host.process is not None:
+                self._doom(host)
+            else:
+                host.kill()

@@ -1,0 +1,225 @@
+"""What is cut now, and until when."""
+
+from collections.abc import Callable, Sequence
+from itertools import permutations
+from random import Random
+from typing import Any, Final, TypeAlias
+
+from groupcomm.sim.faults.faults import Faults
+from groupcomm.sim.network.network import Network, Pair
+from groupcomm.sim.virtual_time import Loop, microseconds
+
+
+class Cuts:
+    """Cuts paths for a while; cuts of the same path add up.
+
+    Args:
+        loop: virtual time.
+        network: whose paths.
+    """
+
+    def __init__(self, loop: Loop, network: Network) -> None:
+        self._loop = loop
+        self._network = network
+        self._cuts: dict[int, tuple[Pair, ...]] = {}
+        self._count = 0
+
+    def cut(self, pairs: tuple[Pair, ...], lasts_us: int) -> None:
+        """Cut these paths for so long."""
+        self._count += 1
+        self._cuts[self._count] = pairs
+        self._network.cut(pairs)
+        self._loop.at(self._loop.now + lasts_us, self._mend, self._count)
+
+    def _mend(self, cut: int) -> None:
+        pairs = self._cuts.pop(cut, None)
+        if pairs is not None:
+            self._network.mend(pairs)
+
+    def end(self) -> None:
+        """Mend everything that is cut now."""
+        for pairs in self._cuts.values():
+            self._network.mend(pairs)
+        self._cuts.clear()
+
+
+ONE_WAY_SHARE: Final = 0.3
+"""Share of partitions in which one direction still works."""
+
+Sides: TypeAlias = Sequence[int]
+"""Per host, by index, on which side it is."""
+
+
+def draw_partition(rng: Random, sites: Sides) -> tuple[Pair, ...]:
+    """The paths (source, target) that a random partition cuts; sorted.
+
+    Args:
+        rng: the source.
+        sites: per host, by index, its site; two hosts at least.
+    """
+    shape = rng.choice(SHAPES)
+    pairs, sides = shape(rng, sites)
+    if rng.random() < ONE_WAY_SHARE:
+        order = sorted(set(sides))
+        rng.shuffle(order)
+        place = {side: at for at, side in enumerate(order)}
+        pairs = {(one, other) for one, other in pairs if place[sides[one]] < place[sides[other]]}
+    return tuple(sorted(pairs))
+
+
+def between(sides: Sides) -> set[Pair]:
+    """All paths from one side to another."""
+    return {(a, b) for a, b in permutations(range(len(sides)), 2) if sides[a] != sides[b]}
+
+
+def isolate(rng: Random, sites: Sides) -> tuple[set[Pair], Sides]:
+    """One host is alone."""
+    alone = rng.randrange(len(sites))
+    sides = [int(host == alone) for host in range(len(sites))]
+    return between(sides), sides
+
+
+def halves(rng: Random, sites: Sides) -> tuple[set[Pair], Sides]:
+    """Two parts of about the same size."""
+    hosts = list(range(len(sites)))
+    rng.shuffle(hosts)
+    first = set(hosts[: len(hosts) // 2])
+    sides = [int(host in first) for host in range(len(sites))]
+    return between(sides), sides
+
+
+def sets(rng: Random, sites: Sides) -> tuple[set[Pair], Sides]:
+    """Two to four parts of any size."""
+    parts = rng.randint(2, 4)
+    sides = [rng.randrange(parts) for _ in sites]
+    return between(sides), sides
+
+
+def overlapping(rng: Random, sites: Sides) -> tuple[set[Pair], Sides]:
+    """On a circle each hears its neighbours only: no two hear the same."""
+    hosts = list(range(len(sites)))
+    rng.shuffle(hosts)
+    place = {host: at for at, host in enumerate(hosts)}
+    count = len(hosts)
+    far = {
+        (a, b)
+        for a, b in permutations(hosts, 2)
+        if (place[a] - place[b]) % count not in (1, count - 1)
+    }
+    return far, hosts
+
+
+def apart(rng: Random, sites: Sides) -> tuple[set[Pair], Sides]:
+    """Sites do not hear each other; with one site, halves."""
+    return (between(sites), sites) if len(set(sites)) > 1 else halves(rng, sites)
+
+
+def joined_by_one(rng: Random, sites: Sides) -> tuple[set[Pair], Sides]:
+    """As `apart`, but one host still hears everybody, and is heard."""
+    pairs, sides = apart(rng, sites)
+    bridge = rng.randrange(len(sites))
+    return {pair for pair in pairs if bridge not in pair}, sides
+
+
+SHAPES: Final[tuple[Callable[[Random, Sides], tuple[set[Pair], Sides]], ...]] = (
+    isolate,
+    halves,
+    sets,
+    overlapping,
+    apart,
+    joined_by_one,
+)
+"""All shapes, each as likely as any other."""
+
+
+SHORTEST_CUT_S: Final = 0.05
+LONGEST_FLAPPING_S: Final = 4.0
+SHORTEST_LOSS_S: Final = 0.5
+LONGEST_LOSS_S: Final = 4.0
+FOR_EVER_SHARE: Final = 0.2
+"""In so many runs the first path to lose most does so until all faults end."""
+
+
+class Disruptions:
+    """Cuts and mends paths.
+
+    Args:
+        loop: virtual time.
+        rng: this run's source for when and whom.
+        faults: how strong.
+        network: whose paths.
+        cuts: of these paths.
+        sites: per host the site it is in.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        rng: Random,
+        faults: Faults,
+        network: Network,
+        cuts: Cuts,
+        sites: Sides,
+    ) -> None:
+        self._loop = loop
+        self._rng = rng
+        self._faults = faults
+        self._network = network
+        self._cuts = cuts
+        self._sites = sites
+        self._thinned: Pair | None = None
+        self._for_ever: bool | None = None  # whether that lasts; None before the first time
+        self._running = True
+
+    def end(self) -> None:
+        """Disturb nothing any more; what is cut is for `cuts` to mend."""
+        self._running = False
+        self._thin(None)
+
+    # ---- what can happen ----
+
+    def part(self) -> None:
+        """The network falls apart for a while, whatever else is cut."""
+        longest = self._faults.partition_s
+        lasts = self._rng.choice(
+            (self._rng.uniform(SHORTEST_CUT_S, 1.0), self._rng.uniform(SHORTEST_CUT_S, longest))
+        )
+        self._cuts.cut(draw_partition(self._rng, self._sites), microseconds(lasts))
+
+    def lose_one_way(self) -> None:
+        """One path loses most of what is sent on it, for a while or for ever."""
+        if self._for_ever:
+            return
+        self._for_ever = self._for_ever is None and self._rng.random() < FOR_EVER_SHARE
+        self._thin(self._rng.choice(sorted(self._network.paths)))
+        if not self._for_ever:
+            lasts = microseconds(self._rng.uniform(SHORTEST_LOSS_S, LONGEST_LOSS_S))
+            self._loop.at(self._loop.now + lasts, self._end_thin, self._thinned)
+
+    def _end_thin(self, pair: Any) -> None:
+        if self._thinned is pair:
+            self._thin(None)
+
+    def _thin(self, pair: Pair | None) -> None:
+        if self._thinned is not None:
+            self._network.paths[self._thinned].thin(0.0)
+        self._thinned = pair
+        if pair is not None:
+            self._network.paths[pair].thin(self._faults.directed_loss)
+
+    def flap(self) -> None:
+        """Paths are cut for half a period, whole for half a period, and so on for a while."""
+        period = microseconds(self._faults.flap_s)
+        lasts = microseconds(self._rng.uniform(1.0, LONGEST_FLAPPING_S))
+        if self._rng.random() < 0.5:
+            one, other = self._rng.choice(sorted(self._network.paths))
+            pairs: tuple[Pair, ...] = ((one, other), (other, one))
+        else:
+            pairs = draw_partition(self._rng, self._sites)
+        self._flap((pairs, period, self._loop.now + lasts))
+
+    def _flap(self, flapping: tuple[tuple[Pair, ...], int, int]) -> None:
+        pairs, period, until = flapping
+        if self._loop.now < until and self._running:
+            self._cuts.cut(pairs, max(1, period // 2))
+            self._loop.at(self._loop.now + max(2, period), self._flap, flapping)

@@ -1,0 +1,169 @@
+"""When what goes wrong, and whom it meets: drawn from the seed, and all ended at once.
+
+Jams, slow steps and jumping clocks go on all the time. What breaks views, such as a crash or a
+partition, happens every few seconds, and sometimes a second thing while the first is being
+recovered from; so a cluster is in working order a good part of the time, however many are on.
+"""
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, Final
+
+from groupcomm.config.core import CoreConfig
+from groupcomm.sim.cluster.host import Host
+from groupcomm.sim.faults.faults import TOKEN_TIMEOUT_S
+from groupcomm.sim.faults.links import LinkFaults
+from groupcomm.sim.faults.outages import DiskFaults, Outages
+from groupcomm.sim.faults.partitions import Cuts, Disruptions
+from groupcomm.sim.network.network import Network
+from groupcomm.sim.settings import Settings
+from groupcomm.sim.virtual_time import SECOND, Loop, microseconds
+
+JAM_INTERVAL_US: Final = SECOND
+SLOW_INTERVAL_US: Final = 2 * SECOND
+JUMP_INTERVAL_US: Final = 2 * SECOND
+
+JAM_REST: Final = 3
+"""Jams come no closer than this many times their greatest length, on average."""
+
+FOLLOW_SHARE: Final = 0.3
+"""So often something follows at once, to meet the recovery from what has just happened."""
+
+
+class FaultSchedule:
+    """Starts a run's faults at once, and ends them all when told to.
+
+    Args:
+        loop: virtual time.
+        rng: this run's source for when and whom.
+        settings: of the run: what goes wrong, and how long it is calm between two things that
+            break views.
+        network: whose datagrams suffer.
+        hosts: who suffers.
+        configs: wrong ones, that hosts may get.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        rng: Random,
+        settings: Settings,
+        network: Network,
+        hosts: Sequence[Host],
+        configs: Sequence[CoreConfig] = (),
+    ) -> None:
+        faults = settings.faults
+        self._loop = loop
+        self._rng = rng
+        self._faults = faults
+        self._calm_us = microseconds(settings.calm_s)
+        self._network = network
+        self._hosts = hosts
+        self._several_sites = len(settings.sites) > 1
+        self._running = True
+        self.outages = Outages(loop, rng, faults, hosts, configs)
+        self.disk_faults = DiskFaults(loop, rng, faults, hosts)
+        self.cuts = Cuts(loop, network)
+        self.disruptions = Disruptions(loop, rng, faults, network, self.cuts, sites_of(hosts))
+        self.link_faults = LinkFaults(
+            loop, rng, faults, self.cuts, sites_of(hosts), [link.sites for link in settings.links]
+        )
+        self._acts = self._disrupting()
+        network.start_faults(faults)
+        for strength, act in (
+            (faults.jam_s, self._jam),
+            (faults.slow_factor, self._slow_down),
+            (faults.clock_rate, self._jump),
+            (self._acts, self._disrupt),
+            (faults.ahead_s, self.outages.mislead),
+        ):
+            if strength:
+                loop.at(loop.now + rng.randrange(SECOND), act)
+
+    def _disrupting(self) -> list[Callable[[], None]]:
+        """What breaks views, as far as it is on."""
+        faults = self._faults
+        acts: list[tuple[Any, Callable[[], None]]] = [
+            (faults.crash_s, self.outages.crash),
+            (faults.pause_s, self.outages.pause),
+            (faults.disk, self.outages.damage_disk),
+            (faults.leave, self.outages.leave),
+            (faults.files, self.outages.change_file),
+            (faults.slow_disk_s, self.disk_faults.slow_down),
+            (faults.hung_disk_s, self.disk_faults.hang),
+            (faults.full_disk_s, self.disk_faults.fill_up),
+            (faults.failing_disk_s, self.disk_faults.fail),
+        ]
+        if len(self._hosts) > 1:
+            acts += [
+                (faults.partition_s, self.disruptions.part),
+                (faults.directed_loss, self.disruptions.lose_one_way),
+                (faults.flap_s, self.disruptions.flap),
+            ]
+        if self._several_sites:
+            acts += [
+                (faults.link_cut_s, self.link_faults.cut),
+                (faults.link_flap_s, self.link_faults.flap),
+                (faults.gateways, self.outages.crash_gateway),
+            ]
+        return [act for strength, act in acts if strength]
+
+    def end(self) -> None:
+        """From now on nothing goes wrong.
+
+        Clocks stay as fast as they are, the dead dead, and disks that are unwell unwell.
+        """
+        self._running = False
+        self.outages.end()
+        self.disk_faults.end()
+        self.disruptions.end()
+        self.link_faults.end()
+        self.cuts.end()
+        self._network.end_faults()
+        for host in self._hosts:
+            host.set_step(1)
+
+    def _jam(self, _: None) -> None:
+        """Hold what is sent to one daemon."""
+        if self._running:
+            longest = microseconds(self._faults.jam_s)
+            until = self._loop.now + int(self._rng.random() * longest)
+            self._network.jam(self._rng.randrange(len(self._hosts)), until)
+            interval = max(JAM_INTERVAL_US, JAM_REST * longest)
+            self._loop.at(self._loop.now + 1 + self._rng.randrange(2 * interval), self._jam)
+
+    def _slow_down(self, _: None) -> None:
+        """Another daemon becomes the slow one."""
+        if self._running:
+            for host in self._hosts:
+                host.set_step(1)
+            self._rng.choice(self._hosts).set_step(self._faults.slow_factor)
+            self._loop.at(self._loop.now + SLOW_INTERVAL_US, self._slow_down)
+
+    def _jump(self, _: None) -> None:
+        """One daemon's wall clock is set, wrongly."""
+        if self._running:
+            self._rng.choice(self._hosts).clock.jump()
+            self._loop.at(self._loop.now + JUMP_INTERVAL_US, self._jump)
+
+    def _disrupt(self, _: None) -> None:
+        if self._running:
+            wait = self._rng.expovariate(1.0) * self._calm_us
+            self._loop.at(self._loop.now + 1 + int(wait), self._disrupt)
+            self._act(None)
+
+    def _act(self, _: None) -> None:
+        """Break something, and perhaps soon something else."""
+        rng = self._rng
+        if self._running:
+            rng.choice(self._acts)()
+            if rng.random() < FOLLOW_SHARE:
+                soon = rng.uniform(0.0, 0.3)
+                if rng.random() < 0.6:
+                    soon += 0.9 * TOKEN_TIMEOUT_S  # when it is noticed that something is wrong
+                self._loop.at(self._loop.now + microseconds(soon), self._act)
+
+
+def sites_of(hosts: Sequence[Host]) -> list[int]:
+    """Per host the site it is in."""
+    return [host.site for host in hosts]

@@ -1,0 +1,183 @@
+"""Links between sites: which sites each joins, its delay, loss and width.
+
+The sites may form any connected graph. A link of limited width has a queue of limited size.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from math import inf
+from typing import Final, TypeAlias
+
+import attrs
+
+from groupcomm.config.core import shortest_paths
+from groupcomm.errors import ConfigError
+from groupcomm.sim.virtual_time import SECOND, microseconds
+
+UDP_HEADER_BYTES: Final = 28
+"""What IPv4 and UDP put before each datagram; a link carries that, too."""
+
+
+class Bottleneck:
+    """A sender of so many bytes a second, shared by all who send through it.
+
+    Args:
+        bytes_per_s: above 0, headers of IP and UDP included.
+        queue_s: a datagram that would wait longer than so many seconds is dropped, as at the tail
+            of a router's queue.
+
+    Attributes:
+        dropped: datagrams that met a full queue.
+    """
+
+    __slots__ = ("_free_at", "_queue_us", "_us_per_byte", "dropped")
+
+    def __init__(self, bytes_per_s: float, queue_s: float) -> None:
+        assert bytes_per_s > 0, "a way that passes nothing is cut, not narrow"
+        self._us_per_byte = SECOND / bytes_per_s
+        self._queue_us = microseconds(queue_s)
+        self._free_at = 0.0
+        self.dropped = 0
+
+    def passed_at(self, now: int, size: int) -> int | None:
+        """When a datagram of so many bytes that comes now has passed; None if it is dropped."""
+        begin = max(self._free_at, now)
+        if begin - now > self._queue_us:
+            self.dropped += 1
+            return None
+        self._free_at = begin + (size + UDP_HEADER_BYTES) * self._us_per_byte
+        return int(self._free_at)
+
+
+SitePair: TypeAlias = tuple[int, int]
+"""Two sites by index, the lower first."""
+
+USUAL_JITTER: Final = 0.05
+"""As a share of a link's delay, where nothing else is asked for."""
+
+QUEUE_S: Final = 0.1
+"""What a router before a link that is too narrow holds, unless something else is asked for."""
+
+
+@attrs.frozen(kw_only=True)
+class Link:
+    """What joins two neighbouring sites, the same in both directions.
+
+    Attributes:
+        sites: the two, the lower first.
+        delay_s: one way.
+        jitter_s: up to so much more, drawn for each burst of datagrams.
+        loss: chance that a datagram is lost, 0 to 1, as long as a run has faults.
+        bytes_per_s: bandwidth of each direction; None for as much as comes.
+        queue_s: how long datagrams wait for their turn at most; others are dropped.
+        largest_bytes: longer datagrams are lost, in silence; None: there are none.
+    """
+
+    sites: SitePair
+    delay_s: float
+    jitter_s: float = 0.0
+    loss: float = 0.0
+    bytes_per_s: float | None = None
+    queue_s: float = QUEUE_S
+    largest_bytes: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        near, far = self.sites
+        name = f"link {near}-{far}"
+        if not 0 <= near < far:
+            raise ConfigError(f"{name} does not join two sites, the lower one first")
+        for what, value in (("delay_s", self.delay_s), ("jitter_s", self.jitter_s)):
+            if not 0 <= value < inf:
+                raise ConfigError(f"{name}: {what} is {value}; it must be at least 0")
+        if not 0 <= self.loss < 1:
+            raise ConfigError(f"{name}: loss is {self.loss}; it must be at least 0 and below 1")
+        if self.bytes_per_s is not None and not self.bytes_per_s > 0:
+            raise ConfigError(f"{name}: bytes_per_s is {self.bytes_per_s}; it must be above 0")
+        if not self.queue_s > 0:
+            raise ConfigError(f"{name}: queue_s is {self.queue_s}; it must be above 0")
+
+
+# ---- who is whose neighbour ----
+
+
+def mesh(sites: int) -> set[SitePair]:
+    """Each is a neighbour of each."""
+    return {(near, far) for far in range(sites) for near in range(far)}
+
+
+def chain(sites: int) -> set[SitePair]:
+    """One behind the other."""
+    return {(site, site + 1) for site in range(sites - 1)}
+
+
+def star(sites: int) -> set[SitePair]:
+    """All are neighbours of the first one only."""
+    return {(0, site) for site in range(1, sites)}
+
+
+def ring(sites: int) -> set[SitePair]:
+    """A chain whose ends are neighbours, too."""
+    return chain(sites) | ({(0, sites - 1)} if sites > 2 else set())
+
+
+TOPOLOGIES: Final[Mapping[str, Callable[[int], set[SitePair]]]] = {
+    "mesh": mesh,
+    "chain": chain,
+    "star": star,
+    "ring": ring,
+}
+
+
+def equal_links(
+    sites: int, delay_s: float, topology: Callable[[int], set[SitePair]] = mesh
+) -> tuple[Link, ...]:
+    """Links that are all alike: without loss, as wide as can be, with the usual jitter."""
+    jitter_s = USUAL_JITTER * delay_s
+    return tuple(
+        Link(sites=pair, delay_s=delay_s, jitter_s=jitter_s) for pair in sorted(topology(sites))
+    )
+
+
+# ---- ways over several links ----
+
+
+def longest_way_s(sites: int, links: Iterable[Link]) -> float:
+    """The longest delay over the shortest way between any two sites; inf if there is none.
+
+    It is what a datagram of the two sites farthest apart takes when all links jitter at their most.
+    """
+    lengths = {link.sites: link.delay_s + link.jitter_s for link in links}
+    return max(shortest_paths(range(sites), lengths).values(), default=0.0)
+
+
+def joined(among: Collection[int], pairs: Iterable[SitePair], start: int) -> set[int]:
+    """The sites that `start` reaches over neighbours of which all are `among` these."""
+    near = list(pairs)
+    found, edge = {start}, [start]
+    while edge:
+        site = edge.pop()
+        for pair in near:
+            if site in pair:
+                other = pair[0] + pair[1] - site
+                if other in among and other not in found:
+                    found.add(other)
+                    edge.append(other)
+    return found
+
+
+def check_links(names: Sequence[str], links: Sequence[Link]) -> None:
+    """Raise ConfigError unless links join known sites, one for each pair, and reach all of these.
+
+    Args:
+        names: of the sites, for people.
+        links: between them.
+    """
+    pairs = [link.sites for link in links]
+    for near, far in pairs:
+        if far >= len(names):
+            raise ConfigError(f"link {near}-{far}: there are only {len(names)} sites, from 0")
+        if pairs.count((near, far)) > 1:
+            raise ConfigError(f"there are two links between {names[near]} and {names[far]}")
+    apart = set(range(len(names))) - joined(range(len(names)), pairs, 0)
+    if apart:
+        lost = ", ".join(names[site] for site in sorted(apart))
+        raise ConfigError(f"no links lead from {names[0]} to {lost}")

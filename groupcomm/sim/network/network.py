@@ -1,0 +1,305 @@
+"""Datagrams between hosts: one path per ordered pair, multicast within a site, unicast.
+
+Paths lead within sites and over links, from each host of a site to each of a neighbouring one; what
+is sent to any other host is lost. Without faults a path delivers everything, in order, after about
+0.1 ms within a site or the link's delay. All paths over a link share its bandwidth, each direction
+by itself. With faults, see path_faults.py. A path that is cut delivers nothing of what is sent from
+then on; what is under way still comes.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from math import inf
+from random import Random
+from typing import Protocol, TypeAlias
+
+from groupcomm.sim.faults.faults import Faults
+from groupcomm.sim.faults.paths import PathFaults
+from groupcomm.sim.network.links import Bottleneck, Link
+from groupcomm.sim.virtual_time import Loop, microseconds, random_for
+
+LAN_DELAY_US = 80
+"""Least delay of a datagram within a site."""
+
+LAN_JITTER_US = 40
+"""How much longer it may take."""
+
+Observer = Callable[[int, int, bytes, bool], None]
+"""Is told (source, target, datagram, whether anything of it goes on) of every datagram sent."""
+
+Put = Callable[[int, bytes], None]
+"""Takes a datagram and the time of its arrival, which is yet to come."""
+
+
+class Receiver(Protocol):
+    """Whoever is at the end of paths; what `put` is may change with time."""
+
+    put: Put
+
+
+Pair: TypeAlias = tuple[int, int]
+"""Source and target of a path, by index."""
+
+
+class Path:
+    """The way of datagrams from one host to another.
+
+    Args:
+        loop: virtual time.
+        rng: this path's own source.
+        delay_us: least delay.
+        jitter_us: how much longer it may take.
+        receiver: at its end.
+        loss: chance that a datagram is lost while nothing else goes wrong.
+        bottleneck: what all paths over the same link go through; None on a way as wide as can be.
+
+    Attributes:
+        faults: what befalls datagrams; None while nothing does.
+        sent: datagrams given to this path.
+        loss: chance that one is lost, besides `faults`; 1 while the path is cut.
+        under_way_until: when the last of those sent so far arrives.
+    """
+
+    __slots__ = (
+        "_bottleneck",
+        "_burst_at",
+        "_burst_us",
+        "_cuts",
+        "_delay",
+        "_jitter",
+        "_last",
+        "_loop",
+        "_lossy",
+        "_random",
+        "_receiver",
+        "_thinned",
+        "faults",
+        "largest_bytes",
+        "loss",
+        "sent",
+        "under_way_until",
+    )
+
+    def __init__(
+        self,
+        loop: Loop,
+        rng: Random,
+        delay_us: int,
+        jitter_us: int,
+        receiver: Receiver,
+        loss: float = 0.0,
+        bottleneck: Bottleneck | None = None,
+    ) -> None:
+        self._loop = loop
+        self._random = rng.random
+        self._delay = delay_us
+        self._jitter = jitter_us
+        self._receiver = receiver
+        self._lossy = loss
+        self._bottleneck = bottleneck
+        self._last = 0  # arrival of the latest datagram; a later one does not overtake it
+        self._burst_at = -1
+        self._burst_us = delay_us  # what is sent at one moment is under way for the same time
+        self._cuts = 0
+        self._thinned = 0.0
+        self.faults: PathFaults | None = None
+        self.largest_bytes = inf
+        self.sent = 0
+        self.loss = loss
+        self.under_way_until = 0
+
+    def send(self, datagram: bytes) -> bool:
+        """Put one datagram on its way; False if it is lost at once."""
+        self.sent += 1
+        if self.loss and self._random() < self.loss:
+            return False
+        if len(datagram) > self.largest_bytes:
+            return False
+        if self.faults is not None:
+            return self.faults.send(datagram)
+        return self.transfer(datagram, 0, False) > 0
+
+    def transfer(self, datagram: bytes, extra_us: int, overtake: bool) -> int:
+        """Let a datagram arrive, `extra_us` later than usual.
+
+        Returns the time of its arrival; 0 if the way is narrow and has no room for it.
+        """
+        now = self._loop.now
+        if self._bottleneck is not None:
+            passed = self._bottleneck.passed_at(now, len(datagram))
+            if passed is None:
+                return 0
+            extra_us += passed - now
+        if now != self._burst_at:
+            self._burst_at = now
+            self._burst_us = self._delay + int(self._random() * self._jitter)
+        arrival = now + self._burst_us + extra_us
+        if not overtake:
+            if arrival < self._last:
+                arrival = self._last
+            else:
+                self._last = arrival
+        if arrival > self.under_way_until:
+            self.under_way_until = arrival
+        self._receiver.put(arrival, datagram)
+        return arrival
+
+    def cut(self, count: int) -> None:
+        """Cut it once more (1), or mend one cut (-1); it delivers again once all are mended."""
+        self._cuts += count
+        self._set_loss()
+
+    def thin(self, loss: float) -> None:
+        """Lose this share of what is sent from now on."""
+        self._thinned = loss
+        self._set_loss()
+
+    def end_loss(self) -> None:
+        """From now on nothing is lost but while the path is cut, or for want of room."""
+        self._lossy = self._thinned = 0.0
+        self._set_loss()
+
+    def _set_loss(self) -> None:
+        passes = (1.0 - self._lossy) * (1.0 - self._thinned)
+        self.loss = 1.0 if self._cuts else 1.0 - passes
+
+
+class Network:
+    """All paths between the hosts of one cluster.
+
+    Args:
+        loop: virtual time.
+        seed: of the run.
+        names: of the hosts, by index.
+        sites: per site the indices of its hosts.
+        links: which sites are neighbours, and what lies between them.
+        receivers: the hosts.
+
+    Attributes:
+        observers: are told of every datagram sent.
+        paths: by (source, target), sorted.
+        bottlenecks: of links with limited bandwidth, by the sites (from, to).
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        seed: int,
+        names: Sequence[str],
+        sites: Sequence[Sequence[int]],
+        links: Sequence[Link],
+        receivers: Sequence[Receiver],
+    ) -> None:
+        self._loop = loop
+        self._seed = seed
+        self._receivers = receivers
+        self._indices = {name: index for index, name in enumerate(names)}
+        self.observers: list[Observer] = []
+        self.paths: dict[Pair, Path] = {}
+        self.bottlenecks: dict[Pair, Bottleneck] = {}
+        self._fellows: dict[int, list[tuple[int, Path]]] = {}
+        between = {pair: link for link in links for pair in (link.sites, link.sites[::-1])}
+        for pair, link in between.items():
+            if link.bytes_per_s is not None:
+                self.bottlenecks[pair] = Bottleneck(link.bytes_per_s, link.queue_s)
+        places = sorted((host, site) for site, members in enumerate(sites) for host in members)
+        for source, near in places:
+            self._fellows[source] = []
+            for target, far in places:
+                if source == target:
+                    continue
+                if near == far:
+                    path = self._make_path(source, target, LAN_DELAY_US, LAN_JITTER_US)
+                    self._fellows[source].append((target, path))
+                elif (near, far) in between:
+                    self._lay_over(between[near, far], (near, far), source, target)
+
+    def _lay_over(self, link: Link, way: Pair, source: int, target: int) -> None:
+        delay, jitter = microseconds(link.delay_s), microseconds(link.jitter_s)
+        bottleneck = self.bottlenecks.get(way)
+        path = self._make_path(source, target, delay, jitter, link.loss, bottleneck)
+        if link.largest_bytes is not None:
+            path.largest_bytes = link.largest_bytes
+
+    def _make_path(
+        self,
+        source: int,
+        target: int,
+        delay_us: int,
+        jitter_us: int,
+        loss: float = 0.0,
+        bottleneck: Bottleneck | None = None,
+    ) -> Path:
+        rng, receiver = random_for(self._seed, f"path {source} {target}"), self._receivers[target]
+        path = Path(self._loop, rng, delay_us, jitter_us, receiver, loss, bottleneck)
+        self.paths[source, target] = path
+        return path
+
+    def unicast(self, source: int, target: str, datagram: bytes) -> None:
+        """Send to one host, by its name; what is sent to a host that does not exist is lost."""
+        index = self._indices.get(target)
+        if index is None:
+            return
+        if index == source:  # its own address: an earlier start of it, or a clone, was heard
+            self._receivers[index].put(self._loop.now + LAN_DELAY_US, datagram)
+            return
+        path = self.paths.get((source, index))
+        goes_on = path is not None and path.send(datagram)
+        for observer in self.observers:
+            observer(source, index, datagram, goes_on)
+
+    def multicast(self, source: int, datagram: bytes) -> None:
+        """Send to all other hosts of the source's site."""
+        observers = self.observers
+        for target, path in self._fellows[source]:
+            goes_on = path.send(datagram)
+            if observers:
+                for observer in observers:
+                    observer(source, target, datagram, goes_on)
+
+    # ---- faults ----
+
+    def start_faults(self, faults: Faults) -> None:
+        """Let datagrams suffer from now on."""
+        if not faults.on_paths:
+            return
+        for (source, target), path in self.paths.items():
+            rng = random_for(self._seed, f"faults {source} {target}")
+            path.faults = PathFaults(self._loop, rng, faults, path.transfer)
+
+    def end_faults(self) -> None:
+        """From now on nothing goes wrong but cuts; what is held goes on, copies still come.
+
+        Links keep their delays and bandwidths; what they lost, they lose no more.
+        """
+        for path in self.paths.values():
+            path.end_loss()
+            if path.faults is not None:
+                path.faults.flush()
+                path.faults = None
+
+    def jam(self, host: int, until: int) -> None:
+        """Hold everything on its way to a host until a time, then let it go in order."""
+        for (_, target), path in self.paths.items():
+            if target == host and path.faults is not None:
+                path.faults.jam(until)
+
+    def cut(self, pairs: Iterable[Pair]) -> None:
+        """Cut paths; each cut lasts until it is mended, also beside others of the same path."""
+        self._cut(pairs, 1)
+
+    def mend(self, pairs: Iterable[Pair]) -> None:
+        """Take back one cut of each of these paths."""
+        self._cut(pairs, -1)
+
+    def narrow(self, pairs: Iterable[Pair], largest_bytes: float) -> None:
+        """Lose longer datagrams on these paths, in silence; inf: none any more."""
+        for pair in pairs:
+            path = self.paths.get(pair)
+            if path is not None:
+                path.largest_bytes = largest_bytes
+
+    def _cut(self, pairs: Iterable[Pair], count: int) -> None:
+        for pair in pairs:
+            path = self.paths.get(pair)
+            if path is not None:  # there is none to hosts of a site that is no neighbour
+                path.cut(count)

@@ -1,0 +1,121 @@
+"""Virtual time: the simulator's event loop, and the clocks of simulated daemons.
+
+Time is an int, in whole microseconds, so that sums are exact and a trace is the same on every
+machine. Calls due at the same microsecond run in the order in which they were asked for. A daemon
+reads a monotonic clock of any rate, and a wall clock that jumps.
+"""
+
+import itertools
+from collections.abc import Callable
+from heapq import heappop, heappush
+from random import Random
+from typing import Any
+
+SECOND = 1_000_000
+"""Microseconds in a second; all simulated times are multiples of a microsecond."""
+
+
+def microseconds(seconds: float) -> int:
+    """A duration in whole microseconds."""
+    return round(seconds * SECOND)
+
+
+def random_for(seed: int, purpose: str) -> Random:
+    """The random source of one purpose in the run of one seed.
+
+    Each purpose has its own, so that one more draw in one place leaves all others as they were.
+    A string seeds the same sequence whatever PYTHONHASHSEED is.
+    """
+    return Random(f"{seed}/{purpose}")
+
+
+class Loop:
+    """Runs calls in the order of their virtual times.
+
+    Attributes:
+        now: microseconds since the start; stands still while a call runs.
+    """
+
+    __slots__ = ("_heap", "_next", "now")
+
+    def __init__(self) -> None:
+        self.now = 0
+        self._next = itertools.count().__next__
+        self._heap: list[tuple[int, int, Callable[[Any], None], Any]] = []
+
+    def at(self, time: int, call: Callable[[Any], None], argument: Any = None) -> None:
+        """Have ``call(argument)`` run at a time, which must not have passed."""
+        assert time >= self.now, f"asked at {self.now} us for a call at {time} us"
+        heappush(self._heap, (time, self._next(), call, argument))
+
+    @property
+    def deadline(self) -> int | None:
+        """When the next call is due; None if none is."""
+        return self._heap[0][0] if self._heap else None
+
+    def run(self, until: int) -> None:
+        """Run everything due up to and including `until`, then stand at that time."""
+        heap = self._heap
+        while heap and heap[0][0] <= until:
+            self.now, _, call, argument = heappop(heap)
+            call(argument)
+        self.now = max(self.now, until)
+
+
+EPOCH_S = 1_800_000_000.0
+"""What a correct wall clock shows at the start of a run."""
+
+DAY_S = 86_400.0
+
+
+class Clock:
+    """Turns virtual time into what one daemon reads off its clocks.
+
+    Args:
+        rng: this daemon's source.
+        rate: the monotonic clock runs up to so much too fast or too slow, 0 to 0.1; with a rate
+            above 0 the wall clock also starts up to 2 s wrong, and jumps.
+        error_s: else the wall clock is up to so many seconds wrong.
+    """
+
+    __slots__ = ("_base", "_rate", "_rng", "_wall")
+
+    def __init__(self, rng: Random, rate: float, error_s: float = 0.005) -> None:
+        self._rng = rng
+        self._base = rng.uniform(0.0, 100_000.0)  # machines have been up for differing times
+        self._rate = 1.0 + rng.uniform(-rate, rate)
+        error_s = 2.0 if rate else error_s
+        self._wall = EPOCH_S + rng.uniform(-error_s, error_s)
+
+    def monotonic(self, now: int) -> float:
+        """Seconds on the monotonic clock at a virtual time."""
+        return self._base + now * self._rate / SECOND
+
+    def wall(self, now: int) -> float:
+        """Seconds since 1970 as this machine believes."""
+        return self._wall + now / SECOND
+
+    def jump(self) -> None:
+        """The wall clock jumps by up to a day, either way."""
+        self._wall += self._rng.uniform(-DAY_S, DAY_S)
+
+    def set_ahead(self, seconds: float) -> None:
+        """The wall clock is set by so much; back, if it is below 0."""
+        self._wall += seconds
+
+    def set_ahead_of(self, wall_s: float, now: int) -> None:
+        """See to it that the wall clock shows more than this."""
+        self._wall = max(self._wall, wall_s + 1.0 - now / SECOND)
+
+    def when(self, deadline: float, now: int) -> int:
+        """The first virtual time, `now` at the earliest, at which `deadline` is reached.
+
+        `deadline` is in seconds on the monotonic clock, and finite.
+        """
+        base, rate = self._base, self._rate
+        time = int((deadline - base) * SECOND / rate)
+        if time < now:
+            time = now
+        while base + time * rate / SECOND < deadline:
+            time += 1
+        return time
