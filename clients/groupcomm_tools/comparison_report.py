@@ -8,7 +8,7 @@ from typing import Final
 
 from groupcomm.algorithms.catalogue import Entry
 from groupcomm.algorithms.process import Order
-from groupcomm.sim.comparison import Load, Row
+from groupcomm.sim.comparison import ComparisonLoad, ComparisonRow
 from groupcomm_tools.pages.bar_chart import Bar, Chart, Line, amount
 from groupcomm_tools.pages.html_page import Page, Section, Table, TableRow, Tile
 
@@ -27,14 +27,14 @@ LEGEND: Final = (
 )
 
 
-def verdict_of(row: Row, order: Order) -> str:
+def verdict_of(row: ComparisonRow, order: Order) -> str:
     """Return in a word whether an order was kept."""
     if order in row.entry.type.claims:
         return "kept" if order in row.held else "BROKEN"
     return "luck" if order in row.held else "no"
 
 
-def cells_of(row: Row) -> list[str]:
+def cells_of(row: ComparisonRow) -> list[str]:
     """Return the cells of a row of the table."""
     return [
         row.entry.name,
@@ -49,13 +49,13 @@ def cells_of(row: Row) -> list[str]:
     ]
 
 
-def _how(row: Row) -> str:
+def _how(row: ComparisonRow) -> str:
     word = "missing" if row.entry.loses else "MISSING"
     missing = f"{row.missing} deliveries are {word}" if row.missing else ""
     return "; ".join(filter(None, (missing, row.entry.note)))
 
 
-def facts_of(load: Load) -> tuple[str, ...]:
+def facts_of(load: ComparisonLoad) -> tuple[str, ...]:
     """Return lines about the load of all algorithms."""
     return (
         f"{load.processes} processes, {load.messages} messages of 100 bytes to all, one each"
@@ -65,7 +65,7 @@ def facts_of(load: Load) -> tuple[str, ...]:
     )
 
 
-def lines_of(rows: Sequence[Row], load: Load) -> list[str]:
+def lines_of(rows: Sequence[ComparisonRow], load: ComparisonLoad) -> list[str]:
     """Return the table as text."""
     table = [list(COLUMNS), *map(cells_of, rows)]
     widths = [max(len(cells[at]) for cells in table) for at in range(len(COLUMNS))]
@@ -94,7 +94,7 @@ def claims_of(entry: Entry) -> str:
 # ---- the page ----
 
 
-def page_of(rows: Sequence[Row], load: Load) -> Page:
+def page_of(rows: Sequence[ComparisonRow], load: ComparisonLoad) -> Page:
     """Return the page."""
     wrong = [row.entry.name for row in rows if row.is_wrong]
     verdict = "Each algorithm has kept what it claims, and none has lost what its rule delivers."
@@ -110,7 +110,7 @@ def page_of(rows: Sequence[Row], load: Load) -> Page:
     )
 
 
-def _tiles(rows: Sequence[Row]) -> list[Tile]:
+def _tiles(rows: Sequence[ComparisonRow]) -> list[Tile]:
     """Return the cheapest and the fastest algorithm for each order, of those with the same load."""
     found: list[Tile] = []
     for order in Order:
@@ -129,7 +129,7 @@ def _tiles(rows: Sequence[Row]) -> list[Tile]:
     return found
 
 
-def _orders(rows: Sequence[Row]) -> Section:
+def _orders(rows: Sequence[ComparisonRow]) -> Section:
     return Section(
         key="orders",
         title="What was kept",
@@ -142,7 +142,7 @@ def _orders(rows: Sequence[Row]) -> Section:
     )
 
 
-def _ways(rows: Sequence[Row]) -> list[Section]:
+def _ways(rows: Sequence[ComparisonRow]) -> list[Section]:
     """Return how some algorithms are run differently, and what is missing."""
     told = [
         TableRow(cells=[row.entry.name, _how(row)], wrong=row.is_wrong) for row in rows if _how(row)
@@ -153,7 +153,7 @@ def _ways(rows: Sequence[Row]) -> list[Section]:
     return [Section(key="ways", title=title, note=note, chart=None, table=table)] if told else []
 
 
-def _charts(rows: Sequence[Row]) -> list[Section]:
+def _charts(rows: Sequence[ComparisonRow]) -> list[Section]:
     return [
         _section(
             rows,
@@ -188,7 +188,7 @@ def _charts(rows: Sequence[Row]) -> list[Section]:
 
 
 def _section(
-    rows: Sequence[Row], words: tuple[str, str, str], panels: dict[str, list[float]]
+    rows: Sequence[ComparisonRow], words: tuple[str, str, str], panels: dict[str, list[float]]
 ) -> Section:
     """Return bars for each row; `words` are the key, the title and the note of the section."""
     key, title, note = words

@@ -1,8 +1,8 @@
 """A relay between the daemons of one host, which does to their datagrams what the user wants.
 
 Each ordered pair of daemons has a UDP port of its own. A datagram takes a path of the simulator
-(`groupcomm.sim.network.network`) in real time: loss, delay, duplication, reordering, corruption and cuts
-are the same code, drawn from a seed.
+(`groupcomm.sim.network.network`) in real time: loss, delay, duplication, reordering, corruption and
+cuts are the same code, drawn from a seed.
 """
 
 import json
@@ -18,11 +18,11 @@ import trio
 from groupcomm.errors import ConfigError
 from groupcomm.host.addresses import Address
 from groupcomm.host.trace_file import now_us
-from groupcomm.sim.network.links import Bottleneck
 from groupcomm.sim.faults.faults import Faults
-from groupcomm.sim.virtual_time import SECOND, Loop, microseconds, random_for
-from groupcomm.sim.network.network import Path, Put
 from groupcomm.sim.faults.paths import PathFaults
+from groupcomm.sim.network.links import Bottleneck
+from groupcomm.sim.network.network import Path, Put
+from groupcomm.sim.virtual_time import SECOND, Loop, microseconds, random_for
 
 READ_BYTES: Final = 65_536
 MAX_READS: Final = 64

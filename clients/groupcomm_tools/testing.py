@@ -43,7 +43,8 @@ def groupcomm_cluster(request: pytest.FixtureRequest) -> Iterator[RunningCluster
 
 @pytest.fixture
 def groupcomm_simulation(request: pytest.FixtureRequest) -> Cluster:
-    """Run a cluster in virtual time, in one view; its programs are `groupcomm.sim.cluster.clients.Client`.
+    """Run a cluster in virtual time, in one view; its programs are
+    `groupcomm.sim.cluster.clients.Client`.
 
     A marker of the same name accepts the arguments of `groupcomm.sim.settings.plain_settings`.
     ``--groupcomm-seed`` replaces its seed: the same seed gives the same run.

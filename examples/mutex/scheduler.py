@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from groupcomm.events import Event, Message
 from groupcomm.level import ServiceLevel
-from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.faults.faults import Faults
 from groupcomm.sim.settings import plain_settings
@@ -22,7 +22,7 @@ ROUNDS = 200
 LEVELS = (ServiceLevel.RELIABLE, ServiceLevel.FIFO, ServiceLevel.CAUSAL, ServiceLevel.AGREED)
 
 
-def on_message(client: Client, react: Callable[[bytes], None]) -> None:
+def on_message(client: SimulatedClient, react: Callable[[bytes], None]) -> None:
     def on_event(event: Event) -> None:
         if isinstance(event, Message):
             react(event.data)
@@ -48,7 +48,9 @@ def unfair_grants(level: ServiceLevel, seed: int) -> int:
     return sum(queue.index(b"bob%d" % n) < queue.index(b"ann%d" % n) for n in range(ROUNDS))
 
 
-def send(sender: Client, receiver: Client, data: bytes, level: ServiceLevel) -> None:
+def send(
+    sender: SimulatedClient, receiver: SimulatedClient, data: bytes, level: ServiceLevel
+) -> None:
     sender.multicast([receiver.name], data, level=level)
 
 

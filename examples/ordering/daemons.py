@@ -3,7 +3,7 @@
 from examples.ordering.story import Run, story
 from groupcomm.events import Message, Transition
 from groupcomm.level import ServiceLevel
-from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.settings import plain_settings
 from groupcomm.trace.events import TraceEvent
@@ -68,7 +68,7 @@ class Site:
         )
 
 
-def _told(user: Client) -> list[tuple[str, bool]]:
+def _told(user: SimulatedClient) -> list[tuple[str, bool]]:
     """The messages that a program was given, and whether that was in the regular view."""
     regular, found = True, []
     for event in user.events:

@@ -27,7 +27,7 @@ LEAST_GAP_US: Final = 1000
 
 
 @attrs.frozen(kw_only=True)
-class Load:
+class ComparisonLoad:
     """What every algorithm is given.
 
     Attributes:
@@ -85,7 +85,7 @@ class Load:
 
 
 @attrs.frozen(kw_only=True)
-class Row:
+class ComparisonRow:
     """What one algorithm did.
 
     Attributes:
@@ -164,13 +164,13 @@ def chosen(text: str) -> list[Entry]:
     return [ALGORITHMS[name] for name in names]
 
 
-def compare(entries: Sequence[Entry], load: Load) -> Iterator[Row]:
+def compare(entries: Sequence[Entry], load: ComparisonLoad) -> Iterator[ComparisonRow]:
     """Run them, one after the other."""
     for entry in entries:
         yield run(entry, load)
 
 
-def run(entry: Entry, load: Load) -> Row:
+def run(entry: Entry, load: ComparisonLoad) -> ComparisonRow:
     """Run one algorithm to the end of its load."""
     processes = [make(entry, name, load) for name in load.names]
     network = TimedNetwork(processes, load.wires, load.seed)
@@ -182,7 +182,7 @@ def run(entry: Entry, load: Load) -> Row:
     while (due := network.loop.deadline) is not None:
         network.loop.run(due)
     counts, history = network.counts, network.history
-    return Row(
+    return ComparisonRow(
         entry=entry,
         held=history.held(),
         missing=len(history.missing) + counts.refused,
@@ -202,7 +202,7 @@ def _mean(values: Sequence[int]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def make(entry: Entry, name: Name, load: Load) -> Process:
+def make(entry: Entry, name: Name, load: ComparisonLoad) -> Process:
     """A process; one that knows the time waits until all that is not lost must have come."""
     if entry.type is RealTime:
         return RealTime(name, load.names, wait=load.wires.most_us + 1)
@@ -215,7 +215,7 @@ class _Turns:
     They come in the order of the load, with its times between them.
     """
 
-    def __init__(self, network: TimedNetwork, load: Load) -> None:
+    def __init__(self, network: TimedNetwork, load: ComparisonLoad) -> None:
         self._network = network
         self._load = load.draw()
         self._look_again_us = load.gap_us

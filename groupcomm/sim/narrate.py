@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from groupcomm.events import Event, GroupView, Message, Ordered
 from groupcomm.level import ServiceLevel
 from groupcomm.security.layout import HEAD_BYTES
-from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.faults.faults import Faults
 from groupcomm.sim.settings import plain_settings
@@ -61,7 +61,7 @@ SCENES: tuple[tuple[str, float, tuple[Line, ...]], ...] = (
 )
 
 
-class Story:
+class NarratedRun:
     """Plays the scenes and tells each thing as it happens.
 
     Args:
@@ -78,7 +78,7 @@ class Story:
         self.cluster = Cluster(settings, self._record)
         self.cluster.network.observers.append(self._on_datagram)
         self._names = [daemon.name for daemon in self.cluster.view.daemons]
-        self._clients: list[Client] = []
+        self._clients: list[SimulatedClient] = []
         self._received: dict[str, list[Message]] = {user: [] for user in USERS}
 
     def play(self) -> bool:
@@ -108,7 +108,7 @@ class Story:
 
     # ---- what happens ----
 
-    def _enter(self, user: str, daemon: int) -> Client:
+    def _enter(self, user: str, daemon: int) -> SimulatedClient:
         client = self.cluster.connect(user, daemon)
         client.on_event = lambda event: self._on_event(user, event)
         return client

@@ -24,7 +24,7 @@ from groupcomm.sim.faults.faults import Faults, draw_faults, fault_names
 from groupcomm.sim.network.links import (
     TOPOLOGIES,
     USUAL_JITTER,
-    Link,
+    SimulatedLink,
     SitePair,
     check_links,
     equal_links,
@@ -32,6 +32,28 @@ from groupcomm.sim.network.links import (
     longest_way_s,
 )
 from groupcomm.sim.virtual_time import random_for
+
+Sites: TypeAlias = tuple[tuple[int, ...], ...]
+"""Per site the indices of its daemons."""
+
+FEW_SITES: Final = (2, 4)
+MOST_DAEMONS: Final = 9
+"""Of a run with few sites, however they are spread."""
+
+MANY_SHARE: Final = 1 / 12
+"""Of runs with several sites; these are one in eight of all."""
+
+MANY_SITES: Final = (5, 8)
+MOST_IN_A_SITE: Final = 9
+
+SHORTEST_LINK_S: Final = 0.005
+LONGEST_LINK_S: Final = 0.08
+LONGEST_WAY_S: Final = 0.12
+"""One-way delays of a link, and over all links of the longest way: with twice as much daemons that
+have failed to agree again and again wait so long in between that the 3 s of L1 are too short."""
+
+LEAST_BYTES_PER_S: Final = 1_000_000
+"""Enough for each link to carry what nine daemons send when views change under load."""
 
 MAX_DAEMONS = 256
 """A path leads from each daemon to each other one: more would not fit into memory."""
@@ -65,7 +87,7 @@ class Options:
         duration_s: simulated seconds with faults and load, before everything settles.
         suite: how datagrams are protected, 0 to 2; None draws 0 or 1 for each seed.
         byzantine: a daemon of the cluster lies.
-        attackers: roles that somebody plays, see roles/names.py.
+        attackers: roles that somebody plays, see attackers/roles.py.
     """
 
     daemons: int | None = None
@@ -130,7 +152,7 @@ class Settings:
 
     seed: int
     sites: Sites
-    links: tuple[Link, ...] = ()
+    links: tuple[SimulatedLink, ...] = ()
     notice_interval_s: float = NOTICE_INTERVALS_S[0]
     linger_s: float = Timing().linger_s
     leave_timeout_s: float = LEAVE_TIMEOUTS_S[0]
@@ -218,7 +240,7 @@ def plain_settings(
     sites: int = 1,
     seed: int = 1,
     delay_s: float = 0.05,
-    links: Sequence[Link] | None = None,
+    links: Sequence[SimulatedLink] | None = None,
     faults: Faults | None = None,
 ) -> Settings:
     """Settings for an experiment: nothing is drawn, nothing goes wrong unless it is asked for.
@@ -286,29 +308,6 @@ def _draw_start(rng: Random, bits: int) -> int:
     return 2**bits - below if bits else 0
 
 
-Sites: TypeAlias = tuple[tuple[int, ...], ...]
-"""Per site the indices of its daemons."""
-
-FEW_SITES: Final = (2, 4)
-MOST_DAEMONS: Final = 9
-"""Of a run with few sites, however they are spread."""
-
-MANY_SHARE: Final = 1 / 12
-"""Of runs with several sites; these are one in eight of all."""
-
-MANY_SITES: Final = (5, 8)
-MOST_IN_A_SITE: Final = 9
-
-SHORTEST_LINK_S: Final = 0.005
-LONGEST_LINK_S: Final = 0.08
-LONGEST_WAY_S: Final = 0.12
-"""One-way delays of a link, and over all links of the longest way: with twice as much daemons that
-have failed to agree again and again wait so long in between that the 3 s of L1 are too short."""
-
-LEAST_BYTES_PER_S: Final = 1_000_000
-"""Enough for each link to carry what nine daemons send when views change under load."""
-
-
 def split_evenly(daemons: int, sites: int) -> Sites:
     """Share `daemons` among `sites` as evenly as possible, in order."""
     bounds = [daemons * site // sites for site in range(sites + 1)]
@@ -340,7 +339,7 @@ def draw_sites(rng: Random, sites: int | None, daemons: int | None) -> Sites:
     return in_order([last - first for first, last in pairwise((0, *bounds, daemons))])
 
 
-def draw_links(rng: Random, sites: int, daemons: int, faults: Faults) -> tuple[Link, ...]:
+def draw_links(rng: Random, sites: int, daemons: int, faults: Faults) -> tuple[SimulatedLink, ...]:
     """Draw who is whose neighbour, and what each link is like."""
     names = list(range(sites))
     rng.shuffle(names)  # so that any of them is in the middle of a star
@@ -358,11 +357,13 @@ def draw_links(rng: Random, sites: int, daemons: int, faults: Faults) -> tuple[L
     )
 
 
-def _draw_link(rng: Random, pair: SitePair, delay_s: float, daemons: int, faults: Faults) -> Link:
+def _draw_link(
+    rng: Random, pair: SitePair, delay_s: float, daemons: int, faults: Faults
+) -> SimulatedLink:
     jitter, loss, load = rng.random(), rng.random(), rng.random()
     # All daemons tell all others what they know when views change, so that grows by the square.
     least = LEAST_BYTES_PER_S * max(1.0, (daemons / MOST_DAEMONS) ** 2)
-    return Link(
+    return SimulatedLink(
         sites=pair,
         delay_s=delay_s,
         jitter_s=delay_s * max(USUAL_JITTER, jitter * faults.link_jitter),
@@ -371,7 +372,9 @@ def _draw_link(rng: Random, pair: SitePair, delay_s: float, daemons: int, faults
     )
 
 
-def reachable_core(core: tuple[int, ...], sites: Sites, links: Sequence[Link]) -> tuple[int, ...]:
+def reachable_core(
+    core: tuple[int, ...], sites: Sites, links: Sequence[SimulatedLink]
+) -> tuple[int, ...]:
     """The daemons of `core` that reach its first one when all others are cut off from it.
 
     Over a site without a daemon of the core nothing is passed on.

@@ -114,13 +114,13 @@ class TimedNetwork:
         message = Message(name, self._numbers[name], process.members, data)
         self._sent_at[message] = self.loop.now
         self.history.send(message)
-        self._take(process, step)
+        self._perform(process, step)
 
     def has_all(self, name: Name) -> bool:
         """Whether a process has delivered all that was sent."""
         return len(self.history.delivered.get(name, ())) == len(self.history.sent)
 
-    def _take(self, process: Process, step: Step) -> None:
+    def _perform(self, process: Process, step: Step) -> None:
         sizes: dict[int, int] = {}  # of stamps, of which several packets carry the same one
         for packet in step.packets:
             if packet.destination == packet.source:
@@ -168,11 +168,11 @@ class TimedNetwork:
         except ConcurrentMessage:
             self.counts.refused += 1
             return
-        self._take(process, step)
+        self._perform(process, step)
 
     def _set_clock(self, process: Process) -> None:
         if isinstance(process, RealTime):
-            self._take(process, process.set_clock(self.loop.now))
+            self._perform(process, process.set_clock(self.loop.now))
 
     def _set_timer(self, process: RealTime) -> None:
         due, wanted = process.deadline, self._ticks.get(process.me)

@@ -12,7 +12,7 @@ from random import Random
 from groupcomm.events import Connected, Event, Message
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.names import private_name
-from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.virtual_time import SECOND, Loop
 
 GROUPS = ("chat", "prices", "zürich/日本")
@@ -35,7 +35,7 @@ RECONNECT_US = SECOND // 4
 SIDE_CHANNEL_SHARE = 0.015
 FROM_AGREED = (ServiceLevel.AGREED, ServiceLevel.SAFE)
 
-Connect = Callable[[str, int], Client]
+Connect = Callable[[str, int], SimulatedClient]
 """Connects a user to a daemon, by its index."""
 
 
@@ -79,7 +79,7 @@ class Workload:
         self._running = False
         self._period = 0  # counts starts, so that nothing of an earlier one goes on
         self._users = users
-        self.clients: dict[int, Client] = {}
+        self.clients: dict[int, SimulatedClient] = {}
         self.sent = 0
 
     def start(self) -> None:
@@ -99,7 +99,7 @@ class Workload:
         """A random time with this mean, as between independent events."""
         return 1 + int(self._rng.expovariate(1.0 / mean_us))
 
-    def connected(self) -> list[Client]:
+    def connected(self) -> list[SimulatedClient]:
         """The clients that can ask for something now."""
         return [client for client in self.clients.values() if client.connected]
 
@@ -121,7 +121,7 @@ class Workload:
     def _on_end(self, user: int) -> None:
         self._loop.at(self._loop.now + self.after(RECONNECT_US), self.connect, user)
 
-    def _on_event(self, client: Client, event: Event) -> None:
+    def _on_event(self, client: SimulatedClient, event: Event) -> None:
         if not self._running:
             return
         if isinstance(event, Message):
@@ -172,13 +172,13 @@ class Workload:
             for _ in range(several):
                 self._send_alike(client)
 
-    def _send_alike(self, client: Client) -> None:
+    def _send_alike(self, client: SimulatedClient) -> None:
         """Send messages that share a bundle, as a program does that has several to send."""
         level, groups = self._rng.choice(LEVELS), self._destination()
         for left in reversed(range(self._rng.randint(1, MOST_ALIKE))):
             self.send(client, level, self._size(), groups, more=left > 0)
 
-    def _send_large(self, series: tuple[Client, int]) -> None:
+    def _send_large(self, series: tuple[SimulatedClient, int]) -> None:
         """Send one of a series of large messages; their fragments and levels mix on the way."""
         client, left = series
         if self._running and client.connected and client.writable:
@@ -195,7 +195,7 @@ class Workload:
 
     def send(
         self,
-        client: Client,
+        client: SimulatedClient,
         level: ServiceLevel,
         size: int,
         groups: tuple[str, ...] = (),
@@ -257,10 +257,10 @@ class Storm:
         self._rng = rng
         self._workload = workload
         self._running = True
-        self._paused: list[Client] = []
+        self._paused: list[SimulatedClient] = []
         self._acts = (
-            Client.crash,
-            Client.disconnect,
+            SimulatedClient.crash,
+            SimulatedClient.disconnect,
             self._join_many,
             self._leave_all,
             self._stop_reading,
@@ -286,29 +286,29 @@ class Storm:
         if clients:
             self._rng.choice(self._acts)(self._rng.choice(clients))
 
-    def _join_many(self, client: Client) -> None:
+    def _join_many(self, client: SimulatedClient) -> None:
         for group in MANY_GROUPS:
             if group not in client.asked:
                 client.join(group)
 
-    def _leave_all(self, client: Client) -> None:
+    def _leave_all(self, client: SimulatedClient) -> None:
         for group in sorted(client.asked):
             client.leave(group)
         client.join(self._rng.choice(GROUPS))
 
-    def _stop_reading(self, client: Client) -> None:
+    def _stop_reading(self, client: SimulatedClient) -> None:
         client.set_reading(False)
         self._paused.append(client)
         pause = self._workload.after(SECOND)
         self._loop.at(self._loop.now + pause, partial(self._end_pause, client))
 
-    def _starve(self, client: Client) -> None:
+    def _starve(self, client: SimulatedClient) -> None:
         """Have a program not read while it is sent so much that its daemon may cut it off."""
         client.set_reading(False)
         self._paused.append(client)
         self._send_to_starving((client, self._rng.randint(1, MOST_FOR_STARVING)))
 
-    def _send_to_starving(self, series: tuple[Client, int]) -> None:
+    def _send_to_starving(self, series: tuple[SimulatedClient, int]) -> None:
         """Send one of a series of large messages; after the last the program reads on, or goes."""
         client, left = series
         later = self._loop.now + self._workload.after(STARVING_INTERVAL_US)
@@ -323,21 +323,21 @@ class Storm:
             client.disconnect()
         self._loop.at(later, partial(self._end_pause, client))
 
-    def _end_pause(self, client: Client, _: None) -> None:
+    def _end_pause(self, client: SimulatedClient, _: None) -> None:
         if client in self._paused:
             self._paused.remove(client)
             self._read_on(client)
 
-    def _read_on(self, client: Client) -> None:
+    def _read_on(self, client: SimulatedClient) -> None:
         if client.alive:
             client.set_reading(True)
 
-    def _send_large(self, client: Client) -> None:
+    def _send_large(self, client: SimulatedClient) -> None:
         if client.writable:
             level = self._rng.choice(LEVELS)
             self._workload.send(client, level, self._rng.randint(10_000, LARGEST_BYTES))
 
-    def _send_many(self, client: Client) -> None:
+    def _send_many(self, client: SimulatedClient) -> None:
         level = self._rng.choice(LEVELS)
         for _ in range(40):
             if client.writable:

@@ -195,7 +195,7 @@ def burners(share: float) -> list[Program]:
 def told_by(others: Sequence[Program]) -> dict[str, Any]:
     """What those who disturb have told, numbers of the same name together."""
     found: dict[str, Any] = {}
-    for line in (line for other in others for line in other.told):
+    for line in (line for other in others for line in other.lines):
         for name, value in line.items():
             found[name] = found[name] + value if isinstance(found.get(name), int) else value
     return found

@@ -55,7 +55,7 @@ class Contest:
         ]
 
     def times_in(self, program: Program) -> int:
-        return sum("entered" in line for line in program.told)
+        return sum("entered" in line for line in program.lines)
 
     async def start(self, program: Program, nursery: trio.Nursery) -> None:
         await program.start(nursery, "--times", str(self.share - self.times_in(program)))
@@ -69,8 +69,8 @@ class Contest:
                     return False
                 at = time.monotonic_ns()  # until then it was in at least
                 await program.kill()
-                inside = bool(program.told) and "entered" in program.told[-1]
-                program.told.append({"killed": at})
+                inside = bool(program.lines) and "entered" in program.lines[-1]
+                program.lines.append({"killed": at})
                 self.killed.add(holder)
                 self.killed_inside += inside
                 await self.start(program, nursery)
@@ -86,7 +86,7 @@ def stays(program: Program) -> list[tuple[int, int]]:
     """From when to when it was in; until it was killed, if it was killed inside."""
     found: list[tuple[int, int]] = []
     entered: int | None = None
-    for line in program.told:
+    for line in program.lines:
         if "entered" in line:
             entered = line["entered"]
         elif entered is not None and ("out" in line or "killed" in line):
@@ -100,7 +100,7 @@ def judge(contest: Contest, kills: int) -> dict[str, Any]:
     wrong = [
         f"process {line['met']} was still in, says the lock"
         for program in contest.programs
-        for line in program.told
+        for line in program.lines
         if "met" in line and line["met"] not in contest.killed
     ]
     everybody = sorted(stay for program in contest.programs for stay in stays(program))
@@ -113,7 +113,7 @@ def judge(contest: Contest, kills: int) -> dict[str, Any]:
         if program.status != 0
     ]
     waits = [
-        [(line["entered"] - line["asked"]) / 1e6 for line in program.told if "entered" in line]
+        [(line["entered"] - line["asked"]) / 1e6 for line in program.lines if "entered" in line]
         for program in contest.programs
     ]
     return {

@@ -48,7 +48,7 @@ class Program:
             module: to be run.
             options: of its command line.
         """
-        self.told: list[dict[str, Any]] = []
+        self.lines: list[dict[str, Any]] = []
         self.lives = 0
         self._command = [sys.executable, "-m", module, *options]
         self._process: trio.Process | None = None
@@ -68,7 +68,7 @@ class Program:
         try:
             async with process.stdout:
                 async for line in lines_of(process.stdout):
-                    self.told.append(json.loads(line))
+                    self.lines.append(json.loads(line))
         finally:
             ended.set()
 

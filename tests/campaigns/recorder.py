@@ -68,7 +68,7 @@ def recorder(address: str, log: Path) -> Program:
 
 def acknowledged(program: Program) -> Offset:
     """The last row that a recorder told to be on disk."""
-    found = [line for line in program.told if line["event"] == "synced"]
+    found = [line for line in program.lines if line["event"] == "synced"]
     return Offset(found[-1]["epoch"], found[-1]["row"]) if found else BEGIN
 
 

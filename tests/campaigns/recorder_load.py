@@ -43,8 +43,8 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
                 ["record", GROUP, "--to", str(log), "--address", addresses[-1], "--json"],
             )
             await recorder.start(nursery)
-            await until("the recorder writes", lambda: bool(recorder.told))
-            begun, cpu_s = len(recorder.told), cpu_of(recorder.pid)
+            await until("the recorder writes", lambda: bool(recorder.lines))
+            begun, cpu_s = len(recorder.lines), cpu_of(recorder.pid)
             figures = await bench(addresses, options)
             await until("all is on disk", lambda: not waiting(recorder), CALM_S)
             cpu_s = cpu_of(recorder.pid) - cpu_s
@@ -53,7 +53,7 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
             nursery.cancel_scope.cancel()
         return {
             **{name: figures[name] for name in ("rate", "msgs_per_s_each", "lost", "misordered")},
-            **check(log, recorder.told[begun:], cpu_s),
+            **check(log, recorder.lines[begun:], cpu_s),
         }
 
 
@@ -71,7 +71,7 @@ async def bench(addresses: list[str], options: argparse.Namespace) -> dict[str, 
 
 def waiting(recorder: Program) -> int:
     """Bytes that the recorder has not written yet."""
-    synced = [line for line in recorder.told if line["event"] == "synced"]
+    synced = [line for line in recorder.lines if line["event"] == "synced"]
     return int(synced[-1]["waiting_bytes"])
 
 

@@ -19,9 +19,9 @@ import attrs
 from groupcomm.membership.states import MembershipState
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.cluster.disk import Ailment
-from groupcomm.sim.cluster.host import Host
-from groupcomm.sim.virtual_time import SECOND, microseconds
+from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.settings import Settings, plain_settings
+from groupcomm.sim.virtual_time import SECOND, microseconds
 from groupcomm.trace.events import Conf, TraceEvent
 
 WRITES_S: Final = (0.0, 0.1, 0.5, 1.0, 2.0, 10.0, inf)
@@ -132,11 +132,11 @@ class OneDisk:
     def _others_agree_without_the_victim(self) -> bool:
         return _share_a_view(self._but(SICK, VICTIM), self._but(VICTIM))
 
-    def _but(self, *indices: int) -> list[Host]:
+    def _but(self, *indices: int) -> list[SimulatedHost]:
         return [host for host in self._hosts if host.index not in indices]
 
 
-def _share_a_view(hosts: Sequence[Host], among: Sequence[Host]) -> bool:
+def _share_a_view(hosts: Sequence[SimulatedHost], among: Sequence[SimulatedHost]) -> bool:
     """Return whether these hosts are in one view that is whole, with nobody but `among`."""
     first = hosts[0].completed
     if first is None or any(host.completed != first for host in hosts):

@@ -122,9 +122,9 @@ class Campaign:
                     if isinstance(event, Message) and event.type == TYPE:
                         self.begun += b'"begin"' in event.data
                         self.open = b'"begin"' in event.data
-                    self._take(stream.accept(event))
+                    self._on_given(stream.accept(event))
 
-    def _take(self, event: Given | None) -> None:
+    def _on_given(self, event: Given | None) -> None:
         if isinstance(event, Batch):
             self.batches += 1
             self.given += [_row(row.message.data) for row in event.rows]
@@ -143,7 +143,7 @@ class Campaign:
     @property
     def progress(self) -> int:
         """How many batches all lives of the driver have told."""
-        return sum(line["event"] == "batch" for line in self.driver.told)
+        return sum(line["event"] == "batch" for line in self.driver.lines)
 
     # ---- kills ----
 
@@ -237,7 +237,7 @@ class Campaign:
             "killed": self.killed,
             "while_publishing": self.while_publishing,
             "drivers": self.driver.lives,
-            "failed": [line["why"] for line in self.driver.told if line["event"] == "failed"],
+            "failed": [line["why"] for line in self.driver.lines if line["event"] == "failed"],
             "rows": len(wanted),
             "batches": self.batches,
             **self._seen(),

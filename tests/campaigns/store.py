@@ -59,7 +59,7 @@ class Shop:
 
     def fellows(self, name: str) -> int:
         """How many have the same state as this replica; 0 while it is not current."""
-        said = [line for line in self.replicas[name].told if "current" in line]
+        said = [line for line in self.replicas[name].lines if "current" in line]
         return len(said[-1]["fellows"]) if said and said[-1]["current"] else 0
 
     async def whole(self) -> None:
@@ -150,8 +150,8 @@ async def run(disasters: int, rate: float, seed: int) -> dict[str, Any]:
 
 def check(shop: Shop) -> dict[str, Any]:
     """What was seen, and what is wrong."""
-    told = [line for program in shop.everybody for line in program.told]
-    contents = [shop.replicas[name].told[-1]["contents"] for name in NAMES]
+    told = [line for program in shop.everybody for line in program.lines]
+    contents = [shop.replicas[name].lines[-1]["contents"] for name in NAMES]
     acknowledged = [line["acknowledged"] for line in told if "acknowledged" in line]
     wrong = []
     if not contents[0] == contents[1] == contents[2]:

@@ -17,8 +17,8 @@ import attrs
 from groupcomm.engine import DaemonCore
 from groupcomm.level import ServiceLevel
 from groupcomm.sim.cluster.cluster import Cluster
-from groupcomm.sim.virtual_time import SECOND
 from groupcomm.sim.settings import plain_settings
+from groupcomm.sim.virtual_time import SECOND
 
 MESSAGE_BYTES: Final = 100
 SETTLE_S: Final = 0.5

@@ -85,7 +85,7 @@ class Daemon:
                 self.low.append(bundle)
         self.agreed.sort(key=lambda bundle: bundle.key)
 
-    def hear(self, notice: Notice) -> None:
+    def receive_notice(self, notice: Notice) -> None:
         """Take a horizon; it counts once everything up to its packet is held."""
         self.notices.append(notice)
 
@@ -99,7 +99,7 @@ class Daemon:
                     self.blocks[ring] = value
                     self._log.add(Count(self._log.tick(), self.identity, ring, value, upto))
 
-    def take_unreliable(self, bundle: Bundle) -> None:
+    def accept_unreliable(self, bundle: Bundle) -> None:
         """Release what has no place in the order."""
         self.emit_release(bundle)
         if bundle.client not in self.desk.gone:

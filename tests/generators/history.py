@@ -109,7 +109,7 @@ class History(Programs):
             daemon.release_all()
         for program in rng.sample(self._programs, len(self._programs)):
             for _ in share(len(program.session.down)):
-                self._tell(program)
+                self._notify(program)
 
     # ---- what daemons do ----
 
@@ -119,10 +119,10 @@ class History(Programs):
     def _home(self, session: Session) -> Daemon:
         return next(daemon for daemon in self._daemons if daemon.identity == session.home)
 
-    def _take(self, bundle: Bundle) -> None:
+    def _order(self, bundle: Bundle) -> None:
         daemon = self._home(bundle.client)
         if bundle.level == 0:
-            daemon.take_unreliable(bundle)
+            daemon.accept_unreliable(bundle)
             for other in self._daemons:
                 if other is not daemon and self._rng.random() < 0.8:
                     other.inbox.append(bundle)
@@ -158,7 +158,7 @@ class History(Programs):
         upto = self._last[ring]
         self.log.add(Horizon(self.log.tick(), daemon.identity, VIEW, ring, value, upto))
         notice = Notice(ring, value, upto)
-        daemon.hear(notice)
+        daemon.receive_notice(notice)
         daemon.release_all()
         self._spread(daemon, notice)
 
@@ -173,9 +173,9 @@ class History(Programs):
         if isinstance(item, Packet):
             daemon.hold(item)
         elif isinstance(item, Notice):
-            daemon.hear(item)
+            daemon.receive_notice(item)
         else:
-            daemon.take_unreliable(item)
+            daemon.accept_unreliable(item)
         daemon.release_all()
 
 

@@ -53,7 +53,7 @@ class Programs:
     def _home(self, session: Session) -> Daemon:
         raise NotImplementedError
 
-    def _take(self, bundle: Bundle) -> None:
+    def _order(self, bundle: Bundle) -> None:
         """The client's daemon has got a bundle that is to be ordered, or of UNRELIABLE."""
         raise NotImplementedError
 
@@ -204,7 +204,7 @@ class Programs:
         if bundle.index == 0:
             message.targets = [(name, names.get(name)) for name in message.to if name[0] == "#"]
         bundle.targets = message.targets
-        self._take(bundle)
+        self._order(bundle)
 
     def _record_accept(self, session: Session, first: int, last: int) -> None:
         self.log.add(Accept(self.log.tick(), session.home, session.identity, first, last))
@@ -214,11 +214,11 @@ class Programs:
         bundle = Bundle(session, kind, AGREED)
         bundle.group = group
         bundle.first = bundle.last = number
-        self._take(bundle)
+        self._order(bundle)
 
     # ---- what they are told ----
 
-    def _tell(self, program: Program) -> None:
+    def _notify(self, program: Program) -> None:
         """A client receives one thing."""
         event = program.session.down.popleft()
         if program.crashed:

@@ -13,7 +13,7 @@ from groupcomm.algorithms.fan_out import FanOut
 from groupcomm.algorithms.process import Order, Packet, Step
 from groupcomm.algorithms.vector import Vector
 from groupcomm.sim import comparison
-from groupcomm.sim.comparison import Load, chosen, compare
+from groupcomm.sim.comparison import ComparisonLoad, chosen, compare
 from groupcomm_tools.cli import main
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -41,7 +41,7 @@ def as_json(capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, Any]
 
 @pytest.mark.parametrize("loss", [0.0, 0.2])
 def test_each_algorithm_keeps_what_it_claims(loss: float) -> None:
-    load = Load(processes=4, messages=60, loss=loss)
+    load = ComparisonLoad(processes=4, messages=60, loss=loss)
     rows = list(compare(list(ALGORITHMS.values()), load))
     assert [row.entry.name for row in rows if row.is_wrong] == []
     held = {row.entry.name: row.held for row in rows}
@@ -55,7 +55,9 @@ def test_each_algorithm_keeps_what_it_claims(loss: float) -> None:
 
 def test_the_same_seed_gives_the_same_load_to_all_and_another_one_another() -> None:
     def rows(seed: int) -> list[dict[str, Any]]:
-        found = compare(chosen("vector,vector-session,fan-out"), Load(messages=60, seed=seed))
+        found = compare(
+            chosen("vector,vector-session,fan-out"), ComparisonLoad(messages=60, seed=seed)
+        )
         return [row.as_json() for row in found]
 
     assert rows(1) == rows(1)
@@ -171,7 +173,9 @@ def test_who_breaks_a_promise_makes_it_fail(
 
 
 def test_a_network_without_delay_ends_too() -> None:
-    (row,) = compare(chosen("vector-or-error"), Load(processes=2, messages=20, delay_ms=0))
+    (row,) = compare(
+        chosen("vector-or-error"), ComparisonLoad(processes=2, messages=20, delay_ms=0)
+    )
     assert not row.is_wrong
     assert row.delay_ms == 0
 

@@ -30,7 +30,7 @@ def judge(rows: Sequence[Row]) -> Contexts:
     contexts = Contexts()
     for row in rows:
         if row["kind"] == "daemons":
-            contexts.told(DaemonView(id=VIEW, daemons=("a",), majority=None))
+            contexts.received(DaemonView(id=VIEW, daemons=("a",), majority=None))
             continue
         place, causes = None, None
         if row["stamp"] is not None:
@@ -40,7 +40,7 @@ def judge(rows: Sequence[Row]) -> Contexts:
             causes = CausalContext(packet, agreed, tuple(rest[2:]))
         level = ServiceLevel[row["level"]]
         index = row["message"] or 0
-        contexts.told(Message(SENDER, 1, ("g",), level, 0, b"", place, index, causes))
+        contexts.received(Message(SENDER, 1, ("g",), level, 0, b"", place, index, causes))
     return contexts
 
 

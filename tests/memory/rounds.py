@@ -9,7 +9,7 @@ from collections import Counter
 import attrs
 
 from groupcomm.level import LEVELS, ServiceLevel
-from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.settings import plain_settings
 from groupcomm.trace.recorders import TraceProbe
@@ -49,13 +49,13 @@ class Rounds:
         self._fresh = 0
         self.lasting = [self._last(host) for host in range(4)]
 
-    def _last(self, host: int) -> Client:
+    def _last(self, host: int) -> SimulatedClient:
         client = self._connect(f"lasting-{host}", host)
         self.cluster.run(0.1)
         client.join(EVERYBODY)
         return client
 
-    def _connect(self, user: str, host: int, *, causes: bool = False) -> Client:
+    def _connect(self, user: str, host: int, *, causes: bool = False) -> SimulatedClient:
         client = self.cluster.connect(user, host, causes=causes)
         client.on_event = lambda event: None
         return client

@@ -213,20 +213,20 @@ class Orders:
             for key, content in _keys_of(released):
                 if contents.setdefault(key, content) != content:
                     self.found.add("O3")
-        self._check_told_positions()
+        self._check_notified_positions()
 
-    def _check_told_positions(self) -> None:
+    def _check_notified_positions(self) -> None:
         facts = self.facts
         for _, deliver in self.deliveries.kept:
-            self._check_told((deliver.s, deliver.m), deliver.pos)
+            self._check_notified((deliver.s, deliver.m), deliver.pos)
         for index, order in facts.all(Order):
             if facts.sent.get((order.c, order.m), index) < index:
-                self._check_told((order.c, order.m), order.pos)
+                self._check_notified((order.c, order.m), order.pos)
         for index, bounce in facts.all(Bounce):
             if facts.sent.get((bounce.c, bounce.m), index) < index:
-                self._check_told((bounce.c, bounce.m), bounce.pos)
+                self._check_notified((bounce.c, bounce.m), bounce.pos)
 
-    def _check_told(self, name: Name, pos: tuple[str, int, int, int, int] | None) -> None:
+    def _check_notified(self, name: Name, pos: tuple[str, int, int, int, int] | None) -> None:
         position = self.positions.get(name)
         if pos is not None and position is not None and told_position(pos) != position:
             self.found.add("O3")

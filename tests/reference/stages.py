@@ -37,7 +37,7 @@ class Stages:
             elif isinstance(event, Conf) and event.kind == "T":
                 self._on_turn(index, event)
             elif isinstance(event, Dview | Trans):
-                self._on_told(index, event)
+                self._on_notified(index, event)
         if any(owed and facts.stays(client) for client, owed in self._owed.items()):
             self.found.add("C5")
 
@@ -58,7 +58,7 @@ class Stages:
             for client in self.tables.connected(conf.p, index):
                 self._owe(client, "trans", conf.old)
 
-    def _on_told(self, index: int, event: Dview | Trans) -> None:
+    def _on_notified(self, index: int, event: Dview | Trans) -> None:
         kind = "dview" if isinstance(event, Dview) else "trans"
         owed = self._owed.get(event.c, [])
         if (kind, event.view) not in owed:

@@ -60,7 +60,7 @@ class Views:
                 self.found.add(rule)
                 self.void.add(index)
             else:
-                self._take(event, index)
+                self._add(event, index)
 
     # ---- what makes an event void ----
 
@@ -209,7 +209,7 @@ class Views:
     def _installs(self, process: str) -> list[str]:
         return [conf.view for _, conf in self.confs.get(process, []) if conf.kind == "R"]
 
-    def _take(self, event: TraceEvent, index: int) -> None:
+    def _add(self, event: TraceEvent, index: int) -> None:
         if isinstance(event, Heal):
             self.healed = index
         process = getattr(event, "p", None)

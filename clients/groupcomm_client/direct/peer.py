@@ -26,8 +26,8 @@ from groupcomm.errors import ConfigError, SessionEnded
 from groupcomm.host.addresses import Address, parse_address
 from groupcomm.host.trace_file import TraceFile, now_us
 from groupcomm.sim.faults.faults import Faults
+from groupcomm.sim.network.peers import PeerPath, PeerPaths
 from groupcomm.sim.virtual_time import SECOND, Loop
-from groupcomm.sim.network.peers import Way, Ways
 
 READ_BYTES: Final = 65_536
 MAX_READS: Final = 64
@@ -60,7 +60,7 @@ class DirectPeer:
         self._trace = trace
         self._loop = Loop()
         self._loop.now = now_us()
-        self._ways = Ways(self._loop, seed, peer.me, self._deliver)
+        self._ways = PeerPaths(self._loop, seed, peer.me, self._deliver)
         self._inbox: deque[Event] = deque()
         self._ended: Ended | None = None
         self._changed = trio.Event()
@@ -204,7 +204,7 @@ class DirectPeer:
         with self._turn():
             self._way_to(name).hold(seconds)
 
-    def _way_to(self, name: str) -> Way:
+    def _way_to(self, name: str) -> PeerPath:
         known = {*self.members, *self._peer.missing} - {self.name}
         if name not in known:
             raise ConfigError(f"{name!r} is no other member; there are {', '.join(sorted(known))}")

@@ -10,7 +10,7 @@ import attrs
 
 from groupcomm.algorithms.catalogue import Entry
 from groupcomm.algorithms.process import Order
-from groupcomm.sim.comparison import Load, chosen, compare
+from groupcomm.sim.comparison import ComparisonLoad, chosen, compare
 from groupcomm_tools.comparison_report import lines_of, list_of, page_of
 from groupcomm_tools.pages.html_page import html
 from groupcomm_tools.terminal import say
@@ -26,7 +26,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = f"{parser.epilog}\n\n{STATUS}"
-    usual = Load()
+    usual = ComparisonLoad()
     parser.add_argument(
         "--algorithms",
         default="all",
@@ -65,7 +65,9 @@ def run(options: argparse.Namespace) -> int:
         OSError: the page cannot be written.
     """
     entries = chosen(options.algorithms)
-    load = Load(**{each.name: getattr(options, each.name) for each in attrs.fields(Load)})
+    load = ComparisonLoad(
+        **{each.name: getattr(options, each.name) for each in attrs.fields(ComparisonLoad)}
+    )
     if options.list:
         _list(entries, as_json=options.json)
         return 0

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from groupcomm.errors import ConfigError
-from groupcomm.sim.faults.faults import FAULT_NAMES
 from groupcomm.sim.attackers.roles import ROLES, parse_roles
+from groupcomm.sim.faults.faults import FAULT_NAMES
 from groupcomm.sim.run import RunResult, run_seed
 from groupcomm.sim.settings import MAX_DAEMONS, Options
 from groupcomm_tools.campaign import Progress, Totals, replay_command, run_campaign

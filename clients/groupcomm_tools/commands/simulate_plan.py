@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from groupcomm.errors import ConfigError
-from groupcomm.sim.plan.topology import with_daemons, with_sites
 from groupcomm.sim.plan.measure import PlanFailed, measure
-from groupcomm.sim.plan.topology import Topology, read_topology
+from groupcomm.sim.plan.topology import Topology, read_topology, with_daemons, with_sites
 from groupcomm_tools.commands.options import changed_options
 from groupcomm_tools.pages.html_page import html
 from groupcomm_tools.plan.figures import PlanFigures, figures_of

@@ -5,7 +5,7 @@ import sys
 import time
 from typing import Final
 
-from groupcomm.sim.narrate import Story
+from groupcomm.sim.narrate import NarratedRun
 
 EXAMPLE: Final = "groupcomm story --seed 3"
 
@@ -26,4 +26,4 @@ def run(options: argparse.Namespace) -> int:
         print(line, flush=pause > 0)
         time.sleep(pause)
 
-    return 0 if Story(options.seed, tell).play() else 1
+    return 0 if NarratedRun(options.seed, tell).play() else 1

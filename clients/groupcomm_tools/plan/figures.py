@@ -5,9 +5,8 @@ from typing import Any, Final
 
 import attrs
 
-from groupcomm.sim.plan.traffic import bodies_per_s
-from groupcomm.sim.plan.measure import Delay, Measured
-from groupcomm.sim.plan.traffic import Phase
+from groupcomm.sim.plan.measure import MeasuredDelays, Measurement
+from groupcomm.sim.plan.traffic import TrafficPhase, bodies_per_s
 
 KILOBIT_BYTES: Final = 125.0
 MEGABYTE: Final = 1_000_000.0
@@ -124,7 +123,7 @@ class PlanFigures:
         return f"{late} deliveries did not come: the load is too much" if late else ""
 
 
-def figures_of(measured: Measured) -> PlanFigures:
+def figures_of(measured: Measurement) -> PlanFigures:
     """Return the figures of a plan."""
     return PlanFigures(
         cost=_cost(measured),
@@ -134,7 +133,7 @@ def figures_of(measured: Measured) -> PlanFigures:
     )
 
 
-def _delay(measured: Measured, delay: Delay) -> DelayFigures:
+def _delay(measured: Measurement, delay: MeasuredDelays) -> DelayFigures:
     def ms(part: float) -> float | None:
         seconds = delay.quantile(part)
         return None if seconds is None else 1000 * seconds
@@ -152,7 +151,7 @@ def _delay(measured: Measured, delay: Delay) -> DelayFigures:
     )
 
 
-def _links(measured: Measured) -> list[WayFigures]:
+def _links(measured: Measurement) -> list[WayFigures]:
     plan, load = measured.topology, measured.load
     widths = {link.sites: link.bytes_per_s for link in plan.links}
     bodies = bodies_per_s(plan)
@@ -180,7 +179,7 @@ def _links(measured: Measured) -> list[WayFigures]:
     return found
 
 
-def _daemons(measured: Measured) -> list[DaemonFigures]:
+def _daemons(measured: Measurement) -> list[DaemonFigures]:
     plan, load = measured.topology, measured.load
     places = [
         f"{name} {at + 1}"
@@ -201,7 +200,7 @@ def _daemons(measured: Measured) -> list[DaemonFigures]:
     ]
 
 
-def _cost(measured: Measured) -> CostFigures:
+def _cost(measured: Measurement) -> CostFigures:
     plan, forming, idle, load = (
         measured.topology,
         measured.forming,
@@ -229,7 +228,7 @@ def _cost(measured: Measured) -> CostFigures:
     )
 
 
-def _busiest(phase: Phase, way: tuple[int, int]) -> float:
+def _busiest(phase: TrafficPhase, way: tuple[int, int]) -> float:
     """Return the kilobits a second on one direction of a link."""
     return phase.ways[way].sent.bytes / phase.seconds / KILOBIT_BYTES
 

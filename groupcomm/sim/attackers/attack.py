@@ -11,7 +11,7 @@ from groupcomm.config.view import Incarnation, incarnation_of
 from groupcomm.names import cluster_number, daemon_number
 from groupcomm.security.layout import FIXED_BYTES, FOR_ALL, HEAD_BYTES
 from groupcomm.security.opening import split_sealed
-from groupcomm.sim.cluster.host import Host
+from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.faults.paths import Forged
 from groupcomm.sim.network.network import Network
 from groupcomm.sim.settings import Settings
@@ -29,14 +29,14 @@ SCOPE_AT: Final = 2
 
 
 @attrs.frozen
-class Stage:
+class AttackContext:
     """Where an attack takes place."""
 
     loop: Loop
     settings: Settings
     config: CoreConfig
     network: Network
-    hosts: Sequence[Host]
+    hosts: Sequence[SimulatedHost]
     record: RecordEvent
 
     @property
@@ -46,7 +46,7 @@ class Stage:
 
 
 @attrs.frozen
-class Seen:
+class SeenDatagram:
     """What the head of a datagram shows to whoever hears it."""
 
     sender: int
@@ -58,12 +58,14 @@ class Seen:
     datagram: bytes
 
 
-def seen_in(datagram: bytes, target: int) -> Seen | None:
+def seen_in(datagram: bytes, target: int) -> SeenDatagram | None:
     """Return what a sealed datagram shows; None if it is too short to be one."""
     if len(datagram) <= SEALED_BYTES:
         return None
     sender, start, counter, channel, _ = split_sealed(datagram)
-    return Seen(sender, start, counter, channel, datagram[SCOPE_AT] == FOR_ALL, target, datagram)
+    return SeenDatagram(
+        sender, start, counter, channel, datagram[SCOPE_AT] == FOR_ALL, target, datagram
+    )
 
 
 class Attack:
@@ -78,7 +80,7 @@ class Attack:
         acts: how often it did something.
     """
 
-    def __init__(self, stage: Stage, rng: Random) -> None:
+    def __init__(self, stage: AttackContext, rng: Random) -> None:
         self._stage = stage
         self._rng = rng
         self._running = False
@@ -120,12 +122,12 @@ class Attack:
         if len(self.breaches) < MOST_BREACHES:
             self.breaches.append(text)
 
-    def _inject(self, target: Host, datagram: bytes) -> None:
+    def _inject(self, target: SimulatedHost, datagram: bytes) -> None:
         """Give a daemon a datagram that no daemon of the cluster has sealed."""
         if not target.is_taken:
             target.put(self._stage.loop.now, Forged(datagram))
 
-    def _numbers(self) -> dict[int, Host]:
+    def _numbers(self) -> dict[int, SimulatedHost]:
         """The hosts by the numbers of their daemons, which follow from the names."""
         return {daemon_number(host.name): host for host in self._stage.hosts}
 

@@ -13,20 +13,25 @@ import attrs
 
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig
-from groupcomm.sim.attackers.attack import Attack, Stage
+from groupcomm.sim.attackers.attack import Attack, AttackContext
 from groupcomm.sim.attackers.evicted import Evicted
 from groupcomm.sim.attackers.keyholder import KeyHolder
 from groupcomm.sim.attackers.outsiders import LocalUser
-from groupcomm.sim.attackers.programs import Programs
+from groupcomm.sim.attackers.programs import RogueProgramsAttack
 from groupcomm.sim.attackers.roles import EVICTED, NOTHING, PROGRAM, RING_KEY, USER
-from groupcomm.sim.cluster.host import Host
+from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.faults.faults import Faults
 from groupcomm.sim.network.network import Network
 from groupcomm.sim.settings import Settings
 from groupcomm.sim.virtual_time import SECOND, Loop, random_for
 from groupcomm.trace.recorders import RecordEvent
 
-PLAYERS: Final = {RING_KEY: KeyHolder, EVICTED: Evicted, PROGRAM: Programs, USER: LocalUser}
+PLAYERS: Final = {
+    RING_KEY: KeyHolder,
+    EVICTED: Evicted,
+    PROGRAM: RogueProgramsAttack,
+    USER: LocalUser,
+}
 LOOK_US: Final = SECOND // 50
 
 
@@ -44,10 +49,10 @@ class Attackers:
         settings: Settings,
         config: CoreConfig,
         network: Network,
-        hosts: Sequence[Host],
+        hosts: Sequence[SimulatedHost],
         record: RecordEvent,
     ) -> None:
-        self._stage = Stage(loop, settings, config, network, hosts, record)
+        self._stage = AttackContext(loop, settings, config, network, hosts, record)
         self._settings = settings
         self._breaches: list[str] = []
         self._views: dict[str, ViewId] = {}

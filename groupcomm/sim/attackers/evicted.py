@@ -22,10 +22,10 @@ from groupcomm.names import daemon_number
 from groupcomm.security.identity import Roll
 from groupcomm.security.layout import CHANNEL_OF, Channel
 from groupcomm.security.secret_sealing import SecretOpener
-from groupcomm.sim.attackers.attack import Seen, Stage
+from groupcomm.sim.attackers.attack import AttackContext, SeenDatagram
 from groupcomm.sim.attackers.keyholder import FAR, READ_SHARE, KeyHolder
 from groupcomm.sim.cluster.disk import marks_stored_at_once
-from groupcomm.sim.cluster.host import Host
+from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.virtual_time import SECOND
 
 EARLIEST_US: Final = SECOND // 2
@@ -44,7 +44,7 @@ KEPT_SHARE: Final = 0.3
 class Evicted(KeyHolder):
     """Has all that a daemon had that was evicted."""
 
-    def __init__(self, stage: Stage, rng: Random) -> None:
+    def __init__(self, stage: AttackContext, rng: Random) -> None:
         super().__init__(stage, rng)
         assert stage.settings.evicted is not None
         self._host = stage.hosts[stage.settings.evicted]
@@ -92,7 +92,7 @@ class Evicted(KeyHolder):
             self._take_over()
         self._stage.loop.at(self._stage.loop.now + ORDER_US, self._order)
 
-    def _knows(self, host: Host) -> bool:
+    def _knows(self, host: SimulatedHost) -> bool:
         """Return whether a daemon runs that knows, and has a file that says so to the next one."""
         if host.process is None or host.credentials is None:
             return False
@@ -136,7 +136,7 @@ class Evicted(KeyHolder):
 
     # ---- what he hears ----
 
-    def listen(self, source: int, seen: Seen) -> None:
+    def listen(self, source: int, seen: SeenDatagram) -> None:
         """As a daemon of the cluster, then as who was one."""
         super().listen(source, seen)
         mine = self._stage.hosts[seen.target] is self._host
@@ -150,7 +150,7 @@ class Evicted(KeyHolder):
             if lot < READ_SHARE or (seen.channel == Channel.CONTROL and lot < 0.5):
                 self._try_to_read(self._stage.hosts[source], seen)
 
-    def _remember(self, seen: Seen, mine: bool) -> None:
+    def _remember(self, seen: SeenDatagram, mine: bool) -> None:
         """Read what it may read in its time, to say it again later."""
         process = self._host.process
         if not mine or process is None or self._rng.random() > KEPT_SHARE:
@@ -164,7 +164,7 @@ class Evicted(KeyHolder):
         if opened.channel != Channel.HELLO and len(opened.packet) > 1:
             self._kept.append(opened.packet)
 
-    def _is_settled(self, host: Host) -> bool:
+    def _is_settled(self, host: SimulatedHost) -> bool:
         """Whether a daemon knows, and seals with what it drew since."""
         if not self._knows(host):
             return False
@@ -176,7 +176,7 @@ class Evicted(KeyHolder):
             self._settled[name] = now
         return now > self._settled.get(name, now) + SETTLED_US
 
-    def _try_to_read(self, host: Host, seen: Seen) -> None:
+    def _try_to_read(self, host: SimulatedHost, seen: SeenDatagram) -> None:
         assert self._spy is not None
         self._spy.now = self._stage.loop.now / SECOND
         try:
@@ -188,12 +188,12 @@ class Evicted(KeyHolder):
 
     # ---- what he sends ----
 
-    def _inject(self, target: Host, datagram: bytes) -> None:
+    def _inject(self, target: SimulatedHost, datagram: bytes) -> None:
         """Only to who knows: who was not told yet believes it, and may."""
         if self._gate is not None and self._knows(target):
             super()._inject(target, datagram)
 
-    def ways(self) -> Sequence[Callable[[Host], bytes | None]]:
+    def ways(self) -> Sequence[Callable[[SimulatedHost], bytes | None]]:
         """What he can do: all that the ring's key allows, and what a daemon can."""
         return (
             *super().ways(),
@@ -204,7 +204,7 @@ class Evicted(KeyHolder):
             self._sign_as_itself,
         )
 
-    def _say_as_itself(self, target: Host) -> bytes | None:
+    def _say_as_itself(self, target: SimulatedHost) -> bytes | None:
         """What was said once, sealed with the secrets that all others have had."""
         if self._gate is None or not self._kept:
             return None
@@ -213,7 +213,7 @@ class Evicted(KeyHolder):
             return None
         return self._gate.seal(self._rng.choice((None, target.name)), packet)
 
-    def _sign_as_itself(self, target: Host) -> bytes | None:
+    def _sign_as_itself(self, target: SimulatedHost) -> bytes | None:
         """An introduction with the signature that counted, in its own name or in another one."""
         if self._gate is None:
             return None

@@ -21,8 +21,8 @@ from groupcomm.security.layout import SUITE_IDENTITIES, Channel
 from groupcomm.security.opening import Opener
 from groupcomm.security.sealing import Sealer
 from groupcomm.security.secret_sealing import SecretOpener
-from groupcomm.sim.attackers.attack import Attack, Seen, Stage, seen_in
-from groupcomm.sim.cluster.host import Host
+from groupcomm.sim.attackers.attack import Attack, AttackContext, SeenDatagram, seen_in
+from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.virtual_time import SECOND
 from groupcomm.wire.hello import Hello
 from groupcomm.wire.introduction import (
@@ -85,15 +85,17 @@ class KeyHolder(Attack):
         read: how many datagrams he opened: introductions, which are no secret to him.
     """
 
-    def __init__(self, stage: Stage, rng: Random) -> None:
+    def __init__(self, stage: AttackContext, rng: Random) -> None:
         super().__init__(stage, rng)
         keys = stage.hosts[0].keys
         assert keys is not None, "there is no ring key"
         self._keys: KeyRing = keys
         self._nobody = 0, Incarnation(0, 0)
         self._private = rng.randbytes(32)
-        self._heard: deque[Seen] = deque(maxlen=REMEMBERED)
-        self._introductions: deque[tuple[Seen, Introduction, bytes]] = deque(maxlen=REMEMBERED)
+        self._heard: deque[SeenDatagram] = deque(maxlen=REMEMBERED)
+        self._introductions: deque[tuple[SeenDatagram, Introduction, bytes]] = deque(
+            maxlen=REMEMBERED
+        )
         self._starts: dict[int, list[Incarnation]] = {}
         self._guesses: deque[bytes] = deque((b"", _ZERO), maxlen=8)
         self.read = 0
@@ -114,13 +116,13 @@ class KeyHolder(Attack):
             starts.append(seen.start)
         self.listen(source, seen)
 
-    def listen(self, source: int, seen: Seen) -> None:
+    def listen(self, source: int, seen: SeenDatagram) -> None:
         """Remember some of what is heard, and try to read it."""
         if self._rng.random() < READ_SHARE or seen.channel == Channel.HELLO:
             self._heard.append(seen)
             self._open(seen)
 
-    def _open(self, seen: Seen) -> None:
+    def _open(self, seen: SeenDatagram) -> None:
         host = self._stage.hosts[seen.target]
         own = daemon_number(host.name), Incarnation(0, 0)
         now = self._stage.loop.now / SECOND
@@ -156,7 +158,7 @@ class KeyHolder(Attack):
             if datagram is not None:
                 self._inject(target, datagram)
 
-    def ways(self) -> Sequence[Callable[[Host], bytes | None]]:
+    def ways(self) -> Sequence[Callable[[SimulatedHost], bytes | None]]:
         """What he can do."""
         return (
             self._introduce,
@@ -180,7 +182,7 @@ class KeyHolder(Attack):
             lane.encrypt = type(sealer)._encrypt(sealer, secret, channel, epoch)
         return sealer
 
-    def _claimed(self, target: Host) -> tuple[int, Incarnation]:
+    def _claimed(self, target: SimulatedHost) -> tuple[int, Incarnation]:
         """Somebody whose name the target may believe: mostly a start that is there."""
         number = self._rng.choice(list(self._starts))
         if self._rng.random() < 0.1:
@@ -190,7 +192,7 @@ class KeyHolder(Attack):
             return number, self._drawn_start()
         return number, self._rng.choice((starts[-1], self._rng.choice(starts)))
 
-    def _start_of(self, target: Host) -> Incarnation:
+    def _start_of(self, target: SimulatedHost) -> Incarnation:
         starts = self._starts.get(daemon_number(target.name), [])
         return starts[-1] if starts else self._drawn_start()
 
@@ -203,7 +205,7 @@ class KeyHolder(Attack):
     def _epoch(self) -> int:
         return self._rng.choice((0, 0, 0, 1, 7, 1 << 12, 3 << 12, 2**31, 2**32 - 1))
 
-    def _introduce(self, target: Host) -> bytes:
+    def _introduce(self, target: SimulatedHost) -> bytes:
         """An introduction of anybody to the target, whose signature does not fit."""
         rng, claimed = self._rng, self._claimed(target)
         told = Introduction(
@@ -229,7 +231,11 @@ class KeyHolder(Attack):
         )
 
     def _signature(
-        self, told: Introduction, claimed: tuple[int, Incarnation], target: Host, counter: int
+        self,
+        told: Introduction,
+        claimed: tuple[int, Incarnation],
+        target: SimulatedHost,
+        counter: int,
     ) -> bytes:
         """A signature of nobody, of himself, or of somebody for something else."""
         rng, lot = self._rng, self._rng.random()
@@ -248,7 +254,7 @@ class KeyHolder(Attack):
     def _publics(self) -> list[bytes]:
         return [told.public for _, told, _ in list(self._introductions)[-3:]]
 
-    def _alter(self, target: Host) -> bytes | None:
+    def _alter(self, target: SimulatedHost) -> bytes | None:
         """Something true of a daemon, under another counter, for another one, or changed."""
         if not self._introductions:
             return None
@@ -274,7 +280,7 @@ class KeyHolder(Attack):
             said, Channel.HELLO, daemon_number(target.name)
         )
 
-    def _say_control(self, target: Host) -> bytes:
+    def _say_control(self, target: SimulatedHost) -> bytes:
         """A control message with a right seal around it, and within it none, or the file's key."""
         claimed = self._claimed(target)
         counter, epoch = self._counter(claimed, Channel.CONTROL), self._epoch()
@@ -284,7 +290,7 @@ class KeyHolder(Attack):
         receiver = self._rng.choice((None, daemon_number(target.name)))
         return self._sealer(claimed, epoch, counter).seal(said, Channel.CONTROL, receiver)
 
-    def _rewrap(self, target: Host) -> bytes | None:
+    def _rewrap(self, target: SimulatedHost) -> bytes | None:
         """What a daemon has sealed for those whom it trusts, in another outer seal."""
         heard = [seen for seen in self._heard if seen.channel == Channel.CONTROL and seen.for_all]
         if not heard:
@@ -301,7 +307,7 @@ class KeyHolder(Attack):
         receiver = self._rng.choice((None, daemon_number(target.name)))
         return self._sealer(claimed, epoch, counter).seal(inner, Channel.CONTROL, receiver)
 
-    def _say_on_the_ring(self, target: Host) -> bytes:
+    def _say_on_the_ring(self, target: SimulatedHost) -> bytes:
         """A token, or data, sealed with the file's key alone."""
         claimed = self._claimed(target)
         channel = self._rng.choice((Channel.RING, Channel.RING, Channel.LINK))

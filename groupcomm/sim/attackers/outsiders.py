@@ -14,10 +14,10 @@ from groupcomm.config.view import Incarnation
 from groupcomm.security.keys import KeyRing
 from groupcomm.security.layout import HEAD_BYTES, SUITE_IDENTITIES, Channel, fixed_heads
 from groupcomm.security.sealing import Sealer
-from groupcomm.sim.attackers.attack import Stage, under_a_head
+from groupcomm.sim.attackers.attack import AttackContext, under_a_head
 from groupcomm.sim.attackers.keyholder import RingKeySealer
-from groupcomm.sim.attackers.programs import Programs
-from groupcomm.sim.cluster.host import Host
+from groupcomm.sim.attackers.programs import RogueProgramsAttack
+from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.faults.paths import Forged, corrupt
 from groupcomm.sim.network.network import Receiver
 from groupcomm.sim.virtual_time import SECOND, Loop
@@ -40,7 +40,7 @@ _COUNTER_AT = HEAD_BYTES - 8
 _EDGES = (0, 1, 2**31, 2**32, 2**63, 2**64 - 1)
 
 
-class Attacker:
+class KeylessAttacker:
     """Captures datagrams and sends daemons replays, forgeries and nonsense.
 
     Args:
@@ -55,11 +55,11 @@ class Attacker:
         self._targets = targets
         self._captured: list[tuple[bytes, int]] = []  # and whom it was for
         self._recent: deque[tuple[bytes, int]] = deque(maxlen=RECENT)
-        self._scenes: list[list[tuple[bytes, int]]] = []
+        self._moments: list[list[tuple[bytes, int]]] = []
         self._seen = 0
         self._running = True
         loop.at(loop.now + INTERVAL_US, self._next)
-        loop.at(loop.now + SCENE_INTERVAL_US, self._remember_scene)
+        loop.at(loop.now + SCENE_INTERVAL_US, self._remember_moment)
 
     def stop(self) -> None:
         """Send nothing more."""
@@ -78,8 +78,8 @@ class Attacker:
         if not self._running:
             return
         self._loop.at(self._loop.now + 1 + self._rng.randrange(2 * INTERVAL_US), self._next)
-        if self._scenes and self._rng.random() < SCENE_SHARE:
-            for datagram, meant_for in self._rng.choice(self._scenes):
+        if self._moments and self._rng.random() < SCENE_SHARE:
+            for datagram, meant_for in self._rng.choice(self._moments):
                 self._targets[meant_for].put(self._loop.now, datagram)
         elif self._captured:
             datagram, meant_for = self._rng.choice(self._rng.choice((self._captured, self._recent)))
@@ -91,13 +91,13 @@ class Attacker:
                 datagram = Forged(datagram)  # sealed for one daemon, it is worth nothing to others
             self._targets[victim].put(self._loop.now, datagram)
 
-    def _remember_scene(self, _: None) -> None:
+    def _remember_moment(self, _: None) -> None:
         """Keep what was last sent, in place of a random earlier scene once there are many."""
         if self._running:
-            self._loop.at(self._loop.now + SCENE_INTERVAL_US, self._remember_scene)
-            if len(self._scenes) == SCENES:
-                del self._scenes[self._rng.randrange(SCENES)]
-            self._scenes.append(list(self._recent))
+            self._loop.at(self._loop.now + SCENE_INTERVAL_US, self._remember_moment)
+            if len(self._moments) == SCENES:
+                del self._moments[self._rng.randrange(SCENES)]
+            self._moments.append(list(self._recent))
 
     def _spoof(self, datagram: bytes) -> bytes:
         """The same under the name of another sender."""
@@ -123,20 +123,20 @@ AT_ONCE: Final = 60
 SHORT: Final = (0, 1, HEAD_BYTES - 1, HEAD_BYTES, HEAD_BYTES + 5, HEAD_BYTES + 21)
 
 
-class LocalUser(Programs):
+class LocalUser(RogueProgramsAttack):
     """Connects as nobody, and sends datagrams that he makes up."""
 
     PRINCIPAL = ""
     NAMES: Sequence[str] = ()
 
-    def __init__(self, stage: Stage, rng: Random) -> None:
+    def __init__(self, stage: AttackContext, rng: Random) -> None:
         super().__init__(stage, rng)
         self._keys = KeyRing({1: rng.randbytes(32)}, 1)
 
     def act(self) -> None:
         """Connect, talk, and send a burst of datagrams."""
         super().act()
-        make: Callable[[Host], bytes] = self._rng.choice(
+        make: Callable[[SimulatedHost], bytes] = self._rng.choice(
             (self._junk, self._headed, self._headed, self._sealed)
         )
         target = self._rng.choice(self._stage.hosts)
@@ -146,10 +146,10 @@ class LocalUser(Programs):
     def _somebody(self) -> tuple[int, Incarnation]:
         return self._rng.choice(list(self._numbers())), self._drawn_start()
 
-    def _junk(self, _: Host) -> bytes:
+    def _junk(self, _: SimulatedHost) -> bytes:
         return self._rng.randbytes(self._rng.choice((*SHORT, self._rng.randrange(2000))))
 
-    def _headed(self, _: Host) -> bytes:
+    def _headed(self, _: SimulatedHost) -> bytes:
         """A right head as far as one can know it, and no seal."""
         rng = self._rng
         suite = rng.choice((0, 1, 2, self._stage.settings.suite))
@@ -158,7 +158,7 @@ class LocalUser(Programs):
         counter = rng.choice((0, 1, rng.getrandbits(20), 2**63, 2**64 - 1))
         return under_a_head(rng.choice(heads), counter, rng.randbytes(rng.randrange(400)))
 
-    def _sealed(self, target: Host) -> bytes:
+    def _sealed(self, target: SimulatedHost) -> bytes:
         """What has a seal, by a key of his own."""
         kind = RingKeySealer if self._stage.settings.suite == SUITE_IDENTITIES else Sealer
         sealer = kind(self._keys, self._stage.cluster, *self._somebody())

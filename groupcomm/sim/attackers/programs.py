@@ -24,7 +24,7 @@ from groupcomm.session.frames import (
     encode_hello,
     encode_query,
 )
-from groupcomm.sim.attackers.attack import Attack, Stage
+from groupcomm.sim.attackers.attack import Attack, AttackContext
 from groupcomm.sim.cluster.connections import Pipe
 from groupcomm.sim.virtual_time import SECOND
 from groupcomm.sim.workload import GROUPS
@@ -58,7 +58,7 @@ _AGREED: Final = int(ServiceLevel.AGREED)
 _GROUPS: Final = (*GROUPS, "", "x", "#", "g" * 255, "g" * 300, "\x00", "*")
 
 
-class Rude:
+class RogueProgram:
     """One connection.
 
     Args:
@@ -176,15 +176,15 @@ def bundle(
     return encode_bundle_head(len(body), False) + body
 
 
-class Programs(Attack):
+class RogueProgramsAttack(Attack):
     """A program that was let in by each daemon, and may do nothing; with many connections."""
 
     PRINCIPAL = RUDE
     NAMES: Sequence[str] = OWN_NAMES
 
-    def __init__(self, stage: Stage, rng: Random) -> None:
+    def __init__(self, stage: AttackContext, rng: Random) -> None:
         super().__init__(stage, rng)
-        self._open: list[Rude] = []
+        self._open: list[RogueProgram] = []
         self.welcomed = 0
         self.refused = 0
 
@@ -210,7 +210,7 @@ class Programs(Attack):
         if not hosts:
             return
         trace = SessionTrace(self._stage.loop, self._stage.record)
-        rude = Rude(trace, self.PRINCIPAL, self.NAMES, self._breach)
+        rude = RogueProgram(trace, self.PRINCIPAL, self.NAMES, self._breach)
         host = self._rng.choice(hosts)
         words = self._first_words()
         host.accept(rude)
@@ -233,7 +233,7 @@ class Programs(Attack):
         greeting = encode_hello(name, asks, rng.choice(("", "", "token")))
         return (greeting, *([encode_query("status")] if rng.random() < 0.2 else []))
 
-    def _act_with(self, rude: Rude) -> None:
+    def _act_with(self, rude: RogueProgram) -> None:
         act = self._rng.choice(
             (
                 self._send,
@@ -255,7 +255,7 @@ class Programs(Attack):
 
     # ---- frames ----
 
-    def _flood(self, rude: Rude) -> None:
+    def _flood(self, rude: RogueProgram) -> None:
         """The same thing again and again, as fast as it is read."""
         make: Callable[[int], bytes] = self._rng.choice(
             (
@@ -268,7 +268,7 @@ class Programs(Attack):
         )
         rude.write(b"".join(self._counted(rude, make) for _ in range(MOST_AT_ONCE)))
 
-    def _counted(self, rude: Rude, make: Callable[[int], bytes]) -> bytes:
+    def _counted(self, rude: RogueProgram, make: Callable[[int], bytes]) -> bytes:
         frame = make(rude.message)
         rude.message += frame[4] != FrameKind.QUERY
         return frame
@@ -296,17 +296,17 @@ class Programs(Attack):
         payload = b"".join(message_parts([(0, [b"rude"])]))
         return bundle(BundleKind.MESSAGES, message, (name,), payload, level=level)
 
-    def _send(self, rude: Rude) -> None:
+    def _send(self, rude: RogueProgram) -> None:
         rude.write(self._counted(rude, self._message))
 
-    def _send_privately(self, rude: Rude) -> None:
+    def _send_privately(self, rude: RogueProgram) -> None:
         rude.write(self._counted(rude, self._private))
 
-    def _join(self, rude: Rude) -> None:
+    def _join(self, rude: RogueProgram) -> None:
         kind = self._rng.choice((BundleKind.JOIN, BundleKind.JOIN, BundleKind.LEAVE))
         rude.write(self._counted(rude, partial(self._frame, kind)))
 
-    def _fragments(self, rude: Rude) -> None:
+    def _fragments(self, rude: RogueProgram) -> None:
         """A message in parts, all of them or not; a join may come in their midst."""
         rng, count = self._rng, self._rng.randint(2, 4)
         part = encode_fragment(0, 40 * count, bytes(40))
@@ -317,7 +317,7 @@ class Programs(Attack):
             )
         rude.message += 1
 
-    def _speak_as_a_daemon(self, rude: Rude) -> None:
+    def _speak_as_a_daemon(self, rude: RogueProgram) -> None:
         """Kinds of bundles and frames that only daemons send."""
         rng = self._rng
         kind = rng.choice([kind for kind in BundleKind if kind not in (0, 1)])
@@ -329,7 +329,7 @@ class Programs(Attack):
         )
         rude.write(rng.choice(frames))
 
-    def _talk_nonsense(self, rude: Rude) -> None:
+    def _talk_nonsense(self, rude: RogueProgram) -> None:
         rng = self._rng
         wrong = bytearray(self._counted(rude, self._message))
         wrong[rng.randrange(4, len(wrong))] ^= 1 << rng.randrange(8)
@@ -344,7 +344,7 @@ class Programs(Attack):
         )
         rude.write(rng.choice(frames))
 
-    def _stop_reading(self, rude: Rude) -> None:
+    def _stop_reading(self, rude: RogueProgram) -> None:
         """Send much, and read none of the answers for a while."""
         rude.set_reading(False)
         self._flood(rude)
@@ -352,7 +352,7 @@ class Programs(Attack):
         until = loop.now + self._rng.randrange(2 * SECOND)
         loop.at(until, lambda _: rude.set_reading(True))
 
-    def _go(self, rude: Rude) -> None:
+    def _go(self, rude: RogueProgram) -> None:
         if self._rng.random() < 0.5:
             rude.say_goodbye()
         else:

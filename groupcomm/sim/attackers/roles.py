@@ -1,6 +1,6 @@
 """The roles of the attacker: what they are called, what each has, and where it can be played.
 
-``nothing`` is the fault ``attacker`` (attacker.py), made certain. The others are in this folder.
+``nothing`` is the fault ``attacker`` (outsiders.py), made certain. The others are in this folder.
 """
 
 from random import Random

@@ -102,7 +102,7 @@ class Liar:
 
     def corrupt(self, core: DaemonCore) -> None:
         """Have a core that has just been made lie."""
-        _Voice(self, core)
+        _LyingSender(self, core)
 
     # ---- whether, and what ----
 
@@ -208,7 +208,7 @@ class Liar:
         return change(self._rng, value)
 
 
-class _Voice:
+class _LyingSender:
     """What stands between one core and its seals."""
 
     def __init__(self, liar: Liar, core: DaemonCore) -> None:
@@ -216,19 +216,19 @@ class _Voice:
         self._core = core
         self._seal: Callable[[str | None, bytes], None] = core.seal_and_send
         self._take: Callable[[int, bytes], None] = core._receive_packet
-        core.seal_and_send = self._say  # type: ignore[method-assign,assignment]
-        core._receive_packet = self._hear  # type: ignore[method-assign]
+        core.seal_and_send = self._send  # type: ignore[method-assign,assignment]
+        core._receive_packet = self._on_received  # type: ignore[method-assign]
         gate: Any = core._protection
         if hasattr(gate, "_exchange"):
-            gate._exchange = _Telling(gate._exchange, liar)
+            gate._exchange = _LyingExchange(gate._exchange, liar)
         elif hasattr(gate, "_hellos"):
-            gate._sealer = _Greeting(gate._sealer, liar)
+            gate._sealer = _LyingSealer(gate._sealer, liar)
 
-    def _hear(self, sender: int, packet: bytes) -> None:
+    def _on_received(self, sender: int, packet: bytes) -> None:
         self._liar.remember(packet)
         self._take(sender, packet)
 
-    def _say(self, target: str | None, packet: bytes) -> None:
+    def _send(self, target: str | None, packet: bytes) -> None:
         liar = self._liar
         liar.remember(packet)
         if not liar.lies():
@@ -240,7 +240,7 @@ class _Voice:
                     self._seal(name, said)
 
 
-class _Greeting:
+class _LyingSealer:
     """A sealer whose hellos lie now and then (suite 1)."""
 
     def __init__(self, sealer: Any, liar: Liar) -> None:
@@ -258,7 +258,7 @@ class _Greeting:
         return sealed
 
 
-class _Telling:
+class _LyingExchange:
     """An exchange whose introductions lie now and then (suite 2); they are signed as they are."""
 
     def __init__(self, exchange: Any, liar: Liar) -> None:

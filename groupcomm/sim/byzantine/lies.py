@@ -13,7 +13,6 @@ import attrs
 import msgspec
 
 from groupcomm.clocks.stamp import Stamp
-from groupcomm.config.view import Incarnation
 from groupcomm.engine import DaemonCore
 from groupcomm.engine.view import ViewState
 from groupcomm.errors import BadDatagram, GroupCommError
@@ -23,7 +22,7 @@ from groupcomm.wire.control import ControlPacket, decode_control_untrusted
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
 from groupcomm.wire.headers import decode_headers_untrusted
 from groupcomm.wire.held import decode_held_untrusted
-from groupcomm.wire.hello import Hello, decode_hello_untrusted
+from groupcomm.wire.hello import decode_hello_untrusted
 from groupcomm.wire.horizon import HorizonNotice, decode_horizon_untrusted, horizon_packet
 from groupcomm.wire.link import LinkPacket, Piece, decode_link_untrusted
 from groupcomm.wire.packet import HEAD_BYTES, PacketKind
@@ -368,16 +367,3 @@ class Forger:
         return UnreliablePacket(daemon=daemon, counter=counter, bundles=bundles).encode(
             operation.key
         )
-
-
-__all__ = [
-    "Hello",
-    "HorizonNotice",
-    "Incarnation",
-    "LinkPacket",
-    "Row",
-    "change",
-    "draw_number",
-    "lie",
-    "of_view",
-]

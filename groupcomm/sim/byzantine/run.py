@@ -12,7 +12,7 @@ from typing import Final
 from groupcomm.sim.byzantine.liar import Liar
 from groupcomm.sim.checkers.survivors import Survivors
 from groupcomm.sim.cluster.cluster import Cluster
-from groupcomm.sim.cluster.host import Host
+from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.settings import reachable_core
 from groupcomm.sim.virtual_time import SECOND, microseconds, random_for
 from groupcomm.sim.workload import Storm, Workload
@@ -49,7 +49,7 @@ class Byzantine:
         check.spare(cluster.daemons[index].name for index in settings.liars)
         self._liars = [self._make_liar(cluster.daemons[index]) for index in settings.liars]
 
-    def _make_liar(self, host: Host) -> Liar:
+    def _make_liar(self, host: SimulatedHost) -> Liar:
         cluster = self._cluster
         others = [other for other in cluster.daemons if other is not host]
         liar = Liar(
@@ -122,7 +122,7 @@ class Byzantine:
     # ---- a new beginning ----
 
     @property
-    def _core(self) -> list[Host]:
+    def _core(self) -> list[SimulatedHost]:
         return [self._cluster.daemons[index] for index in self._cluster.core]
 
     def _empty(self) -> None:
@@ -172,6 +172,6 @@ class Byzantine:
         cluster.settle()
 
 
-def _is_empty(host: Host) -> bool:
+def _is_empty(host: SimulatedHost) -> bool:
     operation = host.core.view_state
     return operation is not None and not operation.delivery.groups.table.sessions

@@ -6,23 +6,27 @@ from heapq import heappop, heappush
 from itertools import combinations, pairwise
 from typing import Final
 
-from groupcomm.sim.checkers.records import NOWHERE, Bundle, Client, Item, Order, Position
+from groupcomm.sim.checkers.records import NOWHERE, Bundle, ClientRecord, Item, Order, Position
 from groupcomm.sim.checkers.report import Report
-from groupcomm.sim.checkers.state import World
-from groupcomm.sim.checkers.views import PacketBundle, Placed, Stay, View
+from groupcomm.sim.checkers.state import ObservedState
+from groupcomm.sim.checkers.views import PacketBundle, PlaceRecord, Stay, ViewRecord
 from groupcomm.trace.events import Bounce, Deliver, Member, Release, TraceEvent
 from groupcomm.trace.events import Order as OrderEvent
 
+_AGREED = 4
+
+
 KEPT: Final = 50_000
-"""So many bundles that all daemons of a view have released are remembered."""
+"""So many bundles that all daemons of a view have released are remembered, and twice so many
+places."""
 
 
 class AgreedOrder:
     """Checks agreed bundles at daemons, AGREED and SAFE messages and views at clients."""
 
-    def __init__(self, report: Report, world: World) -> None:
+    def __init__(self, report: Report, state: ObservedState) -> None:
         self._report = report
-        self._world = world
+        self._state = state
 
     def released(self, stay: Stay, bundle: Bundle, event: Release) -> None:
         """O1 and O4 at a daemon: in the regular part all daemons release one sequence."""
@@ -77,7 +81,9 @@ class AgreedOrder:
                 text = f"{stay} releases {bundle}, which others have passed"
                 self._report.add("O4", text, event)
 
-    def delivered(self, client: Client, item: Item, position: Position, event: Deliver) -> None:
+    def delivered(
+        self, client: ClientRecord, item: Item, position: Position, event: Deliver
+    ) -> None:
         """O1 at a client, for a message."""
         if position <= client.last_agreed or position <= client.last_view:
             self._report.add(
@@ -89,7 +95,7 @@ class AgreedOrder:
         client.last_agreed = position
         client.agreed.append(item)
 
-    def viewed(self, client: Client, position: Position, event: Member) -> None:
+    def viewed(self, client: ClientRecord, position: Position, event: Member) -> None:
         """O1 at a client, for a group view; several groups may change at one position."""
         if position < client.last_agreed or position < client.last_view:
             self._report.add(
@@ -105,7 +111,7 @@ class AgreedOrder:
         if self._report.ids.isdisjoint(("O1", "O3")):
             return
         sequences = [
-            list(dict.fromkeys(c.agreed)) for c in self._world.clients.values() if c.agreed
+            list(dict.fromkeys(c.agreed)) for c in self._state.clients.values() if c.agreed
         ]
         for one, other in combinations(sequences, 2):
             if not _same_order(one, other):
@@ -117,7 +123,7 @@ class AgreedOrder:
             self._report.add("O6", "the clients' orders of AGREED and SAFE messages form a cycle")
 
 
-def _forget_log(view: View) -> None:
+def _forget_log(view: ViewRecord) -> None:
     """Drop the oldest bundles of the log that every daemon has released."""
     count = min(KEPT, *(stay.agreed for stay in view.stays.values()))
     del view.log[:count]
@@ -154,11 +160,6 @@ def _has_cycle(sequences: list[list[Item]]) -> bool:
     return sorted_items < len(incoming)
 
 
-_AGREED = 4
-
-KEPT: Final = 50_000
-"""Of twice so many places of a view the content is remembered after all have released them."""
-
 MANY: Final = 500
 """A client's messages are compared with so many before them, at least."""
 
@@ -187,7 +188,7 @@ class Positions:
         )
         known = view.places.get(key)
         if known is None:
-            view.places[key] = Placed(content, stay.bit)
+            view.places[key] = PlaceRecord(content, stay.bit)
             view.place_order.append(key)
             if len(view.place_order) > 2 * KEPT:
                 _forget_place(view)
@@ -200,7 +201,7 @@ class Positions:
         known.members |= stay.bit
         return KNOWN
 
-    def sent(self, client: Client, item: Item) -> None:
+    def sent(self, client: ClientRecord, item: Item) -> None:
         """Remember what the position must be above."""
         item.floor = client.high
         home = client.home
@@ -232,7 +233,7 @@ class Positions:
             if claim != position:
                 self._wrong(item, claim, event)
 
-    def found_unsent(self, client: Client, number: int, stay: Stay, event: Release) -> None:
+    def found_unsent(self, client: ClientRecord, number: int, stay: Stay, event: Release) -> None:
         """The same for what is released before it was sent: its position is one, too (O3)."""
         if event.level and event.index == event.count - 1:
             place = (event.time, event.ring, event.bundle, number - event.first)
@@ -251,7 +252,9 @@ class Positions:
         elif item.position != position:
             self._wrong(item, position, event)
 
-    def found_session(self, client: Client, event: Release, order: Order, *, ends: bool) -> None:
+    def found_session(
+        self, client: ClientRecord, event: Release, order: Order, *, ends: bool
+    ) -> None:
         """The same for a connect or disconnect."""
         position = (order, event.time, event.ring, event.bundle)
         known = client.disconnect if ends else client.connect
@@ -285,7 +288,9 @@ class Positions:
         if len(entries) > 2 * MANY:
             del entries[:MANY]
 
-    def told(self, item: Item, position: Position, event: Deliver | OrderEvent | Bounce) -> None:
+    def notified(
+        self, item: Item, position: Position, event: Deliver | OrderEvent | Bounce
+    ) -> None:
         """O3: everybody is told the position of the release."""
         if item.position is None:
             claims = item.claims
@@ -297,7 +302,7 @@ class Positions:
         self._report.add("O3", f"{item} is at {item.position}, and at {position}", event)
 
 
-def _forget_place(view: View) -> None:
+def _forget_place(view: ViewRecord) -> None:
     """Forget the oldest place, once all have released it."""
     key = view.place_order.popleft()
     if view.places[key].members == (1 << len(view.members)) - 1:

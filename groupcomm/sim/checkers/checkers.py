@@ -17,7 +17,7 @@ from groupcomm.sim.checkers.membership import Membership, Stages
 from groupcomm.sim.checkers.releases import Releases
 from groupcomm.sim.checkers.report import Report, Violation
 from groupcomm.sim.checkers.stamps import Stamps
-from groupcomm.sim.checkers.state import World
+from groupcomm.sim.checkers.state import ObservedState
 from groupcomm.sim.checkers.view_agreement import Together
 from groupcomm.sim.checkers.views import Stay
 from groupcomm.trace.events import (
@@ -55,22 +55,22 @@ class Checkers:
 
     def __init__(self) -> None:
         self._report = report = Report()
-        self._world = world = World()
-        self._stages = Stages(world, report)
+        self._state = state = ObservedState()
+        self._stages = Stages(state, report)
         self._stamps = Stamps(report)
-        self._together = Together(world, report)
+        self._together = Together(state, report)
         self._sender_order = SenderOrder(report)
-        self._agreed = AgreedOrder(report, world)
+        self._agreed = AgreedOrder(report, state)
         self._positions = Positions(report)
         holes = Holes(report)
-        self._delivery = Delivery(report, world, holes)
-        self._tables = Tables(world, report, self._stages, holes)
-        self._views = GroupViews(world, report)
-        self._private = Private(world, report)
-        self._membership = Membership(world, report, self._stages, self._together, self._delivery)
+        self._delivery = Delivery(report, state, holes)
+        self._tables = Tables(state, report, self._stages, holes)
+        self._views = GroupViews(state, report)
+        self._private = Private(state, report)
+        self._membership = Membership(state, report, self._stages, self._together, self._delivery)
         self._releases = Releases(
             report,
-            world,
+            state,
             stamps=self._stamps,
             positions=self._positions,
             agreed=self._agreed,
@@ -81,13 +81,13 @@ class Checkers:
         )
         clients = ClientEvents(
             report,
-            world,
+            state,
             stages=self._stages,
             stamps=self._stamps,
             positions=self._positions,
             agreed=self._agreed,
             sender_order=self._sender_order,
-            causes=Causes(report, world),
+            causes=Causes(report, state),
             holes=holes,
             delivery=self._delivery,
             views=self._views,
@@ -130,14 +130,14 @@ class Checkers:
             self._time = time
         if self._quiet is not None:
             self._report.add("D5", "something happens after everything has settled", event)
-        world = self._world
-        world.events += 1
+        state = self._state
+        state.events += 1
         kind = type(event)
         of_stay = self._of_stays.get(kind)
         if of_stay is None:
             self._handlers[kind](event)
             return
-        stay = world.stays.get(event.p)  # type: ignore[union-attr]
+        stay = state.stays.get(event.p)  # type: ignore[union-attr]
         if stay is not None:
             of_stay(event, stay)
         else:
@@ -165,7 +165,7 @@ class Checkers:
 
     def _out_of_place(self, event: Any) -> None:
         """An event of a daemon that has ended, or that has no view."""
-        process = self._world.processes.get(event.p)
+        process = self._state.processes.get(event.p)
         if process is not None and process.ended:
             self._report.add("D5", f"{process} goes on after its end", event)
         else:
@@ -176,10 +176,10 @@ class Checkers:
             self._together.stamped(event, stay)
 
     def _on_rejects(self, event: Rejects) -> None:
-        process = self._world.processes.get(event.p)
+        process = self._state.processes.get(event.p)
         if process is not None and process.ended:
             self._report.add("D5", f"{process} goes on after its end", event)
-        elif process is None and self._world.boots:
+        elif process is None and self._state.boots:
             self._report.add("C1", f"{event.p} has not started", event)
         elif event.bad != event.injected:
             self._report.add(
@@ -187,7 +187,7 @@ class Checkers:
             )
 
     def _on_accept(self, event: Accept, stay: Stay) -> None:
-        client = self._world.client(event.c)
+        client = self._state.client(event.c)
         if client.home is not stay.process:
             self._report.add("D1", f"{event.p} takes from {client}, which is not its own", event)
         for number in range(event.first, event.last + 1):

@@ -9,10 +9,10 @@ from groupcomm.sim.checkers.delivery import Delivery, Holes
 from groupcomm.sim.checkers.fifo_causal import Causes, SenderOrder
 from groupcomm.sim.checkers.groups import ClientViews, GroupViews, Private
 from groupcomm.sim.checkers.membership import Stages
-from groupcomm.sim.checkers.records import Client, Item, Position
+from groupcomm.sim.checkers.records import ClientRecord, Item, Position
 from groupcomm.sim.checkers.report import Report
 from groupcomm.sim.checkers.stamps import Stamps
-from groupcomm.sim.checkers.state import World
+from groupcomm.sim.checkers.state import ObservedState
 from groupcomm.trace.events import (
     Ask,
     Bounce,
@@ -39,7 +39,7 @@ class ClientEvents:
     def __init__(
         self,
         report: Report,
-        world: World,
+        state: ObservedState,
         *,
         stages: Stages,
         stamps: Stamps,
@@ -54,7 +54,7 @@ class ClientEvents:
         private: Private,
     ) -> None:
         self._report = report
-        self._world = world
+        self._state = state
         self._stages = stages
         self._stamps = stamps
         self._positions = positions
@@ -77,9 +77,9 @@ class ClientEvents:
             Dview: self._on_stage,
         }
 
-    def _client(self, event: Any) -> Client | None:
+    def _client(self, event: Any) -> ClientRecord | None:
         """The client of an event; None if its daemon has ended (D5)."""
-        client = self._world.client(event.c)
+        client = self._state.client(event.c)
         if client.home is not None and client.home.ended:
             self._report.add("D5", f"{client} goes on after the end of its daemon", event)
             return None
@@ -94,13 +94,13 @@ class ClientEvents:
             item.digest = event.digest
             item.discard = event.discard
             item.ordered = event.ordered
-            item.sent_at = self._world.events
-            self._world.remember(item)
+            item.sent_at = self._state.events
+            self._state.remember(item)
             self._positions.sent(client, item)
             self._causes.sent(client, item)
             self._client_views.sent(client, item)
 
-    def _is_new(self, client: Client, event: Send | Ask) -> bool:
+    def _is_new(self, client: ClientRecord, event: Send | Ask) -> bool:
         """D4: whether a number is used for the first time; D5: nothing follows a goodbye."""
         if event.m in client.sent or event.m <= client.forgotten:
             self._report.add("D4", f"{client} uses number {event.m} twice", event)
@@ -128,14 +128,14 @@ class ClientEvents:
         if event.what == "disconnect":
             client.leaving = True
         else:
-            client.asked_at = client.asked_at or self._world.events
+            client.asked_at = client.asked_at or self._state.events
             self._private.connects(client, event)
 
-    def _request(self, client: Client, event: Ask) -> None:
+    def _request(self, client: ClientRecord, event: Ask) -> None:
         item = Item(client, event.m, _AGREED, (event.group,))
         item.is_request = True
         item.joins = event.what == "join"
-        self._world.remember(item)
+        self._state.remember(item)
         if item.joins:
             client.joining.setdefault(event.group, deque()).append(item)
 
@@ -145,7 +145,7 @@ class ClientEvents:
         client = self._client(event)
         if client is None:
             return
-        sender = self._world.client(event.s)
+        sender = self._state.client(event.s)
         item = sender.sent.get(event.m)
         stage = client.stage
         if stage is None or sender.daemon_name not in stage.stay.view.by_name:
@@ -172,14 +172,14 @@ class ClientEvents:
                 self._client_views.delivered(client, item)
         self._sender_order.delivered(client, item, event)
 
-    def _on_phantom(self, client: Client, sender: Client, event: Deliver) -> None:
+    def _on_phantom(self, client: ClientRecord, sender: ClientRecord, event: Deliver) -> None:
         """A message that is not there: never sent, or complete so long ago that it is forgotten."""
         which, what = ("D1", "which was not sent")
         if event.m <= sender.forgotten:
             which, what = ("D2", "long after everybody has got it")
         self._report.add(which, f"{client} gets {event.m} of {sender}, {what}", event)
 
-    def _check_content(self, client: Client, item: Item, event: Deliver) -> None:
+    def _check_content(self, client: ClientRecord, item: Item, event: Deliver) -> None:
         if client.crashed:
             self._report.add("D5", f"{client} gets {item} after its crash", event)
         if (event.level, event.to, event.digest) != (item.level, item.to, item.digest):
@@ -187,24 +187,26 @@ class ClientEvents:
         if (event.level == 0) != (event.pos is None):
             self._report.add("U", f"{item} has level {event.level}, position {event.pos}", event)
 
-    def _on_position(self, client: Client, item: Item, pos: TracePosition, event: Deliver) -> None:
+    def _on_position(
+        self, client: ClientRecord, item: Item, pos: TracePosition, event: Deliver
+    ) -> None:
         position = self._position(client, pos, event)
-        self._positions.told(item, position, event)
+        self._positions.notified(item, position, event)
         if position > client.high:
             client.high = position
         if event.level >= _AGREED:
             self._agreed.delivered(client, item, position, event)
             self._note(client, position)
 
-    def _position(self, client: Client, pos: TracePosition, event: TraceEvent) -> Position:
+    def _position(self, client: ClientRecord, pos: TracePosition, event: TraceEvent) -> Position:
         """D3: a position of the view that the client was told of last."""
         stage = client.stage
         if stage is not None and stage.stay.view.text == pos[0]:
             return (stage.stay.view.order, *pos[1:])
         self._report.add("D3", f"{client} is told of a position in {pos[0]}, not its view", event)
-        return (self._world.order_of(pos[0]), *pos[1:])
+        return (self._state.order_of(pos[0]), *pos[1:])
 
-    def _note(self, client: Client, position: Position) -> None:
+    def _note(self, client: ClientRecord, position: Position) -> None:
         """What is sent from now on has a higher position (X1)."""
         stage = client.stage
         if stage is not None and stage.regular:
@@ -241,7 +243,7 @@ class ClientEvents:
         item = client.sent.get(event.m)
         if item is not None:
             self._answer(item, event)
-            self._positions.told(item, position, event)
+            self._positions.notified(item, position, event)
             if item.level == _SAFE and stage is not None and not event.trans:
                 self._stamps.safe(event, position[1], stage.stay)
         elif event.m > client.forgotten:
@@ -252,7 +254,7 @@ class ClientEvents:
         if not event.trans:
             self._note(client, position)
 
-    def _check_part(self, client: Client, item: Item | None, event: Order) -> None:
+    def _check_part(self, client: ClientRecord, item: Item | None, event: Order) -> None:
         """V2: a position is marked as transitional if it is."""
         if event.trans != (client.stage is not None and not client.stage.regular):
             self._report.add("V2", f"{client} learns of {event.m} in the wrong part", event)
@@ -279,15 +281,15 @@ class ClientEvents:
         if item is None:
             self._report.add("P2", f"{client} gets a message back that it never sent", event)
             return
-        self._positions.told(item, position, event)
+        self._positions.notified(item, position, event)
         self._private.bounced(client, item, event)
 
     def _on_stage(self, event: Dview | Trans) -> None:
         client = self._client(event)
         if client is not None:
-            self._stages.told(client, event)
+            self._stages.notified(client, event)
 
-    def _check_alive(self, client: Client, event: TraceEvent) -> None:
+    def _check_alive(self, client: ClientRecord, event: TraceEvent) -> None:
         """D5: it has not crashed."""
         if client.crashed:
             self._report.add("D5", f"{client} acts after its crash", event)

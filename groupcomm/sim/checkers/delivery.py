@@ -6,17 +6,15 @@ told shows what has to be there before it, however soon the client is cut off af
 
 from heapq import heappop, heappush
 from itertools import count
-from typing import Final
 
 from groupcomm.sim.checkers.fifo_causal import which_order
-from groupcomm.sim.checkers.records import Client, Item, Position
+from groupcomm.sim.checkers.records import ClientRecord, Item, Position
 from groupcomm.sim.checkers.report import Report
-from groupcomm.sim.checkers.state import World
-from groupcomm.sim.checkers.views import Process, Stay
+from groupcomm.sim.checkers.state import ObservedState
+from groupcomm.sim.checkers.views import ProcessRecord, Stay
 from groupcomm.trace.events import Deliver, Member, Quiet, Release
 
-_FIFO: Final = 2
-_AGREED: Final = 4
+_RELIABLE, _FIFO, _AGREED = 1, 2, 4
 
 
 class Holes:
@@ -31,7 +29,7 @@ class Holes:
 
     # ---- what is owed ----
 
-    def owe(self, client: Client, item: Item) -> None:
+    def owe(self, client: ClientRecord, item: Item) -> None:
         """Note a message that a client is owed from here on."""
         if item.level < _FIFO:
             return
@@ -39,13 +37,13 @@ class Holes:
         if item.level >= _AGREED and item.position is not None:
             heappush(client.due, (item.position, next(self._turns), item))
 
-    def owe_view(self, client: Client, group: str, position: Position) -> None:
+    def owe_view(self, client: ClientRecord, group: str, position: Position) -> None:
         """Note a view of a group that a client is owed from here on."""
         heappush(client.due, (position, next(self._turns), group))
 
     # ---- what is told ----
 
-    def delivered(self, client: Client, item: Item, event: Deliver) -> None:
+    def delivered(self, client: ClientRecord, item: Item, event: Deliver) -> None:
         """Check a message that a client was owed, and has got now."""
         if item.level < _FIFO:
             return
@@ -60,20 +58,20 @@ class Holes:
         if item.level >= _AGREED and item.position is not None:
             self._pass(client, item.position, event)
 
-    def viewed(self, client: Client, position: Position, event: Member) -> None:
+    def viewed(self, client: ClientRecord, position: Position, event: Member) -> None:
         """Check a view of a group that a client is shown."""
         self._pass(client, position, event)
         if event.cause == "disconnect":
             self._check_gone(client, event)
 
-    def _check_passed(self, client: Client, item: Item, number: int, event: Deliver) -> None:
+    def _check_passed(self, client: ClientRecord, item: Item, number: int, event: Deliver) -> None:
         """F1 and F2: an earlier message of the same sender has not come."""
         earlier = item.sender.sent.get(number)
         if earlier is not None and earlier in client.owed:
             text = f"{client} gets {item}, and has not got {number}"
             self._report.add(which_order(earlier, item), text, event)
 
-    def _pass(self, client: Client, position: Position, event: Deliver | Member) -> None:
+    def _pass(self, client: ClientRecord, position: Position, event: Deliver | Member) -> None:
         """O4 and G3: something at a position is told; all that is owed below it must have come."""
         due = client.due
         while due and due[0][0] < position:
@@ -86,7 +84,7 @@ class Holes:
                 text = f"{client} is told of {position}, and has not got {what} at {lower}"
                 self._report.add("O4", text, event)
 
-    def _check_gone(self, client: Client, event: Member) -> None:
+    def _check_gone(self, client: ClientRecord, event: Member) -> None:
         """P3: a sender has gone, and a message of it has not come."""
         for item in client.owed:
             if item.level >= _FIFO and item.sender.identity in event.changed:
@@ -94,23 +92,20 @@ class Holes:
                 self._report.add("P3", text, event)
 
 
-_RELIABLE, _FIFO, _AGREED = 1, 2, 4
-
-
 class Delivery:
     """Checks deliveries against what daemons have released."""
 
-    def __init__(self, report: Report, world: World, holes: Holes) -> None:
+    def __init__(self, report: Report, state: ObservedState, holes: Holes) -> None:
         self._report = report
-        self._world = world
+        self._state = state
         self._holes = holes
 
     # ---- what is owed ----
 
-    def _recipients(self, process: Process, item: Item) -> dict[Client, None]:
+    def _recipients(self, process: ProcessRecord, item: Item) -> dict[ClientRecord, None]:
         """To whom a message released now at a daemon goes there."""
         members = process.table.members
-        found: dict[Client, None] = {}
+        found: dict[ClientRecord, None] = {}
         for group in item.to:
             if group[0] != "#":
                 found.update(members.get(group, {}))
@@ -132,7 +127,7 @@ class Delivery:
         else:
             self._owe(stay, item, self._recipients(stay.process, item))
 
-    def _owe(self, stay: Stay, item: Item, clients: dict[Client, None]) -> None:
+    def _owe(self, stay: Stay, item: Item, clients: dict[ClientRecord, None]) -> None:
         """A message is owed to these clients."""
         item.released += 1
         part = stay.part
@@ -163,17 +158,17 @@ class Delivery:
         self._owe(stay, item, both)
         return True
 
-    def end(self, client: Client) -> None:
+    def end(self, client: ClientRecord) -> None:
         """A client has crashed or disconnected: what it has not got nobody waits for."""
         if not client.ended:
             client.ended = True
             for item in client.owed:
                 item.waiting -= 1
-            self._world.end(client)
+            self._state.end(client)
 
     # ---- what is got ----
 
-    def delivered(self, client: Client, item: Item, event: Deliver) -> bool:
+    def delivered(self, client: ClientRecord, item: Item, event: Deliver) -> bool:
         """A client gets a message; True if it was owed."""
         part = client.owed.pop(item, None)
         item.got.append(client)
@@ -197,7 +192,7 @@ class Delivery:
                 self._report.add("V2", text, event)
         return True
 
-    def in_no_group(self, client: Client, event: Deliver) -> None:
+    def in_no_group(self, client: ClientRecord, event: Deliver) -> None:
         """MG3: no destination is the client's."""
         groups = client.groups
         if not any(group in groups or group == client.name for group in event.to):
@@ -207,8 +202,8 @@ class Delivery:
 
     def quiet(self, event: Quiet) -> None:
         """Completeness, after all faults have ended."""
-        final = set(self._world.final)
-        for client in self._world.clients.values():
+        final = set(self._state.final)
+        for client in self._state.clients.values():
             self._check_taken(client, event)
             if client.home in final:
                 self._check_client(client, event)
@@ -218,7 +213,7 @@ class Delivery:
             if process.booted and (process.stay is None or not process.stay.complete):
                 self._report.add("L5", f"{process} never knows the groups of its view", event)
 
-    def _check_client(self, client: Client, event: Quiet) -> None:
+    def _check_client(self, client: ClientRecord, event: Quiet) -> None:
         if not client.ended:
             for item in client.owed:
                 if item.level >= _RELIABLE:
@@ -229,25 +224,27 @@ class Delivery:
             elif not client.ended:
                 self._report.add("L5", f"{item} was never taken", event)
 
-    def _check_taken(self, client: Client, event: Quiet) -> None:
+    def _check_taken(self, client: ClientRecord, event: Quiet) -> None:
         """L5, for any client: nothing is taken after what was not."""
         last = max((item.number for item in client.sent.values() if item.accepted), default=0)
         for item in client.sent.values():
             if item.accepted < item.count and item.number < last:
                 self._report.add("L5", f"{item} was not taken as a whole, and {last} was", event)
 
-    def _check_homeless(self, client: Client, final: set[Process], event: Quiet) -> None:
+    def _check_homeless(
+        self, client: ClientRecord, final: set[ProcessRecord], event: Quiet
+    ) -> None:
         """L5: a connect that never comes through."""
         if client.crashed or client.leaving or not client.asked_at:
             return
-        processes = self._world.processes.values()
+        processes = self._state.processes.values()
         hosts = [p for p in processes if p.name == client.daemon_name and not p.ended]
         if len(hosts) != 1 or hosts[0] not in final or not hosts[0].booted:
             return
         if hosts[0].booted_at < client.asked_at:
             self._report.add("L5", f"{client} is never connected", event)
 
-    def _missing(self, client: Client, item: Item, event: Quiet) -> None:
+    def _missing(self, client: ClientRecord, item: Item, event: Quiet) -> None:
         others = "G4" if item.level >= _AGREED else "R"
         which = "D6" if item.sender is client else others
         self._report.add(which, f"{client} never gets {item}", event)
@@ -266,6 +263,6 @@ class Delivery:
             self._report.add("L5", f"{item.sender} is never told that it joined", event)
 
 
-def _had(item: Item, client: Client) -> bool:
+def _had(item: Item, client: ClientRecord) -> bool:
     """Whether a client has got what it was owed."""
     return client in item.got and (item.early is None or client not in item.early)

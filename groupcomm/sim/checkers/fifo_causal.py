@@ -7,14 +7,13 @@ from typing import Final
 
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.events import CausalContext, DaemonView, Event, Message
-from groupcomm.level import ServiceLevel
-from groupcomm.sim.checkers.records import Client, Item
+from groupcomm.sim.checkers.records import ClientRecord, Item
 from groupcomm.sim.checkers.report import Report
-from groupcomm.sim.checkers.state import World
+from groupcomm.sim.checkers.state import ObservedState
 from groupcomm.sim.checkers.views import Stay
 from groupcomm.trace.events import Deliver, Release
 
-_FIFO = 2
+_RELIABLE, _FIFO, _CAUSAL, _AGREED = 1, 2, 3, 4
 
 
 class SenderOrder:
@@ -44,7 +43,7 @@ class SenderOrder:
         if rank >= expected:
             stay.next_rank[sender] = rank + 1
 
-    def _begin(self, stay: Stay, sender: Client) -> int | None:
+    def _begin(self, stay: Stay, sender: ClientRecord) -> int | None:
         """The rank from which on a sender's items are of this view; None if it is not in it."""
         home = sender.home
         base = stay.view.base.get(home.identity) if home is not None else None
@@ -71,7 +70,7 @@ class SenderOrder:
         if not missing:
             del stay.missing[item.sender]
 
-    def delivered(self, client: Client, item: Item, event: Deliver) -> None:
+    def delivered(self, client: ClientRecord, item: Item, event: Deliver) -> None:
         """One message was delivered; none of its sender's later ones may have been."""
         if item.level < _FIFO:
             return
@@ -91,8 +90,6 @@ def which_order(one: Item, other: Item) -> str:
     return "F2" if set(one.to).isdisjoint(other.to) else "F1"
 
 
-_RELIABLE, _FIFO, _CAUSAL = 1, 2, 3
-
 MANY: Final = 64
 """A set that has doubled, and is larger than this, is looked through for what to forget."""
 
@@ -100,27 +97,27 @@ MANY: Final = 64
 class Causes:
     """Checks messages at CAUSAL or above; call `sent` and `delivered` for every message."""
 
-    def __init__(self, report: Report, world: World) -> None:
+    def __init__(self, report: Report, state: ObservedState) -> None:
         self._report = report
-        self._world = world
+        self._state = state
 
-    def sent(self, client: Client, item: Item) -> None:
+    def sent(self, client: ClientRecord, item: Item) -> None:
         """Note the causes of a message, which is a cause of later ones."""
         if item.level >= _CAUSAL:
             item.causes = self._tidy(client)
         if item.level >= _FIFO:
             client.knows[item] = None
 
-    def _tidy(self, client: Client) -> tuple[Item, ...]:
+    def _tidy(self, client: ClientRecord) -> tuple[Item, ...]:
         """Forget what can be no cause any more; returns the rest."""
-        is_open = self._world.is_open
+        is_open = self._state.is_open
         causes = tuple([item for item in client.knows if is_open(item)])
         client.knows = dict.fromkeys(causes)
         client.needs = {item for item in client.needs if is_open(item)}
         client.tidy_at = 2 * len(causes) + MANY
         return causes
 
-    def delivered(self, client: Client, item: Item, event: Deliver) -> None:
+    def delivered(self, client: ClientRecord, item: Item, event: Deliver) -> None:
         """A message that was owed is delivered."""
         if item.level < _RELIABLE:
             return
@@ -133,7 +130,7 @@ class Causes:
         knows = client.knows
         knows[item] = None
         if item.level >= _CAUSAL and item.causes:
-            is_open = self._world.is_open
+            is_open = self._state.is_open
             for cause in item.causes:
                 if cause in client.owed:
                     self._check_hole(client, item, cause, event)
@@ -144,15 +141,11 @@ class Causes:
         if len(knows) > client.tidy_at:
             self._tidy(client)
 
-    def _check_hole(self, client: Client, item: Item, cause: Item, event: Deliver) -> None:
+    def _check_hole(self, client: ClientRecord, item: Item, cause: Item, event: Deliver) -> None:
         """A cause is owed to the client already, which may end before it gets it."""
         if not client.crashed:
             text = f"{client} gets {item}, and has not got its cause {cause}"
             self._report.add("CA", text, event)
-
-
-_CAUSAL: Final = ServiceLevel.CAUSAL
-_AGREED: Final = ServiceLevel.AGREED
 
 
 class Contexts:
@@ -175,7 +168,7 @@ class Contexts:
         self._heard: list[int] = []  # per ring: nothing below AGREED up to here may come
         self._agreed = Stamp(0, 0)  # nothing of AGREED and SAFE up to here may come
 
-    def told(self, event: Event) -> None:
+    def received(self, event: Event) -> None:
         """Take the next event."""
         if isinstance(event, DaemonView):
             self._begin()

@@ -5,10 +5,10 @@ from typing import Final
 
 from groupcomm.sim.checkers.delivery import Holes
 from groupcomm.sim.checkers.membership import Stages
-from groupcomm.sim.checkers.records import Client, Item, Position, Shown, mark_of
+from groupcomm.sim.checkers.records import ClientRecord, Item, Position, Shown, mark_of
 from groupcomm.sim.checkers.report import Report
-from groupcomm.sim.checkers.state import World
-from groupcomm.sim.checkers.views import Stay, Table
+from groupcomm.sim.checkers.state import ObservedState
+from groupcomm.sim.checkers.views import Stay, TableRecord
 from groupcomm.trace.events import Release, TracePosition
 from groupcomm.trace.events import Table as TableEvent
 
@@ -25,8 +25,8 @@ START = (0, 0, 0, 0)
 class Tables:
     """Keeps the tables of all daemons by what they release; checks Table events."""
 
-    def __init__(self, world: World, report: Report, stages: Stages, holes: Holes) -> None:
-        self._world = world
+    def __init__(self, state: ObservedState, report: Report, stages: Stages, holes: Holes) -> None:
+        self._state = state
         self._report = report
         self._stages = stages
         self._holes = holes
@@ -63,7 +63,7 @@ class Tables:
             self._report.add("C8", f"{stay} completes {view.text} before all are in it", event)
             return False
         stay.complete = True
-        process.table = table = Table()
+        process.table = table = TableRecord()
         for name in view.names:
             sessions, groups = view.brought[view.by_name[name]]
             for client in sessions:
@@ -77,7 +77,7 @@ class Tables:
         self._owe_all(stay, table)
         return True
 
-    def _owe_all(self, stay: Stay, table: Table) -> None:
+    def _owe_all(self, stay: Stay, table: TableRecord) -> None:
         """Each local member is owed a view of its group."""
         view, me = stay.view, stay.process.identity
         position: Position = (view.order, *START)
@@ -95,7 +95,7 @@ class Tables:
 
     # ---- what daemons release ----
 
-    def changed(self, stay: Stay, client: Client, item: Item | None, event: Release) -> None:
+    def changed(self, stay: Stay, client: ClientRecord, item: Item | None, event: Release) -> None:
         """A join, leave or disconnect is released: local members are owed views."""
         process = stay.process
         if process in client.disconnected_at:
@@ -118,7 +118,7 @@ class Tables:
                     local.pop(client, None)
             self._owe(stay, client, group, event)
 
-    def _owe(self, stay: Stay, client: Client, group: str, event: Release) -> None:
+    def _owe(self, stay: Stay, client: ClientRecord, group: str, event: Release) -> None:
         table = stay.process.table
         recipients = list(table.members.get(group, ()))
         if event.kind == _LEAVE and client.home is stay.process:
@@ -131,7 +131,7 @@ class Tables:
                 recipient.views[group, position] = (shown, None)
                 self._holes.owe_view(recipient, group, position)
 
-    def connected(self, stay: Stay, client: Client, event: Release) -> None:
+    def connected(self, stay: Stay, client: ClientRecord, event: Release) -> None:
         """A connect is released."""
         process = stay.process
         if process in client.disconnected_at:
@@ -146,7 +146,7 @@ class Tables:
         table.connected[client.name] = client
         table.known.add(client)
 
-    def disconnected(self, stay: Stay, client: Client, event: Release) -> None:
+    def disconnected(self, stay: Stay, client: ClientRecord, event: Release) -> None:
         """A disconnect is released; `changed` has been called before."""
         process = stay.process
         client.disconnected_at.add(process)

@@ -3,13 +3,16 @@
 from collections import deque
 from typing import Final
 
-from groupcomm.sim.checkers.records import Client, Item, Position, Shown
+from groupcomm.sim.checkers.records import ClientRecord, Item, Position, Shown
 from groupcomm.sim.checkers.report import Report
-from groupcomm.sim.checkers.state import World
+from groupcomm.sim.checkers.state import ObservedState
 from groupcomm.trace.events import Ask, Bounce, Deliver, Member, Quiet
 
+_RELIABLE, _CAUSAL, _AGREED = 1, 3, 4
+
+
 KEPT: Final = 50_000
-"""So many views are remembered."""
+"""So many views, pairs of views and messages with private names are remembered."""
 
 ViewKey = tuple[str, Position, str]
 """Group, position, and for what a transitional part shows the view behind it."""
@@ -18,13 +21,13 @@ ViewKey = tuple[str, Position, str]
 class GroupViews:
     """Checks Member events by what daemons have released."""
 
-    def __init__(self, world: World, report: Report) -> None:
-        self._world = world
+    def __init__(self, state: ObservedState, report: Report) -> None:
+        self._state = state
         self._report = report
         self._contents: dict[ViewKey, Shown] = {}
         self._order: deque[ViewKey] = deque()
 
-    def viewed(self, client: Client, position: Position, event: Member) -> None:
+    def viewed(self, client: ClientRecord, position: Position, event: Member) -> None:
         """A client is shown the members of a group."""
         together = self._check_content(client, position, event)
         me = client.identity
@@ -44,7 +47,7 @@ class GroupViews:
         if event.vs != together:
             self._report.add("V3", f"{client} is said to come with {event.vs}", event)
         if joined:
-            client.joined.setdefault(event.group, self._world.events)
+            client.joined.setdefault(event.group, self._state.events)
             joining = client.joining.get(event.group)
             if joining:
                 joining.popleft().answered = True
@@ -52,7 +55,7 @@ class GroupViews:
             self._disconnected(client, position, event)
 
     def _check_content(
-        self, client: Client, position: Position, event: Member
+        self, client: ClientRecord, position: Position, event: Member
     ) -> tuple[str, ...] | None:
         """G2 and G3; returns who came with the client, if that is known from what it is owed."""
         content = (event.members, event.cause, event.changed)
@@ -74,7 +77,7 @@ class GroupViews:
             return owed[1]
         return None
 
-    def _check_homes(self, client: Client, event: Member) -> None:
+    def _check_homes(self, client: ClientRecord, event: Member) -> None:
         """G6: nobody is a member whose daemon is not in the view."""
         if client.stage is None:
             return
@@ -84,12 +87,12 @@ class GroupViews:
                 self._report.add("G6", f"{client} sees {member}, whose daemon is not there", event)
                 return
 
-    def _came_along(self, client: Client, event: Member) -> tuple[str, ...]:
+    def _came_along(self, client: ClientRecord, event: Member) -> tuple[str, ...]:
         """V3, where the view is not what it should be."""
         stage, home = client.stage, client.home
         if stage is None or home is None or client.identity not in event.members:
             return ()
-        clients = self._world.clients
+        clients = self._state.clients
         found = []
         for identity in event.members:
             member = clients.get(identity)
@@ -98,15 +101,15 @@ class GroupViews:
                 found.append(identity)
         return tuple(found)
 
-    def _disconnected(self, client: Client, position: Position, event: Member) -> None:
+    def _disconnected(self, client: ClientRecord, position: Position, event: Member) -> None:
         for identity in event.changed:
-            gone = self._world.client(identity)
+            gone = self._state.client(identity)
             client.gone.add(gone)
             if gone.disconnect != position[:4]:
                 text = f"{client} sees {gone} go at {position}, not {gone.disconnect}"
                 self._report.add("P1", text, event)
 
-    def delivered(self, client: Client, item: Item, event: Deliver) -> None:
+    def delivered(self, client: ClientRecord, item: Item, event: Deliver) -> None:
         """P3."""
         if item.sender in client.gone:
             self._report.add("P3", f"{client} gets {item} after its disconnect", event)
@@ -115,7 +118,7 @@ class GroupViews:
 
     def quiet(self, event: Quiet) -> None:
         """G3 and G6: nothing is missing, nobody is left over."""
-        final = self._world.final
+        final = self._state.final
         for process in final:
             for client in process.clients:
                 if client.views and not client.ended:
@@ -136,22 +139,16 @@ def _together(me: str, event: Member) -> tuple[str, ...]:
     return tuple(member for member in event.members if member not in event.changed)
 
 
-KEPT: Final = 50_000
-"""So many messages with private names are remembered after they are done with."""
-
-_RELIABLE = 1
-
-
 class Private:
     """Checks undeliverable messages, and identities that connect."""
 
-    def __init__(self, world: World, report: Report) -> None:
-        self._world = world
+    def __init__(self, state: ObservedState, report: Report) -> None:
+        self._state = state
         self._report = report
-        self._connects: set[Client] = set()
+        self._connects: set[ClientRecord] = set()
         self._messages: deque[Item] = deque()  # with private names
 
-    def connects(self, client: Client, event: Ask) -> None:
+    def connects(self, client: ClientRecord, event: Ask) -> None:
         """P4: an identity connects once."""
         if client in self._connects:
             self._report.add("P4", f"{client} connects twice", event)
@@ -172,7 +169,7 @@ class Private:
                 if _missing(oldest):
                     self._messages.append(oldest)
 
-    def bounced(self, client: Client, item: Item, event: Bounce) -> None:
+    def bounced(self, client: ClientRecord, item: Item, event: Bounce) -> None:
         """P2: a message came back."""
         bounced = item.bounced
         if bounced is None:
@@ -183,7 +180,7 @@ class Private:
 
     def quiet(self, event: Quiet) -> None:
         """P2: all that should have come back has."""
-        final = set(self._world.final)
+        final = set(self._state.final)
         for item in self._messages:
             if item.sender.home in final:
                 for name in _missing(item):
@@ -213,11 +210,6 @@ def _comes_back(item: Item, name: str) -> bool:
     return gone is not None and gone < position[1:4]
 
 
-KEPT: Final = 50_000
-"""So many pairs of views are remembered."""
-
-_CAUSAL, _AGREED = 3, 4
-
 PairKey = tuple[str, Position, Position, str]
 """Group, the positions of two views of it that follow each other somewhere, and the view of daemons
 behind the transitional part in which the second was shown; empty if that was in a regular part."""
@@ -234,13 +226,13 @@ class ClientViews:
         self._entries: dict[PairKey, dict[tuple[str, ...], tuple[frozenset[str], list[Entry]]]] = {}
         self._order: deque[PairKey] = deque()
 
-    def sent(self, client: Client, item: Item) -> None:
+    def sent(self, client: ClientRecord, item: Item) -> None:
         """Note of a CAUSAL message which views its sender has seen."""
         if item.level == _CAUSAL:
             group_at = client.group_at
             item.seen = tuple([group_at.get(group) for group in item.to])
 
-    def delivered(self, client: Client, item: Item) -> None:
+    def delivered(self, client: ClientRecord, item: Item) -> None:
         """A client gets a message at CAUSAL or above that it is owed."""
         if item.discard or item.count > 1:
             return
@@ -255,7 +247,7 @@ class ClientViews:
                 if seen is not None and group_at.get(group) == seen:
                     client.causal_since[group] = client.causal_since.get(group, 0) ^ item.mark
 
-    def viewed(self, client: Client, position: Position, event: Member) -> None:
+    def viewed(self, client: ClientRecord, position: Position, event: Member) -> None:
         """A client is shown a group."""
         group = event.group
         before = client.group_at.get(group)

@@ -4,38 +4,38 @@ from collections.abc import Set
 from typing import Final
 
 from groupcomm.sim.checkers.delivery import Delivery
-from groupcomm.sim.checkers.records import Client
+from groupcomm.sim.checkers.records import ClientRecord
 from groupcomm.sim.checkers.report import Report
-from groupcomm.sim.checkers.state import World
+from groupcomm.sim.checkers.state import ObservedState
 from groupcomm.sim.checkers.view_agreement import Together
-from groupcomm.sim.checkers.views import Part, Process, View
+from groupcomm.sim.checkers.views import ProcessRecord, ViewPart, ViewRecord
 from groupcomm.trace.events import Boot, Conf, Dview, Fail, Heal, Left, Quiet, TraceEvent, Trans
 
 
 class Stages:
     """Checks Dview and Trans: C5, and C3 for what they say."""
 
-    def __init__(self, world: World, report: Report) -> None:
-        self._world = world
+    def __init__(self, state: ObservedState, report: Report) -> None:
+        self._state = state
         self._report = report
 
     # ---- what is owed ----
 
-    def complete(self, process: Process) -> None:
+    def complete(self, process: ProcessRecord) -> None:
         """A daemon knows all groups of its view."""
         assert process.stay is not None
         for client in process.table.connected.values():
             if client.home is process:
                 client.stages.append((True, process.stay.part))
 
-    def connected(self, process: Process, client: Client) -> None:
+    def connected(self, process: ProcessRecord, client: ClientRecord) -> None:
         """A connect of its own is released at a daemon."""
         if process.booted and process.stay is not None:
             if not process.stay.part.regular:
                 client.began = process.stay.part
             client.stages.append((True, process.stay.part))
 
-    def transitional(self, process: Process) -> None:
+    def transitional(self, process: ProcessRecord) -> None:
         """The regular part of a complete view is over at a daemon."""
         assert process.stay is not None
         for client in process.table.connected.values():
@@ -44,7 +44,7 @@ class Stages:
 
     # ---- what is told ----
 
-    def told(self, client: Client, event: Dview | Trans) -> None:
+    def notified(self, client: ClientRecord, event: Dview | Trans) -> None:
         """A client is told of a view."""
         begins = isinstance(event, Dview)
         stages = client.stages
@@ -61,7 +61,7 @@ class Stages:
             client.needs.clear()
             self._check(client, part, event)
 
-    def _check(self, client: Client, part: Part, event: Dview) -> None:
+    def _check(self, client: ClientRecord, part: ViewPart, event: Dview) -> None:
         view = part.stay.view
         if event.daemons != view.names:
             self._report.add("C3", f"{client} is told of other daemons in {event.view}", event)
@@ -72,8 +72,8 @@ class Stages:
 
     def quiet(self, event: Quiet) -> None:
         """Nothing may be missing."""
-        final = set(self._world.final)
-        for client in self._world.clients.values():
+        final = set(self._state.final)
+        for client in self._state.clients.values():
             if client.stages and not client.ended and client.home in final:
                 self._report.add("C5", f"{client} is not told of its daemon's view", event)
 
@@ -95,9 +95,14 @@ class Membership:
     """
 
     def __init__(
-        self, world: World, report: Report, stages: Stages, together: Together, delivery: Delivery
+        self,
+        state: ObservedState,
+        report: Report,
+        stages: Stages,
+        together: Together,
+        delivery: Delivery,
     ) -> None:
-        self._world = world
+        self._state = state
         self._report = report
         self._stages = stages
         self._together = together
@@ -113,9 +118,9 @@ class Membership:
 
     def boot(self, event: Boot) -> None:
         """A daemon starts."""
-        process = self._world.processes.get(event.p)
+        process = self._state.processes.get(event.p)
         if process is None:
-            self._world.start(event.p, int(event.incarnation.partition(".")[0]))
+            self._state.start(event.p, int(event.incarnation.partition(".")[0]))
         elif process.ended:
             self._report.add("D5", f"{process} starts after its end", event)
         else:
@@ -123,7 +128,7 @@ class Membership:
 
     def ends(self, event: Fail | Left) -> None:
         """A daemon is over, and its clients with it."""
-        process = self._world.processes.get(event.p)
+        process = self._state.processes.get(event.p)
         if process is None:
             self._report.add("C1", f"{event.p} ends, and never was", event)
         elif process.ended:
@@ -132,17 +137,17 @@ class Membership:
             for client in list(process.clients):
                 self._delivery.end(client)
             process.clients.clear()
-            self._world.end_process(process)
-            if self._healed_at is not None and process.identity in (self._world.core or ()):
+            self._state.end_process(process)
+            if self._healed_at is not None and process.identity in (self._state.core or ()):
                 self._fall_apart(f"{process} ends", event)
 
     # ---- views ----
 
     def conf(self, event: Conf) -> None:
         """A daemon installs a view."""
-        world = self._world
-        process = world.processes.get(event.p)
-        if process is None and world.boots:
+        state = self._state
+        process = state.processes.get(event.p)
+        if process is None and state.boots:
             self._report.add("C1", f"{event.p} installs a view without having started", event)
             return
         if process is not None and process.ended:
@@ -162,21 +167,21 @@ class Membership:
             assert process is not None
             self._transit(process, members, event)
         else:
-            self._install(process or world.start(event.p, None), event)
-        if process is not None and self._agreed and event.p in (world.core or ()):
+            self._install(process or state.start(event.p, None), event)
+        if process is not None and self._agreed and event.p in (state.core or ()):
             if wrong is None and not self._admits(event, members):
                 self._report.add("L2", f"{process} goes on from the view of the core", event)
         elif self._late:
             self._agreed = self._core_agrees()
 
     def _wrong_transitional(
-        self, process: Process, members: frozenset[str], event: Conf
+        self, process: ProcessRecord, members: frozenset[str], event: Conf
     ) -> tuple[str, str] | None:
-        world, stay = self._world, process.stay
+        state, stay = self._state, process.stay
         assert stay is not None
         if event.p not in members:
             return "C2", "is not in its own transitional view"
-        if world.order_of(event.view) <= world.order_of(event.old):
+        if state.order_of(event.view) <= state.order_of(event.old):
             return "C4", f"goes from view {event.old} to {event.view}"
         if not stay.part.regular or stay.view.text != event.old:
             return "C5", f"leaves view {event.old}, being elsewhere"
@@ -195,13 +200,13 @@ class Membership:
         return None
 
     def _wrong_regular(
-        self, process: Process | None, members: frozenset[str], event: Conf
+        self, process: ProcessRecord | None, members: frozenset[str], event: Conf
     ) -> tuple[str, str] | None:
         if event.p not in members:
             return "C2", "is not in the view that it installs"
-        if process is not None and self._world.order_of(event.view) <= process.floor:
+        if process is not None and self._state.order_of(event.view) <= process.floor:
             return "C4", f"installs view {event.view}, having been in a later one"
-        if self._world.shapes.get(event.view, event.rings) != event.rings:
+        if self._state.shapes.get(event.view, event.rings) != event.rings:
             return "C3", f"has other members in view {event.view}"
         if process is None:
             return None
@@ -214,17 +219,17 @@ class Membership:
                 return "C5", f"loses a fellow on the way to view {event.view}"
         return None
 
-    def _transit(self, process: Process, members: frozenset[str], event: Conf) -> None:
+    def _transit(self, process: ProcessRecord, members: frozenset[str], event: Conf) -> None:
         stay = process.stay
         assert stay is not None
         stay.view.ways[event.p] = (event.view, members)
-        stay.part = Part(stay, False)
+        stay.part = ViewPart(stay, False)
         stay.fellows, stay.next = members, event.view
         if stay.complete and process.booted:
             self._stages.transitional(process)
 
-    def _install(self, process: Process, event: Conf) -> None:
-        world = self._world
+    def _install(self, process: ProcessRecord, event: Conf) -> None:
+        state = self._state
         view = self._view(process, event)
         old = process.stay
         if old is not None:
@@ -234,23 +239,23 @@ class Membership:
                 process.completed, process.together = old.view.text, old.fellows
             else:
                 process.together &= old.fellows
-        stay = world.install(process, view)
+        stay = state.install(process, view)
         view.came[event.p] = (process.completed, process.together)
         view.brought[event.p] = process.table.bring(process)
         view.base[event.p] = stay.go_on(old) if old is not None else {}
         if not process.booted:
             stay.complete = True
             process.table = process.table.go_on()
-            world.tell(process)
+            state.announce(process)
 
-    def _view(self, process: Process, event: Conf) -> View:
-        world = self._world
-        view = world.views.get(event.view)
+    def _view(self, process: ProcessRecord, event: Conf) -> ViewRecord:
+        state = self._state
+        view = state.views.get(event.view)
         if view is None:
-            view = View(event.view, event.rings)
-            world.add_view(view)
+            view = ViewRecord(event.view, event.rings)
+            state.add_view(view)
         for member in view.members if process.booted else ():
-            other = world.processes.get(member)
+            other = state.processes.get(member)
             if other is None or not other.booted:
                 self._report.add("C7", f"{member} is in a view, and has not started", event)
         return view
@@ -263,34 +268,34 @@ class Membership:
             self._report.add("D5", "the faults end twice", event)
             return
         self._healed_at = event.t
-        self._world.core, self._world.aside = event.core, frozenset(event.aside)
+        self._state.core, self._state.aside = event.core, frozenset(event.aside)
         self.deadline = event.t + GRACE_US - 1
 
     def _core_agrees(self) -> bool:
-        core = self._world.core
+        core = self._state.core
         assert core is not None
-        stays = [self._world.stays.get(identity) for identity in core]
+        stays = [self._state.stays.get(identity) for identity in core]
         first = stays[0] if stays else None
         if first is None or not self._is_of_core(first.view.members.keys()):
             return False
         if not all(s is not None and s.view is first.view and s.part.regular for s in stays):
             return False
-        self._admitted = set(self._world.aside & first.view.members.keys())
+        self._admitted = set(self._state.aside & first.view.members.keys())
         return True
 
     def _is_of_core(self, members: Set[str]) -> bool:
         """Return whether these are all of the core, and besides them only daemons aside."""
-        core = frozenset(self._world.core or ())
-        return core <= members <= core | self._world.aside
+        core = frozenset(self._state.core or ())
+        return core <= members <= core | self._state.aside
 
     def _admits(self, event: Conf, members: frozenset[str]) -> bool:
         """Return whether a view takes in a daemon whose disk has answered meanwhile.
 
         That all of the core come along is demanded of it, and each daemon is taken in once.
         """
-        new = self._world.aside - self._admitted
+        new = self._state.aside - self._admitted
         if event.kind == "T":
-            return members >= set(self._world.core or ()) and bool(
+            return members >= set(self._state.core or ()) and bool(
                 new or event.view in self._admitting
             )
         if not self._is_of_core(members):

@@ -28,7 +28,7 @@ KEPT: Final = 50_000
 """So many horizons are remembered."""
 
 
-class Stream:
+class StreamRecord:
     """The packets of one ring in one view.
 
     Attributes:
@@ -65,7 +65,7 @@ class Stream:
 
 
 if TYPE_CHECKING:
-    from groupcomm.sim.checkers.views import Part, Process, Stay, Table, View
+    from groupcomm.sim.checkers.views import ProcessRecord, Stay, TableRecord, ViewPart, ViewRecord
 
 Order = tuple[int, str, int]
 """What a view's id sorts by."""
@@ -167,7 +167,9 @@ class Item:
         "waiting",
     )
 
-    def __init__(self, sender: "Client", number: int, level: int, to: tuple[str, ...]) -> None:
+    def __init__(
+        self, sender: "ClientRecord", number: int, level: int, to: tuple[str, ...]
+    ) -> None:
         self.sender = sender
         self.number = number
         self.level = level
@@ -180,24 +182,26 @@ class Item:
         self.accepted = 0
         self.count = 1
         self.rank = -1
-        self.targets: dict[str, Client | None] | None = None
+        self.targets: dict[str, ClientRecord | None] | None = None
         self.sent_at = 0
         self.floor = NOWHERE
-        self.floor_view: View | None = None
+        self.floor_view: ViewRecord | None = None
         self.floor_x1 = self.floor_x2 = BEFORE
         self.seen: tuple[Position | None, ...] | None = None
         self.mark = new_mark()
         self.position: Position | None = None
-        self.home_part: Part | None = None
-        self.home_table: Table | None = None
+        self.home_part: ViewPart | None = None
+        self.home_table: TableRecord | None = None
         self.claims: list[Position] | None = None
-        self.view: View | None = None
+        self.view: ViewRecord | None = None
         self.released = 0
-        self.fragments: dict[Process, tuple[Stay, int, dict[Client, None]]] | None = None
+        self.fragments: dict[ProcessRecord, tuple[Stay, int, dict[ClientRecord, None]]] | None = (
+            None
+        )
         self.waiting = 0
-        self.got: list[Client] = []
-        self.early: set[Client] | None = None
-        self.copies: dict[int, tuple[View, set[Process]]] | None = None
+        self.got: list[ClientRecord] = []
+        self.early: set[ClientRecord] | None = None
+        self.copies: dict[int, tuple[ViewRecord, set[ProcessRecord]]] | None = None
         self.causes: tuple[Item, ...] = ()
         self.answered = self.at_home = False
         self.bounced: list[str] | None = None
@@ -210,7 +214,7 @@ Shown = tuple[tuple[str, ...], str, tuple[str, ...]]
 """Members, cause and changed of a group view."""
 
 
-class Client:
+class ClientRecord:
     """One session.
 
     Attributes:
@@ -298,24 +302,24 @@ class Client:
     def __init__(self, identity: str, kept: int) -> None:
         self.identity = identity
         self.name = identity.rpartition("/")[0]
-        self.home: Process | None = None
+        self.home: ProcessRecord | None = None
         self.asked_at = 0
         self.crashed = False
         self.ended = False
-        self.disconnected_at: set[Process] = set()
+        self.disconnected_at: set[ProcessRecord] = set()
         self.connect: tuple[Order, int, int, int] | None = None
         self.disconnect: tuple[Order, int, int, int] | None = None
-        self.stage: Part | None = None
-        self.began: Part | None = None
-        self.stages: deque[tuple[bool, Part]] = deque()
+        self.stage: ViewPart | None = None
+        self.began: ViewPart | None = None
+        self.stages: deque[tuple[bool, ViewPart]] = deque()
         self.sent: dict[int, Item] = {}
         self.unsent: dict[int, Position] = {}
         self.forgotten = -1
         self.ranks = 0
         self.positioned: list[tuple[int, Position]] = []
-        self.owed: dict[Item, Part] = {}
+        self.owed: dict[Item, ViewPart] = {}
         self.due: list[tuple[Position, int, Item | str]] = []
-        self.due_from: dict[Client, list[int]] = {}
+        self.due_from: dict[ClientRecord, list[int]] = {}
         self.views: dict[tuple[str, Position], tuple[Shown, tuple[str, ...] | None]] = {}
         self.leaving = False
         self.groups: set[str] = set()
@@ -323,9 +327,9 @@ class Client:
         self.since: dict[str, int] = {}
         self.causal_since: dict[str, int] = {}
         self.joined: dict[str, int] = {}
-        self.gone: set[Client] = set()
+        self.gone: set[ClientRecord] = set()
         self.high = self.last_agreed = self.last_view = NOWHERE
-        self.highest: dict[Client, Item] = {}
+        self.highest: dict[ClientRecord, Item] = {}
         self.joining: dict[str, deque[Item]] = {}
         self.knows: dict[Item, None] = {}
         self.needs: set[Item] = set()

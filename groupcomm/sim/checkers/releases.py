@@ -6,10 +6,10 @@ from groupcomm.sim.checkers.agreed import FIRST, REPEATED, AgreedOrder, Position
 from groupcomm.sim.checkers.delivery import Delivery
 from groupcomm.sim.checkers.fifo_causal import SenderOrder
 from groupcomm.sim.checkers.group_tables import Tables
-from groupcomm.sim.checkers.records import Client, Item
+from groupcomm.sim.checkers.records import ClientRecord, Item
 from groupcomm.sim.checkers.report import Report
 from groupcomm.sim.checkers.stamps import Stamps
-from groupcomm.sim.checkers.state import World
+from groupcomm.sim.checkers.state import ObservedState
 from groupcomm.sim.checkers.view_agreement import Together
 from groupcomm.sim.checkers.views import Stay
 from groupcomm.trace.events import Release
@@ -25,7 +25,7 @@ class Releases:
     def __init__(
         self,
         report: Report,
-        world: World,
+        state: ObservedState,
         *,
         stamps: Stamps,
         positions: Positions,
@@ -36,7 +36,7 @@ class Releases:
         together: Together,
     ) -> None:
         self._report = report
-        self._world = world
+        self._state = state
         self._stamps = stamps
         self._positions = positions
         self._agreed = agreed
@@ -53,9 +53,9 @@ class Releases:
         if not stay.complete:
             self._report.add("G1", f"{stay} releases before it knows the groups", event)
             return
-        world = self._world
-        client = world.client(event.c)
-        if client.home is None and not world.plain:
+        state = self._state
+        client = state.client(event.c)
+        if client.home is None and not state.plain:
             self._settle(client, stay)
         items = self._items(client, event, stay) if event.kind not in _SESSION else ()
         if event.level == 0:
@@ -78,18 +78,18 @@ class Releases:
             self._together.released(stay, key, author, found == FIRST, event)
             self._release_new(event, stay, client, items)
 
-    def _settle(self, client: Client, stay: Stay) -> None:
+    def _settle(self, client: ClientRecord, stay: Stay) -> None:
         """The first release of anything of a client tells which start of its daemon is its home."""
-        world = self._world
+        state = self._state
         identity = stay.view.by_name.get(client.daemon_name)
-        home = world.processes.get(identity) if identity is not None else None
-        world.settle(client, home)
+        home = state.processes.get(identity) if identity is not None else None
+        state.settle(client, home)
         if client.crashed:
-            world.end(client)
+            state.end(client)
         if home is not None and home.ended:
             self._delivery.end(client)
 
-    def _items(self, client: Client, event: Release, stay: Stay) -> list[Item]:
+    def _items(self, client: ClientRecord, event: Release, stay: Stay) -> list[Item]:
         """What a bundle holds, of all that was sent; D1 if some was not, or not accepted."""
         items = []
         for number in range(event.first, event.last + 1):
@@ -107,7 +107,7 @@ class Releases:
         return items
 
     def _release_new(
-        self, event: Release, stay: Stay, client: Client, items: Sequence[Item]
+        self, event: Release, stay: Stay, client: ClientRecord, items: Sequence[Item]
     ) -> None:
         kind = event.kind
         if kind == _MESSAGES:
@@ -175,7 +175,7 @@ class Releases:
             else:
                 self._delivery.released(stay, item)
 
-    def _release_session(self, client: Client, stay: Stay, event: Release) -> None:
+    def _release_session(self, client: ClientRecord, stay: Stay, event: Release) -> None:
         order = stay.view.order
         if event.kind == _CONNECT:
             self._positions.found_session(client, event, order, ends=False)

@@ -3,8 +3,15 @@
 from collections import deque
 from typing import Final
 
-from groupcomm.sim.checkers.records import Client, Item, Order
-from groupcomm.sim.checkers.views import Part, Process, Stay, Table, View, name_of
+from groupcomm.sim.checkers.records import ClientRecord, Item, Order
+from groupcomm.sim.checkers.views import (
+    ProcessRecord,
+    Stay,
+    TableRecord,
+    ViewPart,
+    ViewRecord,
+    name_of,
+)
 from groupcomm.trace.events import view_order
 
 KEPT: Final = 50_000
@@ -19,7 +26,7 @@ KEPT_VIEWS: Final = 1000
 LOWEST: Final[Order] = (-1, "", 0)
 
 
-class World:
+class ObservedState:
     """All records.
 
     Attributes:
@@ -36,11 +43,11 @@ class World:
     """
 
     def __init__(self) -> None:
-        self.processes: dict[str, Process] = {}
+        self.processes: dict[str, ProcessRecord] = {}
         self.stays: dict[str, Stay] = {}
-        self.views: dict[str, View] = {}
+        self.views: dict[str, ViewRecord] = {}
         self.shapes: dict[str, tuple[tuple[str, ...], ...]] = {}
-        self.clients: dict[str, Client] = {}
+        self.clients: dict[str, ClientRecord] = {}
         self.events = 0
         self.boots = False
         self.plain = False
@@ -48,10 +55,10 @@ class World:
         self.aside: frozenset[str] = frozenset()
         self._floors: dict[tuple[str, int], Order] = {}  # per name and generation
         self._disks: dict[str, tuple[int, int]] = {}  # per name: generation, most restarts
-        self._by_name: dict[str, Process] = {}  # in a plain trace
+        self._by_name: dict[str, ProcessRecord] = {}  # in a plain trace
         self._orders: dict[str, Order] = {}
         self._items: deque[Item] = deque()
-        self._ended: deque[Client] = deque()
+        self._ended: deque[ClientRecord] = deque()
 
     # ---- daemons ----
 
@@ -64,7 +71,7 @@ class World:
             order = self._orders[view] = view_order(view)
         return order
 
-    def start(self, identity: str, restarts: int | None) -> Process:
+    def start(self, identity: str, restarts: int | None) -> ProcessRecord:
         """Enter a start of a daemon; `restarts`: how many it counts, if the trace says so."""
         name, booted = name_of(identity), restarts is not None
         generation, most = self._disks.get(name, (0, -1))
@@ -73,7 +80,7 @@ class World:
                 generation += 1  # its disk was lost or rolled back, and may have forgotten views
             self._disks[name] = (generation, max(most, restarts))
         floor = self._floors.get((name, generation), LOWEST)
-        process = Process(identity, booted, self.events, floor, generation)
+        process = ProcessRecord(identity, booted, self.events, floor, generation)
         if not self.processes:
             self.plain = not booted
         self.boots |= booted
@@ -83,7 +90,7 @@ class World:
             self._settle_early(process)
         return process
 
-    def _settle_early(self, home: Process) -> None:
+    def _settle_early(self, home: ProcessRecord) -> None:
         """Settle clients of a plain trace that were there before their daemon."""
         for client in self.clients.values():
             if client.daemon_name == home.name:
@@ -91,7 +98,7 @@ class World:
                 if client.ended:
                     del home.clients[client]
 
-    def end_process(self, process: Process) -> None:
+    def end_process(self, process: ProcessRecord) -> None:
         """A start of a daemon is over."""
         process.ended = True
         self.stays.pop(process.identity, None)
@@ -100,9 +107,9 @@ class World:
         for view in process.views:
             self._has_gone(process, view)
         process.views.clear()
-        process.table = Table()
+        process.table = TableRecord()
 
-    def install(self, process: Process, view: View) -> Stay:
+    def install(self, process: ProcessRecord, view: ViewRecord) -> Stay:
         """A daemon begins with a view."""
         process.floor = view.order
         still = []
@@ -118,7 +125,7 @@ class World:
         view.stays[process.identity] = self.stays[process.identity] = stay
         return stay
 
-    def add_view(self, view: View) -> None:
+    def add_view(self, view: ViewRecord) -> None:
         """Enter a view, at its first mention."""
         self.views[view.text] = view
         self.shapes[view.text] = view.rings
@@ -133,14 +140,14 @@ class World:
             else:
                 process.views.append(view)
 
-    def _has_gone(self, process: Process, view: View) -> None:
+    def _has_gone(self, process: ProcessRecord, view: ViewRecord) -> None:
         view.remaining.discard(process.identity)
         if not view.remaining:
             view.close()
             self.views.pop(view.text, None)
 
     @property
-    def final(self) -> list[Process]:
+    def final(self) -> list[ProcessRecord]:
         """The daemons of which completeness is demanded at Quiet."""
         if self.core is None:
             found = (p for p in self.processes.values() if p.stay is not None)
@@ -150,16 +157,16 @@ class World:
 
     # ---- clients ----
 
-    def client(self, identity: str) -> Client:
+    def client(self, identity: str) -> ClientRecord:
         """The record of a client; made at its first mention."""
         client = self.clients.get(identity)
         if client is None:
-            client = self.clients[identity] = Client(identity, KEPT)
+            client = self.clients[identity] = ClientRecord(identity, KEPT)
             if self.plain:
                 self.settle(client, self._by_name.get(client.daemon_name))
         return client
 
-    def settle(self, client: Client, home: Process | None) -> None:
+    def settle(self, client: ClientRecord, home: ProcessRecord | None) -> None:
         """It is known now at which daemon a client is."""
         client.home = home
         if home is not None:
@@ -167,13 +174,13 @@ class World:
             if not home.booted and home.stay is not None:
                 client.stage = home.stay.regular
 
-    def tell(self, process: Process) -> None:
+    def announce(self, process: ProcessRecord) -> None:
         """A daemon without a start has a view: its clients are taken to know that at once."""
         assert process.stay is not None
         for client in process.clients:
             client.stage = process.stay.regular
 
-    def end(self, client: Client) -> None:
+    def end(self, client: ClientRecord) -> None:
         """Remember that a client has ended; of those long gone only the name is kept."""
         self._ended.append(client)
         if client.home is not None:
@@ -230,6 +237,6 @@ class World:
         return item.level == 0 or not self.is_open(item)
 
 
-def same_place(one: Part | None, other: Part | None) -> bool:
+def same_place(one: ViewPart | None, other: ViewPart | None) -> bool:
     """Whether two parts are of one view at one daemon."""
     return one is not None and other is not None and one.stay is other.stay

@@ -9,7 +9,7 @@ from groupcomm.sim.checkers.views import name_of
 from groupcomm.trace.events import Boot, Conf, Rejects, Release, TraceEvent, view_order
 
 
-class Course:
+class SurvivorRecord:
     """What one start of a daemon does by itself, whatever it is told: B4."""
 
     __slots__ = ("_given", "_report", "_top", "_view", "members")
@@ -62,7 +62,7 @@ class Survivors:
         self._starts: dict[str, int] = {}  # not alone yet since the new beginning
         self._names: set[str] = set()
         self._liars: frozenset[str] = frozenset()
-        self._courses: dict[str, Course] = {}
+        self._courses: dict[str, SurvivorRecord] = {}
 
     def spare(self, names: Iterable[str]) -> None:
         """These daemons lie."""
@@ -85,7 +85,7 @@ class Survivors:
     def feed(self, event: TraceEvent) -> None:
         """Take the next event."""
         if isinstance(event, Conf | Release) and name_of(event.p) not in self._liars:
-            course = self._courses.setdefault(event.p, Course(self._report))
+            course = self._courses.setdefault(event.p, SurvivorRecord(self._report))
             if isinstance(event, Conf):
                 course.install(event)
             else:

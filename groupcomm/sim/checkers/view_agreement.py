@@ -1,8 +1,8 @@
 """What the members of a view share when it ends: V1, O5, D6, S1, S2, S3 and G1."""
 
 from groupcomm.sim.checkers.report import Report
-from groupcomm.sim.checkers.state import World
-from groupcomm.sim.checkers.views import PacketBundle, Safe, Stay, View
+from groupcomm.sim.checkers.state import ObservedState
+from groupcomm.sim.checkers.views import PacketBundle, SafeRecord, Stay, ViewRecord
 from groupcomm.trace.events import Conf, Quiet, Release, Stamped
 
 _AGREED, _SAFE = 4, 5
@@ -11,8 +11,8 @@ _AGREED, _SAFE = 4, 5
 class Together:
     """Checks sets of releases, by hashes and counts: what happens at many is looked at once."""
 
-    def __init__(self, world: World, report: Report) -> None:
-        self._world = world
+    def __init__(self, state: ObservedState, report: Report) -> None:
+        self._state = state
         self._report = report
 
     def released(
@@ -75,7 +75,7 @@ class Together:
         view = stay.view
         safe = view.safes.get(key)
         if safe is None:
-            safe = view.safes[key] = Safe()
+            safe = view.safes[key] = SafeRecord()
         safe.members |= stay.bit
         if safe.regular:
             stay.safe_count += 1
@@ -89,7 +89,9 @@ class Together:
         if safe.members == (1 << len(view.members)) - 1:
             del view.safes[key]
 
-    def _first_regular(self, view: View, key: PacketBundle, safe: Safe, event: Release) -> None:
+    def _first_regular(
+        self, view: ViewRecord, key: PacketBundle, safe: SafeRecord, event: Release
+    ) -> None:
         safe.regular = True
         view.safe_count += 1
         for other in view.stays.values():
@@ -99,7 +101,7 @@ class Together:
             if not safe.members & other.bit:
                 self._report.add("S1", f"{other} has left its view without SAFE {key}", event)
 
-    def _safe_late(self, stay: Stay, key: PacketBundle, safe: Safe, event: Release) -> None:
+    def _safe_late(self, stay: Stay, key: PacketBundle, safe: SafeRecord, event: Release) -> None:
         view, fellows = stay.view, stay.fellows
         assert fellows is not None
         _, late = view.safe_late.setdefault(stay.next, (fellows, {}))
@@ -143,8 +145,8 @@ class Together:
 
     def quiet(self, event: Quiet) -> None:
         """R and G1: the core has released the same of its last view."""
-        firsts: dict[View, Stay] = {}
-        for process in self._world.final:
+        firsts: dict[ViewRecord, Stay] = {}
+        for process in self._state.final:
             stay = process.stay
             if stay is None:
                 continue

@@ -6,11 +6,11 @@ from groupcomm.sim.checkers.records import (
     BEFORE,
     NOTHING,
     Bundle,
-    Client,
+    ClientRecord,
     Local,
     Order,
     Place,
-    Stream,
+    StreamRecord,
     new_mark,
 )
 from groupcomm.trace.events import view_order
@@ -19,7 +19,7 @@ PacketBundle = tuple[int, int, int]
 """(ring, number, bundle): a place as packets name it."""
 
 
-class Placed:
+class PlaceRecord:
     """A bundle: what is in it, who has released it, one bit a member, and its mark."""
 
     __slots__ = ("content", "mark", "members")
@@ -30,7 +30,7 @@ class Placed:
         self.mark = new_mark()
 
 
-class Safe:
+class SafeRecord:
     """A SAFE bundle: who has released it, one bit a member, and whether in a regular part."""
 
     __slots__ = ("members", "regular")
@@ -40,7 +40,7 @@ class Safe:
         self.regular = False
 
 
-class View:
+class ViewRecord:
     """One regular view.
 
     Attributes:
@@ -116,25 +116,25 @@ class View:
         self.members = {identity: index for index, identity in enumerate(identities)}
         self.by_name = {name_of(identity): identity for identity in sorted(identities)}
         self.names = tuple(self.by_name)
-        self.streams = [Stream() for _ in rings]
+        self.streams = [StreamRecord() for _ in rings]
         self.stays: dict[str, Stay] = {}
         self.left: list[Stay] = []
         self.remaining = set(identities)
         self.over = False
-        self.brought: dict[str, tuple[list[Client], dict[str, list[Client]]]] = {}
+        self.brought: dict[str, tuple[list[ClientRecord], dict[str, list[ClientRecord]]]] = {}
         self.came: dict[str, tuple[str, frozenset[str]]] = {}
-        self.base: dict[str, dict[Client, tuple[int, tuple[int, ...]]]] = {}
+        self.base: dict[str, dict[ClientRecord, tuple[int, tuple[int, ...]]]] = {}
         self.majority: list[bool | None] = []
         self.high_x1: Local = BEFORE
         self.high_x2: Local = BEFORE
         self.log: list[Bundle] = []
         self.beyond: list[Bundle] = []
         self.known_beyond: set[Bundle] = set()
-        self.places: dict[PacketBundle, Placed] = {}
+        self.places: dict[PacketBundle, PlaceRecord] = {}
         self.place_order: deque[PacketBundle] = deque()
         self.authored: dict[str, int] = {}
         self.unauthored: dict[tuple[int, int], dict[PacketBundle, list[Stay]]] = {}
-        self.safes: dict[PacketBundle, Safe] = {}
+        self.safes: dict[PacketBundle, SafeRecord] = {}
         self.safe_count = 0
         self.safe_late: dict[str, tuple[frozenset[str], dict[PacketBundle, None]]] = {}
         self.ends: dict[str, tuple[int, int, int, bool]] = {}
@@ -162,7 +162,7 @@ class View:
             kept.clear()
 
 
-class Part:
+class ViewPart:
     """The regular or the transitional part of a view at one daemon."""
 
     __slots__ = ("regular", "stay")
@@ -227,18 +227,18 @@ class Stay:
         "view",
     )
 
-    def __init__(self, process: "Process", view: View) -> None:
+    def __init__(self, process: "ProcessRecord", view: ViewRecord) -> None:
         identity = process.identity
         self.process = process
         self.view = view
         self.bit = 1 << view.members[identity]
         self.ring = next(index for index, ring in enumerate(view.rings) if identity in ring)
-        self.regular = self.part = Part(self, True)
+        self.regular = self.part = ViewPart(self, True)
         self.complete = False
         self.fellows: frozenset[str] | None = None
         self.next = ""
-        self.next_rank: dict[Client, int] = {}
-        self.missing: dict[Client, list[int]] = {}
+        self.next_rank: dict[ClientRecord, int] = {}
+        self.missing: dict[ClientRecord, list[int]] = {}
         self.agreed = 0
         self.last: Bundle = (-1, -1, -1, -1)
         streams = view.streams
@@ -251,9 +251,9 @@ class Stay:
         self.by_author: dict[str, int] = {}
         self.safe_count = 0
 
-    def go_on(self, before: "Stay") -> dict[Client, tuple[int, tuple[int, ...]]]:
+    def go_on(self, before: "Stay") -> dict[ClientRecord, tuple[int, tuple[int, ...]]]:
         """Take over from the view before how far its daemon's own clients are (F)."""
-        base: dict[Client, tuple[int, tuple[int, ...]]] = {}
+        base: dict[ClientRecord, tuple[int, tuple[int, ...]]] = {}
         for client, rank in before.next_rank.items():
             if client.home is self.process:
                 missing = before.missing.get(client, [])
@@ -267,7 +267,7 @@ class Stay:
         return self.process.identity
 
 
-class Table:
+class TableRecord:
     """Who is connected and who is in which group, by what one daemon has released.
 
     Attributes:
@@ -281,28 +281,30 @@ class Table:
     __slots__ = ("connected", "gone", "groups", "known", "members")
 
     def __init__(self) -> None:
-        self.groups: dict[str, dict[Client, None]] = {}
-        self.members: dict[str, dict[Client, None]] = {}
-        self.connected: dict[str, Client] = {}
-        self.known: set[Client] = set()
-        self.gone: dict[Client, Place] = {}
+        self.groups: dict[str, dict[ClientRecord, None]] = {}
+        self.members: dict[str, dict[ClientRecord, None]] = {}
+        self.connected: dict[str, ClientRecord] = {}
+        self.known: set[ClientRecord] = set()
+        self.gone: dict[ClientRecord, Place] = {}
 
-    def go_on(self) -> "Table":
+    def go_on(self) -> "TableRecord":
         """The same, with which a view begins."""
-        table = Table()
+        table = TableRecord()
         table.groups = {group: dict(members) for group, members in self.groups.items()}
         table.members = {group: dict(members) for group, members in self.members.items()}
         table.connected = dict(self.connected)
         table.known = set(self.connected.values())
         return table
 
-    def bring(self, process: "Process") -> tuple[list[Client], dict[str, list[Client]]]:
+    def bring(
+        self, process: "ProcessRecord"
+    ) -> tuple[list[ClientRecord], dict[str, list[ClientRecord]]]:
         """What its daemon tells others in a new view: its clients, and who of them is where."""
         own = [client for client in self.connected.values() if client.home is process]
         return own, {group: list(members) for group, members in self.members.items() if members}
 
 
-class Process:
+class ProcessRecord:
     """One start of a daemon.
 
     Attributes:
@@ -348,11 +350,11 @@ class Process:
         self.floor = floor
         self.generation = generation
         self.stay: Stay | None = None
-        self.table = Table()
+        self.table = TableRecord()
         self.completed = ""
         self.together: frozenset[str] = frozenset()
-        self.clients: dict[Client, None] = {}
-        self.views: list[View] = []
+        self.clients: dict[ClientRecord, None] = {}
+        self.views: list[ViewRecord] = []
 
     def __str__(self) -> str:
         return self.identity

@@ -15,7 +15,7 @@ from groupcomm.sim.virtual_time import Loop
 from groupcomm.trace.recorders import RecordEvent, SessionTrace
 
 
-class Client:
+class SimulatedClient:
     """One program, connected to one daemon; made by `Cluster.connect`.
 
     Args:
@@ -65,7 +65,7 @@ class Client:
         self._member = MemberId("", 0)
         self.connected = False
         self.alive = False
-        self.told = 0
+        self.notified = 0
         self.contexts = Contexts() if causes else None
         self.events: list[Event] = []
         self.on_event: Callable[[Event], None] = self.events.append
@@ -169,20 +169,20 @@ class Client:
 
     def receive(self, data: bytes) -> None:
         """Take bytes from the daemon."""
-        self._tell(self._session.receive(data))
+        self._notify(self._session.receive(data))
         self.flush()
 
     def ended(self) -> None:
         """The connection has ended: closed by the daemon, or with it."""
-        self._tell(self._session.connection_lost())
+        self._notify(self._session.connection_lost())
         self._end()
 
-    def _tell(self, events: list[Event]) -> None:
-        self.told += len(events)
+    def _notify(self, events: list[Event]) -> None:
+        self.notified += len(events)
         for event in events:
             self._trace.received(event)
             if self.contexts is not None:
-                self.contexts.told(event)
+                self.contexts.received(event)
             self._note(event)
             self.on_event(event)
 

@@ -22,10 +22,10 @@ from groupcomm.config.view import DaemonId, View
 from groupcomm.membership.gather import longest_silence_s
 from groupcomm.membership.states import MembershipState
 from groupcomm.sim.attackers.attackers import Attackers
-from groupcomm.sim.attackers.outsiders import Attacker
+from groupcomm.sim.attackers.outsiders import KeylessAttacker
 from groupcomm.sim.attackers.roles import POLITE, rules_against
-from groupcomm.sim.cluster.clients import Client
-from groupcomm.sim.cluster.host import Host
+from groupcomm.sim.cluster.clients import SimulatedClient
+from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.cluster.identities import daemon_names
 from groupcomm.sim.faults.configurations import is_alike, other_configs
 from groupcomm.sim.faults.faults import Faults
@@ -91,13 +91,13 @@ class Cluster:
         self.config = make_config(settings)
         self.access = rules_against(settings.attackers)
         self.identities: dict[DaemonId, str] = {}
-        self.clients: list[Client] = []
+        self.clients: list[SimulatedClient] = []
         names, sites = daemon_names(settings.daemons), sites_by_host(settings)
-        self.daemons: list[Host] = []
+        self.daemons: list[SimulatedHost] = []
         self.core: tuple[int, ...] = tuple(range(len(names)))
         self.aside: tuple[int, ...] = ()
         for index, name in enumerate(names):
-            self.daemons.append(Host(self, index, name, sites[index]))
+            self.daemons.append(SimulatedHost(self, index, name, sites[index]))
         self.network = Network(
             self.loop,
             settings.seed,
@@ -108,7 +108,7 @@ class Cluster:
         )
         self._other_configs = other_configs(self._random("files"), self.config)
         self._schedule: FaultSchedule | None = None
-        self._attacker: Attacker | None = None
+        self._attacker: KeylessAttacker | None = None
         self.attackers = Attackers(
             self.loop, settings, self.config, self.network, self.daemons, record
         )
@@ -151,7 +151,7 @@ class Cluster:
             self._other_configs,
         )
         if settings.faults.attacker:
-            self._attacker = Attacker(self.loop, self._random("attacker"), self.daemons)
+            self._attacker = KeylessAttacker(self.loop, self._random("attacker"), self.daemons)
             self.network.observers.append(self._attacker.observe)
 
     def _random(self, purpose: str) -> Random:
@@ -163,10 +163,10 @@ class Cluster:
         """Indices of the hosts that a program can connect to."""
         return [host.index for host in self.daemons if host.is_up]
 
-    def connect(self, user: str, daemon: int, *, causes: bool = False) -> Client:
+    def connect(self, user: str, daemon: int, *, causes: bool = False) -> SimulatedClient:
         """Start a program that connects to a daemon at once; `user` must be free there."""
         host = self.daemons[daemon]
-        client = Client(
+        client = SimulatedClient(
             self.loop,
             self.record,
             user,
@@ -292,7 +292,7 @@ class Cluster:
                 aside.append(index)
         return tuple(aside)
 
-    def _end_attempts(self, hosts: Sequence[Host], since: int) -> None:
+    def _end_attempts(self, hosts: Sequence[SimulatedHost], since: int) -> None:
         """Run until all attempts begun before a time are over: they may fail for what was before.
 
         They show in no trace: a view that stands still meanwhile looks like one that lasts.
@@ -301,7 +301,7 @@ class Cluster:
         while self.loop.now < limit and any(host.is_forming_since(since) for host in hosts):
             self.run(LOOK_S / 10)
 
-    def _cut_off(self, outside: list[Host], inside: Collection[int]) -> None:
+    def _cut_off(self, outside: list[SimulatedHost], inside: Collection[int]) -> None:
         """Have all others be dead, heard by nobody inside, or different from these."""
         rng, files = self._random("outside"), self.settings.faults.files
         for host in outside:
@@ -313,7 +313,7 @@ class Cluster:
             for index in inside:
                 self.network.cut([(host.index, index), (index, host.index)])
 
-    def _set_apart(self, host: Host, rng: Random) -> bool:
+    def _set_apart(self, host: SimulatedHost, rng: Random) -> bool:
         """Have a daemon run with a configuration that keeps it out of the view of the core."""
         apart = [
             config
@@ -351,7 +351,7 @@ class Cluster:
         held = ((stream.held, len(stream.packets)) for stream in streams)  # and behind a gap
         views = (host.completed for host in hosts)
         core = set(self.core)
-        told = sum(client.told for client in self.clients if client.daemon in core)
+        told = sum(client.notified for client in self.clients if client.daemon in core)
         return (told, *views, *held)
 
 

@@ -120,7 +120,7 @@ ANSWER: Final = b"{}"
 """What every query is answered: there is no status to tell of here."""
 
 
-class Program(Protocol):
+class ConnectedProgram(Protocol):
     """Who is at the other end of a connection.
 
     Attributes:
@@ -144,12 +144,12 @@ class Program(Protocol):
         """The connection has ended."""
 
 
-class Connection(NamedTuple):
+class SimulatedConnection(NamedTuple):
     """The two directions of one client's connection, and who is at the other end."""
 
     up: Pipe
     down: Pipe
-    client: Program
+    client: ConnectedProgram
 
 
 class Connections:
@@ -165,26 +165,26 @@ class Connections:
         self._loop = loop
         self._core = core
         self._feed = feed
-        self._open: dict[int, Connection] = {}
+        self._open: dict[int, SimulatedConnection] = {}
         self._unread: set[int] = set()  # the core has not looked at what they said
         self._paused: set[int] = set()  # of these, from whom nothing is read
         self._closing: set[int] = set()  # the core is done, output may still wait
 
-    def accept(self, client: Program) -> None:
+    def accept(self, client: ConnectedProgram) -> None:
         """A client connects."""
         number = self._core.next_connection()
         up = Pipe(
             self._loop,
-            lambda data: self._hear(number, data),
+            lambda data: self._on_received(number, data),
             client.flush,
             lambda: self._on_end(number),
         )
         down = Pipe(self._loop, client.receive, lambda: self._write(number), client.ended)
-        self._open[number] = Connection(up, down, client)
+        self._open[number] = SimulatedConnection(up, down, client)
         self._feed(ClientOpened(number, client.principal))
         client.attach(up, down, number)
 
-    def _hear(self, number: int, data: bytes) -> None:
+    def _on_received(self, number: int, data: bytes) -> None:
         self._unread.add(number)
         self._feed(ClientBytes(number, data))
 

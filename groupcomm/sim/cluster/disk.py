@@ -185,7 +185,7 @@ WRITE_US: Final = SECOND // 200
 """How long it takes to change one of the files."""
 
 
-class Machine(Protocol):
+class KeyFilesHost(Protocol):
     """The host that has the files.
 
     Attributes:
@@ -208,7 +208,7 @@ class KeyFiles:
         rng: decides what a crash leaves of a change.
     """
 
-    def __init__(self, loop: Loop, host: Machine, rng: Random) -> None:
+    def __init__(self, loop: Loop, host: KeyFilesHost, rng: Random) -> None:
         self._loop = loop
         self._host = host
         self._rng = rng

@@ -22,10 +22,10 @@ from groupcomm.security.identity import DaemonCredentials
 from groupcomm.security.keys import KeyRing
 from groupcomm.security.layout import SUITE_IDENTITIES
 from groupcomm.session.daemon_session import SessionLimits
-from groupcomm.sim.cluster.connections import Program
+from groupcomm.sim.cluster.connections import ConnectedProgram
 from groupcomm.sim.cluster.disk import Disk, DiskRecord, KeyFiles
 from groupcomm.sim.cluster.identities import draw_private, roll_of
-from groupcomm.sim.cluster.process import STEP_US, End, Process
+from groupcomm.sim.cluster.process import STEP_US, ProcessEnd, SimulatedProcess
 from groupcomm.sim.network.network import Network, Put
 from groupcomm.sim.settings import Settings
 from groupcomm.sim.virtual_time import SECOND, Clock, Loop, random_for
@@ -41,7 +41,7 @@ BOOT_AGAIN_US: Final = SECOND // 10
 _RING_KEY: Final = bytes(range(32))
 
 
-class Surroundings(Protocol):
+class HostContext(Protocol):
     """What all hosts of a cluster share."""
 
     loop: Loop
@@ -56,7 +56,7 @@ class Surroundings(Protocol):
         """Takes the trace."""
 
 
-class Host:
+class SimulatedHost:
     """One machine of a cluster.
 
     Args:
@@ -82,7 +82,7 @@ class Host:
         is_taken: somebody else has it, and no daemon of the cluster starts here any more.
     """
 
-    def __init__(self, cluster: Surroundings, index: int, name: str, site: int) -> None:
+    def __init__(self, cluster: HostContext, index: int, name: str, site: int) -> None:
         self._cluster = cluster
         self._loop = cluster.loop
         self._settings = cluster.settings
@@ -97,11 +97,11 @@ class Host:
         disk_rng = random_for(seed, f"disk {index}")
         self.disk = Disk(self._loop, disk_rng, DiskRecord(restarts=restarts))
         self.other_config: CoreConfig | None = None
-        self.process: Process | None = None
-        self.clone: Process | None = None
+        self.process: SimulatedProcess | None = None
+        self.clone: SimulatedProcess | None = None
         self.starts = 0
         self._all_restarts: list[int] = []  # of every start
-        self.on_end: Callable[[Host, End], None] = lambda host, end: None
+        self.on_end: Callable[[SimulatedHost, ProcessEnd], None] = lambda host, end: None
         self._boots = 0  # counts attempts; one that was interrupted must not go on
         self._booting = False
         self._clones = 0
@@ -237,7 +237,7 @@ class Host:
             self.clone = self._start(disk, start)
             self._listen()
 
-    def _start(self, disk: Disk, start: Start) -> Process:
+    def _start(self, disk: Disk, start: Start) -> SimulatedProcess:
         cluster, settings, now = self._cluster, self._settings, self._loop.now
         incarnation = start.incarnation
         self.starts += 1
@@ -264,7 +264,7 @@ class Host:
         )
         if self.corrupt is not None:
             self.corrupt(core)
-        process = Process(
+        process = SimulatedProcess(
             self._loop,
             cluster.network,
             self.index,
@@ -297,9 +297,9 @@ class Host:
         if self._booting:
             self._booting = False
             self.disk.crash()
-            self.on_end(self, End.KILLED)
+            self.on_end(self, ProcessEnd.KILLED)
         elif self.process is not None:
-            self.process.end(End.KILLED)
+            self.process.end(ProcessEnd.KILLED)
 
     def damage_disk(self, lost: bool) -> None:
         """While no daemon runs: the disk is lost, or an earlier record is all there is.
@@ -320,11 +320,11 @@ class Host:
         """End the clone, also one that is about to start."""
         self._clones += 1
         if self.clone is not None:
-            self.clone.end(End.KILLED)
+            self.clone.end(ProcessEnd.KILLED)
 
-    def _ended(self, process: Process, how: End) -> None:
+    def _ended(self, process: SimulatedProcess, how: ProcessEnd) -> None:
         now, name = self._loop.now, process.name
-        self._cluster.record(Left(now, name) if how is End.LEFT else Fail(now, name))
+        self._cluster.record(Left(now, name) if how is ProcessEnd.LEFT else Fail(now, name))
         process.disk.crash()
         process.key_files.crash()
         self._counter = max(self._counter, process.probe.counter)
@@ -332,10 +332,10 @@ class Host:
             self.clone = None
             self._listen()
             return
-        self._flying = process.take_flying()
+        self._flying = process.pop_in_flight()
         self.process = None
         self._listen()
-        if how is End.OUTDATED:
+        if how is ProcessEnd.OUTDATED:
             assert process.over is not None
             self.outdated += 1
             self.boot(process.over.adopt)
@@ -360,7 +360,7 @@ class Host:
         if self.clone is not None:
             self.clone.put(arrival, datagram)
 
-    def accept(self, client: Program) -> None:
+    def accept(self, client: ConnectedProgram) -> None:
         """A client connects to the daemon that runs here."""
         assert self.process is not None, f"{self.name} is down"
         self.process.accept(client)

@@ -27,7 +27,7 @@ from groupcomm.engine import (
 )
 from groupcomm.engine import EndReason as CoreEnd
 from groupcomm.engine.protection import STALE
-from groupcomm.sim.cluster.connections import Connections, Program
+from groupcomm.sim.cluster.connections import ConnectedProgram, Connections
 from groupcomm.sim.cluster.disk import Disk, DiskRecord, KeyFiles
 from groupcomm.sim.faults.paths import Forged
 from groupcomm.sim.network.network import Network
@@ -73,7 +73,7 @@ class CoreFailure(Exception):
         super().__init__(f"{process}: {type(error).__name__}: {error} (in {place})")
 
 
-class End(enum.Enum):
+class ProcessEnd(enum.Enum):
     """How a start of a daemon ends."""
 
     KILLED = enum.auto()
@@ -82,7 +82,7 @@ class End(enum.Enum):
     OUTDATED = enum.auto()  # others know of later starts: it has to start anew
 
 
-class Process:
+class SimulatedProcess:
     """Drives one core as a shell would: receive, one step, store, send, sleep until the deadline.
 
     Args:
@@ -121,7 +121,7 @@ class Process:
         key_files: KeyFiles,
         restarts: int,
         probe: TraceProbe,
-        ended: Callable[["Process", End], None],
+        ended: Callable[["SimulatedProcess", ProcessEnd], None],
     ) -> None:
         self._loop = loop
         self._network = network
@@ -165,11 +165,11 @@ class Process:
         if arrival + WAKE_US < self._step_at:
             self._wake_at(arrival + WAKE_US)
 
-    def take_flying(self) -> list[tuple[int, bytes]]:
+    def pop_in_flight(self) -> list[tuple[int, bytes]]:
         """What is still on its way here, with its arrivals."""
         return [(at, datagram) for at, _, datagram in sorted(self._inbox) if at > self._loop.now]
 
-    def accept(self, client: Program) -> None:
+    def accept(self, client: ConnectedProgram) -> None:
         """A client connects."""
         self.connections.accept(client)
 
@@ -271,11 +271,11 @@ class Process:
         try:
             drive(self.core, self, self.clock.monotonic(self._loop.now), datagrams, inputs)
         except Killed:
-            self.end(End.KILLED)
+            self.end(ProcessEnd.KILLED)
         except Exception as error:
             if not self.may_fail:
                 raise CoreFailure(self.name, error) from error
-            self.end(End.KILLED)
+            self.end(ProcessEnd.KILLED)
 
     # ---- what a step asks for ----
 
@@ -300,7 +300,7 @@ class Process:
             else:
                 self._network.unicast(self._index, target, datagram)
         if self.sends_left == 0:
-            self.end(End.KILLED)
+            self.end(ProcessEnd.KILLED)
         return self.alive
 
     def serve(self, output: Output) -> None:
@@ -311,7 +311,7 @@ class Process:
         """See Shell."""
         self.over = over
         if over.end is CoreEnd.OUTDATED:
-            self.end(End.OUTDATED)
+            self.end(ProcessEnd.OUTDATED)
             return
         self._step_at = _OVER
         self._linger(self._loop.now + LINGER_US)
@@ -366,11 +366,11 @@ class Process:
         """It has left; its clients may still read what is theirs."""
         if self.alive and (self.connections.all_served or self._loop.now >= until):
             assert self.over is not None
-            self.end(End.CUT_SHORT if self.over.unfinished else End.LEFT)
+            self.end(ProcessEnd.CUT_SHORT if self.over.unfinished else ProcessEnd.LEFT)
         elif self.alive:
             self._loop.at(self._loop.now + LINGER_LOOK_US, self._linger, until)
 
-    def end(self, how: End) -> None:
+    def end(self, how: ProcessEnd) -> None:
         """Be no more; clients see their connections end."""
         if self.alive:
             self.alive = False

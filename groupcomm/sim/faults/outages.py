@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.sim.cluster.disk import Ailment
-from groupcomm.sim.cluster.host import Host
-from groupcomm.sim.cluster.process import End
+from groupcomm.sim.cluster.host import SimulatedHost
+from groupcomm.sim.cluster.process import ProcessEnd
 from groupcomm.sim.faults.faults import Faults
 from groupcomm.sim.virtual_time import SECOND, Loop, microseconds
 from groupcomm.trace.recorders import FUSE_KINDS, Fuse
@@ -38,7 +38,9 @@ class DiskFaults:
         hosts: whose disks.
     """
 
-    def __init__(self, loop: Loop, rng: Random, faults: Faults, hosts: Sequence[Host]) -> None:
+    def __init__(
+        self, loop: Loop, rng: Random, faults: Faults, hosts: Sequence[SimulatedHost]
+    ) -> None:
         self._loop = loop
         self._rng = rng
         self._faults = faults
@@ -76,7 +78,7 @@ class DiskFaults:
         if self._rng.random() >= FOR_EVER_SHARE:
             self._loop.at(self._loop.now + microseconds(lasts_s), self._recover, host)
 
-    def _recover(self, host: Host) -> None:
+    def _recover(self, host: SimulatedHost) -> None:
         if self._running:
             host.disk.recover()
 
@@ -118,7 +120,7 @@ class Outages:
         loop: Loop,
         rng: Random,
         faults: Faults,
-        hosts: Sequence[Host],
+        hosts: Sequence[SimulatedHost],
         configs: Sequence[CoreConfig] = (),
     ) -> None:
         self._loop = loop
@@ -129,7 +131,7 @@ class Outages:
         self._running = True
         self._damage: dict[int, str] = {}  # by host: what its disk suffers once its daemon is dead
         self._again: set[int] = set()  # hosts whose next daemon dies soon
-        self._misled: Host | None = None  # whose wall clock is ahead
+        self._misled: SimulatedHost | None = None  # whose wall clock is ahead
         for host in hosts:
             host.on_end = self._on_end
 
@@ -144,7 +146,7 @@ class Outages:
                 host.process.probe.fuse = None
                 host.process.sends_left = None
 
-    def _victim(self) -> Host | None:
+    def _victim(self) -> SimulatedHost | None:
         up = [host for host in self._hosts if host.is_up]
         if len(up) > 1 or (up and self._rng.random() < LAST_ONE_SHARE):
             return self._rng.choice(up)
@@ -232,7 +234,7 @@ class Outages:
 
     # ---- death ----
 
-    def _doom(self, host: Host) -> None:
+    def _doom(self, host: SimulatedHost) -> None:
         """Kill a daemon now, between two of the next datagrams it sends, or at a moment inside."""
         process, rng = host.process, self._rng
         assert process is not None
@@ -247,31 +249,31 @@ class Outages:
         name = process.name
         self._loop.at(self._loop.now + FUSE_US, lambda _: self._kill_start(host, name))
 
-    def _kill_start(self, host: Host, name: str) -> None:
+    def _kill_start(self, host: SimulatedHost, name: str) -> None:
         if self._running and host.process is not None and host.process.name == name:
             host.kill()
 
-    def _on_end(self, host: Host, how: End) -> None:
+    def _on_end(self, host: SimulatedHost, how: ProcessEnd) -> None:
         """A daemon has ended: damage its disk if that was the plan, and start the next one."""
         if not self._running:
             return
         damage = self._damage.pop(host.index, "")
         if damage and host.is_idle:
             host.damage_disk(lost=damage == "lost")
-        if how is not End.OUTDATED:
+        if how is not ProcessEnd.OUTDATED:
             down = self._down_us(how)
             self._loop.at(self._loop.now + down, partial(self._boot, host))
 
-    def _down_us(self, how: End) -> int:
+    def _down_us(self, how: ProcessEnd) -> int:
         """How long a host stays without a daemon: not at all, a moment, or long."""
         rng = self._rng
         longest = self._faults.crash_s or 2.0
-        if how in (End.LEFT, End.CUT_SHORT):
+        if how in (ProcessEnd.LEFT, ProcessEnd.CUT_SHORT):
             longest = 2.0
         down_s = rng.choice((0.0, rng.uniform(0.0, 0.05), rng.uniform(0.0, longest)))
         return 1 + microseconds(down_s)
 
-    def _boot(self, host: Host, _: Any) -> None:
+    def _boot(self, host: SimulatedHost, _: Any) -> None:
         if self._running:
             host.boot()
             if host.index in self._again:
@@ -280,7 +282,7 @@ class Outages:
                     self._loop.now + self._rng.randrange(SECOND // 100), self._doom_again, host
                 )
 
-    def _doom_again(self, host: Host) -> None:
+    def _doom_again(self, host: SimulatedHost) -> None:
         """Kill a daemon while it starts, or before it is in its first view."""
         if self._running:
             if host.process is not None:

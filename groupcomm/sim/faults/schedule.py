@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, Final
 
 from groupcomm.config.core import CoreConfig
-from groupcomm.sim.cluster.host import Host
+from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.faults.faults import TOKEN_TIMEOUT_S
 from groupcomm.sim.faults.links import LinkFaults
 from groupcomm.sim.faults.outages import DiskFaults, Outages
@@ -49,7 +49,7 @@ class FaultSchedule:
         rng: Random,
         settings: Settings,
         network: Network,
-        hosts: Sequence[Host],
+        hosts: Sequence[SimulatedHost],
         configs: Sequence[CoreConfig] = (),
     ) -> None:
         faults = settings.faults
@@ -164,6 +164,6 @@ class FaultSchedule:
                 self._loop.at(self._loop.now + microseconds(soon), self._act)
 
 
-def sites_of(hosts: Sequence[Host]) -> list[int]:
+def sites_of(hosts: Sequence[SimulatedHost]) -> list[int]:
     """Per host the site it is in."""
     return [host.site for host in hosts]

@@ -59,7 +59,7 @@ QUEUE_S: Final = 0.1
 
 
 @attrs.frozen(kw_only=True)
-class Link:
+class SimulatedLink:
     """What joins two neighbouring sites, the same in both directions.
 
     Attributes:
@@ -129,18 +129,19 @@ TOPOLOGIES: Final[Mapping[str, Callable[[int], set[SitePair]]]] = {
 
 def equal_links(
     sites: int, delay_s: float, topology: Callable[[int], set[SitePair]] = mesh
-) -> tuple[Link, ...]:
+) -> tuple[SimulatedLink, ...]:
     """Links that are all alike: without loss, as wide as can be, with the usual jitter."""
     jitter_s = USUAL_JITTER * delay_s
     return tuple(
-        Link(sites=pair, delay_s=delay_s, jitter_s=jitter_s) for pair in sorted(topology(sites))
+        SimulatedLink(sites=pair, delay_s=delay_s, jitter_s=jitter_s)
+        for pair in sorted(topology(sites))
     )
 
 
 # ---- ways over several links ----
 
 
-def longest_way_s(sites: int, links: Iterable[Link]) -> float:
+def longest_way_s(sites: int, links: Iterable[SimulatedLink]) -> float:
     """The longest delay over the shortest way between any two sites; inf if there is none.
 
     It is what a datagram of the two sites farthest apart takes when all links jitter at their most.
@@ -164,7 +165,7 @@ def joined(among: Collection[int], pairs: Iterable[SitePair], start: int) -> set
     return found
 
 
-def check_links(names: Sequence[str], links: Sequence[Link]) -> None:
+def check_links(names: Sequence[str], links: Sequence[SimulatedLink]) -> None:
     """Raise ConfigError unless links join known sites, one for each pair, and reach all of these.
 
     Args:

@@ -3,8 +3,8 @@
 Paths lead within sites and over links, from each host of a site to each of a neighbouring one; what
 is sent to any other host is lost. Without faults a path delivers everything, in order, after about
 0.1 ms within a site or the link's delay. All paths over a link share its bandwidth, each direction
-by itself. With faults, see path_faults.py. A path that is cut delivers nothing of what is sent from
-then on; what is under way still comes.
+by itself. With faults, see faults/paths.py. A path that is cut delivers nothing of what is sent
+from then on; what is under way still comes.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -14,7 +14,7 @@ from typing import Protocol, TypeAlias
 
 from groupcomm.sim.faults.faults import Faults
 from groupcomm.sim.faults.paths import PathFaults
-from groupcomm.sim.network.links import Bottleneck, Link
+from groupcomm.sim.network.links import Bottleneck, SimulatedLink
 from groupcomm.sim.virtual_time import Loop, microseconds, random_for
 
 LAN_DELAY_US = 80
@@ -186,7 +186,7 @@ class Network:
         seed: int,
         names: Sequence[str],
         sites: Sequence[Sequence[int]],
-        links: Sequence[Link],
+        links: Sequence[SimulatedLink],
         receivers: Sequence[Receiver],
     ) -> None:
         self._loop = loop
@@ -213,7 +213,7 @@ class Network:
                 elif (near, far) in between:
                     self._lay_over(between[near, far], (near, far), source, target)
 
-    def _lay_over(self, link: Link, way: Pair, source: int, target: int) -> None:
+    def _lay_over(self, link: SimulatedLink, way: Pair, source: int, target: int) -> None:
         delay, jitter = microseconds(link.delay_s), microseconds(link.jitter_s)
         bottleneck = self.bottlenecks.get(way)
         path = self._make_path(source, target, delay, jitter, link.loss, bottleneck)

@@ -1,7 +1,7 @@
 """The ways from one peer to others, and what goes wrong there; in virtual time, and in real.
 
 A minimum delay is for each datagram by itself: what is sent after it was made shorter overtakes.
-All else is as on the paths between daemons (`network`, `path_faults`).
+All else is as on the paths between daemons (`network.network`, `faults.paths`).
 """
 
 from collections.abc import Callable, Iterable
@@ -24,7 +24,7 @@ from groupcomm.sim.virtual_time import SECOND, Loop, microseconds, random_for
 
 
 @attrs.frozen(kw_only=True)
-class Usual:
+class UsualPath:
     """What a way is like while nothing goes wrong.
 
     Attributes:
@@ -38,7 +38,7 @@ class Usual:
     loss: float = 0.0
 
 
-class Way:
+class PeerPath:
     """The way to one address, at whose end `deliver` takes what has come.
 
     Attributes:
@@ -46,7 +46,7 @@ class Way:
     """
 
     def __init__(
-        self, loop: Loop, seed: int, ends: str, deliver: Callable[[bytes], None], usual: Usual
+        self, loop: Loop, seed: int, ends: str, deliver: Callable[[bytes], None], usual: UsualPath
     ) -> None:
         self._loop = loop
         self._rng = random_for(seed, f"way {ends}")
@@ -101,7 +101,7 @@ class Way:
         self._path.faults.jam(self._loop.now + microseconds(seconds))
 
 
-class Ways:
+class PeerPaths:
     """All ways from one peer; to those whose name is not known yet, by their address.
 
     Args:
@@ -118,14 +118,14 @@ class Ways:
         seed: int,
         me: Name,
         deliver: Callable[[Address, bytes], None],
-        usual: Usual | None = None,
+        usual: UsualPath | None = None,
     ) -> None:
         self._loop = loop
         self._seed = seed
         self._me = me
         self._deliver = deliver
-        self._usual = usual or Usual()
-        self._found: dict[str, Way] = {}
+        self._usual = usual or UsualPath()
+        self._found: dict[str, PeerPath] = {}
         self._addresses: dict[str, Address] = {}
 
     def send(self, action: Send) -> None:
@@ -134,12 +134,12 @@ class Ways:
         self._addresses[end] = action.address
         self.to(end).send(action.data)
 
-    def to(self, end: str) -> Way:
+    def to(self, end: str) -> PeerPath:
         """The way to a peer of this name, or to an address."""
         if end not in self._found:
             ends = f"{self._me} {end}"
             arrive = self._arrive(end)
-            self._found[end] = Way(self._loop, self._seed, ends, arrive, self._usual)
+            self._found[end] = PeerPath(self._loop, self._seed, ends, arrive, self._usual)
         return self._found[end]
 
     def _arrive(self, end: str) -> Callable[[bytes], None]:
@@ -150,7 +150,7 @@ class Ways:
         self.to(name).minimum_us = microseconds(seconds)
 
 
-class Told(NamedTuple):
+class PeerEvent(NamedTuple):
     """What a peer told its user, and when; microseconds."""
 
     time: int
@@ -180,22 +180,22 @@ class PeerNetwork:
     def __init__(
         self,
         seed: int,
-        usual: Usual | None = None,
+        usual: UsualPath | None = None,
         *,
         timing: Timing | None = None,
         record: Record | None = None,
     ) -> None:
         self._record = record
         self._seed = seed
-        self._usual = usual or Usual(delay_s=0.001)
+        self._usual = usual or UsualPath(delay_s=0.001)
         self._timing = timing
         self._wanted: dict[Name, int] = {}
         self._sent: dict[Name, int] = {}
         self.loop = Loop()
         self.peers: dict[Name, Peer] = {}
-        self.ways: dict[Name, Ways] = {}
+        self.ways: dict[Name, PeerPaths] = {}
         self.history = History()
-        self.told: list[Told] = []
+        self.events: list[PeerEvent] = []
         self.datagrams = self.bytes = 0
 
     # ---- peers ----
@@ -217,7 +217,7 @@ class PeerNetwork:
         self.peers[name] = peer
         self._sent[name] = 0
         arrive = partial(self._arrive, name)
-        self.ways[name] = Ways(self.loop, self._seed, name, arrive, self._usual)
+        self.ways[name] = PeerPaths(self.loop, self._seed, name, arrive, self._usual)
         self._act(name, peer.begin(self._now))
         return peer
 
@@ -263,7 +263,7 @@ class PeerNetwork:
                 self.bytes += len(action.data)
                 self.ways[name].send(action)
                 continue
-            self.told.append(Told(self.loop.now, name, action))
+            self.events.append(PeerEvent(self.loop.now, name, action))
             if isinstance(action, Delivered):
                 self.history.deliver(name, action.message)
             elif isinstance(action, Ended):

@@ -10,10 +10,10 @@ import attrs
 from groupcomm.errors import GroupCommError
 from groupcomm.events import Event, Message
 from groupcomm.level import ServiceLevel
-from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.cluster import LOOK_S, Cluster
-from groupcomm.sim.plan.topology import Load, Topology
-from groupcomm.sim.plan.traffic import Meter, Phase
+from groupcomm.sim.plan.topology import PlannedLoad, Topology
+from groupcomm.sim.plan.traffic import Meter, TrafficPhase
 from groupcomm.sim.virtual_time import SECOND, microseconds, random_for
 from groupcomm.trace.events import Conf, TraceEvent
 
@@ -24,7 +24,7 @@ NUMBER_BYTES: Final = 8
 """A message begins with its number; the rest of it means nothing."""
 
 
-class Programs:
+class LoadPrograms:
     """A member of the load's group at each daemon of its sites, and a program that sends to them.
 
     The sender is at the last daemon of its site, which is no gateway unless it is alone there.
@@ -43,7 +43,7 @@ class Programs:
         delays_us: of these, by the receiver's site.
     """
 
-    def __init__(self, cluster: Cluster, load: Load, place: int, seed: int) -> None:
+    def __init__(self, cluster: Cluster, load: PlannedLoad, place: int, seed: int) -> None:
         self._loop = cluster.loop
         self._rng: Random = random_for(seed, f"load {place}")
         self._number = 0
@@ -82,7 +82,7 @@ class Programs:
         """Send nothing more."""
         self._running = False
 
-    def _join(self, member: Client) -> None:
+    def _join(self, member: SimulatedClient) -> None:
         member.join(self.load.group)
 
     def _send(self, _: None) -> None:
@@ -123,7 +123,7 @@ class PlanFailed(GroupCommError):
 
 
 @attrs.frozen(kw_only=True)
-class Delay:
+class MeasuredDelays:
     """From multicast to delivery at programs, for a level and a pair of sites.
 
     Attributes:
@@ -146,7 +146,7 @@ class Delay:
 
 
 @attrs.frozen(kw_only=True)
-class Measured:
+class Measurement:
     """What came of a plan.
 
     Attributes:
@@ -161,16 +161,16 @@ class Measured:
     """
 
     topology: Topology
-    forming: Phase
-    idle: Phase
-    load: Phase
+    forming: TrafficPhase
+    idle: TrafficPhase
+    load: TrafficPhase
     messages: int
     deliveries: int
-    delays: Sequence[Delay]
+    delays: Sequence[MeasuredDelays]
     views: int
 
 
-def measure(topology: Topology, seed: int = 1) -> Measured:
+def measure(topology: Topology, seed: int = 1) -> Measurement:
     """Carry a plan out.
 
     Args:
@@ -191,14 +191,16 @@ def measure(topology: Topology, seed: int = 1) -> Measured:
     meter = Meter(cluster.loop, cluster.daemons, [link.sites for link in topology.links])
     cluster.network.observers.append(meter.observe)
     forming = _form(cluster, meter)
-    programs = [Programs(cluster, load, place, seed) for place, load in enumerate(topology.loads)]
+    programs = [
+        LoadPrograms(cluster, load, place, seed) for place, load in enumerate(topology.loads)
+    ]
     cluster.run(JOIN_S)
     views.clear()
     meter.begin()
     cluster.run(IDLE_S)
     idle = meter.end()
     load = _load(cluster, meter, programs, topology.duration_s)
-    return Measured(
+    return Measurement(
         topology=topology,
         forming=forming,
         idle=idle,
@@ -210,7 +212,7 @@ def measure(topology: Topology, seed: int = 1) -> Measured:
     )
 
 
-def _form(cluster: Cluster, meter: Meter) -> Phase:
+def _form(cluster: Cluster, meter: Meter) -> TrafficPhase:
     cluster.start(form=False)
     hosts = range(len(cluster.daemons))
     while any(host.process is None for host in cluster.daemons) or not cluster.agree(hosts):
@@ -223,7 +225,9 @@ def _form(cluster: Cluster, meter: Meter) -> Phase:
     return meter.end()
 
 
-def _load(cluster: Cluster, meter: Meter, programs: Sequence[Programs], duration_s: float) -> Phase:
+def _load(
+    cluster: Cluster, meter: Meter, programs: Sequence[LoadPrograms], duration_s: float
+) -> TrafficPhase:
     """All loads at once, until what they have sent has come."""
     for each in programs:
         each.start()
@@ -241,11 +245,11 @@ def _load(cluster: Cluster, meter: Meter, programs: Sequence[Programs], duration
     return phase
 
 
-def _is_missing(programs: Sequence[Programs]) -> bool:
+def _is_missing(programs: Sequence[LoadPrograms]) -> bool:
     return any(each.missing(site) > 0 for each in programs for site in each.members)
 
 
-def _delays(programs: Sequence[Programs]) -> list[Delay]:
+def _delays(programs: Sequence[LoadPrograms]) -> list[MeasuredDelays]:
     """Those of all loads, put together by level and sites."""
     found: dict[tuple[ServiceLevel, int, int], tuple[list[int], list[int]]] = {}
     for each in programs:
@@ -255,7 +259,7 @@ def _delays(programs: Sequence[Programs]) -> list[Delay]:
             times += delays_us
             missing.append(each.missing(site))
     return [
-        Delay(
+        MeasuredDelays(
             level=level,
             near=near,
             far=far,

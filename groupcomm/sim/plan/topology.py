@@ -10,11 +10,11 @@ from groupcomm.config.view import MAX_RINGS
 from groupcomm.errors import ConfigError, LocalProtocolError
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.names import check_group
-from groupcomm.sim.network.links import TOPOLOGIES, Link, check_links, mesh
+from groupcomm.sim.network.links import TOPOLOGIES, SimulatedLink, check_links, mesh
 from groupcomm.sim.settings import MAX_DAEMONS, Settings, plain_settings, split_evenly
 
 
-class Fields:
+class TableReader:
     """Takes the keys of one table of a file, and refuses what is left over.
 
     Args:
@@ -33,21 +33,21 @@ class Fields:
 
     def text(self, key: str, usual: str | None = None) -> str:
         """A string."""
-        value = self._take(key, usual)
+        value = self._pop(key, usual)
         if not isinstance(value, str) or not value:
             raise ConfigError(f"{self._where}: {key} is {value!r}; it must be a name")
         return value
 
     def texts(self, key: str) -> list[str]:
         """A list of strings."""
-        value = self._take(key, None)
+        value = self._pop(key, None)
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise ConfigError(f"{self._where}: {key} is {value!r}; it must be a list of names")
         return value
 
     def number(self, key: str, least: float, most: float, usual: float | None = None) -> float:
         """A number between two others, both included."""
-        value = self._take(key, usual)
+        value = self._pop(key, usual)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ConfigError(f"{self._where}: {key} is {value!r}; it must be a number")
         if not least <= value <= most:
@@ -62,9 +62,9 @@ class Fields:
             raise ConfigError(f"{self._where}: {key} is {value:g}; it must be a whole number")
         return int(value)
 
-    def take(self, key: str, usual: object = None) -> Any:
+    def pop(self, key: str, usual: object = None) -> Any:
         """Whatever is there."""
-        return self._take(key, usual)
+        return self._pop(key, usual)
 
     def has(self, key: str) -> bool:
         """Whether the file says something."""
@@ -75,7 +75,7 @@ class Fields:
         if self._left:
             raise ConfigError(f"{self._where}: there is no key {min(self._left)!r}")
 
-    def _take(self, key: str, usual: object) -> object:
+    def _pop(self, key: str, usual: object) -> object:
         if key in self._left:
             return self._left.pop(key)
         if usual is None:
@@ -91,7 +91,7 @@ USUAL_DURATION_S: Final = 10.0
 
 
 @attrs.frozen(kw_only=True)
-class Load:
+class PlannedLoad:
     """What one program sends.
 
     Attributes:
@@ -125,8 +125,8 @@ class Topology:
 
     names: tuple[str, ...]
     sizes: tuple[int, ...]
-    links: tuple[Link, ...]
-    loads: tuple[Load, ...]
+    links: tuple[SimulatedLink, ...]
+    loads: tuple[PlannedLoad, ...]
     duration_s: float = USUAL_DURATION_S
 
     def settings(self, seed: int) -> Settings:
@@ -147,13 +147,13 @@ def read_topology(found: Mapping[str, object]) -> Topology:
     Raises:
         ConfigError: a key is missing, unknown or out of its range, or the parts do not fit.
     """
-    top = Fields("the topology", found)
-    sites = top.take("sites")
+    top = TableReader("the topology", found)
+    sites = top.pop("sites")
     if not isinstance(sites, dict) or not sites:
         raise ConfigError("the topology: sites is no table with a site at least, as [sites.hall]")
     names, sizes = tuple(sites), []
     for name, table in sites.items():
-        fields = Fields(f"site {name}", table)
+        fields = TableReader(f"site {name}", table)
         sizes.append(fields.whole("daemons", 1, MAX_DAEMONS))
         fields.end()
     if sum(sizes) > MAX_DAEMONS:
@@ -170,8 +170,8 @@ def read_topology(found: Mapping[str, object]) -> Topology:
     )
 
 
-def _tables(top: Fields, key: str) -> list[object]:
-    found = top.take(key, [])
+def _tables(top: TableReader, key: str) -> list[object]:
+    found = top.pop(key, [])
     if not isinstance(found, list):
         raise ConfigError(f"the topology: {key} is no list of tables, as [[{key}]]")
     return found
@@ -183,8 +183,8 @@ def _site(where: str, names: Sequence[str], name: str) -> int:
     return names.index(name)
 
 
-def _read_link(names: Sequence[str], table: object) -> Link:
-    fields = Fields("a link", table)
+def _read_link(names: Sequence[str], table: object) -> SimulatedLink:
+    fields = TableReader("a link", table)
     ends = fields.texts("between")
     where = f"the link between {' and '.join(ends)}"
     sites = sorted(_site(where, names, name) for name in ends)
@@ -192,7 +192,7 @@ def _read_link(names: Sequence[str], table: object) -> Link:
         raise ConfigError(f"{where}: it must join two different sites")
     delay_ms = fields.number("delay_ms", 0, 10_000)
     megabit = fields.number("bandwidth_mbit", 0.001, inf) if fields.has("bandwidth_mbit") else None
-    link = Link(
+    link = SimulatedLink(
         sites=(sites[0], sites[1]),
         delay_s=delay_ms / 1000,
         jitter_s=fields.number("jitter_ms", 0, 10_000, delay_ms / 20) / 1000,
@@ -204,8 +204,8 @@ def _read_link(names: Sequence[str], table: object) -> Link:
     return link
 
 
-def _read_load(names: Sequence[str], table: object) -> Load:
-    fields = Fields("a load", table)
+def _read_load(names: Sequence[str], table: object) -> PlannedLoad:
+    fields = TableReader("a load", table)
     group = fields.text("group")
     where = f"the load of group {group}"
     try:
@@ -216,7 +216,7 @@ def _read_load(names: Sequence[str], table: object) -> Load:
     if level not in ServiceLevel.__members__:
         known = ", ".join(each.name for each in LEVELS)
         raise ConfigError(f"{where}: level is {level}; there are: {known}")
-    load = Load(
+    load = PlannedLoad(
         group=group,
         members=tuple(sorted({_site(where, names, name) for name in fields.texts("members")})),
         sender=_site(where, names, fields.text("sender")),
@@ -279,6 +279,6 @@ def _check_daemons(daemons: int) -> None:
         raise ConfigError(f"{daemons} daemons cannot be planned; the simulator has {MAX_DAEMONS}")
 
 
-def _copy_load(load: Load, own: int, sites: int) -> Load:
+def _copy_load(load: PlannedLoad, own: int, sites: int) -> PlannedLoad:
     members = tuple(site for site in range(sites) if site % own in load.members)
     return attrs.evolve(load, members=members or tuple(range(sites)), sender=load.sender % sites)

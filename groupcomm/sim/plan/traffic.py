@@ -7,8 +7,8 @@ from typing import Final
 import attrs
 
 from groupcomm.security.layout import SEAL_BYTES
-from groupcomm.sim.cluster.host import Host
-from groupcomm.sim.network.links import UDP_HEADER_BYTES, Link, SitePair
+from groupcomm.sim.cluster.host import SimulatedHost
+from groupcomm.sim.network.links import UDP_HEADER_BYTES, SimulatedLink, SitePair
 from groupcomm.sim.plan.topology import Topology
 from groupcomm.sim.scenario.rules import kind_of
 from groupcomm.sim.virtual_time import SECOND, Loop
@@ -19,7 +19,7 @@ OVERHEAD_BYTES: Final = UDP_HEADER_BYTES + SEAL_BYTES - _CHECKSUM_BYTES
 
 
 @attrs.define(kw_only=True)
-class Count:
+class TrafficCount:
     """Datagrams, and their bytes with all headers of IP, UDP and encryption."""
 
     datagrams: int = 0
@@ -32,7 +32,7 @@ class Count:
 
 
 @attrs.define(kw_only=True)
-class Way:
+class LinkTraffic:
     """One direction of a link.
 
     Attributes:
@@ -41,13 +41,13 @@ class Way:
         kinds: bytes by what the datagrams carry: data, join, horizon and so on.
     """
 
-    sent: Count = attrs.field(factory=Count)
+    sent: TrafficCount = attrs.field(factory=TrafficCount)
     lost: int = 0
     kinds: Counter[str] = attrs.field(factory=Counter)
 
 
 @attrs.frozen(kw_only=True)
-class Phase:
+class TrafficPhase:
     """What was counted in a span of time.
 
     Attributes:
@@ -59,9 +59,9 @@ class Phase:
     """
 
     seconds: float
-    ways: dict[SitePair, Way]
-    sent: Sequence[Count]
-    received: Sequence[Count]
+    ways: dict[SitePair, LinkTraffic]
+    sent: Sequence[TrafficCount]
+    received: Sequence[TrafficCount]
     unheard: int
     steps: Sequence[int]
 
@@ -75,7 +75,9 @@ class Meter:
         links: the pairs of neighbouring sites.
     """
 
-    def __init__(self, loop: Loop, hosts: Sequence[Host], links: Sequence[SitePair]) -> None:
+    def __init__(
+        self, loop: Loop, hosts: Sequence[SimulatedHost], links: Sequence[SitePair]
+    ) -> None:
         self._loop = loop
         self._hosts = hosts
         self._sites = [host.site for host in hosts]
@@ -86,16 +88,18 @@ class Meter:
     def begin(self) -> None:
         """Count from now on."""
         self._since = self._loop.now
-        self._ways = {way: Way() for near, far in self._links for way in ((near, far), (far, near))}
-        self._sent = [Count() for _ in self._hosts]
-        self._received = [Count() for _ in self._hosts]
+        self._ways = {
+            way: LinkTraffic() for near, far in self._links for way in ((near, far), (far, near))
+        }
+        self._sent = [TrafficCount() for _ in self._hosts]
+        self._received = [TrafficCount() for _ in self._hosts]
         self._unheard = 0
         self._steps = self._steps_so_far()
 
-    def end(self) -> Phase:
+    def end(self) -> TrafficPhase:
         """What was counted since `begin`; the next phase begins."""
         before, now = self._steps, self._steps_so_far()
-        phase = Phase(
+        phase = TrafficPhase(
             seconds=(self._loop.now - self._since) / SECOND,
             ways=self._ways,
             sent=self._sent,
@@ -148,7 +152,7 @@ def bodies_per_s(plan: Topology) -> dict[SitePair, float]:
     return found
 
 
-def _tree(links: Sequence[Link], root: int) -> dict[int, int]:
+def _tree(links: Sequence[SimulatedLink], root: int) -> dict[int, int]:
     """Per site the one before it on the way from `root`."""
     ways = {root: (0, 0.0)}
     before: dict[int, int] = {}

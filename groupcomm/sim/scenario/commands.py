@@ -1,4 +1,4 @@
-"""The commands of scenarios: how each is written, and what it does to the scene.
+"""The commands of scenarios: how each is written, and what it does to the state.
 
 A parser takes a command's words and returns what is to be done; nothing is done while a text is
 read, so all mistakes in it are found first.
@@ -13,18 +13,18 @@ from typing import Final, TypeVar
 
 from groupcomm.level import ServiceLevel
 from groupcomm.membership.states import GatherReason, MembershipState
-from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.disk import Ailment
-from groupcomm.sim.cluster.host import Host
+from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.network.network import Pair
 from groupcomm.sim.scenario.rules import ALL, ANY, KINDS, ODD, Effect, Rule
 from groupcomm.sim.scenario.script import Words
-from groupcomm.sim.scenario.state import PATIENCE_US, Scene
+from groupcomm.sim.scenario.state import PATIENCE_US, ScenarioState
 from groupcomm.sim.scenario.transcript import PADDING, QUIET_PADDING, daemon_name, together
 from groupcomm.sim.virtual_time import SECOND
 from groupcomm.trace.recorders import FUSE_KINDS, Fuse
 
-Act = Callable[[Scene], None]
+Act = Callable[[ScenarioState], None]
 Parser = Callable[[Words], Act]
 _Item = TypeVar("_Item")
 
@@ -41,10 +41,10 @@ _DISKS: Final = {
 _COUNTS: Final = {"all": ALL, "odd": ODD}
 
 
-def _for_each(items: Iterable[_Item], do: Callable[[Scene, _Item], None]) -> Act:
-    def act(scene: Scene) -> None:
+def _for_each(items: Iterable[_Item], do: Callable[[ScenarioState, _Item], None]) -> Act:
+    def act(state: ScenarioState) -> None:
         for item in items:
-            do(scene, item)
+            do(state, item)
 
     return act
 
@@ -54,13 +54,13 @@ def _for_each(items: Iterable[_Item], do: Callable[[Scene, _Item], None]) -> Act
 
 def _run(words: Words) -> Act:
     lasts_us = words.duration()
-    return lambda scene: scene.run(lasts_us)
+    return lambda state: state.run(lasts_us)
 
 
 def _await(words: Words) -> Act:
     sides = words.sides()
     limit_us = words.duration() if words.got("within") else PATIENCE_US
-    return lambda scene: scene.await_views(sides, limit_us)
+    return lambda state: state.await_views(sides, limit_us)
 
 
 # ---- programs ----
@@ -70,7 +70,7 @@ def _connect(words: Words) -> Act:
     places = [words.user_at()]
     while words.more:
         places.append(words.user_at())
-    return _for_each(places, lambda scene, place: scene.connect(*place))
+    return _for_each(places, lambda state, place: state.connect(*place))
 
 
 def _members(words: Words) -> Act:
@@ -79,26 +79,26 @@ def _members(words: Words) -> Act:
     while words.more:
         places.append(words.user_at())
 
-    def act(scene: Scene) -> None:
+    def act(state: ScenarioState) -> None:
         for user, daemon in places:
-            scene.enter(user, daemon, group)
-        scene.story.take()
+            state.enter(user, daemon, group)
+        state.transcript.pop_lines()
 
     return act
 
 
-def _users(do: Callable[[Client], None], words: Words) -> Act:
-    return _for_each(words.users(), lambda scene, user: do(scene.client(user)))
+def _users(do: Callable[[SimulatedClient], None], words: Words) -> Act:
+    return _for_each(words.users(), lambda state, user: do(state.client(user)))
 
 
 def _join(words: Words) -> Act:
     users, group = words.users(), words.groups()[0]
-    return _for_each(users, lambda scene, user: scene.ask(user, group, join=True))
+    return _for_each(users, lambda state, user: state.ask(user, group, join=True))
 
 
 def _leave(words: Words) -> Act:
     users, group = words.users(), words.groups()[0]
-    return _for_each(users, lambda scene, user: scene.ask(user, group, join=False))
+    return _for_each(users, lambda state, user: state.ask(user, group, join=False))
 
 
 def _send(words: Words) -> Act:
@@ -107,7 +107,7 @@ def _send(words: Words) -> Act:
     counts, sizes, flags = range(0), range(0), set()
     expected = "x20, 3000B, 1200..1300B, ordered, discard or ':'"
     while words.more:
-        word = words.take(expected)
+        word = words.pop(expected)
         count, size = _COUNT.fullmatch(word), _SIZE.fullmatch(word)
         if word in ("ordered", "discard"):
             flags.add(word)
@@ -126,10 +126,10 @@ def _send(words: Words) -> Act:
         texts = [f"{text} {number}" for number in counts] or [text]
         parcels = [(line, max(sizes, default=0)) for line in texts]
 
-    def act(scene: Scene) -> None:
+    def act(state: ScenarioState) -> None:
         for line, size in parcels:
             for user in users:
-                scene.send(
+                state.send(
                     user,
                     groups,
                     level,
@@ -148,42 +148,42 @@ def _load(words: Words) -> Act:
     level = _LEVELS[words.one_of(tuple(_LEVELS))]
     words.one_of(("every",))
     every_us = words.duration()
-    return _for_each(users, lambda scene, user: scene.load(user, groups, level, every_us))
+    return _for_each(users, lambda state, user: state.load(user, groups, level, every_us))
 
 
 # ---- paths ----
 
 
-def _paths(do: Callable[[Scene, tuple[Pair, ...]], None], words: Words) -> Act:
+def _paths(do: Callable[[ScenarioState, tuple[Pair, ...]], None], words: Words) -> Act:
     pairs = words.paths()
-    return lambda scene: do(scene, pairs)
+    return lambda state: do(state, pairs)
 
 
 def _split(words: Words) -> Act:
     sides = words.sides()
     if len(sides) == 1:
         words.fail("'|'")
-    return lambda scene: scene.split(sides)
+    return lambda state: state.split(sides)
 
 
 def _rule(effect: Effect, words: Words) -> Act:
     expected = "all, odd, or a number of packets"
-    word = words.take(expected)
+    word = words.pop(expected)
     if word not in _COUNTS and not word.isdecimal():
         words.fail(expected, word)
     count = _COUNTS[word] if word in _COUNTS else int(word)
-    kinds = tuple(words.take("kinds of packets such as token,rest").split(","))
+    kinds = tuple(words.pop("kinds of packets such as token,rest").split(","))
     for kind in kinds:
         if kind not in KINDS and kind != ANY:
             words.fail(f"any, or of {', '.join(KINDS)}", kind)
     pairs = words.paths()
     later_us = words.duration() if effect in (Effect.COPY, Effect.DELAY) else 0
     rule = Rule(effect, kinds, count, later_us)
-    return lambda scene: scene.rule(pairs, rule)
+    return lambda state: state.rule(pairs, rule)
 
 
 def _release(words: Words) -> Act:
-    return _for_each(words.paths(), lambda scene, pair: scene.paths[pair].flush())
+    return _for_each(words.paths(), lambda state, pair: state.paths[pair].flush())
 
 
 # ---- daemons ----
@@ -193,20 +193,20 @@ def _crash(words: Words) -> Act:
     daemons = words.daemons()
     if words.got("at"):
         kind = words.one_of(FUSE_KINDS)
-        return _for_each(daemons, lambda scene, daemon: _set_fuse(scene, daemon, kind))
+        return _for_each(daemons, lambda state, daemon: _set_fuse(state, daemon, kind))
     if words.got("after"):
         count = words.number("a number of datagrams")
         words.one_of(("datagrams",))
-        return _for_each(daemons, lambda scene, daemon: _last_words(scene, daemon, count))
-    return _for_each(daemons, lambda scene, daemon: scene.host(daemon).kill())
+        return _for_each(daemons, lambda state, daemon: _last_words(state, daemon, count))
+    return _for_each(daemons, lambda state, daemon: state.host(daemon).kill())
 
 
-def _set_fuse(scene: Scene, daemon: int, kind: str) -> None:
-    scene.process(daemon).probe.fuse = Fuse(kind)
+def _set_fuse(state: ScenarioState, daemon: int, kind: str) -> None:
+    state.process(daemon).probe.fuse = Fuse(kind)
 
 
-def _last_words(scene: Scene, daemon: int, count: int) -> None:
-    scene.process(daemon).sends_left = count
+def _last_words(state: ScenarioState, daemon: int, count: int) -> None:
+    state.process(daemon).sends_left = count
 
 
 def _start(words: Words) -> Act:
@@ -215,26 +215,26 @@ def _start(words: Words) -> Act:
     if words.got("with"):
         words.one_of(("disk",))
         disk = words.one_of(("lost", "old"))
-    return _for_each(daemons, lambda scene, daemon: scene.start(daemon, disk))
+    return _for_each(daemons, lambda state, daemon: state.start(daemon, disk))
 
 
-def _each(do: Callable[[Scene, int], None], words: Words) -> Act:
+def _each(do: Callable[[ScenarioState, int], None], words: Words) -> Act:
     return _for_each(words.daemons(), do)
 
 
 def _pause(words: Words) -> Act:
     daemons, lasts_us = words.daemons(), words.duration()
-    return _for_each(daemons, lambda scene, daemon: scene.pause(daemon, lasts_us))
+    return _for_each(daemons, lambda state, daemon: state.pause(daemon, lasts_us))
 
 
 def _slow(words: Words) -> Act:
     daemons, factor = words.daemons(), words.number("how many times slower")
-    return _for_each(daemons, lambda scene, daemon: scene.host(daemon).set_step(factor))
+    return _for_each(daemons, lambda state, daemon: state.host(daemon).set_step(factor))
 
 
 def _clock(words: Words) -> Act:
     daemons, shift_us = words.daemons(), words.shift()
-    return _for_each(daemons, lambda scene, daemon: scene.clocks[daemon].shift(shift_us))
+    return _for_each(daemons, lambda state, daemon: state.clocks[daemon].shift(shift_us))
 
 
 def _file(words: Words) -> Act:
@@ -242,15 +242,15 @@ def _file(words: Words) -> Act:
     what = words.one_of(("lists", "timeout", "packets", "right"))
     if what == "lists":
         listed = words.daemons()
-        return _for_each(daemons, lambda scene, daemon: scene.list_only(daemon, listed))
+        return _for_each(daemons, lambda state, daemon: state.list_only(daemon, listed))
     if what == "timeout":
         timeout_s = words.duration() / SECOND
-        return _for_each(daemons, lambda scene, daemon: scene.set_timeout(daemon, timeout_s))
+        return _for_each(daemons, lambda state, daemon: state.set_timeout(daemon, timeout_s))
     if what == "packets":
         size = words.number("a number of bytes")
         words.one_of(("bytes",))
-        return _for_each(daemons, lambda scene, daemon: scene.set_config(daemon, packet_limit=size))
-    return _for_each(daemons, lambda scene, daemon: scene.set_config(daemon))
+        return _for_each(daemons, lambda state, daemon: state.set_config(daemon, packet_limit=size))
+    return _for_each(daemons, lambda state, daemon: state.set_config(daemon))
 
 
 def _disk(words: Words) -> Act:
@@ -259,8 +259,8 @@ def _disk(words: Words) -> Act:
     ailment = _DISKS[how]
     write_us = words.duration() if ailment is Ailment.SLOW else 0
 
-    def act(scene: Scene, daemon: int) -> None:
-        disk = scene.cluster.daemons[daemon].disk
+    def act(state: ScenarioState, daemon: int) -> None:
+        disk = state.cluster.daemons[daemon].disk
         if ailment is None:
             disk.recover()
         else:
@@ -274,38 +274,38 @@ def _disk(words: Words) -> Act:
 
 def _core(words: Words) -> Act:
     daemons = words.daemons()
-    return lambda scene: setattr(scene, "core", daemons)
+    return lambda state: setattr(state, "core", daemons)
 
 
 def _unhealed(words: Words) -> Act:
-    return lambda scene: setattr(scene, "healed", False)
+    return lambda state: setattr(state, "healed", False)
 
 
-VERBS: Final[dict[str, Parser]] = {
+COMMANDS: Final[dict[str, Parser]] = {
     "run": _run,
     "await": _await,
     "members": _members,
     "connect": _connect,
-    "disconnect": partial(_users, Client.disconnect),
-    "kill": partial(_users, Client.crash),
+    "disconnect": partial(_users, SimulatedClient.disconnect),
+    "kill": partial(_users, SimulatedClient.crash),
     "deafen": partial(_users, lambda client: client.set_reading(False)),
     "undeafen": partial(_users, lambda client: client.set_reading(True)),
     "join": _join,
     "leave": _leave,
     "send": _send,
     "load": _load,
-    "unload": lambda words: Scene.end_loads,
-    "cut": partial(_paths, Scene.cut),
-    "mend": partial(_paths, Scene.mend),
+    "unload": lambda words: ScenarioState.end_loads,
+    "cut": partial(_paths, ScenarioState.cut),
+    "mend": partial(_paths, ScenarioState.mend),
     "split": _split,
-    "heal": lambda words: Scene.mend_all,
+    "heal": lambda words: ScenarioState.mend_all,
     **{effect.value: partial(_rule, effect) for effect in Effect},
     "release": _release,
     "crash": _crash,
     "start": _start,
-    "stop": partial(_each, lambda scene, daemon: scene.process(daemon).leave()),
-    "clone": partial(_each, lambda scene, daemon: scene.host(daemon).start_clone()),
-    "unclone": partial(_each, lambda scene, daemon: scene.host(daemon).kill_clone()),
+    "stop": partial(_each, lambda state, daemon: state.process(daemon).leave()),
+    "clone": partial(_each, lambda state, daemon: state.host(daemon).start_clone()),
+    "unclone": partial(_each, lambda state, daemon: state.host(daemon).kill_clone()),
     "pause": _pause,
     "slow": _slow,
     "clock": _clock,
@@ -323,10 +323,10 @@ def parse(words: Words) -> Act:
     Raises:
         ScenarioError: it is written wrongly.
     """
-    verb = words.take("a command")
-    parser = VERBS.get(verb)
+    name = words.pop("a command")
+    parser = COMMANDS.get(name)
     if parser is None:
-        words.fail(f"a command (daemons, show, {', '.join(VERBS)})", verb)
+        words.fail(f"a command (daemons, show, {', '.join(COMMANDS)})", name)
     act = parser(words)
     words.end()
     return act
@@ -340,19 +340,21 @@ def _alike(facts: Iterable[tuple[str, tuple[str, ...]]]) -> list[str]:
     return [line for what, names in alike.items() for line in together(names, what)]
 
 
-def _of_daemons(tell: Callable[[Scene, Host], Iterable[str]], scene: Scene) -> list[str]:
+def _of_daemons(
+    tell: Callable[[ScenarioState, SimulatedHost], Iterable[str]], state: ScenarioState
+) -> list[str]:
     return _alike(
-        (ascii_lowercase[host.index], tuple(tell(scene, host)))
-        for host in scene.cluster.daemons
+        (ascii_lowercase[host.index], tuple(tell(state, host)))
+        for host in state.cluster.daemons
         if host.process is not None
     )
 
 
-def _view(scene: Scene, host: Host) -> list[str]:
+def _view(state: ScenarioState, host: SimulatedHost) -> list[str]:
     view = host.core.view
     if view is None:
         return ["no view"]
-    names = [daemon_name(scene.cluster.identities[daemon]) for daemon in view.daemons]
+    names = [daemon_name(state.cluster.identities[daemon]) for daemon in view.daemons]
     rings = " | ".join(" ".join(names[member] for member in ring) for ring in view.rings)
     return [
         f"view {rings}"
@@ -361,33 +363,33 @@ def _view(scene: Scene, host: Host) -> list[str]:
     ]
 
 
-def _groups(scene: Scene, host: Host) -> list[str]:
+def _groups(state: ScenarioState, host: SimulatedHost) -> list[str]:
     operation = host.core.view_state
     if operation is None or not operation.delivery.complete:
         return ["no groups yet"]
     table = operation.delivery.groups.table
     return [
-        f"{group} = {' '.join(scene.label(str(id)) for id in table.member_ids(group))}"
+        f"{group} = {' '.join(state.label(str(id)) for id in table.member_ids(group))}"
         for group in sorted(table.groups)
     ] or ["no groups"]
 
 
-def _kept(scene: Scene, host: Host) -> list[str]:
+def _kept(state: ScenarioState, host: SimulatedHost) -> list[str]:
     packets = sum(len(stream.packets) for stream in host.core.streams)
     output = sum(session.output_bytes for session in host.core.sessions.by_connection.values())
     kept = ["packets"] * bool(packets) + ["output of programs"] * bool(output)
     return [f"keeps {' and '.join(kept) or 'nothing'}"]
 
 
-def _reasons(scene: Scene, host: Host) -> list[str]:
+def _reasons(state: ScenarioState, host: SimulatedHost) -> list[str]:
     assert host.process is not None
     reasons = host.core.membership.reasons
-    new = reasons - scene.reasons_shown.get(host.process.name, Counter[GatherReason]())
-    scene.reasons_shown[host.process.name] = Counter(reasons)
+    new = reasons - state.reasons_shown.get(host.process.name, Counter[GatherReason]())
+    state.reasons_shown[host.process.name] = Counter(reasons)
     return [f"gathered: {', '.join(sorted(reason.name for reason in new))}"] if new else []
 
 
-def _counters(scene: Scene, host: Host) -> list[str]:
+def _counters(state: ScenarioState, host: SimulatedHost) -> list[str]:
     counters = host.core.counters
     names = [
         f"rejected as {reason}" for reason, count in sorted(counters.rejected.items()) if count
@@ -396,9 +398,9 @@ def _counters(scene: Scene, host: Host) -> list[str]:
     return [", ".join(names) or "dropped nothing"]
 
 
-def _files(scene: Scene, host: Host) -> list[str]:
-    core, now = host.core, host.clock.monotonic(scene.cluster.loop.now)
-    letters = {each.name: ascii_lowercase[each.index] for each in scene.cluster.daemons}
+def _files(state: ScenarioState, host: SimulatedHost) -> list[str]:
+    core, now = host.core, host.clock.monotonic(state.cluster.loop.now)
+    letters = {each.name: ascii_lowercase[each.index] for each in state.cluster.daemons}
     return [
         f"file differs from that of {' '.join(letters[name] for name in other.daemons)} in"
         f" {', '.join(found.key for found in other.differences)} ({other.verdict.name.lower()})"
@@ -406,27 +408,27 @@ def _files(scene: Scene, host: Host) -> list[str]:
     ] or ["knows of no other file"]
 
 
-def _rules(scene: Scene) -> list[str]:
+def _rules(state: ScenarioState) -> list[str]:
     return _alike(
         (f"{ascii_lowercase[pair[0]]}>{ascii_lowercase[pair[1]]}", tuple(told))
-        for pair, path in sorted(scene.paths.items())
+        for pair, path in sorted(state.paths.items())
         if (told := [rule.report() for rule in path.rules])
     )
 
 
-def _jumps(scene: Scene, host: Host) -> list[str]:
+def _jumps(state: ScenarioState, host: SimulatedHost) -> list[str]:
     jumps = host.core.physical.jumps
     return [f"saw its wall clock jump, {jumps} in all"] if jumps else []
 
 
-SHOWS: Final[dict[str, Callable[[Scene], list[str]]]] = {
-    "views": lambda scene: _of_daemons(_view, scene),
-    "groups": lambda scene: _of_daemons(_groups, scene),
-    "kept": lambda scene: _of_daemons(_kept, scene),
-    "reasons": lambda scene: _of_daemons(_reasons, scene),
-    "counters": lambda scene: _of_daemons(_counters, scene),
-    "files": lambda scene: _of_daemons(_files, scene),
-    "jumps": lambda scene: _of_daemons(_jumps, scene),
+SHOWS: Final[dict[str, Callable[[ScenarioState], list[str]]]] = {
+    "views": lambda state: _of_daemons(_view, state),
+    "groups": lambda state: _of_daemons(_groups, state),
+    "kept": lambda state: _of_daemons(_kept, state),
+    "reasons": lambda state: _of_daemons(_reasons, state),
+    "counters": lambda state: _of_daemons(_counters, state),
+    "files": lambda state: _of_daemons(_files, state),
+    "jumps": lambda state: _of_daemons(_jumps, state),
     "rules": _rules,
 }
 """By what is to be shown."""

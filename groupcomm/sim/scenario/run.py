@@ -8,7 +8,12 @@ import attrs
 from groupcomm.sim.cluster.process import CoreFailure
 from groupcomm.sim.scenario.commands import SHOWS, parse
 from groupcomm.sim.scenario.script import Script, Words, read_script
-from groupcomm.sim.scenario.state import Cast, Scene, SceneFailed, read_cast
+from groupcomm.sim.scenario.state import (
+    Participants,
+    ScenarioFailed,
+    ScenarioState,
+    read_participants,
+)
 
 
 @attrs.frozen
@@ -24,43 +29,43 @@ class Outcome:
     problems: tuple[str, ...]
 
 
-class _Stage:
+class _ScenarioRun:
     """What stays while scenes come and go."""
 
     def __init__(self) -> None:
-        self.scene: Scene | None = None
+        self.state: ScenarioState | None = None
         self.lines: list[str] = []
         self.problems: list[str] = []
 
-    def begin(self, cast: Cast) -> None:
+    def begin(self, participants: Participants) -> None:
         self.end()
-        self.scene = Scene(cast)
+        self.state = ScenarioState(participants)
 
     def end(self) -> None:
-        if self.scene is not None:
-            scene, self.scene = self.scene, None
-            self.problems += scene.close()
+        if self.state is not None:
+            state, self.state = self.state, None
+            self.problems += state.close()
 
-    def act(self, act: Callable[[Scene], object]) -> None:
-        assert self.scene is not None
-        act(self.scene)
+    def act(self, act: Callable[[ScenarioState], object]) -> None:
+        assert self.state is not None
+        act(self.state)
 
     def show(self, what: str) -> None:
-        self.tell()
-        assert self.scene is not None
-        self.lines += SHOWS[what](self.scene)
+        self.transcribe()
+        assert self.state is not None
+        self.lines += SHOWS[what](self.state)
 
-    def tell(self) -> None:
-        if self.scene is not None:
-            self.lines += self.scene.story.take()
+    def transcribe(self) -> None:
+        if self.state is not None:
+            self.lines += self.state.transcript.pop_lines()
 
-    def take(self) -> list[str]:
-        self.tell()
+    def pop_lines(self) -> list[str]:
+        self.transcribe()
         lines, self.lines = self.lines, []
         return lines
 
 
-_Step = Callable[[_Stage], None]
+_Step = Callable[[_ScenarioRun], None]
 
 
 def run_scenario(text: str, name: str) -> Outcome:
@@ -75,7 +80,7 @@ def run_scenario(text: str, name: str) -> Outcome:
     """
     script = read_script(text, name)
     plan = _plan(script)
-    stage = _Stage()
+    stage = _ScenarioRun()
     outputs: list[list[str]] = []
     place = f"{name}, at its start"
     try:
@@ -83,11 +88,11 @@ def run_scenario(text: str, name: str) -> Outcome:
             for at, step in steps:
                 place = at
                 step(stage)
-            outputs.append(stage.take())
+            outputs.append(stage.pop_lines())
         place = f"{name}, at the end"
         stage.end()
-    except (SceneFailed, CoreFailure, AssertionError) as error:
-        outputs.append(stage.take())
+    except (ScenarioFailed, CoreFailure, AssertionError) as error:
+        outputs.append(stage.pop_lines())
         stage.problems.append(f"{place}: {error}")
     return Outcome(script.rewritten(outputs), tuple(stage.problems))
 
@@ -102,9 +107,9 @@ def _plan(script: Script) -> list[list[tuple[str, _Step]]]:
             place = f"{script.name}:{number}"
             words = Words(line, place, daemons)
             if words.got("daemons"):
-                cast = read_cast(words)
-                daemons = sum(map(len, cast.sites))
-                steps.append((place, partial(_begin, cast)))
+                participants = read_participants(words)
+                daemons = sum(map(len, participants.sites))
+                steps.append((place, partial(_begin, participants)))
             elif not daemons:
                 words.fail("daemons first, as in 'daemons a b c'")
             elif words.got("show"):
@@ -117,13 +122,13 @@ def _plan(script: Script) -> list[list[tuple[str, _Step]]]:
     return plan
 
 
-def _begin(cast: Cast, stage: _Stage) -> None:
-    stage.begin(cast)
+def _begin(participants: Participants, stage: _ScenarioRun) -> None:
+    stage.begin(participants)
 
 
-def _show(what: str, stage: _Stage) -> None:
+def _show(what: str, stage: _ScenarioRun) -> None:
     stage.show(what)
 
 
-def _act(act: Callable[[Scene], object], stage: _Stage) -> None:
+def _act(act: Callable[[ScenarioState], object], stage: _ScenarioRun) -> None:
     stage.act(act)

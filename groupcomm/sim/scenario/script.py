@@ -55,7 +55,7 @@ class Words:
         """Whether there are words left."""
         return bool(self._left)
 
-    def take(self, expected: str) -> str:
+    def pop(self, expected: str) -> str:
         """The next word, which has to be there."""
         if not self._left:
             self.fail(expected)
@@ -70,7 +70,7 @@ class Words:
 
     def one_of(self, words: Sequence[str]) -> str:
         """The next word, one of these."""
-        word = self.take(" or ".join(words))
+        word = self.pop(" or ".join(words))
         if word not in words:
             self.fail(" or ".join(words), word)
         return word
@@ -88,7 +88,7 @@ class Words:
         return text
 
     def _match(self, pattern: re.Pattern[str], expected: str) -> re.Match[str]:
-        word = self.take(expected)
+        word = self.pop(expected)
         match = pattern.fullmatch(word)
         if match is None:
             self.fail(expected, word)
@@ -98,7 +98,7 @@ class Words:
 
     def number(self, expected: str) -> int:
         """A count above 0."""
-        word = self.take(expected)
+        word = self.pop(expected)
         if not word.isdecimal() or not int(word):
             self.fail(expected, word)
         return int(word)
@@ -115,7 +115,7 @@ class Words:
 
     def shift(self) -> int:
         """A time with a sign, such as +1d or -2s, in microseconds."""
-        word = self.take("a time with a sign, such as +1d")
+        word = self.pop("a time with a sign, such as +1d")
         match = _TIME.fullmatch(word[1:])
         if word[0] not in "+-" or match is None:
             self.fail("a time with a sign, such as +1d", word)
@@ -125,7 +125,7 @@ class Words:
 
     def daemon(self) -> int:
         """One daemon, by its letter; its index."""
-        word = self.take("a daemon")
+        word = self.pop("a daemon")
         return self._index(word)
 
     def _index(self, word: str) -> int:
@@ -166,7 +166,7 @@ class Words:
 
     def users(self) -> tuple[str, ...]:
         """Programs, with commas between them."""
-        users = self.take("users such as anna,ben").split(",")
+        users = self.pop("users such as anna,ben").split(",")
         for user in users:
             if _USER.fullmatch(user) is None:
                 self.fail("users such as anna,ben", user)
@@ -179,7 +179,7 @@ class Words:
 
     def groups(self) -> tuple[str, ...]:
         """Groups, and programs as ``#anna``, with commas between them."""
-        groups = self.take("groups such as room,#anna").split(",")
+        groups = self.pop("groups such as room,#anna").split(",")
         for group in groups:
             if _GROUP.fullmatch(group) is None:
                 self.fail("groups such as room,#anna", group)

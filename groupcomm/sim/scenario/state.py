@@ -13,16 +13,16 @@ from groupcomm.config.core import CounterStarts
 from groupcomm.level import ServiceLevel
 from groupcomm.membership.states import GatherReason
 from groupcomm.sim.checkers import Checkers
-from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.cluster.disk import REMEMBERED
-from groupcomm.sim.cluster.host import Host
-from groupcomm.sim.cluster.process import Process
+from groupcomm.sim.cluster.host import SimulatedHost
+from groupcomm.sim.cluster.process import SimulatedProcess
 from groupcomm.sim.network.links import equal_links
 from groupcomm.sim.network.network import Pair
 from groupcomm.sim.scenario.rules import Rule, RuledPath
 from groupcomm.sim.scenario.script import Words
-from groupcomm.sim.scenario.transcript import LOAD, PADDING, Story
+from groupcomm.sim.scenario.transcript import LOAD, PADDING, Transcript
 from groupcomm.sim.settings import Settings
 from groupcomm.sim.virtual_time import SECOND, Clock, random_for
 from groupcomm.trace.events import TraceEvent
@@ -30,7 +30,7 @@ from groupcomm.trace.readable import readable
 
 
 @attrs.frozen(kw_only=True)
-class Cast:
+class Participants:
     """Which daemons a scene has.
 
     Attributes:
@@ -61,7 +61,7 @@ class Cast:
         return settings
 
 
-def read_cast(words: Words) -> Cast:
+def read_participants(words: Words) -> Participants:
     """``daemons a b | c d, apart 40ms, counters 2^31-5, cap 100000 bytes, without c``."""
     letters: list[str] = []
     sites: list[tuple[int, ...]] = []
@@ -90,7 +90,7 @@ def read_cast(words: Words) -> Cast:
             absent = words.daemons()
     if words.more:
         words.fail("the next daemon's letter, '|', or ', ' and an option")
-    return Cast(
+    return Participants(
         sites=tuple(sites),
         apart_us=apart_us,
         counters=counters,
@@ -107,7 +107,7 @@ PATIENCE_US: Final = 3 * SECOND
 """How long anything is waited for, unless it is said."""
 
 
-class SceneFailed(Exception):
+class ScenarioFailed(Exception):
     """A command could not be carried out, or what it waits for did not come."""
 
 
@@ -121,7 +121,7 @@ class SettableClock(Clock):
         self._wall += microseconds / SECOND
 
 
-class Scene:
+class ScenarioState:
     """One cluster with what is done to it.
 
     Attributes:
@@ -134,14 +134,14 @@ class Scene:
         paths: by source and target.
     """
 
-    def __init__(self, cast: Cast) -> None:
-        self.story = Story(self.label)
+    def __init__(self, participants: Participants) -> None:
+        self.transcript = Transcript(self.label)
         self._checkers = Checkers()
-        self.cluster = Cluster(cast.settings(), self._record, start=False)
+        self.cluster = Cluster(participants.settings(), self._record, start=False)
         self.core: tuple[int, ...] | None = None
         self.reasons_shown: dict[str, Counter[GatherReason]] = {}
         self.healed = True
-        self._clients: dict[str, Client] = {}
+        self._clients: dict[str, SimulatedClient] = {}
         self._labels: dict[str, str] = {}
         self._sessions: dict[str, int] = {}
         self._cuts: list[Pair] = []
@@ -155,13 +155,13 @@ class Scene:
         self.paths: dict[Pair, RuledPath] = {}
         for pair, path in self.cluster.network.paths.items():
             self.paths[pair] = path.faults = RuledPath(self.cluster.loop, path.transfer)
-        present = [host for host in self.cluster.daemons if host.index not in cast.absent]
+        present = [host for host in self.cluster.daemons if host.index not in participants.absent]
         for host in present:
             host.boot()
         self.cluster.form([host.index for host in present])
 
     def _record(self, event: TraceEvent) -> None:
-        self.story.record(event)
+        self.transcript.record(event)
         self._checkers.feed(event)
 
     # ---- time ----
@@ -179,7 +179,7 @@ class Scene:
         until = self.cluster.loop.now + limit_us
         while not there():
             if self.cluster.loop.now >= until:
-                raise SceneFailed(f"{text} after {limit_us // 1000} ms")
+                raise ScenarioFailed(f"{text} after {limit_us // 1000} ms")
             self.run(min(LOOK_US, until - self.cluster.loop.now))
 
     def _agree(self, side: Sequence[int]) -> bool:
@@ -188,14 +188,14 @@ class Scene:
 
     # ---- daemons ----
 
-    def host(self, index: int) -> Host:
+    def host(self, index: int) -> SimulatedHost:
         """A host with a daemon that runs."""
         host = self.cluster.daemons[index]
         if host.process is None:
-            raise SceneFailed(f"{ascii_lowercase[index]} is down")
+            raise ScenarioFailed(f"{ascii_lowercase[index]} is down")
         return host
 
-    def process(self, index: int) -> Process:
+    def process(self, index: int) -> SimulatedProcess:
         """The daemon that runs on a host."""
         process = self.host(index).process
         assert process is not None
@@ -205,7 +205,7 @@ class Scene:
         """Start a daemon where none runs; its disk may be lost, or from before its last start."""
         host = self.cluster.daemons[index]
         if not host.is_idle:
-            raise SceneFailed(f"{ascii_lowercase[index]} runs already")
+            raise ScenarioFailed(f"{ascii_lowercase[index]} runs already")
         if disk == "lost":
             host.disk.lose()
         elif disk:
@@ -246,13 +246,13 @@ class Scene:
         """Start a program."""
         self.host(daemon)
         if user in self._clients and self._clients[user].alive:
-            raise SceneFailed(f"{user} is connected already")
+            raise ScenarioFailed(f"{user} is connected already")
         count = self._sessions[user] = self._sessions.get(user, 0) + 1
         label = user if count == 1 else f"{user}/{count}"
         client = self._clients[user] = self.cluster.connect(user, daemon)
         self._labels[client.identity] = label
-        self.story.enter(label)
-        client.on_event = partial(self.story.tell, label)
+        self.transcript.enter(label)
+        client.on_event = partial(self.transcript.add_event, label)
 
     def enter(self, user: str, daemon: int, group: str) -> None:
         """Start a program and have it join a group; done once it is a member."""
@@ -261,11 +261,11 @@ class Scene:
         self.client(user).join(group)
         self._await(lambda: group in self.client(user).groups, f"{user} is not in {group}")
 
-    def client(self, user: str) -> Client:
+    def client(self, user: str) -> SimulatedClient:
         """A program that is there."""
         client = self._clients.get(user)
         if client is None or not client.alive:
-            raise SceneFailed(f"{user} is not connected")
+            raise ScenarioFailed(f"{user} is not connected")
         return client
 
     def ask(self, user: str, group: str, *, join: bool) -> None:
@@ -291,11 +291,11 @@ class Scene:
         """Have a program send a text, padded to a size."""
         client = self.client(user)
         if not client.connected:
-            raise SceneFailed(f"{user} is not admitted yet")
+            raise ScenarioFailed(f"{user} is not admitted yet")
         data = text.ljust(size, padding).encode()
         targets = [self.client(to[1:]).name if to[0] == "#" else to for to in groups]
         number = client.multicast(targets, data, level=level, ordered=ordered, self_discard=discard)
-        self.story.texts[self._labels[client.identity], number] = text
+        self.transcript.texts[self._labels[client.identity], number] = text
 
     def load(self, user: str, groups: tuple[str, ...], level: ServiceLevel, every_us: int) -> None:
         """Have a program send again and again, until `end_loads` or its end."""

@@ -33,7 +33,7 @@ _NUMBERED: Final = re.compile(r"(.*) (\d+)((?: \([\d,]+ bytes\))?)")
 _MAJORITY: Final = {True: "majority", False: "no majority", None: "majority unknown"}
 
 
-class Story:
+class Transcript:
     """Collects what happens until it is told.
 
     Args:
@@ -76,7 +76,7 @@ class Story:
 
     # ---- programs ----
 
-    def tell(self, name: str, event: Event) -> None:
+    def add_event(self, name: str, event: Event) -> None:
         """Take what a program was told."""
         match event:
             case Message():
@@ -127,7 +127,7 @@ class Story:
 
     # ---- telling ----
 
-    def take(self) -> list[str]:
+    def pop_lines(self) -> list[str]:
         """What has happened since the last call."""
         alike: dict[tuple[str, ...], list[str]] = {}
         for name in (*sorted(self._daemons), *self._programs):

@@ -123,7 +123,7 @@ class Campaign:
             self.figures.loaded_s += time.monotonic() - started
             good = self._check(folder, number)
             self._look(folder)
-            self._tell(number, folder if not good else None)
+            self._report(number, folder if not good else None)
             if good and not self._options.keep:
                 shutil.rmtree(folder)
 
@@ -166,7 +166,7 @@ class Campaign:
             sys.stderr.write(done.stderr[:4000])
         return done.returncode == 0 and bool(found["complete"])
 
-    def _tell(self, number: int, kept: Path | None) -> None:
+    def _report(self, number: int, kept: Path | None) -> None:
         figures = self.figures
         print(
             f"round {number}: {len(figures.outcomes)} of {self._options.disasters} disasters,"

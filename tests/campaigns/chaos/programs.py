@@ -134,7 +134,7 @@ class ProgramProcess:
             seen.views and seen.views[-1][0] == daemons for seen in self.open.values()
         )
 
-    def told_at(self, daemons: tuple[str, ...], since: int) -> int:
+    def notified_at(self, daemons: tuple[str, ...], since: int) -> int:
         """When all sessions that were there at `since` had been told; `since` if none was later."""
         there = [seen.views for seen in self.open.values() if seen.views[0][1] < since]
         told = [[at for view, at in views if view == daemons and at >= since] for views in there]

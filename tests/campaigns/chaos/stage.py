@@ -84,7 +84,7 @@ class Stage:
         daemons = tuple(sorted(names))
         programs = [self.programs[name] for name in daemons]
         await self.until(f"one view of {', '.join(daemons)}", lambda: _all_in(programs, daemons))
-        return (max(p.told_at(daemons, since) for p in programs) - since) / 1000
+        return (max(p.notified_at(daemons, since) for p in programs) - since) / 1000
 
     async def gone(self, user: str, since: int) -> float:
         """Wait until no group of any open session has members whose name begins so.

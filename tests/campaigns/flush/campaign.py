@@ -59,7 +59,7 @@ class Program:
                 stderr=errors,
             )
 
-    def tell(self, order: str) -> None:
+    def command(self, order: str) -> None:
         """Have it join, leave or quit."""
         self.joined = order == "join"
         assert self._process.stdin is not None
@@ -176,23 +176,23 @@ class Campaign:
         if kind == "enter":
             self._enter()
         elif kind == "rejoin":
-            self._random.choice(idle).tell("join")
+            self._random.choice(idle).command("join")
         elif kind == "leave":
-            self._random.choice(joined).tell("leave")
+            self._random.choice(joined).command("leave")
         else:
             program = self._random.choice(joined)
             self._here.remove(program)
             if kind == "kill":
                 program.kill()
             else:
-                program.tell("quit")
+                program.command("quit")
                 program.close()
         self.done[kind] += 1
 
     def _enter(self) -> None:
         daemon = DAEMONS[len(self._all) % len(DAEMONS)]
         program = Program(self._cluster, daemon, f"m{len(self._all)}", self._folder)
-        program.tell("join")
+        program.command("join")
         self._all.append(program)
         self._here.append(program)
 

@@ -45,7 +45,7 @@ class Member:
         while True:
             found = fl.FL_receive(self._mbox, 0)
             if found is not None:
-                self._take(found)
+                self._on_message(found)
                 continue
             if self._view and time.monotonic() >= self._next and self._number - self._seen < WINDOW:
                 self._send()
@@ -83,7 +83,7 @@ class Member:
         self._view, self._late = "", -1
         fl.FL_flush(self._mbox, GROUP)
 
-    def _take(self, found: sp.Received_message) -> None:
+    def _on_message(self, found: sp.Received_message) -> None:
         kind = found.service_type
         if fl.Is_flush_req_mess(kind):
             self._late = self._random.randint(0, 2)

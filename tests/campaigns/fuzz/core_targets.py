@@ -286,35 +286,35 @@ CORE_TARGETS: Final[dict[str, Target]] = {
     "engine.gate.open": _gate,
     "session.frames.hello": frame(frames.decode_hello_untrusted, _hello),
     "session.frames.query": frame(frames.decode_query_untrusted, frames.encode_query),
-    "session.frames.welcome": frame(
+    "session.daemon_frames.welcome": frame(
         daemon_frames.decode_welcome_untrusted,
         lambda value: daemon_frames.encode_welcome(value.member, value.bundle_limit),
     ),
-    "session.frames.view_id": frame(
+    "session.daemon_frames.view_id": frame(
         daemon_frames.decode_view_id_untrusted, daemon_frames.encode_view_id
     ),
-    "session.frames.delivery": frame(
+    "session.daemon_frames.delivery": frame(
         daemon_frames.decode_delivery_untrusted,
         lambda value: b"".join(
             daemon_frames.encode_delivery(value[0].name, value[0].connection, *value[1:])
         ),
     ),
-    "session.frames.ordered": frame(
+    "session.daemon_frames.ordered": frame(
         lambda raw: daemon_frames.decode_ordered_untrusted(raw, _VIEW),
         lambda value: daemon_frames.encode_ordered(
             value.number, value.position, value.transitional
         ),
     ),
-    "session.frames.undeliverable": frame(
+    "session.daemon_frames.undeliverable": frame(
         lambda raw: daemon_frames.decode_undeliverable_untrusted(raw, _VIEW),
         lambda value: daemon_frames.encode_undeliverable(
             value.number, value.target, value.position
         ),
     ),
-    "session.frames.abort": frame(
+    "session.daemon_frames.abort": frame(
         daemon_frames.decode_abort_untrusted, lambda value: daemon_frames.encode_abort(*value)
     ),
-    "session.frames.closed": frame(
+    "session.daemon_frames.closed": frame(
         daemon_frames.decode_closed_untrusted,
         lambda value: daemon_frames.encode_closed(value.code, value.reason),
     ),

@@ -59,7 +59,7 @@ class _Alone:
         self.core.step(0.0, [], [])
         self.inputs = 0
 
-    def take(self, datagrams: list[bytes]) -> None:
+    def send_all(self, datagrams: list[bytes]) -> None:
         """Nothing comes of what is not sealed, or is old; at most it is asked who is there."""
         core = self.core
         dropped = core.counters.rejected.total()
@@ -80,7 +80,7 @@ def _udp(raw: bytes) -> None:
     alone.inputs += 1
     if alone.inputs >= INPUTS_EACH:
         _alone.cache_clear()
-    alone.take(list(pieces(raw)))
+    alone.send_all(list(pieces(raw)))
 
 
 # ---- programs ----

@@ -183,7 +183,7 @@ def _rest() -> Iterator[tuple[str, bytes]]:
     yield "session.frames.hello", frames.encode_hello("ann", 0, "sensor-7:secret")[4:]
     yield "session.frames.query", frames.encode_query("members zürich")[4:]
     for name, frame in to_client.items():
-        yield f"session.frames.{name}", frame[4:]
+        yield f"session.daemon_frames.{name}", frame[4:]
     yield "session.daemon_frames.view", _group_view()[4:]
     causes = daemon_frames.encode_causes(_CAUSES)
     for context in (_CAUSES, CausalContext(7, None, ())):

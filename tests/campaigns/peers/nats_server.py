@@ -27,7 +27,7 @@ class NatsClient(Client):
 
         client = cls(await nats.connect(address))
         if not sends:
-            await client._connection.subscribe(GROUP, cb=client._take)
+            await client._connection.subscribe(GROUP, cb=client._on_message)
         await client._connection.flush()
         return client
 
@@ -48,7 +48,7 @@ class NatsClient(Client):
         batch, self._batch = self._batch, []
         return batch
 
-    async def _take(self, message: Any) -> None:
+    async def _on_message(self, message: Any) -> None:
         self._batch.append(message.data)
         self._come.set()
 

@@ -36,7 +36,7 @@ class Counters:
         with path.open("r+b") as file:
             self._numbers = memoryview(mmap.mmap(file.fileno(), 0)).cast("Q")
 
-    def tell(self, index: int, got: int) -> None:
+    def report(self, index: int, got: int) -> None:
         """Say what a receiver has got."""
         self._numbers[index] = got
 
@@ -175,7 +175,7 @@ async def run_receiver(
     while not tally.has_ended and not give_up.is_set():
         if messages := await client.receive():
             tally.check(messages)
-            counters.tell(index, tally.got)
+            counters.report(index, tally.got)
     print(json.dumps(tally.report()), flush=True)
 
 

@@ -169,7 +169,7 @@ def test_a_sender_sees_what_the_slowest_receiver_has_got(tmp_path: Path) -> None
     path = tmp_path / "counters"
     path.write_bytes(bytes(2 * COUNTER_BYTES))
     sender, receivers = Counters(path), [Counters(path), Counters(path)]
-    receivers[0].tell(0, 70)
+    receivers[0].report(0, 70)
     assert sender.least == 0
-    receivers[1].tell(1, 30)
+    receivers[1].report(1, 30)
     assert sender.least == 30

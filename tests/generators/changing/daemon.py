@@ -117,9 +117,9 @@ class ChangingDaemon(Daemon):
         self._parts_here[packet.daemon.identity] += packet.announces
         self.hold(packet)
 
-    def hear(self, notice: Notice) -> None:
+    def receive_notice(self, notice: Notice) -> None:
         """Take a horizon."""
-        super().hear(notice)
+        super().receive_notice(notice)
         self.heard.append(notice)
 
     def release_all(self) -> None:
@@ -194,10 +194,10 @@ class ChangingDaemon(Daemon):
         self.receive(packet)
         return packet
 
-    def take_unreliable(self, bundle: Bundle) -> None:
+    def accept_unreliable(self, bundle: Bundle) -> None:
         """Release what has no place in the order."""
         if self.whole:
-            super().take_unreliable(bundle)
+            super().accept_unreliable(bundle)
 
     # ---- the view ends ----
 
@@ -207,7 +207,7 @@ class ChangingDaemon(Daemon):
         known = {(n.ring, n.value, n.upto) for n in self.heard}
         for notice in union.notices:
             if (notice.ring, notice.value, notice.upto) not in known:
-                self.hear(notice)
+                self.receive_notice(notice)
         self.count()
         for ring, frontier in enumerate(union.frontiers):
             self.frontiers[ring] = max(self.frontiers[ring], frontier)

@@ -135,7 +135,7 @@ class ChangingHistory(Network):
             attempt.step()
         for program in rng.sample(self._programs, len(self._programs)):
             for _ in self._some(len(program.session.down), share):
-                self._tell(program)
+                self._notify(program)
 
     # ---- the end ----
 

@@ -66,7 +66,7 @@ class Network(Programs):
         """Whether two daemons hear each other."""
         return one.alive and other.alive and self._side[one.name] == self._side[other.name]
 
-    def _hear(self, daemon: ChangingDaemon) -> list[ChangingDaemon]:
+    def _receivable_from(self, daemon: ChangingDaemon) -> list[ChangingDaemon]:
         """Who takes part in the same view and is heard, itself included."""
         return [
             other
@@ -112,7 +112,7 @@ class Network(Programs):
     def _home(self, session: Session) -> ChangingDaemon:
         return self._by_identity[session.home]
 
-    def _take(self, bundle: Bundle) -> None:
+    def _order(self, bundle: Bundle) -> None:
         daemon = self._home(bundle.client)
         (daemon.waiting if bundle.level else daemon.unreliable).append(bundle)
 
@@ -121,7 +121,7 @@ class Network(Programs):
         if not daemon.operates or daemon.config is None:
             return None
         token = daemon.config.tokens[daemon.ring]
-        return token if token.holder in self._hear(daemon) else None
+        return token if token.holder in self._receivable_from(daemon) else None
 
     def _number(self, daemon: ChangingDaemon) -> None:
         token = self._token(daemon)
@@ -140,12 +140,12 @@ class Network(Programs):
         if token is None or daemon.config is None:
             return
         token.holder = daemon
-        others = [other.held for other in self._hear(daemon)]
+        others = [other.held for other in self._receivable_from(daemon)]
         token.high = max(token.high, *others) + self._rng.randint(0, 20)
         ring, value, upto = daemon.ring, token.high, token.last
         notice = Notice(ring, value, upto)
         self.log.add(Horizon(self.log.tick(), daemon.identity, daemon.view, ring, value, upto))
-        daemon.hear(notice)
+        daemon.receive_notice(notice)
         daemon.release_all()
         self._spread(daemon, notice)
 
@@ -153,7 +153,7 @@ class Network(Programs):
         while daemon.whole and daemon.unreliable:
             bundle = daemon.unreliable.popleft()
             bundle.ring = daemon.ring
-            daemon.take_unreliable(bundle)
+            daemon.accept_unreliable(bundle)
             self._spread(daemon, bundle)
 
     def _spread(self, daemon: ChangingDaemon, item: Item) -> None:
@@ -175,16 +175,16 @@ class Network(Programs):
         if isinstance(item, ViewPacket):
             daemon.receive(item)
         elif isinstance(item, Notice):
-            daemon.hear(item)
+            daemon.receive_notice(item)
         else:
-            daemon.take_unreliable(item)
+            daemon.accept_unreliable(item)
         daemon.release_all()
 
     def _learn(self, daemon: ChangingDaemon, share: float) -> None:
         """Get what is missing from others, and hear how far they are."""
         if not daemon.operates or daemon.config is None:
             return
-        heard = self._hear(daemon)
+        heard = self._receivable_from(daemon)
         for other in heard:
             if share == 1 or self._rng.random() < self._repair:
                 for key in sorted(set(other.packets) - set(daemon.packets))[:2]:
@@ -215,5 +215,5 @@ class Network(Programs):
     def _core_waits(self, daemon: ChangingDaemon) -> bool:
         """Whether the core waits for horizons, and this daemon is of it."""
         return self._side[daemon.name] == CORE and any(
-            other.agreed or other.answers or other.checks for other in self._hear(daemon)
+            other.agreed or other.answers or other.checks for other in self._receivable_from(daemon)
         )

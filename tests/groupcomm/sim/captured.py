@@ -9,8 +9,8 @@ from groupcomm.config.core import Rekeying
 from groupcomm.engine.protection import STALE
 from groupcomm.security.layout import SUITE_AES_GCM
 from groupcomm.sim.cluster.cluster import Cluster
-from groupcomm.sim.cluster.host import Host
-from groupcomm.sim.cluster.process import Process
+from groupcomm.sim.cluster.host import SimulatedHost
+from groupcomm.sim.cluster.process import SimulatedProcess
 from groupcomm.sim.settings import Settings
 
 UNDER_WAY_US: Final = 200_000
@@ -64,7 +64,7 @@ class Captured:
         ]
 
 
-def running(host: Host) -> Process:
+def running(host: SimulatedHost) -> SimulatedProcess:
     """The daemon of a host."""
     assert host.process is not None
     return host.process
@@ -90,7 +90,9 @@ class Effect:
         return sum(self.rejected.get(reason, 0) for reason in STALE)
 
 
-def give(cluster: Cluster, captured: Captured, host: Host, datagrams: Iterable[bytes]) -> Effect:
+def give(
+    cluster: Cluster, captured: Captured, host: SimulatedHost, datagrams: Iterable[bytes]
+) -> Effect:
     """Give datagrams to a daemon, in a step that has nothing else to do."""
     process = running(host)
     for _ in range(3):  # whatever is due is done before
@@ -106,7 +108,7 @@ def give(cluster: Cluster, captured: Captured, host: Host, datagrams: Iterable[b
     )
 
 
-def _parts(process: Process) -> dict[str, Any]:
+def _parts(process: SimulatedProcess) -> dict[str, Any]:
     core = process.core
     return {
         "membership": picture(core.membership),

@@ -7,7 +7,7 @@ import attrs
 
 from groupcomm.events import GroupView
 from groupcomm.sim.checkers import Checkers
-from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.run import Recorder
 from groupcomm.sim.settings import Settings
@@ -38,14 +38,14 @@ class CheckedCluster:
         self._recorder = Recorder(self._checkers.feed)
         self.cluster = Cluster(settings, self._recorder.record)
 
-    def connect(self, count: int) -> list[Client]:
+    def connect(self, count: int) -> list[SimulatedClient]:
         """Return so many clients, spread over the daemons, once they are connected."""
         daemons = len(self.cluster.daemons)
         clients = [self.cluster.connect(f"user{user}", user % daemons) for user in range(count)]
         self.run_until(lambda: all(client.connected for client in clients))
         return clients
 
-    def join(self, group: str, clients: Sequence[Client]) -> None:
+    def join(self, group: str, clients: Sequence[SimulatedClient]) -> None:
         """Have clients join a group, and each of them see all others there."""
         for client in clients:
             client.join(group)
@@ -67,7 +67,7 @@ class CheckedCluster:
         assert self._checkers.violations == []
 
 
-def members_seen(client: Client, group: str) -> int:
+def members_seen(client: SimulatedClient, group: str) -> int:
     """Return how many members the client's last view of a group has, 0 if there is none."""
     views = (event for event in reversed(client.events) if isinstance(event, GroupView))
     return next((len(view.members) for view in views if view.group == group), 0)

@@ -10,10 +10,10 @@ import attrs
 
 from groupcomm.events import Event, Message
 from groupcomm.level import ServiceLevel
-from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.cluster import Cluster
-from groupcomm.sim.virtual_time import SECOND
 from groupcomm.sim.settings import plain_settings
+from groupcomm.sim.virtual_time import SECOND
 
 DELAY_S = 0.04
 DAEMONS = 9
@@ -59,7 +59,7 @@ class Stopwatch:
         self._sent[data] = (self.cluster.loop.now, sender)
         self._members[sender].multicast(["g"], data, level=level)
 
-    def _on_event(self, member: Client, event: Event) -> None:
+    def _on_event(self, member: SimulatedClient, event: Event) -> None:
         if isinstance(event, Message):
             at, sender = self._sent[event.data]
             ring_of = self.cluster.view.ring_of

@@ -8,10 +8,10 @@ import pytest
 
 from groupcomm.engine.checks import Plausibility
 from groupcomm.order.admission import Admission
+from groupcomm.sim.byzantine.liar import WAYS, Lying
 from groupcomm.sim.byzantine.run import Byzantine
 from groupcomm.sim.checkers.survivors import Survivors
 from groupcomm.sim.cluster.cluster import Cluster
-from groupcomm.sim.byzantine.liar import WAYS, Lying
 from groupcomm.sim.run import make_workload, run
 from groupcomm.sim.settings import Options, Settings, draw_settings
 from groupcomm.trace.events import Boot, Conf, Release, TraceEvent

@@ -11,13 +11,10 @@ import pytest
 
 from groupcomm.sim.checkers import (
     agreed,
-    client_views,
+    group_tables,
     groups,
-    positions,
-    private,
-    streams,
-    tables,
-    world,
+    records,
+    state,
 )
 from groupcomm.sim.checkers.report import MAX_VIOLATIONS
 from groupcomm.trace.events import Deliver, Send, TraceEvent, decode_event_untrusted, encode_event
@@ -139,9 +136,9 @@ def _at(event: Deliver, time: int) -> Deliver:
 def test_long_histories_are_forgotten_without_false_alarms(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in (agreed, client_views, groups, positions, private, streams, tables, world):
+    for module in (agreed, group_tables, groups, records, state):
         monkeypatch.setattr(module, "KEPT", 300)
-    monkeypatch.setattr(world, "KEPT_CLIENTS", 10)
+    monkeypatch.setattr(state, "KEPT_CLIENTS", 10)
     for seed in range(6):
         long = History(seed, daemons=1 + seed % 4, rings=1 + seed % 2 * (seed > 1), clients=6)
         long.play(150)
@@ -151,7 +148,7 @@ def test_long_histories_are_forgotten_without_false_alarms(
 
 
 def test_a_message_that_is_forgotten_may_not_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(world, "KEPT", 5)
+    monkeypatch.setattr(state, "KEPT", 5)
     long = History(1, daemons=3, rings=1, clients=4)
     long.play(60)
     events = long.log.events

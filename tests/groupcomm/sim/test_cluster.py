@@ -6,7 +6,7 @@ import pytest
 
 from groupcomm.events import Closed, GroupView, Message, Ordered, Undeliverable
 from groupcomm.level import ServiceLevel
-from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.faults.faults import FAULT_NAMES, Faults
 from groupcomm.sim.run import run_seed
@@ -16,7 +16,7 @@ from groupcomm.trace.events import Rejects, TraceEvent
 LARGE = 30_000
 
 
-def members(cluster: Cluster, count: int, group: str = "g") -> list[Client]:
+def members(cluster: Cluster, count: int, group: str = "g") -> list[SimulatedClient]:
     """Connect programs, spread over the daemons, and have them join a group."""
     clients = [
         cluster.connect(f"user{number}", number % len(cluster.daemons)) for number in range(count)
@@ -30,7 +30,7 @@ def members(cluster: Cluster, count: int, group: str = "g") -> list[Client]:
     return clients
 
 
-def messages(client: Client) -> list[bytes]:
+def messages(client: SimulatedClient) -> list[bytes]:
     return [event.data for event in client.events if isinstance(event, Message)]
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from groupcomm.level import ServiceLevel
 from groupcomm.sim.checkers import Checkers
-from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.settings import plain_settings
 from tests.mutants.catalogue import find_mutant
@@ -13,7 +13,7 @@ from tests.mutants.catalogue import find_mutant
 LARGE = 20_000
 
 
-class Scene:
+class CutOffRun:
     """A program that does not read while another one sends to it, and what the checkers find."""
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Scene:
         self.sender = self.cluster.connect("sender", 0)
         self.slow = self.connect_slow()
 
-    def connect_slow(self) -> Client:
+    def connect_slow(self) -> SimulatedClient:
         """Connect a program and let it and the sender join a group."""
         slow = self.cluster.connect("slow", 1)
         self.cluster.run(0.2)
@@ -50,22 +50,22 @@ class Scene:
 
 def play_cut_off(level: ServiceLevel) -> set[str]:
     """Send to a program that does not read until it is cut off."""
-    scene = Scene()
-    scene.send(15, level)
-    scene.send(200, level, size=10)
-    return scene.found()
+    run = CutOffRun()
+    run.send(15, level)
+    run.send(200, level, size=10)
+    return run.found()
 
 
 def play_goodbye(level: ServiceLevel) -> set[str]:
     """Send to a program that says goodbye while much waits for it, and before it has gone."""
-    scene = Scene()
-    scene.send(5, level)
-    scene.sender.multicast(["g"], b"before", level=level)
-    scene.cluster.run(0.1)
-    scene.slow.disconnect()
-    scene.sender.multicast(["g"], b"at about the same time", level=level)
-    scene.cluster.run(0.1)
-    return scene.found()
+    run = CutOffRun()
+    run.send(5, level)
+    run.sender.multicast(["g"], b"before", level=level)
+    run.cluster.run(0.1)
+    run.slow.disconnect()
+    run.sender.multicast(["g"], b"at about the same time", level=level)
+    run.cluster.run(0.1)
+    return run.found()
 
 
 HOLES = {

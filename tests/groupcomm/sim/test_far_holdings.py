@@ -4,7 +4,7 @@ import attrs
 
 from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
-from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.settings import plain_settings
 from tests.groupcomm.sim.checked_cluster import CheckedCluster
 
@@ -14,7 +14,9 @@ LARGE_PACKET = 9000
 """Bytes: few of them may be on their way, and a message that is not bundled has one of its own."""
 
 
-def most_behind(checked: CheckedCluster, members: list[Client], each_s: float, size: int) -> int:
+def most_behind(
+    checked: CheckedCluster, members: list[SimulatedClient], each_s: float, size: int
+) -> int:
     """Return how many messages the last member lacks at most while the first sends for 0.5 s."""
     count = round(0.5 / each_s)
     lacking = []

@@ -7,8 +7,8 @@ import pytest
 
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.faults.faults import TOKEN_TIMEOUT_S, Faults
-from groupcomm.sim.virtual_time import SECOND
 from groupcomm.sim.settings import plain_settings
+from groupcomm.sim.virtual_time import SECOND
 from groupcomm.trace.events import Boot, Conf, Fail, Left, TraceEvent
 
 LOOK_S = 0.02

@@ -13,9 +13,9 @@ from groupcomm.membership.comparison import Verdict
 from groupcomm.sim.checkers import Checkers
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.faults.configurations import GUEST, without
-from groupcomm.sim.network.links import Link
-from groupcomm.sim.virtual_time import SECOND
+from groupcomm.sim.network.links import SimulatedLink
 from groupcomm.sim.settings import Settings, plain_settings
+from groupcomm.sim.virtual_time import SECOND
 from groupcomm.trace.events import Conf, TraceEvent
 
 STEADY_S: Final = 6.0
@@ -136,7 +136,7 @@ def test_sealed_daemons_with_identities_that_differ() -> None:
 
 def test_a_daemon_in_the_middle_of_a_chain_parts_its_ends() -> None:
     """What goes over it does not, though it hears both; and no view comes of that."""
-    links = (Link(sites=(0, 1), delay_s=0.02), Link(sites=(1, 2), delay_s=0.02))
+    links = (SimulatedLink(sites=(0, 1), delay_s=0.02), SimulatedLink(sites=(1, 2), delay_s=0.02))
     settings = plain_settings(daemons=(1, 1, 1), links=links)
     config = config_of(settings)
     stage = Stage(settings, attrs.evolve(config, packet_limit=9000))

@@ -11,11 +11,11 @@ from groupcomm.events import DaemonView, Event, Message
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.names import daemon_number
 from groupcomm.security.layout import HEAD_BYTES
-from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.network.links import equal_links
-from groupcomm.sim.virtual_time import SECOND
 from groupcomm.sim.scenario.rules import kind_of
 from groupcomm.sim.settings import plain_settings
+from groupcomm.sim.virtual_time import SECOND
 from groupcomm.wire.control import decode_control_untrusted
 from tests.groupcomm.sim.checked_cluster import CheckedCluster
 
@@ -81,7 +81,7 @@ class Killed:
             if member.daemon != self._victim:
                 member.on_event = partial(self._on_event, member)
 
-    def _on_event(self, member: Client, event: Event) -> None:
+    def _on_event(self, member: SimulatedClient, event: Event) -> None:
         now, host = self._cluster.loop.now, member.daemon
         if isinstance(event, DaemonView):
             self._views[host] = now

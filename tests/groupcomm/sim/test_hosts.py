@@ -4,13 +4,13 @@ import attrs
 import pytest
 
 from groupcomm.events import Closed, Message
-from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.cluster.disk import DiskRecord
-from groupcomm.sim.cluster.host import Host
-from groupcomm.sim.virtual_time import SECOND
-from groupcomm.sim.cluster.process import Process
+from groupcomm.sim.cluster.host import SimulatedHost
+from groupcomm.sim.cluster.process import SimulatedProcess
 from groupcomm.sim.settings import plain_settings
+from groupcomm.sim.virtual_time import SECOND
 from groupcomm.trace.events import Boot, Conf, Fail, Heal, Left, Rejects, TraceEvent
 from groupcomm.trace.recorders import FUSE_KINDS, Fuse
 
@@ -31,7 +31,7 @@ class Traced:
         """Their kinds."""
         return [type(event).__name__ for event in self.of(process)]
 
-    def member(self, daemon: int, user: str = "user") -> Client:
+    def member(self, daemon: int, user: str = "user") -> SimulatedClient:
         """A member of group g."""
         client = self.cluster.connect(user, daemon)
         self.cluster.run(0.2)
@@ -40,7 +40,7 @@ class Traced:
         return client
 
 
-def running(host: Host) -> Process:
+def running(host: SimulatedHost) -> SimulatedProcess:
     assert host.process is not None
     return host.process
 

@@ -12,11 +12,11 @@ from groupcomm.membership.reservation import Reservation
 from groupcomm.membership.states import MembershipState
 from groupcomm.sim.checkers import Checkers
 from groupcomm.sim.cluster.cluster import Cluster
-from groupcomm.sim.cluster.host import Host
-from groupcomm.sim.virtual_time import SECOND
-from groupcomm.sim.cluster.process import LINGER_US, Process
+from groupcomm.sim.cluster.host import SimulatedHost
+from groupcomm.sim.cluster.process import LINGER_US, SimulatedProcess
 from groupcomm.sim.run import make_workload
 from groupcomm.sim.settings import plain_settings
+from groupcomm.sim.virtual_time import SECOND
 from groupcomm.trace.events import Fail, Left, TraceEvent
 
 TIMEOUT_S: Final = 1.5
@@ -53,11 +53,11 @@ class Stage:
         self.cluster.run(1.0)
 
     @property
-    def host(self) -> Host:
+    def host(self) -> SimulatedHost:
         return self.cluster.daemons[1]
 
     @property
-    def process(self) -> Process:
+    def process(self) -> SimulatedProcess:
         assert self.host.process is not None
         return self.host.process
 

@@ -11,12 +11,12 @@ from groupcomm.config.core import Timing
 from groupcomm.events import Event, GroupView, Message, Ordered
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.security.layout import HEAD_BYTES
-from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.faults.faults import Faults
-from groupcomm.sim.virtual_time import random_for
 from groupcomm.sim.faults.paths import PathFaults
 from groupcomm.sim.settings import plain_settings
+from groupcomm.sim.virtual_time import random_for
 from groupcomm.wire.data import decode_data_untrusted
 from groupcomm.wire.link import decode_link_untrusted
 from groupcomm.wire.packet import PacketKind
@@ -61,7 +61,7 @@ def three_rings(clock_error_s: float = 0.001) -> Cluster:
     return Cluster(attrs.evolve(settings, clock_error_s=clock_error_s))
 
 
-def members_of(cluster: Cluster, *daemons: int) -> list[Client]:
+def members_of(cluster: Cluster, *daemons: int) -> list[SimulatedClient]:
     clients = [cluster.connect(f"user{place}", daemon) for place, daemon in enumerate(daemons)]
     cluster.run(0.3)
     for client in clients:
@@ -70,7 +70,7 @@ def members_of(cluster: Cluster, *daemons: int) -> list[Client]:
     return clients
 
 
-def texts(client: Client) -> list[str]:
+def texts(client: SimulatedClient) -> list[str]:
     return [event.data.decode() for event in client.events if isinstance(event, Message)]
 
 
@@ -229,7 +229,9 @@ def test_ordered_answers_when_its_promise_holds(
 class Telephone:
     """Whoever is told `cause` first has `answers` send at once, whatever the network does."""
 
-    def __init__(self, told: Client, cause: type[Event], answers: Client, text: str) -> None:
+    def __init__(
+        self, told: SimulatedClient, cause: type[Event], answers: SimulatedClient, text: str
+    ) -> None:
         self.heard_before = False
         self._told = told
         self._cause = cause

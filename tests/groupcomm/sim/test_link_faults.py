@@ -7,11 +7,9 @@ import attrs
 import pytest
 
 from groupcomm.sim.cluster.cluster import Cluster
-from groupcomm.sim.faults.partitions import Cuts
-from groupcomm.sim.faults.schedule import FaultSchedule
 from groupcomm.sim.faults.faults import Faults
-from groupcomm.sim.faults.links import LinkFaults
 from groupcomm.sim.faults.links import (
+    LinkFaults,
     SitePlan,
     draw_link_cut,
     draw_one_link,
@@ -22,9 +20,11 @@ from groupcomm.sim.faults.links import (
     one_way,
     three_parts,
 )
+from groupcomm.sim.faults.partitions import Cuts
+from groupcomm.sim.faults.schedule import FaultSchedule
 from groupcomm.sim.network.links import chain, equal_links, mesh
-from groupcomm.sim.virtual_time import random_for
 from groupcomm.sim.settings import plain_settings
+from groupcomm.sim.virtual_time import random_for
 
 SITES = [0, 0, 1, 2, 2, 2, 3]
 CHAIN = SitePlan(sites=SITES, links=sorted(chain(4)))

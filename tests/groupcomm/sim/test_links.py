@@ -6,11 +6,12 @@ import pytest
 
 from groupcomm.config.view import MAX_RINGS
 from groupcomm.errors import ConfigError
-from groupcomm.sim.network.links import UDP_HEADER_BYTES, Bottleneck
 from groupcomm.sim.faults.faults import Faults
 from groupcomm.sim.network.links import (
     TOPOLOGIES,
-    Link,
+    UDP_HEADER_BYTES,
+    Bottleneck,
+    SimulatedLink,
     SitePair,
     chain,
     equal_links,
@@ -20,10 +21,17 @@ from groupcomm.sim.network.links import (
     ring,
     star,
 )
-from groupcomm.sim.virtual_time import SECOND, Loop
 from groupcomm.sim.network.network import Network, Put
-from groupcomm.sim.settings import Options, Settings, draw_settings, plain_settings
-from groupcomm.sim.settings import LEAST_BYTES_PER_S, LONGEST_WAY_S, reachable_core
+from groupcomm.sim.settings import (
+    LEAST_BYTES_PER_S,
+    LONGEST_WAY_S,
+    Options,
+    Settings,
+    draw_settings,
+    plain_settings,
+    reachable_core,
+)
+from groupcomm.sim.virtual_time import SECOND, Loop
 
 MANY = range(1, 401)
 
@@ -36,8 +44,8 @@ def test_who_is_whose_neighbour() -> None:
     assert ring(2) == chain(2) == star(2) == mesh(2) == {(0, 1)}
 
 
-def link(near: int, far: int, delay_s: float = 0.01, jitter_s: float = 0.0) -> Link:
-    return Link(sites=(near, far), delay_s=delay_s, jitter_s=jitter_s)
+def link(near: int, far: int, delay_s: float = 0.01, jitter_s: float = 0.0) -> SimulatedLink:
+    return SimulatedLink(sites=(near, far), delay_s=delay_s, jitter_s=jitter_s)
 
 
 def test_the_longest_way_adds_up_links_and_takes_short_cuts() -> None:
@@ -59,9 +67,12 @@ def test_sites_are_joined_over_others_only_if_these_are_there() -> None:
     [
         (lambda: link(1, 0), "link 1-0 does not join two sites, the lower one first"),
         (lambda: link(0, 1, -0.1), "link 0-1: delay_s is -0.1; it must be at least 0"),
-        (lambda: Link(sites=(0, 1), delay_s=0.1, loss=1.0), "link 0-1: loss is 1.0; it must be"),
-        (lambda: Link(sites=(0, 1), delay_s=0.1, bytes_per_s=0.0), "bytes_per_s is 0.0"),
-        (lambda: Link(sites=(0, 1), delay_s=0.1, queue_s=0.0), "queue_s is 0.0"),
+        (
+            lambda: SimulatedLink(sites=(0, 1), delay_s=0.1, loss=1.0),
+            "link 0-1: loss is 1.0; it must be",
+        ),
+        (lambda: SimulatedLink(sites=(0, 1), delay_s=0.1, bytes_per_s=0.0), "bytes_per_s is 0.0"),
+        (lambda: SimulatedLink(sites=(0, 1), delay_s=0.1, queue_s=0.0), "queue_s is 0.0"),
         (lambda: settings_with(link(0, 3)), "link 0-3: there are only 3 sites, from 0"),
         (
             lambda: settings_with(link(0, 1), link(0, 1)),
@@ -78,7 +89,7 @@ def test_what_makes_no_sense_is_named(make: object, message: str) -> None:
         make()
 
 
-def settings_with(*links: Link) -> Settings:
+def settings_with(*links: SimulatedLink) -> Settings:
     return plain_settings(daemons=(1, 1, 1), links=links)
 
 
@@ -110,7 +121,7 @@ class Ear:
         self.put: Put = lambda at, _: self.times.append(at)
 
 
-def wire(link: Link, sizes: tuple[int, ...] = (2, 2)) -> tuple[Network, list[Ear], Loop]:
+def wire(link: SimulatedLink, sizes: tuple[int, ...] = (2, 2)) -> tuple[Network, list[Ear], Loop]:
     """Some sites in a chain, the first two joined by `link`."""
     loop, hosts = Loop(), sum(sizes)
     ears = [Ear() for _ in range(hosts)]
@@ -120,7 +131,7 @@ def wire(link: Link, sizes: tuple[int, ...] = (2, 2)) -> tuple[Network, list[Ear
 
 
 def test_all_pairs_of_daemons_share_a_link_each_direction_by_itself() -> None:
-    network, ears, _ = wire(Link(sites=(0, 1), delay_s=0.01, bytes_per_s=1_000_000))
+    network, ears, _ = wire(SimulatedLink(sites=(0, 1), delay_s=0.01, bytes_per_s=1_000_000))
     datagram = bytes(1000 - UDP_HEADER_BYTES)
     for source, target in ((0, "2"), (1, "2"), (0, "3"), (2, "0")):
         network.unicast(source, target, datagram)
@@ -128,7 +139,7 @@ def test_all_pairs_of_daemons_share_a_link_each_direction_by_itself() -> None:
 
 
 def test_what_finds_no_room_is_lost_and_observers_are_told() -> None:
-    narrow = Link(sites=(0, 1), delay_s=0.01, bytes_per_s=1_000_000, queue_s=0.001)
+    narrow = SimulatedLink(sites=(0, 1), delay_s=0.01, bytes_per_s=1_000_000, queue_s=0.001)
     network, ears, _ = wire(narrow)
     told: list[bool] = []
     network.observers.append(lambda _source, _target, _datagram, goes_on: told.append(goes_on))
@@ -140,7 +151,7 @@ def test_what_finds_no_room_is_lost_and_observers_are_told() -> None:
 
 
 def test_a_lossy_link_loses_its_share_until_the_faults_end() -> None:
-    network, ears, loop = wire(Link(sites=(0, 1), delay_s=0.01, loss=0.1))
+    network, ears, loop = wire(SimulatedLink(sites=(0, 1), delay_s=0.01, loss=0.1))
     network.paths[0, 2].thin(0.5)
     for _ in range(2000):
         network.unicast(0, "2", b"")

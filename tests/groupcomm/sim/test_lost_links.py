@@ -4,23 +4,23 @@ from collections.abc import Sequence
 
 from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
-from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.cluster import Cluster
-from groupcomm.sim.network.links import Link
+from groupcomm.sim.network.links import SimulatedLink
 from groupcomm.sim.settings import plain_settings
 from tests.groupcomm.sim.checked_cluster import CheckedCluster, with_few_notices
 
 DELAY_S = 0.02
 
 
-def texts(client: Client) -> list[str]:
+def texts(client: SimulatedClient) -> list[str]:
     return [event.data.decode() for event in client.events if isinstance(event, Message)]
 
 
 class Sites:
     """Two daemons in each of three sites, and a member at each."""
 
-    def __init__(self, links: Sequence[Link] | None = None) -> None:
+    def __init__(self, links: Sequence[SimulatedLink] | None = None) -> None:
         settings = plain_settings(daemons=6, sites=3, delay_s=DELAY_S, links=links)
         self.checked = CheckedCluster(with_few_notices(settings))
         self.cluster = self.checked.cluster
@@ -106,9 +106,9 @@ def test_without_a_way_around_the_view_ends_and_the_next_one_takes_other_daemons
 
 def test_packets_take_the_quicker_way_around() -> None:
     links = [
-        Link(sites=(0, 1), delay_s=0.1),
-        Link(sites=(0, 2), delay_s=0.02),
-        Link(sites=(1, 2), delay_s=0.02),
+        SimulatedLink(sites=(0, 1), delay_s=0.1),
+        SimulatedLink(sites=(0, 2), delay_s=0.02),
+        SimulatedLink(sites=(1, 2), delay_s=0.02),
     ]
     cluster = Cluster(plain_settings(daemons=(1, 1, 1), links=links))
     sender, receiver = cluster.connect("near", 0), cluster.connect("far", 1)

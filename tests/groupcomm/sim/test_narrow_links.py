@@ -7,7 +7,7 @@ import attrs
 from groupcomm.level import ServiceLevel
 from groupcomm.link.path_mtu import RAISE_S, PathMtu
 from groupcomm.sim.cluster.cluster import Cluster, sites_by_host
-from groupcomm.sim.network.links import Link, equal_links
+from groupcomm.sim.network.links import SimulatedLink, equal_links
 from tests.groupcomm.sim.test_lost_links import DELAY_S, Sites, texts
 
 LARGEST_BYTES = 1211
@@ -28,7 +28,7 @@ def narrow(cluster: Cluster, largest_bytes: float) -> None:
     network.narrow(far, largest_bytes)
 
 
-def narrow_links(largest_bytes: int) -> list[Link]:
+def narrow_links(largest_bytes: int) -> list[SimulatedLink]:
     """All three sites are neighbours, and never heard anything larger."""
     return [attrs.evolve(link, largest_bytes=largest_bytes) for link in equal_links(3, DELAY_S)]
 

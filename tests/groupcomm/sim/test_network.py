@@ -8,10 +8,10 @@ import pytest
 
 from groupcomm.errors import ConfigError
 from groupcomm.sim.faults.faults import FAULT_NAMES, Faults, draw_faults
-from groupcomm.sim.network.links import equal_links
-from groupcomm.sim.virtual_time import SECOND, Loop
-from groupcomm.sim.network.network import LAN_DELAY_US, LAN_JITTER_US, Network, Put
 from groupcomm.sim.faults.paths import Forged, corrupt
+from groupcomm.sim.network.links import equal_links
+from groupcomm.sim.network.network import LAN_DELAY_US, LAN_JITTER_US, Network, Put
+from groupcomm.sim.virtual_time import SECOND, Loop
 
 PACKETS = 2000
 NAMES = ("alfa", "bravo", "charlie")
@@ -23,9 +23,9 @@ class Ear:
     def __init__(self, loop: Loop) -> None:
         self.loop = loop
         self.got: list[tuple[int, bytes]] = []
-        self.put: Put = lambda at, datagram: loop.at(at, self.hear, datagram)
+        self.put: Put = lambda at, datagram: loop.at(at, self.receive, datagram)
 
-    def hear(self, datagram: bytes) -> None:
+    def receive(self, datagram: bytes) -> None:
         self.got.append((self.loop.now, datagram))
 
 

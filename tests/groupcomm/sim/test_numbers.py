@@ -7,11 +7,11 @@ which numbers were used.
 import pytest
 
 from groupcomm.membership import reservation
-from groupcomm.sim.cluster.clients import Client
-from groupcomm.sim.virtual_time import DAY_S
+from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.cluster import Cluster
-from groupcomm.sim.cluster.host import Host
+from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.settings import plain_settings
+from groupcomm.sim.virtual_time import DAY_S
 from tests.groupcomm.sim.checked_cluster import CheckedCluster
 
 
@@ -32,16 +32,16 @@ class AfterADay(CheckedCluster):
         self.restart(self.host)
         assert cluster.view.id.counter > self.host.core.physical.read(0.0) + 0.9 * DAY_S * 1e6
 
-    def restart(self, host: Host) -> None:
+    def restart(self, host: SimulatedHost) -> None:
         host.kill()
         self.boot(host)
 
-    def boot(self, host: Host) -> None:
+    def boot(self, host: SimulatedHost) -> None:
         host.boot()
         self.cluster.run(1.0)
         self.cluster.form()
 
-    def meet(self) -> list[Client]:
+    def meet(self) -> list[SimulatedClient]:
         """Programs of the same users connect to the daemon."""
         clients = [self.cluster.connect(user, self.host.index) for user in ("anna", "ben", "cleo")]
         self.cluster.run(0.1)
@@ -100,7 +100,7 @@ def test_a_clone_gives_no_number_of_the_daemon_that_it_is_a_copy_of() -> None:
     checked.finish()
 
 
-def clone_of(cluster: Cluster, host: Host, user: str) -> Client:
-    client = Client(cluster.loop, cluster.record, user, host.index, host.name)
+def clone_of(cluster: Cluster, host: SimulatedHost, user: str) -> SimulatedClient:
+    client = SimulatedClient(cluster.loop, cluster.record, user, host.index, host.name)
     cluster.clients.append(client)
     return client

@@ -5,7 +5,6 @@ from random import Random
 
 import pytest
 
-from groupcomm.sim.network.network import Pair
 from groupcomm.sim.faults.partitions import (
     ONE_WAY_SHARE,
     Sides,
@@ -17,6 +16,7 @@ from groupcomm.sim.faults.partitions import (
     overlapping,
     sets,
 )
+from groupcomm.sim.network.network import Pair
 
 ONE_SITE: Sides = [0] * 6
 TWO_SITES: Sides = [0, 0, 0, 1, 1, 1]

@@ -17,8 +17,7 @@ from groupcomm.algorithms.schiper_eggli_sandoz import SchiperEggliSandoz
 from groupcomm.algorithms.vector import Vector
 from groupcomm.algorithms.vector_session import VectorSession
 from groupcomm.sim.faults.faults import Faults
-from groupcomm.sim.network.peers import Usual
-from groupcomm.sim.network.peers import PeerNetwork
+from groupcomm.sim.network.peers import PeerNetwork, UsualPath
 from groupcomm.trace.events import decode_event_untrusted
 from groupcomm.trace.steps import AlgorithmStep, Buffered, Given, StampedSent
 from tests.examples import examples
@@ -28,13 +27,15 @@ NAMES = ("ann", "bob", "cid")
 seeds = st.integers(0, 2**32)
 
 
-def some_way(rng: Random) -> Usual:
+def some_way(rng: Random) -> UsualPath:
     """From a quick way to a slow one with much jitter, which loses up to a third."""
     delay_s, jitter_s = 10 ** rng.uniform(-3, -1), 10 ** rng.uniform(-3, -0.7)
-    return Usual(delay_s=delay_s, jitter_s=jitter_s, loss=rng.uniform(0.0, 0.33))
+    return UsualPath(delay_s=delay_s, jitter_s=jitter_s, loss=rng.uniform(0.0, 0.33))
 
 
-def started(seed: int, make: Make, usual: Usual, names: tuple[Name, ...] = NAMES) -> PeerNetwork:
+def started(
+    seed: int, make: Make, usual: UsualPath, names: tuple[Name, ...] = NAMES
+) -> PeerNetwork:
     network = PeerNetwork(seed, usual)
     network.add_founders(names, make)
     for _ in range(20):
@@ -47,7 +48,7 @@ def started(seed: int, make: Make, usual: Usual, names: tuple[Name, ...] = NAMES
 def news(network: PeerNetwork, name: Name) -> list[str]:
     """What a peer was told, messages by their names."""
     found = []
-    for told in network.told:
+    for told in network.events:
         match told.news:
             case Delivered(message) if told.name == name:
                 found.append(str(message))
@@ -128,10 +129,10 @@ def test_members_come_and_leave_in_order_while_messages_are_under_way(seed: int)
     members = {peer.members for peer in network.peers.values()}
     assert members == {tuple(sorted(network.peers))}
     assert len({peer.audience for peer in network.peers.values()}) == 1
-    stayed = {told.name for told in network.told} - leaving
+    stayed = {told.name for told in network.events} - leaving
     assert not [
         told
-        for told in network.told
+        for told in network.events
         if told.name in stayed
         and isinstance(told.news, MemberLeft)
         and told.news.cause is Cause.SILENT
@@ -139,7 +140,7 @@ def test_members_come_and_leave_in_order_while_messages_are_under_way(seed: int)
 
 
 def test_a_latecomer_is_sent_to_the_first_member_and_told_all_from_then_on() -> None:
-    network = started(1, VectorSession, Usual(delay_s=0.01))
+    network = started(1, VectorSession, UsualPath(delay_s=0.01))
     network.send("bob", b"before")
     network.run(1.0)
     network.add("dan", VectorSession, (), ["cid"])
@@ -158,7 +159,7 @@ def test_a_latecomer_is_sent_to_the_first_member_and_told_all_from_then_on() -> 
 
 
 def test_what_a_latecomer_did_not_get_directly_waits_at_its_sponsor_too() -> None:
-    network = started(1, VectorSession, Usual(delay_s=0.01))
+    network = started(1, VectorSession, UsualPath(delay_s=0.01))
     network.ways["bob"].set_minimum_delay("ann", 0.5)
     network.send("bob", b"cause")
     network.run(0.1)
@@ -170,7 +171,7 @@ def test_what_a_latecomer_did_not_get_directly_waits_at_its_sponsor_too() -> Non
 
 
 def test_what_is_sent_after_a_leave_still_waits_for_what_the_leaver_had_sent() -> None:
-    network = started(1, VectorSession, Usual(delay_s=0.001))
+    network = started(1, VectorSession, UsualPath(delay_s=0.001))
     network.ways["cid"].set_minimum_delay("bob", 1.0)
     network.send("cid", b"last words")
     network.leave("cid")
@@ -183,7 +184,7 @@ def test_what_is_sent_after_a_leave_still_waits_for_what_the_leaver_had_sent() -
 
 
 def test_a_sponsor_stays_until_its_latecomer_is_known_to_all() -> None:
-    network = started(1, VectorSession, Usual(delay_s=0.001))
+    network = started(1, VectorSession, UsualPath(delay_s=0.001))
     network.ways["bob"].set_minimum_delay("ann", 1.0)
     network.send("bob", b"without dan")
     network.add("dan", VectorSession, (), ["ann"])
@@ -199,7 +200,7 @@ def test_a_sponsor_stays_until_its_latecomer_is_known_to_all() -> None:
 def test_a_minimum_delay_to_one_lets_the_effect_come_first_unless_it_waits() -> None:
     seen = {}
     for make in (FanOut, Vector):
-        network = started(1, make, Usual(delay_s=0.001))
+        network = started(1, make, UsualPath(delay_s=0.001))
         network.ways["ann"].set_minimum_delay("cid", 0.5)
         network.send("ann", b"question")
         network.run(0.1)
@@ -210,7 +211,7 @@ def test_a_minimum_delay_to_one_lets_the_effect_come_first_unless_it_waits() -> 
 
 
 def test_what_is_sent_after_a_delay_was_made_shorter_overtakes() -> None:
-    network = started(1, FanOut, Usual(delay_s=0.001))
+    network = started(1, FanOut, UsualPath(delay_s=0.001))
     network.ways["ann"].set_minimum_delay("bob", 0.05)
     network.send("ann", b"late")
     network.ways["ann"].set_minimum_delay("bob", 0.0)
@@ -220,7 +221,7 @@ def test_what_is_sent_after_a_delay_was_made_shorter_overtakes() -> None:
 
 
 def test_who_falls_silent_is_gone_and_nothing_waits_for_it() -> None:
-    network = started(1, VectorSession, Usual(delay_s=0.001))
+    network = started(1, VectorSession, UsualPath(delay_s=0.001))
     network.ways["ann"].to("cid").cut()
     network.send("ann", b"only bob has it")
     network.run(0.1)
@@ -237,7 +238,7 @@ def test_who_falls_silent_is_gone_and_nothing_waits_for_it() -> None:
 
 
 def test_a_fixed_group_goes_on_without_one_as_far_as_it_can() -> None:
-    network = started(1, Vector, Usual(delay_s=0.001))
+    network = started(1, Vector, UsualPath(delay_s=0.001))
     network.leave("ann")
     network.run(1.0)
     network.send("bob", b"")
@@ -246,7 +247,7 @@ def test_a_fixed_group_goes_on_without_one_as_far_as_it_can() -> None:
 
 
 def test_stamps_that_grow_are_cut_into_parts() -> None:
-    network = started(1, MessageHistory, Usual(delay_s=0.001, loss=0.2))
+    network = started(1, MessageHistory, UsualPath(delay_s=0.001, loss=0.2))
     for number in range(120):
         network.send(NAMES[number % 3], b"")
     network.run(30.0)
@@ -256,9 +257,9 @@ def test_stamps_that_grow_are_cut_into_parts() -> None:
 
 def test_a_run_is_the_same_for_the_same_seed() -> None:
     runs = [churn(seed)[0] for seed in (5, 5, 6)]
-    assert runs[0].told == runs[1].told
+    assert runs[0].events == runs[1].events
     assert runs[0].datagrams == runs[1].datagrams
-    assert runs[0].told != runs[2].told
+    assert runs[0].events != runs[2].events
 
 
 def test_the_steps_of_all_peers_are_recorded() -> None:

@@ -4,9 +4,8 @@ from random import Random
 
 import pytest
 
-from groupcomm.sim.virtual_time import EPOCH_S, Clock
-from groupcomm.sim.virtual_time import SECOND, Loop, random_for
 from groupcomm.sim.cluster.connections import CAPACITY_BYTES, Pipe
+from groupcomm.sim.virtual_time import EPOCH_S, SECOND, Clock, Loop, random_for
 
 
 def test_calls_run_in_the_order_of_their_times_then_of_their_asking() -> None:

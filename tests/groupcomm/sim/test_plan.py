@@ -11,10 +11,15 @@ from groupcomm.errors import ConfigError
 from groupcomm.level import ServiceLevel
 from groupcomm.sim.network.links import chain, equal_links, mesh
 from groupcomm.sim.plan import measure as measuring
-from groupcomm.sim.plan.topology import with_daemons, with_sites
+from groupcomm.sim.plan.measure import MeasuredDelays, PlanFailed, measure
+from groupcomm.sim.plan.topology import (
+    PlannedLoad,
+    Topology,
+    read_topology,
+    with_daemons,
+    with_sites,
+)
 from groupcomm.sim.plan.traffic import bodies_per_s
-from groupcomm.sim.plan.measure import Delay, PlanFailed, measure
-from groupcomm.sim.plan.topology import Load, Topology, read_topology
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "sites" / "sites.toml"
 
@@ -31,7 +36,7 @@ def plan(
     daemons: tuple[int, ...] = (2, 1, 2),
 ) -> Topology:
     """Sites a, b and c in a chain, 20 ms apart; a FIFO load from a to a and c."""
-    load = Load(
+    load = PlannedLoad(
         group="g", members=members, sender=sender, level=ServiceLevel.FIFO, rate=rate, bytes=100
     )
     return Topology(
@@ -52,7 +57,7 @@ def test_the_example_is_understood() -> None:
     assert (slow.delay_s, slow.jitter_s, slow.loss) == (0.025, 0.005, 0.005)
     assert slow.bytes_per_s == 2_500_000
     assert found.links[0].jitter_s == pytest.approx(0.0001)
-    assert found.loads[1] == Load(
+    assert found.loads[1] == PlannedLoad(
         group="orders",
         members=(0, 1, 2),
         sender=2,
@@ -156,7 +161,7 @@ def test_daemons_that_cannot_agree_are_told(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_quantiles() -> None:
-    delay = Delay(
+    delay = MeasuredDelays(
         level=ServiceLevel.SAFE, near=0, far=1, seconds=[n / 10 for n in range(1, 11)], missing=0
     )
     assert [delay.quantile(part) for part in (0.0, 0.5, 0.99, 1.0)] == [0.1, 0.6, 1.0, 1.0]

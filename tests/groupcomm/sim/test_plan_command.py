@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import attrs
 import pytest
 
-from groupcomm.sim.plan.measure import Measured, PlanFailed, measure
+from groupcomm.sim.plan.measure import Measurement, PlanFailed, measure
 from groupcomm.sim.plan.topology import Topology
 from groupcomm_tools.cli import main
 from groupcomm_tools.commands import simulate_plan
@@ -113,7 +113,7 @@ def test_interrupting_tells_what_is_there_and_ends_with_130(
 ) -> None:
     measured = iter([measure(plan(rate=1.0))] * 2)
 
-    def until_interrupted(_plan: Topology, _seed: int) -> Measured:
+    def until_interrupted(_plan: Topology, _seed: int) -> Measurement:
         try:
             return next(measured)
         except StopIteration:
@@ -133,7 +133,7 @@ def test_a_size_without_a_view_ends_its_series_and_the_rest_is_told(
 ) -> None:
     small = measure(plan(rate=1.0))
 
-    def only_small(wanted: Topology, _seed: int) -> Measured:
+    def only_small(wanted: Topology, _seed: int) -> Measurement:
         if len(wanted.names) > 2:
             raise PlanFailed("no view")
         return small

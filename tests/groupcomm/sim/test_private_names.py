@@ -4,7 +4,7 @@ import pytest
 
 from groupcomm.events import Connected, Message, Undeliverable
 from groupcomm.level import LEVELS, ServiceLevel
-from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.settings import plain_settings
 from tests.groupcomm.sim.checked_cluster import CheckedCluster
@@ -14,11 +14,11 @@ POSITIONED = LEVELS[1:]
 ORDERED = (ServiceLevel.AGREED, ServiceLevel.SAFE)
 
 
-def received(client: Client) -> list[int]:
+def received(client: SimulatedClient) -> list[int]:
     return [event.number for event in client.events if isinstance(event, Message)]
 
 
-def bounced(client: Client) -> list[int]:
+def bounced(client: SimulatedClient) -> list[int]:
     return [event.number for event in client.events if isinstance(event, Undeliverable)]
 
 
@@ -48,32 +48,36 @@ class Succession:
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_names_next_owner_gets_only_what_was_sent_to_it(level: ServiceLevel) -> None:
-    story = Succession(level)
-    assert isinstance(story.heir.events[0], Connected)
-    assert story.heir.name == story.owner.name
-    old, new = received(story.owner), received(story.heir)
-    assert old == story.sent[: len(old)], "the owner gets the first ones"
-    assert new == story.sent[-len(new) :], "the heir the last ones"
+    succession = Succession(level)
+    assert isinstance(succession.heir.events[0], Connected)
+    assert succession.heir.name == succession.owner.name
+    old, new = received(succession.owner), received(succession.heir)
+    assert old == succession.sent[: len(old)], "the owner gets the first ones"
+    assert new == succession.sent[-len(new) :], "the heir the last ones"
     assert len(old) >= 50
     assert len(new) >= 50
-    assert not set(new) & set(bounced(story.sender)), "what comes back is not for the heir"
+    assert not set(new) & set(bounced(succession.sender)), "what comes back is not for the heir"
 
 
 @pytest.mark.parametrize("level", POSITIONED)
 def test_a_private_message_is_received_or_comes_back(level: ServiceLevel) -> None:
-    story = Succession(level)
-    old, back, new = received(story.owner), bounced(story.sender), received(story.heir)
+    succession = Succession(level)
+    old, back, new = (
+        received(succession.owner),
+        bounced(succession.sender),
+        received(succession.heir),
+    )
     assert back, "some were on their way when the owner left"
     assert back == sorted(set(back))
-    assert sorted(set(old + back + new)) == story.sent
+    assert sorted(set(old + back + new)) == succession.sent
     if level in ORDERED:  # those below may arrive before their position, and come back as well
-        assert old + back + new == story.sent
+        assert old + back + new == succession.sent
 
 
 def test_unreliable_messages_to_nobody_are_dropped_in_silence() -> None:
-    story = Succession(ServiceLevel.UNRELIABLE)
-    assert bounced(story.sender) == []
-    assert len(received(story.owner) + received(story.heir)) < len(story.sent)
+    succession = Succession(ServiceLevel.UNRELIABLE)
+    assert bounced(succession.sender) == []
+    assert len(received(succession.owner) + received(succession.heir)) < len(succession.sent)
 
 
 @pytest.mark.parametrize("level", POSITIONED)

@@ -14,18 +14,18 @@ from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.security import opening
 from groupcomm.security.keys import KEY_BYTES, KeyRing
 from groupcomm.security.layout import HEAD_BYTES
-from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.faults.faults import Faults
-from groupcomm.sim.network.links import Link
-from groupcomm.sim.virtual_time import SECOND, random_for
 from groupcomm.sim.faults.paths import PathFaults
+from groupcomm.sim.network.links import SimulatedLink
 from groupcomm.sim.settings import plain_settings
+from groupcomm.sim.virtual_time import SECOND, random_for
 from groupcomm.trace.events import Conf, Heal, TraceEvent
 from groupcomm.wire.packet import PacketKind
 
 
-def members_of(cluster: Cluster, *daemons: int) -> list[Client]:
+def members_of(cluster: Cluster, *daemons: int) -> list[SimulatedClient]:
     clients = [cluster.connect(f"user{daemon}", daemon) for daemon in daemons]
     cluster.run(1.0)
     for client in clients:
@@ -34,7 +34,7 @@ def members_of(cluster: Cluster, *daemons: int) -> list[Client]:
     return clients
 
 
-def got(clients: list[Client]) -> list[int]:
+def got(clients: list[SimulatedClient]) -> list[int]:
     return [sum(type(event).__name__ == "Message" for event in one.events) for one in clients]
 
 
@@ -220,9 +220,9 @@ def test_two_sites_whose_quick_way_has_gone_find_each_other_on_the_slow_one(dela
     anew.
     """
     links = (
-        Link(sites=(0, 1), delay_s=delay_s),
-        Link(sites=(0, 2), delay_s=0.0093),
-        Link(sites=(1, 2), delay_s=0.0052),
+        SimulatedLink(sites=(0, 1), delay_s=delay_s),
+        SimulatedLink(sites=(0, 2), delay_s=0.0093),
+        SimulatedLink(sites=(1, 2), delay_s=0.0052),
     )
     cluster = Cluster(plain_settings(daemons=(2, 1, 1), links=links))
     cluster.run(1.0)

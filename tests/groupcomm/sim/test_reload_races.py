@@ -13,7 +13,7 @@ from groupcomm.errors import LocalProtocolError
 from groupcomm.events import Event, Message, Refused
 from groupcomm.security.access import Access, Rule, Verb
 from groupcomm.security.quotas import Quotas
-from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.settings import plain_settings
 from tests.groupcomm.sim.captured import running
@@ -43,8 +43,8 @@ class Life:
         self.rng = Random(seed)
         settings = plain_settings(daemons=3, seed=seed)
         self.cluster = Cluster(attrs.evolve(settings, suite=1))
-        self.clients: list[Client] = []
-        self.heard: dict[Client, list[Event]] = {}
+        self.clients: list[SimulatedClient] = []
+        self.heard: dict[SimulatedClient, list[Event]] = {}
         self.limits: dict[str, int | None] = {}
         for host in self.cluster.daemons:
             self.reload(host.index, RULES[0], None)
@@ -59,7 +59,7 @@ class Life:
         cluster = self.cluster
         host = cluster.daemons[daemon]
         user = f"{principal[-3:]}{len(self.clients)}"
-        client = Client(cluster.loop, cluster.record, user, daemon, host.name)
+        client = SimulatedClient(cluster.loop, cluster.record, user, daemon, host.name)
         client.principal = principal
         heard: list[Event] = []
         client.on_event = heard.append
@@ -123,7 +123,7 @@ def test_what_rules_end_with_is_what_holds_whatever_was_under_way(seed: int) -> 
     assert sum(isinstance(each, Message) for each in refused) > 10
 
 
-def check_counts(cluster: Cluster, alive: Sequence[Client]) -> None:
+def check_counts(cluster: Cluster, alive: Sequence[SimulatedClient]) -> None:
     """What counts for the quota of groups is what there is."""
     for host in cluster.daemons:
         desk = host.core.sessions

@@ -10,7 +10,7 @@ from groupcomm.level import LEVELS
 from groupcomm.security import exchange, sealing
 from groupcomm.security.layout import HEAD_BYTES, SUITE_AES_GCM, Channel
 from groupcomm.sim.cluster.cluster import Cluster
-from groupcomm.sim.cluster.host import Host
+from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.settings import plain_settings
 from tests.groupcomm.sim.captured import Captured, Effect, give, running, sealed_cluster
 from tests.groupcomm.sim.checked_cluster import with_few_notices
@@ -19,7 +19,7 @@ GROUP = "g"
 CHANNELS = set(Channel)
 
 
-def replay_all(cluster: Cluster, captured: Captured, host: Host) -> Effect:
+def replay_all(cluster: Cluster, captured: Captured, host: SimulatedHost) -> Effect:
     """Give a host all that has ever come to it; nothing may change, each datagram must count."""
     datagrams = captured.arrived(host.index)
     effect = give(cluster, captured, host, datagrams)
@@ -107,13 +107,13 @@ def test_a_whole_scene_replayed_to_a_daemon_alone_admits_nobody() -> None:
     cluster.daemons[0].boot()
     cluster.form([0])
     alone = cluster.daemons[0].core.view
-    scene = captured.arrived(0)
-    for datagram in scene:
+    moment = captured.arrived(0)
+    for datagram in moment:
         running(cluster.daemons[0]).put(cluster.loop.now + 1, datagram)
         cluster.run(0.001)
     core = cluster.daemons[0].core
     assert core.view is alone
-    assert core.counters.rejected == {"unproven": len(scene)}
+    assert core.counters.rejected == {"unproven": len(moment)}
     assert all(peer.heard_at < 0 for peer in core.membership.peers.values())
 
 

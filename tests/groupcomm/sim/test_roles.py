@@ -4,12 +4,12 @@ import attrs
 import pytest
 
 from groupcomm.errors import ConfigError
-from groupcomm.sim.cluster.cluster import Cluster
-from groupcomm.sim.roles import attackers
+from groupcomm.sim.attackers import attackers
 from groupcomm.sim.attackers.evicted import Evicted
 from groupcomm.sim.attackers.keyholder import KeyHolder
+from groupcomm.sim.attackers.programs import RogueProgramsAttack
 from groupcomm.sim.attackers.roles import FOR_SUITE_2, ROLES, parse_roles
-from groupcomm.sim.attackers.programs import Programs
+from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.run import RunResult, run_seed
 from groupcomm.sim.settings import Options, Settings, draw_settings
 from groupcomm_tools.campaign import replay_command
@@ -123,7 +123,7 @@ def test_programs_without_rights_are_let_in_and_refused_and_users_are_not_let_in
     for role, welcomed in (("program", True), ("user", False)):
         cluster = watched(draw_settings(1, small(role, faults="none")))
         (attacker,) = cluster.attackers.playing
-        assert isinstance(attacker, Programs)
+        assert isinstance(attacker, RogueProgramsAttack)
         desks = [host.core.sessions for host in cluster.daemons]
         assert sum(desk.access_control.refusals["name"] for desk in desks) > 5
         assert (sum(desk.access_control.refusals["send"] for desk in desks) > 50) is welcomed

@@ -9,7 +9,7 @@ from groupcomm.config.core import Rekeying
 from groupcomm.errors import LocalProtocolError
 from groupcomm.events import Message
 from groupcomm.security.keys import KeyRing
-from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.settings import plain_settings
 from tests.groupcomm.sim.captured import Captured, give, running, sealed_cluster
@@ -43,7 +43,7 @@ class Load:
             self.cluster.run(0.005)
 
 
-def messages(client: Client) -> list[bytes]:
+def messages(client: SimulatedClient) -> list[bytes]:
     return [event.data for event in client.events if isinstance(event, Message)]
 
 

@@ -12,9 +12,9 @@ from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.cluster.disk import Ailment
 from groupcomm.sim.faults.faults import Faults
 from groupcomm.sim.network.links import chain, equal_links
-from groupcomm.sim.virtual_time import SECOND
 from groupcomm.sim.run import run
 from groupcomm.sim.settings import plain_settings
+from groupcomm.sim.virtual_time import SECOND
 from groupcomm.trace.events import Boot, Conf, Heal, Quiet, TraceEvent
 from tests.campaigns.slow_disk import measure_all
 from tests.groupcomm.sim.checked_cluster import CheckedCluster

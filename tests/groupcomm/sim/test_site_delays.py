@@ -5,11 +5,11 @@ from functools import partial
 
 from groupcomm.events import Event, Message
 from groupcomm.level import ServiceLevel
-from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.cluster import Cluster
-from groupcomm.sim.network.links import Link
-from groupcomm.sim.virtual_time import SECOND
+from groupcomm.sim.network.links import SimulatedLink
 from groupcomm.sim.settings import plain_settings
+from groupcomm.sim.virtual_time import SECOND
 
 INTERVAL_S = 0.005
 """200 messages a second."""
@@ -21,7 +21,7 @@ ARRIVE_S = 0.5
 class Watch:
     """A member at the first daemon of each site, and when each gets what the first one sends."""
 
-    def __init__(self, sizes: Sequence[int], links: Sequence[Link]) -> None:
+    def __init__(self, sizes: Sequence[int], links: Sequence[SimulatedLink]) -> None:
         self.cluster = Cluster(plain_settings(daemons=sizes, links=links))
         firsts = [sum(sizes[:site]) for site in range(len(sizes))]
         self.members = [self.cluster.connect(f"user{at}", at) for at in firsts]
@@ -58,7 +58,7 @@ def p99_over_a_lossy_hop(level: ServiceLevel) -> float:
     """Beyond the path's own delay, in round trips of the hop, on a chain of four sites."""
     delays = (0.01, 0.02, 0.01)
     links = [
-        Link(sites=(at, at + 1), delay_s=delay, loss=0.05 if at == 1 else 0.0)
+        SimulatedLink(sites=(at, at + 1), delay_s=delay, loss=0.05 if at == 1 else 0.0)
         for at, delay in enumerate(delays)
     ]
     watch = Watch((1, 2, 1, 1), links)
@@ -80,12 +80,12 @@ def test_a_loss_costs_fifo_a_round_trip_more() -> None:
 
 def test_causal_of_another_session_overtakes_agreed_when_a_third_site_is_far() -> None:
     links = [
-        Link(sites=(0, 1), delay_s=0.01),
-        Link(sites=(0, 2), delay_s=0.08),
-        Link(sites=(1, 2), delay_s=0.08),
+        SimulatedLink(sites=(0, 1), delay_s=0.01),
+        SimulatedLink(sites=(0, 2), delay_s=0.08),
+        SimulatedLink(sites=(1, 2), delay_s=0.08),
     ]
     watch = Watch((2, 2, 1), links)
-    other: Client = watch.cluster.connect("other", 0)
+    other: SimulatedClient = watch.cluster.connect("other", 0)
     watch.cluster.run(SETTLE_S)
     for number in range(0, 200, 2):
         watch.send(ServiceLevel.AGREED)

@@ -10,10 +10,10 @@ import pytest
 
 from groupcomm.events import Message
 from groupcomm.level import LEVELS
-from groupcomm.sim.network.links import TOPOLOGIES, Link, SitePair, chain, equal_links
-from groupcomm.sim.virtual_time import SECOND
 from groupcomm.sim.faults.partitions import between
+from groupcomm.sim.network.links import TOPOLOGIES, SimulatedLink, SitePair, chain, equal_links
 from groupcomm.sim.settings import plain_settings
+from groupcomm.sim.virtual_time import SECOND
 from tests.groupcomm.sim.checked_cluster import CheckedCluster, with_few_notices
 
 SIZES = (2, 1, 3, 1)
@@ -34,7 +34,7 @@ class Busy:
     def __init__(
         self,
         topology: Callable[[int], set[SitePair]] = chain,
-        links: tuple[Link, ...] | None = None,
+        links: tuple[SimulatedLink, ...] | None = None,
     ) -> None:
         links = equal_links(len(SIZES), 0.02, topology) if links is None else links
         self.checked = CheckedCluster(with_few_notices(plain_settings(daemons=SIZES, links=links)))
@@ -149,7 +149,7 @@ def test_a_link_that_comes_and_goes_loses_nothing() -> None:
 
 def test_lossy_narrow_and_jumpy_links_only_make_it_slower() -> None:
     links = tuple(
-        Link(sites=pair, delay_s=0.02, jitter_s=0.01, loss=0.05, bytes_per_s=1_000_000)
+        SimulatedLink(sites=pair, delay_s=0.02, jitter_s=0.01, loss=0.05, bytes_per_s=1_000_000)
         for pair in sorted(chain(len(SIZES)))
     )
     busy = Busy(links=links)

@@ -8,13 +8,13 @@ import pytest
 from groupcomm.errors import LocalProtocolError
 from groupcomm.events import Message
 from groupcomm.level import LEVELS, ServiceLevel
-from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.settings import plain_settings
 from groupcomm.wire.messages import MAX_MESSAGE_BYTES
 from tests.groupcomm.sim.checked_cluster import CheckedCluster
 
 
-def messages(client: Client) -> list[Message]:
+def messages(client: SimulatedClient) -> list[Message]:
     return [event for event in client.events if isinstance(event, Message)]
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from groupcomm.events import GroupView, Message
 from groupcomm.level import LEVELS, ServiceLevel
-from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.faults.faults import Faults
-from groupcomm.sim.network.links import Link
+from groupcomm.sim.network.links import SimulatedLink
 from groupcomm.sim.settings import plain_settings
 from tests.groupcomm.sim.checked_cluster import CheckedCluster, with_few_notices
 
@@ -21,7 +21,10 @@ class Watched:
     """Three sites, a program at each daemon, and what crosses the links of what has the mark."""
 
     def __init__(self, faults: Faults | None = None, seed: int = 1) -> None:
-        links = [Link(sites=(0, 1), delay_s=0.02), Link(sites=(1, 2), delay_s=0.02)]
+        links = [
+            SimulatedLink(sites=(0, 1), delay_s=0.02),
+            SimulatedLink(sites=(1, 2), delay_s=0.02),
+        ]
         settings = plain_settings(daemons=SIZES, links=links, seed=seed, faults=faults)
         self.checked = CheckedCluster(with_few_notices(settings))
         self.cluster = self.checked.cluster
@@ -44,7 +47,7 @@ class Watched:
         return [e.data for e in self.clients[member].events if isinstance(e, Message)]
 
 
-def has_joined(client: Client, group: str) -> bool:
+def has_joined(client: SimulatedClient, group: str) -> bool:
     return any(isinstance(event, GroupView) and event.group == group for event in client.events)
 
 
@@ -158,7 +161,7 @@ def test_what_stays_survives_with_its_site(victims: tuple[int, ...]) -> None:
 
 
 def test_a_narrow_link_that_is_full_holds_up_only_what_crosses_it() -> None:
-    links = [Link(sites=(0, 1), delay_s=0.02, bytes_per_s=125_000)]
+    links = [SimulatedLink(sites=(0, 1), delay_s=0.02, bytes_per_s=125_000)]
     checked = CheckedCluster(plain_settings(daemons=(2, 1), links=links))
     cluster = checked.cluster
     loud, inside, far = checked.connect(3)

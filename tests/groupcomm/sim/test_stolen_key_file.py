@@ -8,8 +8,8 @@ from groupcomm.config.core import Rekeying
 from groupcomm.config.view import DaemonId
 from groupcomm.names import cluster_number
 from groupcomm.security.layout import Channel
-from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.attackers.keyholder import RingKeySealer
+from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.wire.hello import Hello
 from groupcomm.wire.introduction import SIGNATURE_BYTES, Introduction
 from tests.groupcomm.sim.captured import running

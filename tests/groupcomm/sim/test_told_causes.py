@@ -16,7 +16,7 @@ from groupcomm.events import CausalContext, DaemonView, Event, Message, Transiti
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.order.order import Order
 from groupcomm.sim.checkers.fifo_causal import Contexts
-from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.run import make_workload
 from groupcomm.sim.settings import Options, draw_settings
@@ -30,7 +30,7 @@ FAULTS = "loss,burst,reorder,delay,capacity,partition,flapping,crash,pause,links
 class Asking(Cluster):
     """A cluster whose programs all ask to be told causes."""
 
-    def connect(self, user: str, daemon: int, *, causes: bool = True) -> Client:
+    def connect(self, user: str, daemon: int, *, causes: bool = True) -> SimulatedClient:
         return super().connect(user, daemon, causes=causes)
 
 
@@ -44,9 +44,9 @@ class Watch:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.packets: dict[tuple[ViewId, int, int], tuple[int, Causes]] = {}
-        self.told: dict[Client, list[Event]] = defaultdict(list)
+        self.told: dict[SimulatedClient, list[Event]] = defaultdict(list)
         views: dict[Packer, ViewId] = {}
-        begin, number, note = Packer.__init__, Packer._number, Client._note
+        begin, number, note = Packer.__init__, Packer._number, SimulatedClient._note
 
         def beginning(packer: Packer, view: View, *args: Any, **options: Any) -> None:
             begin(packer, view, *args, **options)
@@ -59,13 +59,13 @@ class Watch:
             self.packets[views[packer], packet.time, packet.ring] = (packet.number, causes)
             return packet
 
-        def noting(client: Client, event: Event) -> None:
+        def noting(client: SimulatedClient, event: Event) -> None:
             self.told[client].append(event)
             note(client, event)
 
         monkeypatch.setattr(Packer, "__init__", beginning)
         monkeypatch.setattr(Packer, "_number", numbering)
-        monkeypatch.setattr(Client, "_note", noting)
+        monkeypatch.setattr(SimulatedClient, "_note", noting)
 
     def compare(self, events: Sequence[Event], seen: Counter[str]) -> None:
         """Each message has the causes that its packet was given, and counts in `seen`."""
@@ -146,7 +146,7 @@ def test_deliveries_that_do_not_wait_for_their_causes_are_found(
 
 def test_two_rows_that_have_changed_places_are_found(watch: Watch) -> None:
     """Wherever a message stands before one that it depends on, and only there."""
-    client = max(play(2, 1).clients, key=lambda client: client.told)
+    client = max(play(2, 1).clients, key=lambda client: client.notified)
     events = watch.told[client]
     found = missed = 0
     for at, (before, after) in enumerate(pairwise(events)):
@@ -157,7 +157,7 @@ def test_two_rows_that_have_changed_places_are_found(watch: Watch) -> None:
         swapped = [*events[:at], after, before, *events[at + 2 :]]
         contexts = Contexts()
         for event in swapped:
-            contexts.told(event)
+            contexts.received(event)
         found += bool(contexts.violations)
         missed += not contexts.violations
         assert bool(contexts.violations) == depends(after, before)

@@ -14,11 +14,11 @@ from groupcomm.config.core import Timing
 from groupcomm.events import Message
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.membership.states import MembershipState
-from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.network.links import USUAL_JITTER
-from groupcomm.sim.virtual_time import SECOND
 from groupcomm.sim.settings import plain_settings
+from groupcomm.sim.virtual_time import SECOND
 from groupcomm.trace.events import Conf, Left, TraceEvent
 
 TIMEOUT_S = Timing().token_timeout_s
@@ -59,7 +59,7 @@ class Watched:
         rng = Random(1)
         every_us = int(every_s * SECOND)
 
-        def send(member: Client, _: object = None) -> None:
+        def send(member: SimulatedClient, _: object = None) -> None:
             if going:
                 for _ in range(burst):
                     if member.writable:

@@ -6,12 +6,12 @@ from typing import Protocol
 
 from groupcomm.events import Connected, Event, MemberId
 from groupcomm.level import ServiceLevel
-from groupcomm.sim.cluster.clients import Client
+from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.faults.faults import Faults
-from groupcomm.sim.virtual_time import microseconds, random_for
 from groupcomm.sim.faults.partitions import draw_partition
 from groupcomm.sim.settings import plain_settings
+from groupcomm.sim.virtual_time import microseconds, random_for
 
 GROUP = "crowd"
 AGREE_S = 10.0
@@ -30,7 +30,7 @@ class Seat:
     def __init__(self, crowd: "Crowd", daemon: int) -> None:
         self._crowd = crowd
         self.daemon = daemon
-        self.client: Client | None = None
+        self.client: SimulatedClient | None = None
         self.program: Program | None = None
         self.sat = 0
 
