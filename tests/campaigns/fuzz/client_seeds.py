@@ -43,10 +43,13 @@ def _filters() -> Iterator[tuple[str, bytes]]:
     name = "client.filters.envelope.open_envelope"
     yield name, envelope.MAGIC + b"\x0bzlib,causal\x02data"
     for data in (b"", b"abc" * 50, bytes(4096)):
-        yield "client.filters.compression.decompress", zlib.compress(data)
-    yield "client.filters.causal.stamps.mark", stamps.encode_mark(stamps.Mark(1, 2, (_ANN, _BOB)))
+        yield "client.filters.compressing.decompress", zlib.compress(data)
+    yield (
+        "client.filters.causal_order.stamps.mark",
+        stamps.encode_mark(stamps.Mark(1, 2, (_ANN, _BOB))),
+    )
     for stamp in (stamps.Stamp(1, 0, ()), stamps.Stamp(2**40, 300, (0, 1, 2**50))):
-        yield "client.filters.causal.stamps.stamp", stamps.encode_stamp(stamp) + b"data"
+        yield "client.filters.causal_order.stamps.stamp", stamps.encode_stamp(stamp) + b"data"
 
 
 def _coordination() -> Iterator[tuple[str, bytes]]:

@@ -81,9 +81,11 @@ CLIENT_TARGETS: Final[dict[str, Target]] = {
     "client.end_to_end.frames.read_key_and_number": _key_and_number,
     "client.end_to_end.frames.frame": _frame,
     "client.filters.envelope.open_envelope": _envelope,
-    "client.filters.compression.decompress": _decompress,
-    "client.filters.causal.stamps.mark": stable(stamps.decode_mark_untrusted, stamps.encode_mark),
-    "client.filters.causal.stamps.stamp": _stamp,
+    "client.filters.compressing.decompress": _decompress,
+    "client.filters.causal_order.stamps.mark": stable(
+        stamps.decode_mark_untrusted, stamps.encode_mark
+    ),
+    "client.filters.causal_order.stamps.stamp": _stamp,
     "client.coordination.replica_messages": stable(
         replica_messages.decode_untrusted, replica_messages.encode
     ),

@@ -16,7 +16,7 @@ from tests.campaigns.fuzz.targets import TARGETS, run
 SMALL_BYTES: Final = 16 * 1024
 """Besides twice the input: objects of a decoder, of its errors and of what checks its result."""
 
-OWN_BYTES: Final = {"client.filters.compression.decompress": 48 * 1024}  # the window of zlib
+OWN_BYTES: Final = {"client.filters.compressing.decompress": 48 * 1024}  # the window of zlib
 
 MACHINES: Final = {**MACHINE_TARGETS, **IDENTITY_TARGETS, **PORT_TARGETS}
 """Their memory is that of a whole daemon or program."""
