@@ -15,6 +15,8 @@ import trio
 
 from groupcomm.errors import SessionError
 from groupcomm.host.addresses import Address
+from groupcomm.session.codes import Code
+from groupcomm.session.daemon_frames import encode_closed
 from groupcomm.session.spread.handshake import Handshake, State
 from groupcomm.session.spread.session import SpreadSession
 from groupcommd.connection import AuthenticatedPeer
@@ -63,7 +65,9 @@ class SpreadListener(Listener):
         if accepted.recv(1, socket.MSG_PEEK) == _OURS:
             if self._own is not None:
                 return await self._own.authenticate(accepted)
-            raise PeerRefused("protocol", "here clients of Spread connect, not our own")
+            text = "here programs of Spread connect; others connect to clients.unix or clients.tcp"
+            await refuse_plain(accepted, encode_closed(Code.REJECT_AUTH, text))
+            raise PeerRefused("protocol", text)
         handshake = Handshake()
         try:
             principal = self._identify(accepted)

@@ -34,7 +34,7 @@ MAX_PRINCIPAL_BYTES: Final = 255
 RESERVED: Final = ("sink.",)
 """Receivers trust user names with these prefixes: only a pattern with the prefix allows them."""
 
-_RANDOM_NAME: Final = re.compile("u[0-9a-f]{12}")
+_RANDOM_NAME: Final = re.compile("u[0-9a-f]{12}|r[0-9]{1,4}-[0-9]{1,4}")
 """The name of a program that wants no name of its own; it cannot be mistaken for another one."""
 
 MAX_KNOWN: Final = 1024

@@ -100,9 +100,9 @@ def decode_head_untrusted(raw: bytes) -> Head:
     """
     if len(raw) != HEAD_BYTES:
         raise BadDatagram("short", f"the head of a message in {len(raw)} bytes")
-    layout = _LITTLE if _is_little_untrusted(raw[:4]) else _BIG
+    layout = _LITTLE if _is_little(raw[:4]) else _BIG
     type_, name, groups, _, size = layout.unpack(raw)
-    little = _is_little_untrusted(raw[40:44])
+    little = _is_little(raw[40:44])
     hint = int.from_bytes(raw[40:44], "little" if little else "big") & ~LITTLE_ENDIAN
     if hint & ~_HINT:
         raise BadDatagram("hint", f"a hint of {hint:#x}")
@@ -113,7 +113,7 @@ def decode_head_untrusted(raw: bytes) -> Head:
     )
 
 
-def _is_little_untrusted(raw: bytes) -> bool:
+def _is_little(raw: bytes) -> bool:
     marks = int.from_bytes(raw, "big") & LITTLE_ENDIAN
     if marks not in (0, LITTLE_ENDIAN):
         raise BadDatagram("order", f"bytes {raw.hex()} are of neither byte order")

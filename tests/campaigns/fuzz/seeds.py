@@ -47,6 +47,7 @@ from groupcomm.wire.membership import (
 from groupcomm.wire.messages import encode_fragment
 from tests.campaigns.fuzz.client_seeds import client_seeds
 from tests.campaigns.fuzz.port_seeds import port_seeds
+from tests.campaigns.fuzz.spread_targets import spread_seeds
 from tests.groupcomm.wire.packets import CODECS, KEY, example_bundle
 from tests.groupcomm.wire.payloads import encode_messages
 
@@ -241,6 +242,7 @@ def _by_target() -> dict[str, list[bytes]]:
         *_direct(),
         *client_seeds(),
         *port_seeds(),
+        *spread_seeds(),
     ):
         seeds[name].append(raw)
     return dict(seeds)

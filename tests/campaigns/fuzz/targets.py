@@ -18,6 +18,7 @@ from tests.campaigns.fuzz.core_targets import CORE_TARGETS
 from tests.campaigns.fuzz.identity_targets import IDENTITY_TARGETS
 from tests.campaigns.fuzz.machine_targets import MACHINE_TARGETS
 from tests.campaigns.fuzz.port_targets import PORT_TARGETS
+from tests.campaigns.fuzz.spread_targets import SPREAD_TARGETS
 
 REFUSALS: Final = (BadDatagram, SessionError, BadFrame, CannotUndo)
 
@@ -38,6 +39,7 @@ TARGETS: Final[dict[str, Target]] = {
     **MACHINE_TARGETS,
     **IDENTITY_TARGETS,
     **PORT_TARGETS,
+    **SPREAD_TARGETS,
 }
 """By name: the decoder ``decode_x_untrusted`` of module m is m.x, and m if it has no x.
 

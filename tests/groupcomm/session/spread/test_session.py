@@ -1,0 +1,239 @@
+"""The translation of a session, without a daemon: each side's bytes, as the other one has them."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from groupcomm.clocks.stamp import Position, ViewId
+from groupcomm.errors import BadDatagram
+from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Refused
+from groupcomm.level import ServiceLevel
+from groupcomm.session.daemon_frames import (
+    encode_closed,
+    encode_delivery,
+    encode_refused,
+    encode_transition,
+    encode_view,
+    encode_view_id,
+    encode_welcome,
+)
+from groupcomm.session.frames import FrameReader
+from groupcomm.session.origins_frame import decode_origins_untrusted, encode_origins
+from groupcomm.session.spread import layout
+from groupcomm.session.spread.handshake import Handshake
+from groupcomm.session.spread.layout import Head, decode_head_untrusted, encode_head, encode_names
+from groupcomm.session.spread.session import SpreadSession
+from groupcomm.wire.bundle import SELF_DISCARD, Bundle, BundleKind, decode_body_untrusted
+
+ANN, BEN, CAT = MemberId("#ann#a", 1), MemberId("#ben#b", 2), MemberId("#cat#c", 3)
+VIEW = ViewId(7, "a", 1)
+DAEMONS = DaemonView(id=VIEW, daemons=("a", "b", "c"), majority=True)
+
+
+def opened(limit: int = 1300) -> SpreadSession:
+    """A session of ann, admitted."""
+    handshake = Handshake()
+    handshake.receive_untrusted(b"\x04\x04\x00\x01\x03ann")
+    handshake.receive_untrusted(b"NULL".ljust(90, b"\0"))
+    session = SpreadSession(handshake, "ann")
+    assert session.translate(encode_welcome(ANN, limit)) == b"\x01\x05\x00\x01\x06#ann#a"
+    assert session.translate(encode_view_id(DAEMONS)) == b""
+    return session
+
+
+def request(kind: int, groups: list[bytes], data: bytes = b"", *, tag: int = 0) -> bytes:
+    """A message of ann, little-endian."""
+    head = encode_head(Head(kind, b"#ann#a", len(groups), tag, False, len(data)))
+    return head + encode_names(groups) + data
+
+
+def bundles(frames: bytes) -> list[Bundle]:
+    """What a daemon has of frames."""
+    reader = FrameReader(2**20)
+    return [decode_body_untrusted(frame[2:]) for frame in reader.feed(frames) if frame[0] == 2]
+
+
+def group_view(cause: Cause, members: list[MemberId], **more: object) -> GroupView:
+    """A view of the group room."""
+    values: dict[str, object] = {
+        "group": "room",
+        "id": Position(VIEW, 5, 0, 0, 0),
+        "members": tuple(members),
+        "cause": cause,
+        "changed": (),
+        "vs_set": (),
+        "own": False,
+    }
+    return GroupView(**{**values, **more})  # type: ignore[arg-type]  # names as above
+
+
+@given(cuts=st.lists(st.integers(1, 300), max_size=6))
+def test_requests_may_come_in_any_pieces(cuts: list[int]) -> None:
+    session, whole = (
+        opened(),
+        b"".join(
+            (request(layout.JOIN, [b"room"]), request(16, [b"room", b"#ben#b"], b"hello", tag=7))
+        ),
+    )
+    bounds = [0, *sorted({cut for cut in cuts if cut < len(whole)}), len(whole)]
+    frames = [session.receive_untrusted(whole[a:b]) for a, b in itertools.pairwise(bounds)]
+    join, message = bundles(b"".join(frames))
+    assert (join.kind, join.groups, join.message) == (BundleKind.JOIN, ("room",), 1)
+    assert (message.groups, message.message) == (("room", "#ben#b"), 2)
+
+
+@pytest.mark.parametrize(
+    ("service", "level"),
+    [
+        (1, ServiceLevel.UNRELIABLE),
+        (2, ServiceLevel.FIFO),
+        (4, ServiceLevel.AGREED),
+        (8, ServiceLevel.AGREED),
+        (16, ServiceLevel.AGREED),
+        (32, ServiceLevel.SAFE),
+    ],
+)
+def test_a_service_is_sent_at_its_level_and_told_as_it_was(
+    service: int, level: ServiceLevel
+) -> None:
+    session = opened()
+    (bundle,) = bundles(session.receive_untrusted(request(service | 0x40, [b"room"], b"x", tag=9)))
+    assert (bundle.level, bundle.flags & SELF_DISCARD) == (level, SELF_DISCARD)
+    frame = b"".join(encode_delivery("#ben#b", 2, (1, 0, 0), bundle.body))
+    told = session.translate(frame)
+    head = decode_head_untrusted(told[:48])
+    assert head == Head(service | 0x40, b"#ben#b", 1, 9, False, 1)
+    assert told[48:] == encode_names([b"room"]) + b"x"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        request(16 | 32, [b"room"]),
+        request(layout.JOIN | layout.LEAVE, [b"room"]),
+        request(0, [b"room"]),
+        request(layout.REG_MEMB, [b"room"]),
+        request(layout.REJECT, [b"room"]),
+        request(16, [b"g"] * 101),
+        request(16, [b"g"], bytes(144_000 - 31)),
+        request(16, [b"g"]).replace(b"#ann#a", b"#ben#b"),
+        encode_head(Head(16, b"#ann#a", 1, 0, False, 2**31 - 1)),
+    ],
+)
+def test_what_breaks_the_protocol_ends_the_session(wrong: bytes) -> None:
+    session = opened()
+    with pytest.raises(BadDatagram):
+        session.receive_untrusted(wrong)
+
+
+def test_nothing_may_come_before_the_answer() -> None:
+    session = SpreadSession(Handshake(), "ann")
+    with pytest.raises(BadDatagram):
+        session.receive_untrusted(b"x")
+
+
+def test_nothing_counts_behind_a_goodbye() -> None:
+    session = opened()
+    said = request(layout.KILL, [b"#ann#a"]) + request(16, [b"room"], b"late")
+    frames = session.receive_untrusted(said)
+    assert bundles(frames) == []
+    assert frames == b"\0\0\0\x01\x03"
+    assert session.receive_untrusted(request(16, [b"room"])) == b""
+
+
+def test_a_network_view_has_a_set_for_each_view_that_daemons_came_from() -> None:
+    session = opened()
+    session.translate(encode_origins({"a": 0, "b": 1, "c": 1}))
+    view = group_view(Cause.NETWORK, [CAT, ANN, BEN], vs_set=(ANN,))
+    told = session.translate(encode_view(view))
+    head = decode_head_untrusted(told[:48])
+    assert head == Head(0x1800, b"room", 3, 0, False, head.size)
+    names = [member.name.encode() for member in (ANN, BEN, CAT)]
+    assert told[48:144] == encode_names(names)
+    sets = b"\1\0\0\0" + encode_names(names[:1]) + b"\2\0\0\0" + encode_names(names[1:])
+    assert told[156:] == b"\2\0\0\0" + b"\0\0\0\0" + sets
+    transition = session.translate(encode_transition())
+    assert decode_head_untrusted(transition[:48]) == Head(0x2000, b"room", 0, 0, False, 12)
+    assert transition[48:] == told[144:156]
+
+
+def test_the_offset_leads_to_the_clients_own_set() -> None:
+    session = opened()
+    session.translate(encode_origins({"a": 0, "b": 1, "c": 0}))
+    other = MemberId("#aaa#0", 9)
+    view = group_view(Cause.NETWORK, [ANN, BEN, CAT, other], vs_set=(ANN, CAT))
+    data = session.translate(encode_view(view))[48 + 4 * 32 :]
+    offset = int.from_bytes(data[16:20], "little")
+    own = data[20 + offset :]
+    assert own[:4] == b"\2\0\0\0"
+    assert own[4:68] == encode_names([b"#ann#a", b"#cat#c"])
+
+
+def test_who_may_not_see_members_is_not_told_that_others_come_and_go() -> None:
+    session = opened()
+    assert session.translate(encode_view(group_view(Cause.JOIN, [ANN]))) == b""
+    assert session.translate(encode_view(group_view(Cause.NETWORK, [ANN], vs_set=(ANN,))))
+
+
+def test_a_refusal_comes_back_as_a_rejected_message() -> None:
+    session = opened()
+    session.receive_untrusted(request(layout.JOIN, [b"room"]))
+    for verb, old in (("join", layout.CAUSED_BY_JOIN), ("send", layout.SAFE)):
+        refused = Refused(
+            number=1,
+            count=1,
+            verb=verb,
+            group="room",
+            principal="spread:ann",
+            level=ServiceLevel.SAFE,
+        )
+        told = session.translate(encode_refused(refused))
+        assert decode_head_untrusted(told[:48]) == Head(layout.REJECT, b"#ann#a", 2, 0, False, 0)
+        assert told[48:] == old.to_bytes(4, "little") + encode_names([b"room", b"#ann#a"])
+    assert bundles(session.receive_untrusted(request(layout.JOIN, [b"room"])))  # it may try again
+
+
+def test_an_end_before_the_answer_is_told_as_its_code() -> None:
+    handshake = Handshake()
+    session = SpreadSession(handshake, "ann")
+    assert session.translate(encode_closed(-6, "in use")) == b"\xfa"
+    assert session.ended
+
+
+def test_bundles_that_do_not_decode_are_dropped_and_counted() -> None:
+    session = opened()
+    (bundle,) = bundles(session.receive_untrusted(request(16, [b"room"], b"x")))
+    broken = bytes(bundle.body[:-1])
+    assert session.translate(b"".join(encode_delivery("#ben#b", 2, (1, 0, 0), broken))) == b""
+    assert session.malformed == 1
+
+
+def test_a_long_list_of_groups_goes_out_in_parts_and_comes_once() -> None:
+    session = opened()
+    groups = [b"%031d" % number for number in range(100)]
+    parts = bundles(session.receive_untrusted(request(16, groups, b"x")))
+    assert len(parts) > 1
+    assert [group for part in parts for group in part.groups] == [g.decode() for g in groups]
+    told = [
+        session.translate(b"".join(encode_delivery("#ben#b", 2, (1, 0, n), part.body)))
+        for n, part in enumerate(parts[2:])
+    ]
+    assert told[0]
+    assert not any(told[1:])
+    with pytest.raises(BadDatagram):
+        opened(300).receive_untrusted(request(16, groups, b"x"))
+
+
+@pytest.mark.parametrize(
+    "frame", [b"", b"\x1d\0\1", b"\x1d\0\1\1a\0", b"\x1d\0\1\1\xff\0\0", b"\x1d\0\0x"]
+)
+def test_an_origins_frame_that_breaks_its_layout_is_refused(frame: bytes) -> None:
+    with pytest.raises(BadDatagram):
+        decode_origins_untrusted(frame)
+
+
+@given(origins=st.dictionaries(st.text("abc", max_size=5), st.integers(0, 65535), max_size=5))
+def test_an_origins_frame_comes_back_as_it_was(origins: dict[str, int]) -> None:
+    assert decode_origins_untrusted(encode_origins(origins)[4:]) == origins

@@ -1,0 +1,182 @@
+"""Clients of Spread that break rules, and rules that they are held to."""
+
+import os
+import pwd
+import socket
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import trio
+
+from groupcomm.errors import ConfigError
+from groupcomm_tools.local_cluster import LocalCluster
+from groupcommd.unix_sockets import close_for_spread, listen_for_spread
+from tests.groupcommd import spread_client as spread
+from tests.groupcommd.spread_client import SpreadClient, connect, open_stream
+
+
+@pytest.fixture
+async def daemon(tmp_path: Path) -> AsyncIterator[LocalCluster]:
+    async with LocalCluster(
+        "a", clients="output_cap_bytes = 2000000\nunreliable_drop_bytes = 0"
+    ) as a:
+        yield a
+
+
+def breaches(eve: SpreadClient) -> dict[str, bytes]:
+    """What ends a session."""
+    message, agreed = eve.message, spread.AGREED
+    return {
+        "two types": message(spread.JOIN | spread.LEAVE, ["room"]),
+        "two services": message(agreed | spread.SAFE, ["room"]),
+        "no type": message(0, ["room"]),
+        "a type of daemons": message(spread.REGULAR_VIEW, ["room"]),
+        "another sender": message(agreed, ["room"], sender="#ann#a"),
+        "101 groups": message(agreed, ["g"] * 101),
+        "a negative count": message(agreed, [], sizes=(-1, 0)),
+        "a negative length": message(agreed, [], sizes=(1, -1)),
+        "2 GB": message(agreed, [], sizes=(1, 2**31 - 1)),
+        "half an order": b"\x10\0\0\x80" + message(agreed, ["room"])[4:],
+        "a hint with more": message(agreed, ["room"])[:40] + b"\x81\0\0\x80" + bytes(36),
+    }
+
+
+async def test_each_breach_ends_one_session_and_others_see_it_go(daemon: LocalCluster) -> None:
+    where = daemon["a"].spread
+    async with await connect(where, "ann") as ann:
+        await ann.join("room")
+        await ann.view()
+        names = breaches(ann)
+        for what in names:
+            async with await connect(where, "eve") as eve:
+                await eve.join("room")
+                assert (await ann.view()).type == spread.REGULAR_VIEW | spread.BY_JOIN
+                await eve.raw(breaches(eve)[what])
+                await eve.ended()
+                left = await ann.view()
+                assert (left.type, left.sets) == (0x1400, [("#eve#a",)]), what
+        await ann.multicast("room", b"still here")
+        assert (await ann.text()).data == b"still here"
+
+
+async def test_half_a_message_is_no_message(daemon: LocalCluster) -> None:
+    where = daemon["a"].spread
+    async with await connect(where, "ann") as ann:
+        await ann.join("room")
+        await ann.view()
+        for length in (1, 47, 48, 79, 80, 84):
+            async with await connect(where, "eve") as eve:
+                await eve.join("room")
+                await ann.view()
+                await eve.raw(eve.message(spread.AGREED, ["room"], b"hello")[:length])
+            assert (await ann.receive()).type == spread.REGULAR_VIEW | spread.BY_DISCONNECT
+
+
+async def test_requests_come_in_single_bytes_and_fifty_in_one_write(daemon: LocalCluster) -> None:
+    async with await connect(daemon["a"].spread, "ann") as ann:
+        whole = ann.message(spread.JOIN, ["room"]) + ann.message(spread.AGREED, ["room"], b"slow")
+        for at in range(len(whole)):
+            await ann.raw(whole[at : at + 1])
+        assert (await ann.text()).data == b"slow"
+        many = [ann.message(spread.FIFO, ["room"], b"%d" % number) for number in range(50)]
+        await ann.raw(b"".join(many))
+        assert [(await ann.text()).data for _ in many] == [b"%d" % n for n in range(50)]
+
+
+async def test_who_says_nothing_or_little_keeps_nobody_waiting(daemon: LocalCluster) -> None:
+    where = daemon["a"].spread
+    silent = [await open_stream(where) for _ in range(5)]
+    await silent[0].send_all(b"\x04")
+    await silent[1].send_all(b"\x04\x04\x00\x01\x03an")
+    await silent[2].send_all(b"\x04\x04\x00\x01\x03bob")
+    async with await connect(where, "ann") as ann:
+        await ann.multicast(ann.name, b"hello")
+        assert (await ann.text()).data == b"hello"
+    for stream in silent:
+        await stream.aclose()
+
+
+async def test_who_does_not_read_is_cut_off_and_others_go_on(daemon: LocalCluster) -> None:
+    where = daemon["a"].spread
+    async with await connect(where, "ann") as ann, await connect(where, "eve") as eve:
+        await eve.join("room")
+        await ann.join("room")
+        await ann.view()
+        with trio.fail_after(30):
+            while True:
+                await ann.multicast("room", bytes(100_000))
+                found = await ann.receive()
+                while found.type == spread.REGULAR_VIEW | spread.BY_JOIN:
+                    found = await ann.receive()
+                if found.is_view:
+                    break
+        assert (found.type, found.sets) == (0x1400, [("#eve#a",)])
+
+
+async def test_our_own_clients_are_told_nothing_at_their_socket(daemon: LocalCluster) -> None:
+    stream = await open_stream(daemon["a"].spread)
+    await stream.send_all(b"\0\0\0\x05\1\1abc")
+    with trio.fail_after(10):
+        assert await stream.receive_some(100) == b""
+    await stream.aclose()
+
+
+async def test_rules_hold_for_clients_of_spread() -> None:
+    me = pwd.getpwuid(os.geteuid()).pw_name
+    rules = f"""
+[[access]]
+who = "spread:{me}"
+may = ["join", "send", "see-members"]
+groups = "open*"
+names = "ann"
+"""
+    async with LocalCluster("a", rules) as cluster:
+        where = cluster["a"].spread
+        with pytest.raises(spread.Rejected) as refused:
+            await connect(where, "ben")
+        assert refused.value.code == -5
+        async with await connect(where) as nameless:
+            assert nameless.name.startswith("#r")
+        async with await connect(where, "ann") as ann:
+            await ann.join("closed")
+            found = await ann.receive()
+            assert (found.type, found.rejected) == (spread.REJECT, spread.BY_JOIN)
+            assert found.groups == ("closed", ann.name)
+            await ann.multicast("closed", b"x", spread.SAFE)
+            found = await ann.receive()
+            assert (found.type, found.rejected) == (spread.REJECT, spread.SAFE)
+            await ann.join("open1")
+            assert (await ann.view()).groups == (ann.name,)
+
+
+def test_a_path_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "4803"
+    first = listen_for_spread(path, "all")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666
+    with pytest.raises(ConfigError, match="another daemon's, which listens there"):
+        listen_for_spread(path, "owner")
+    first.close()  # as a daemon that was killed: the path stays
+    second = listen_for_spread(path, "owner")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    close_for_spread(second, path)
+    assert not list(tmp_path.iterdir())
+    path.write_text("something")
+    with pytest.raises(ConfigError, match="is no socket"):
+        listen_for_spread(path, "owner")
+    tmp_path.chmod(0o777)
+    with pytest.raises(ConfigError, match="others may replace"):
+        listen_for_spread(path, "owner")
+    assert path.read_text() == "something"
+
+
+def test_a_path_that_became_another_daemons_is_not_removed(tmp_path: Path) -> None:
+    path = tmp_path / "4803"
+    ours = listen_for_spread(path, "owner")
+    path.unlink()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as theirs:
+        theirs.bind(str(path))
+        theirs.listen()
+        close_for_spread(ours, path)
+        assert path.exists()
