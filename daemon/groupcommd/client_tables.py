@@ -1,4 +1,4 @@
-"""``[clients]`` and ``[[access]]`` of a configuration: programs, and what they may do."""
+"""``[clients]`` and ``[[access]]`` of a configuration: how programs connect, and their rights."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,14 +15,14 @@ from groupcomm.session.daemon_session import SessionLimits
 from groupcommd.credentials import TlsConfig
 
 Texts: TypeAlias = tuple[str, ...]
-"""In a file one text may stand for a list of one."""
+"""A list of texts; in a file, one text may stand for a list of one."""
 
 _POLICIES: Final = ("drop", "disconnect", "block")
 
 
 @attrs.frozen(kw_only=True)
 class TlsTable:
-    """``[clients.tls]``: programs of other hosts."""
+    """``[clients.tls]``: how programs of other hosts connect."""
 
     certificate: str
     key: str
@@ -33,7 +33,7 @@ class TlsTable:
 
 @attrs.frozen(kw_only=True)
 class ClientsTable:
-    """``[clients]``: where programs connect, and what one of them may make the daemon keep."""
+    """``[clients]``: where programs connect, and the limits of each of them."""
 
     unix: str | None = None
     unix_for: str = "owner"
@@ -57,7 +57,7 @@ class ClientsTable:
 
 @attrs.frozen(kw_only=True)
 class RuleTable:
-    """One ``[[access]]``: who may do what with which groups, and be called what."""
+    """One ``[[access]]``: who may do what with which groups, and have which names."""
 
     who: Texts
     may: Texts = ()
@@ -72,7 +72,7 @@ def _check_one_of(key: str, value: str, allowed: Sequence[str]) -> None:
 
 
 def read_limits(clients: ClientsTable) -> SessionLimits:
-    """Caps on sessions."""
+    """Return the limits of sessions."""
     drops = clients.slow_receivers == "drop"
     cap = clients.output_cap_bytes
     return SessionLimits(
@@ -85,7 +85,7 @@ def read_limits(clients: ClientsTable) -> SessionLimits:
 
 
 def read_tcp(clients: ClientsTable, own: Address) -> Address | None:
-    """Return where programs of this host connect by TCP without TLS; None for nowhere."""
+    """Return the address for programs of this host by TCP without TLS; None without one."""
     if clients.tcp == "off":
         return None
     if clients.tcp == "on":
@@ -107,11 +107,11 @@ def read_spread_unix(clients: ClientsTable, base: Path) -> Path | None:
 
 
 def read_tls(clients: ClientsTable, own: Address, base: Path) -> TlsConfig | None:
-    """How programs of other hosts connect; None: they do not.
+    """Return the settings for programs of other hosts; None: they cannot connect.
 
     Args:
         clients: the table.
-        own: the daemon's address; without one told, programs use the port after its own.
+        own: the daemon's address; by default, programs use the port after it.
         base: the folder that paths are relative to.
     """
     table = clients.tls
@@ -121,7 +121,7 @@ def read_tls(clients: ClientsTable, own: Address, base: Path) -> TlsConfig | Non
         return None
     if table.ca is None and clients.tokens is None:
         raise ConfigError(
-            "clients.tls has no ca and there is no clients.tokens: nobody could prove who he is"
+            "clients.tls has no ca, and clients.tokens is not set: no program could authenticate"
         )
     if table.revoked is not None and table.ca is None:
         raise ConfigError(
@@ -142,15 +142,15 @@ def read_tls(clients: ClientsTable, own: Address, base: Path) -> TlsConfig | Non
 
 
 def tls_beside(own: Address) -> Address:
-    """The address for TLS if none is told: the port after the daemon's."""
+    """Return the default address for TLS: the port after the daemon's."""
     return attrs.evolve(own, port=own.port + 1 if 0 < own.port < 65535 else 0)
 
 
 def read_access(tables: Sequence[RuleTable]) -> Access:
-    """The rules, checked.
+    """Return the access rules, checked.
 
     Raises:
-        ConfigError: one of them makes no sense; its number is told, from 1.
+        ConfigError: a rule is wrong; the text has its number, from 1.
     """
     rules: list[Rule] = []
     for number, table in enumerate(tables, 1):

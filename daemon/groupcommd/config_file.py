@@ -1,6 +1,10 @@
-"""The configuration of a daemon: TOML, checked whole before anything is opened.
+"""The configuration file of a daemon: TOML, checked completely before anything is opened.
 
 docs/configuration.md has every key. Errors name the key, its value and the rule.
+
+Datagrams are sealed unless a configuration says ``insecure``. Daemons that are all on this host and
+of one user need no ``key_file`` for that: the first one that starts makes a key, and the others
+find it.
 """
 
 import json
@@ -61,7 +65,7 @@ DEFAULT_NAME: Final = "local"
 
 @attrs.frozen(kw_only=True)
 class ConfigFile:
-    """The whole file as it is written."""
+    """The contents of a configuration file."""
 
     cluster: str = "groupcomm"
     name: str | None = None
@@ -87,23 +91,24 @@ class ConfigFile:
 def read_config(
     path: Path | None, *, name: str | None, state_dir: Path | None, make_key: bool = False
 ) -> DaemonConfig:
-    """Read a file, or without one set up a daemon that runs alone.
+    """Read a configuration; without a file, return that of a daemon that runs alone.
 
     Args:
-        path: of the file; None for a daemon alone on loopback.
-        name: the daemon's, in place of the file's.
-        state_dir: in place of the file's.
-        make_key: whether a key is made if the daemons of this host have none; who only looks at a
-            configuration changes nothing.
+        path: the file; None for a daemon alone on loopback.
+        name: the daemon's name, in place of the one in the file.
+        state_dir: the state folder, in place of the one in the file.
+        make_key: whether to make a key if the daemons of this host have none; a command that only
+            reads a configuration changes nothing.
 
     Raises:
-        ConfigError: what is wrong, and where; or others may change or replace the file.
+        ConfigError: something is wrong, which the text names; or others may change or replace
+            the file.
         OSError: the file cannot be read.
     """
     file, base = _load(path)
     name = name or file.name
     if name is None and path is not None:
-        raise ConfigError(f"{path}: which daemon is this? set name, or give --name")
+        raise ConfigError(f"{path}: the name of this daemon is missing: set name, or give --name")
     name = name or DEFAULT_NAME
     sites = file.sites or {"local": SiteTable(daemons={name: f"{DEFAULT_HOST}:{DEFAULT_PORT}"})}
     daemons = read_daemons(sites, name)
@@ -145,7 +150,7 @@ def read_config(
 
 
 def _load(path: Path | None) -> tuple[ConfigFile, Path]:
-    """Return what a file says, and the folder that paths in it are relative to."""
+    """Return the contents of a file, and the folder that paths in it are relative to."""
     if path is None:
         return ConfigFile(), Path()
     with open_unwritable(path, "configuration") as stream:
@@ -165,34 +170,34 @@ def _state_dir(told: Path | None, base: Path, text: str | None, name: str) -> Pa
 
 
 def read_addresses(path: Path) -> dict[str, Address]:
-    """Where all daemons of a file listen on their first network, by name.
+    """Return the first address of each daemon in a file, by name.
 
     Raises:
-        ConfigError: what is wrong with the file.
-        OSError: it cannot be read.
+        ConfigError: the file is wrong.
+        OSError: the file cannot be read.
     """
     sites = _parse_for_show(path).sites
     first = next((name for table in sites.values() for name in table.daemons), None)
     if first is None:
-        raise ConfigError(f"{path}: no daemons are listed; sites.NAME.daemons has them")
+        raise ConfigError(f"{path}: no daemons are listed: list them in sites.NAME.daemons")
     return {name: addresses[0] for name, addresses in read_daemons(sites, first).items()}
 
 
 def read_sites(path: Path) -> dict[str, tuple[str, ...]]:
-    """The names of the daemons of each site of a file, by its name.
+    """Return the names of the daemons of each site in a file, by the site's name.
 
     Raises:
-        ConfigError: what is wrong with the file.
-        OSError: it cannot be read.
+        ConfigError: the file is wrong.
+        OSError: the file cannot be read.
     """
     return {site: tuple(table.daemons) for site, table in _parse_for_show(path).sites.items()}
 
 
 def through_relay(config: DaemonConfig, path: Path) -> DaemonConfig:
-    """The same daemon, that reaches the others through a relay (see ``groupcomm relay``).
+    """Return the configuration with which a daemon reaches the others by ``groupcomm relay``.
 
     Raises:
-        ConfigError: what the relay has written does not suit.
+        ConfigError: the file of the relay does not fit the configuration.
     """
     try:
         with open_unwritable(path, "--via") as file:
@@ -200,7 +205,7 @@ def through_relay(config: DaemonConfig, path: Path) -> DaemonConfig:
         found = {name: parse_address(text, f"{path}: {name}") for name, text in ports.items()}
     except (OSError, ValueError, LookupError, AttributeError) as error:
         raise ConfigError(
-            f"--via {path}: not written by a relay for {config.name}: {error!r}"
+            f"--via {path}: no relay has written this file for {config.name}: {error!r}"
         ) from None
     missing = config.addresses.keys() - found.keys() - {config.name}
     if missing:
@@ -210,7 +215,7 @@ def through_relay(config: DaemonConfig, path: Path) -> DaemonConfig:
 
 
 def _parse_for_show(path: Path) -> ConfigFile:
-    """Read a file for somebody who runs no daemon with it, so that it matters not whose it is."""
+    """Read a file without running a daemon with it, so that its owner does not matter."""
     with path.open("rb") as stream:
         return _parse(path, stream)
 
@@ -244,7 +249,7 @@ def _in_words(error: BaseException, wanted: type | None) -> str:
 
 
 def _strict(wanted: type) -> Any:
-    """TOML has types; `cluster = 5` is a mistake, not "5"."""
+    """Return a hook that accepts one type of TOML: `cluster = 5` is a mistake, not "5"."""
 
     def structure(value: object, _: object) -> object:
         if type(value) is not wanted:
@@ -255,7 +260,7 @@ def _strict(wanted: type) -> Any:
 
 
 def _where(value: object, _: object) -> Addresses:
-    """An address, or a list of them."""
+    """Check an address, or a list of addresses."""
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return value
     if not isinstance(value, str):
@@ -264,7 +269,7 @@ def _where(value: object, _: object) -> Addresses:
 
 
 def _texts(value: object, _: object) -> Texts:
-    """A text, or a list of them."""
+    """Check a text, or a list of texts."""
     texts = (value,) if isinstance(value, str) else value
     if not isinstance(texts, list | tuple) or not all(isinstance(each, str) for each in texts):
         raise ValueError(f"is {value!r}; it must be a text, or a list of texts")
@@ -272,7 +277,7 @@ def _texts(value: object, _: object) -> Texts:
 
 
 def _number(value: object, _: object) -> float:
-    """Seconds are written as 2 or as 2.0."""
+    """Check a number: seconds are written as 2 or as 2.0."""
     if type(value) not in (int, float):
         raise ValueError(f"is {value!r}; it must be a number")
     assert isinstance(value, int | float)
@@ -303,7 +308,7 @@ def _core(
 
 
 def _changed(table: str, base: Any, changes: Mapping[str, float]) -> Any:
-    """The base with some fields changed, or an error that names the key."""
+    """Return the base with some fields changed; raise ConfigError for an unknown one."""
     known = attrs.fields_dict(type(base))
     for key in changes:
         if key not in known:
@@ -312,7 +317,7 @@ def _changed(table: str, base: Any, changes: Mapping[str, float]) -> Any:
 
 
 def _beyond(addresses: Iterable[tuple[str, Address]], multicast: Address | None) -> str | None:
-    """What is beyond loopback, for an error; None if all is on this host."""
+    """Return what is beyond loopback, for an error; None if everything is on this host."""
     for name, address in addresses:
         if not address.is_loopback:
             return f"{name} at {address}"
@@ -321,7 +326,7 @@ def _beyond(addresses: Iterable[tuple[str, Address]], multicast: Address | None)
 
 @attrs.frozen(kw_only=True)
 class Written:
-    """What a configuration says of it, as it is written."""
+    """The keys of a configuration that are about the protection of datagrams."""
 
     cluster: str
     key_file: str | None
@@ -332,15 +337,15 @@ class Written:
 
 @attrs.frozen(kw_only=True)
 class Protection:
-    """What a daemon protects datagrams with.
+    """The protection of datagrams: the suite, and the contents of its files.
 
     Attributes:
         suite: 0 to 2, see groupcomm/security.
-        key_file: where keys were read, and are written when daemons agree on others.
-        keys: in it; None in suite 0, and where a daemon's first start makes them.
-        identity: its private key; None where daemons have no identities.
-        identities: the file where `roll` was read, and is written when a daemon is evicted.
-        roll: whose identities count; None if `identity` is.
+        key_file: the file of the keys, which is rewritten when daemons agree on others.
+        keys: its keys; None in suite 0, and until a daemon's first start makes them.
+        identity: the daemon's private key; None if daemons have no identities.
+        identities: the file of `roll`, which is rewritten when a daemon is evicted.
+        roll: the trusted identities; None if `identity` is None.
     """
 
     suite: int
@@ -357,14 +362,14 @@ def read_protection(
     """Read the files that a configuration names.
 
     Args:
-        written: the configuration.
-        base: paths in it are relative to this folder.
+        written: the keys of the configuration.
+        base: the folder that paths are relative to.
         beyond: what is beyond loopback, such as ``press at 10.0.0.1``; None if nothing is.
         make_key: whether to make a key for the daemons of this host, if they need one.
 
     Raises:
         ConfigError: a file is missing, wrong, or open to others.
-        OSError: one cannot be read.
+        OSError: a file cannot be read.
     """
     _check_pairs(written)
     if written.key_file is None:
@@ -395,7 +400,7 @@ def _check_pairs(written: Written) -> None:
 
 
 def _unnamed(written: Written, beyond: str | None, *, make_key: bool) -> Protection:
-    """No key file is named: there is one for all daemons of this user on this host."""
+    """Use the key file for all daemons of this user on this host, as none is named."""
     if written.insecure:
         return Protection(suite=SUITE_NONE)
     if beyond is not None:
@@ -409,8 +414,8 @@ def _unnamed(written: Written, beyond: str | None, *, make_key: bool) -> Protect
             make_common_key(path)
         except OSError as error:
             raise ConfigError(
-                f"no key can be made for the daemons of this host: {error}; name one as key_file,"
-                " or set insecure = true"
+                f"a key for the daemons of this host cannot be made: {error}; set key_file, or"
+                " insecure = true"
             ) from None
     keys = read_key_file(path) if path.exists() else None
     return Protection(suite=SUITE_AES_GCM, key_file=path, keys=keys)

@@ -22,39 +22,39 @@ from groupcommd.credentials import TlsConfig
 from groupcommd.local_users import owners
 
 DEFAULT_DISK_TIMEOUT_S: Final = 5.0
-"""A disk that is well answers in some milliseconds, one that is overloaded in a second or two."""
+"""A healthy disk answers within milliseconds, an overloaded one within a second or two."""
 
 
 @attrs.frozen(kw_only=True)
 class DaemonConfig:
-    """What a daemon is started with; all of it is checked.
+    """The configuration of a daemon, checked.
 
     Attributes:
-        name: of the daemon.
-        file: where its configuration was read; None without one.
-        core: settings of its core.
-        addresses: of all listed daemons, by name, with its own.
-        further: those on a second network, a third and so on, of daemons that have some.
-        multicast: reaches all daemons of its own site; None: each gets its own datagram.
-        keys: seal what it sends; None if it is insecure, or its first start makes them.
-        key_file: where they were read, and are written when daemons agree on others.
-        identity: its private key; None where daemons have no identities.
-        roll: whose identities count; None if `identity` is.
-        identities: the file where `roll` was read, and is written when a daemon is evicted.
-        limits: caps on sessions.
-        unix: path of the socket for local clients.
+        name: the name of the daemon.
+        file: the file of the configuration; None without one.
+        core: the settings of its core.
+        addresses: the first address of each listed daemon by name, its own included.
+        further: the further addresses, one for each further network, of daemons that have some.
+        multicast: the group of all daemons of its site; None: each gets a datagram of its own.
+        keys: the keys that seal datagrams; None if it is insecure, or its first start makes them.
+        key_file: the file of the keys, which is rewritten when daemons agree on others.
+        identity: its private key; None if daemons have no identities.
+        roll: the trusted identities; None if `identity` is None.
+        identities: the file of `roll`, which is rewritten when a daemon is evicted.
+        limits: the limits of each session.
+        unix: the path of the socket for local clients.
         unix_for: who may connect there: "owner", "group" or "all".
-        tcp: address for clients of this host; None for none.
-        spread: clients of Spread may connect by TCP, which proves nothing.
-        spread_unix: the folder where they find a unix socket named after its port; None for none.
-        tls: how clients of other hosts connect; None: they do not.
-        quotas: of each principal.
-        access: who may do what.
+        tcp: the address for clients of this host; None without one.
+        spread: whether clients of Spread may connect by TCP, without authentication.
+        spread_unix: the folder of their unix socket, which is named after its port; None without.
+        tls: the settings for clients of other hosts; None: they cannot connect.
+        quotas: the limits of each principal.
+        access: the access rules.
         state_dir: the folder of its restart count.
-        disk_timeout_s: a disk there that has not answered for so long is told of.
-        insecure: it may run without keys beyond loopback.
-        spin: it never sleeps, so that nothing has to wake it.
-        trace: the folder in which it traces what it does; None for no trace.
+        disk_timeout_s: a disk that has not answered for this time is reported.
+        insecure: whether it may run without keys beyond loopback.
+        spin: whether it never sleeps, so that it need not wake up.
+        trace: the folder for its trace; None for no trace.
     """
 
     name: str
@@ -85,7 +85,7 @@ class DaemonConfig:
 
     @property
     def credentials(self) -> DaemonCredentials | None:
-        """With which it proves which daemon it is; None where daemons have no identities."""
+        """The identity of the daemon; None if daemons have no identities."""
         if self.identity is None or self.roll is None:
             return None
         return DaemonCredentials(self.identity, self.roll, os.urandom)
@@ -98,11 +98,11 @@ class DaemonConfig:
 
 
 _LEFT_OUT: Final = frozenset(("keys", "identity", "roll", "starts"))
-"""Secrets, and what has commands of its own or is for tests."""
+"""Secrets, values that have commands of their own, and values for tests."""
 
 
 def describe(config: DaemonConfig) -> dict[str, Any]:
-    """What JSON can hold of a configuration; ``sealed`` says whether there are keys."""
+    """Return a configuration as plain values; ``sealed`` tells whether there are keys."""
     found: dict[str, Any] = _plain(config)
     return {**found, "sealed": config.core.suite != SUITE_NONE}
 
@@ -121,12 +121,12 @@ def _plain(value: Any) -> Any:
 
 
 def impossible(config: DaemonConfig) -> list[str]:
-    """Return what nobody can do by the rules of a configuration, a sentence each."""
+    """Return a sentence for each thing that the rules of a configuration make impossible."""
     return review(config.access, arrivals(config), owners())
 
 
 def arrivals(config: DaemonConfig) -> list[str]:
-    """Return patterns of all principals that a daemon can find out."""
+    """Return patterns of all principals that the programs of a daemon can have."""
     found = ["unix:*", "uid:*"]
     if config.tls is not None and config.tls.ca is not None:
         found.append("cert:*")

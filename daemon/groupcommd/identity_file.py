@@ -2,8 +2,8 @@
 
 Both are TOML. The private one has ``private``, 64 hexadecimal digits; only its owner may read it.
 The public one has a table ``[daemons]``, a public key for each name, and ``[evicted]``, a name for
-each public key that counts no more. Everybody may read it, and only its owner write it; the daemon
-does when another one is evicted.
+each evicted public key. Everybody may read it, and only its owner may write it, as the daemon does
+when another one is evicted.
 """
 
 import os
@@ -27,25 +27,25 @@ _ROLL_COMMENT: Final = "# Public keys of the daemons of a groupcomm cluster: eac
 
 
 def write_identity(path: Path) -> bytes:
-    """Make a private key; the public one that belongs to it.
+    """Make a file with a private key; return its public key.
 
     Raises:
-        ConfigError: there is such a file already; it is left as it is.
-        OSError: it cannot be written.
+        ConfigError: the file exists; it is left as it is.
+        OSError: the file cannot be written.
     """
     private = os.urandom(IDENTITY_BYTES)
     try:
         write_new(path, f"{_PRIVATE_COMMENT}\nprivate = {private.hex()!r}\n")
     except FileExistsError:
         raise ConfigError(
-            f"{path} exists; with a new identity the others would not know its daemon any more:"
-            " choose another path"
+            f"{path} exists, and with a new identity the others would not trust its daemon any"
+            " more: choose another path"
         ) from None
     return public_of(private)
 
 
 def read_identity(path: Path) -> bytes:
-    """The private key of a file, 32 bytes.
+    """Return the private key of a file, 32 bytes.
 
     Raises:
         ConfigError: others may read or replace it, or it holds none; the text holds no secret.
@@ -59,7 +59,7 @@ def read_identity(path: Path) -> bytes:
 
 
 def read_roll(path: Path) -> Roll:
-    """Whose identities count.
+    """Return the identities of a file.
 
     Raises:
         ConfigError: others may change the file, or it does not hold public keys.
@@ -82,11 +82,11 @@ def read_roll(path: Path) -> Roll:
 
 
 def change_roll(path: Path, change: Callable[[Roll], Roll]) -> Roll:
-    """Rewrite a file of public keys, as `rewrite_private` does; it is made if it is not there.
+    """Rewrite a file of public keys, as `rewrite_private` does; make it if it does not exist.
 
     Raises:
-        ConfigError: it is not to be read, or the change is none that can be.
-        OSError: it cannot be read or written; it is as it was.
+        ConfigError: the file is wrong, or the change is impossible.
+        OSError: the file cannot be read or written; it is as before.
     """
 
     def changed() -> Roll:
@@ -96,21 +96,21 @@ def change_roll(path: Path, change: Callable[[Roll], Roll]) -> Roll:
 
 
 def add_identity(name: str, public: str, roll: Roll) -> Roll:
-    """With the public key of a daemon, in place of an older one.
+    """Return a roll with the public key of a daemon, in place of an older one.
 
     Raises:
-        ConfigError: it is no public key, it is another daemon's, or it was evicted.
+        ConfigError: the text is no public key, or the key is another daemon's, or was evicted.
     """
     key = _key("identity of", Path(name), "public key", public)
     if key in roll.evicted:
         raise ConfigError(
-            f"{name} was evicted with this key; make another with: groupcomm identity new"
+            f"this key of {name} was evicted: make another with: groupcomm identity new"
         )
     return Roll({**roll.daemons, name: key}, roll.evicted)
 
 
 def with_evicted(of_daemon: Roll, roll: Roll) -> Roll:
-    """With those evicted that a daemon knows to be."""
+    """Return a roll with the evictions that a daemon knows of."""
     return Roll(roll.daemons, {**roll.evicted, **of_daemon.evicted})
 
 
@@ -122,7 +122,7 @@ def _text(roll: Roll) -> str:
 
 
 def _quoted(name: str) -> str:
-    """A basic string of TOML; names have no control characters."""
+    """Return a basic string of TOML; names have no control characters."""
     return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 

@@ -1,9 +1,9 @@
-"""Files of revoked certificates: those of programs that count no more though they have not ended.
+"""Files of revoked certificates: those of programs that are invalid before they end.
 
 TOML, written by ``groupcomm certs revoke``: a table ``[serials]``, with a serial number in
 hexadecimal digits for each certificate, and a table ``[principals]``, for all certificates of a
-principal. What stands beside each is for people. Everybody may read the file, and only its owner
-write it.
+principal. The value of each entry is a note for people. Everybody may read the file, and only its
+owner may write it.
 """
 
 import re
@@ -25,23 +25,23 @@ _COMMENT: Final = "# Certificates that count no more: written by groupcomm certs
 
 @attrs.frozen
 class Revocations:
-    """Which certificates count no more.
+    """The revoked certificates.
 
     Attributes:
-        serials: of certificates, each with a note.
-        principals: all of whose certificates do not count, each with a note.
+        serials: serial numbers of certificates, each with a note.
+        principals: principals all of whose certificates are revoked, each with a note.
     """
 
     serials: Mapping[int, str] = attrs.field(factory=dict)
     principals: Mapping[str, str] = attrs.field(factory=dict)
 
     def has(self, certificate: PeerCertificate) -> bool:
-        """Tell whether this one counts no more."""
+        """Return whether a certificate was revoked."""
         return certificate.serial in self.serials or certificate.principal in self.principals
 
 
 def read_revocations(path: Path) -> Revocations:
-    """Read a file.
+    """Read the revocations of a file.
 
     Raises:
         ConfigError: others may change or replace it, or it does not hold revocations.
@@ -58,18 +58,18 @@ def read_revocations(path: Path) -> Revocations:
             }
         except (ValueError, AttributeError):
             raise ConfigError(
-                f"clients.tls.revoked {path}: it does not hold revocations; make it with:"
+                f"clients.tls.revoked {path}: it is no file of revocations; make it with:"
                 " groupcomm certs revoke"
             ) from None
     return Revocations(serials, principals)
 
 
 def revoke(path: Path, revoked: Revocations) -> Revocations:
-    """Add to a file, which is made if it is not there; return what it holds now.
+    """Add to a file, and make it if it does not exist; return all its revocations.
 
     Raises:
-        ConfigError: it is not to be read; it is as it was.
-        OSError: it cannot be read or written; it is as it was.
+        ConfigError: the file is wrong; it is as before.
+        OSError: the file cannot be read or written; it is as before.
     """
 
     def added() -> Revocations:
@@ -82,10 +82,10 @@ def revoke(path: Path, revoked: Revocations) -> Revocations:
 
 
 def check_principal(text: str) -> str:
-    """Return a principal of certificates.
+    """Return a text that is a principal of certificates.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is no such principal.
     """
     right = text.startswith("cert:") and text.isprintable()
     if not right or len(text.encode()) > MAX_PRINCIPAL_BYTES:

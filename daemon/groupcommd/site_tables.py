@@ -1,4 +1,4 @@
-"""The tables of sites and links in a configuration: who is where, and how far sites are apart."""
+"""The tables of sites and links in a configuration: the daemons, and the delays between sites."""
 
 from collections.abc import Collection, Mapping
 from math import inf
@@ -12,20 +12,20 @@ from groupcomm.host.addresses import Address, parse_address
 from groupcomm.names import check_daemon
 
 DEFAULT_PACKET_BYTES: Final = 1340
-"""With seal and headers it passes the internet, tunnels included."""
+"""With its seal and headers such a packet passes the internet, tunnels included."""
 
 DEFAULT_DELAY_MS: Final = 100.0
-"""Between two sites where nothing is said: most paths on earth are shorter."""
+"""The default between two sites: most paths on earth are shorter."""
 
 LONGEST_DELAY_MS: Final = 10_000.0
 
 Addresses: TypeAlias = str | list[str]
-"""One address of a daemon, or one on each network that it is on."""
+"""The address of a daemon, or one for each of its networks."""
 
 
 @attrs.frozen(kw_only=True)
 class SiteTable:
-    """``[sites.NAME]``: the daemons of one fast network, and how to reach all at once."""
+    """``[sites.NAME]``: the daemons of one fast network, and their multicast group."""
 
     daemons: dict[str, Addresses]
     multicast: str | None = None
@@ -33,7 +33,7 @@ class SiteTable:
 
 @attrs.frozen(kw_only=True)
 class LinkTable:
-    """``[links.NAME-NAME]``: what the network between two sites is like."""
+    """``[links.NAME-NAME]``: the properties of the network between two sites."""
 
     delay_ms: float = DEFAULT_DELAY_MS
     packet_bytes: int = DEFAULT_PACKET_BYTES
@@ -44,26 +44,26 @@ Links = Mapping[str, LinkTable]
 
 
 def site_of(sites: Sites, daemon: str) -> str:
-    """The site in which a daemon is listed."""
+    """Return the site in which a daemon is listed."""
     return next(site for site, table in sites.items() if daemon in table.daemons)
 
 
 def read_daemons(sites: Sites, name: str) -> dict[str, tuple[Address, ...]]:
-    """Where all listed daemons are, by name: one address for each network.
+    """Return the addresses of all listed daemons by name, one for each network.
 
     Args:
-        sites: by name.
-        name: of a daemon that must be among them.
+        sites: the sites by name.
+        name: the name of a daemon that must be listed.
 
     Raises:
-        ConfigError: a name or an address is wrong, or stands twice.
+        ConfigError: a name or an address is wrong, or is listed twice.
     """
     found: dict[str, tuple[Address, ...]] = {}
     taken: dict[Address, str] = {}
     for site, table in sites.items():
         key = f"sites.{site}.daemons"
         if not table.daemons:
-            raise ConfigError(f"{key} lists nobody; a site has at least one daemon")
+            raise ConfigError(f"{key} is empty; a site has at least one daemon")
         for daemon, where in table.daemons.items():
             try:
                 check_daemon(daemon)
@@ -87,10 +87,10 @@ def read_daemons(sites: Sites, name: str) -> dict[str, tuple[Address, ...]]:
 
 
 def read_multicast(sites: Sites, name: str) -> Address | None:
-    """What reaches all daemons of one daemon's site at once, if the file says so.
+    """Return the multicast group of a daemon's site; None without one.
 
     Raises:
-        ConfigError: an address is none, or no multicast address; of whatever site.
+        ConfigError: the address of any site is invalid, or no multicast address.
     """
     found = {}
     for site, table in sites.items():
@@ -108,11 +108,11 @@ def read_multicast(sites: Sites, name: str) -> Address | None:
 def advised_settings(
     sites: Sites, daemons: Mapping[str, tuple[Address, ...]]
 ) -> tuple[Setting, ...]:
-    """Return the settings of sites that should be equal at all daemons, besides who is listed.
+    """Return the settings of sites that should be equal at all daemons, besides the names.
 
     Args:
-        sites: by name.
-        daemons: where all are, by name.
+        sites: the sites by name.
+        daemons: the addresses of all daemons, by name.
     """
     found: list[Setting] = []
     for site, table in sites.items():
@@ -124,17 +124,17 @@ def advised_settings(
 
 
 def sites_of_link(text: str, sites: Collection[str]) -> tuple[str, str]:
-    """The two sites that ``NAME-NAME`` stands for; site names may have dashes of their own.
+    """Return the two sites that ``NAME-NAME`` stands for; site names may contain dashes.
 
     Raises:
-        ConfigError: it stands for none, or for more than one pair.
+        ConfigError: it stands for no pair, or for more than one.
     """
     words = text.split("-")
     halves = [("-".join(words[:at]), "-".join(words[at:])) for at in range(1, len(words))]
     found = [(a, b) for a, b in halves if a in sites and b in sites and a != b]
     if not found:
         known = ", ".join(sites) or "none"
-        raise ConfigError(f"{text!r} names no two sites; write SITE-SITE. Sites: {known}")
+        raise ConfigError(f"{text!r} names no two sites; write SITE-SITE; the sites are: {known}")
     if len(found) > 1:
         ways = " or ".join(f"{a} and {b}" for a, b in found)
         raise ConfigError(f"{text!r} could mean {ways}; rename a site")
@@ -142,12 +142,12 @@ def sites_of_link(text: str, sites: Collection[str]) -> tuple[str, str]:
 
 
 def longest_delay_s(sites: Sites, links: Links) -> float:
-    """The longest one-way delay between two sites along the shortest way of links; 0 with one.
+    """Return the longest one-way delay between two sites over the shortest path of links.
 
-    Without any link all sites are DEFAULT_DELAY_MS apart.
+    Without any link all sites are DEFAULT_DELAY_MS apart; with one site the delay is 0.
 
     Raises:
-        ConfigError: a link is wrong, or no way leads from one site to another.
+        ConfigError: a link is wrong, or no path leads from one site to another.
     """
     pairs = _pairs(sites, links)
     if not links and len(sites) > 1:
@@ -163,14 +163,14 @@ def longest_delay_s(sites: Sites, links: Links) -> float:
     for (one, other), delay in apart.items():
         if delay == inf:
             raise ConfigError(
-                f"links: no way leads from {one} to {other}; say how far apart they are:"
+                f"links: no path leads from {one} to {other}; add the link between them:"
                 f" [links.{one}-{other}] delay_ms = 40"
             )
     return max(apart.values(), default=0.0)
 
 
 def link_delays_us(sites: Sites, links: Links) -> tuple[tuple[int, int, int], ...]:
-    """Per link its sites, by their places among `sites`, and its delay in microseconds."""
+    """Return for each link the indices of its sites, and its delay in microseconds."""
     places = {site: place for place, site in enumerate(sites)}
     return tuple(
         (places[one], places[other], round(links[name].delay_ms * 1000))
@@ -193,10 +193,10 @@ def _pairs(sites: Sites, links: Links) -> dict[str, tuple[str, str]]:
 
 
 def packet_limit(packet_bytes: int, sites: Sites, links: Links) -> int:
-    """Bytes of a packet that passes everywhere: the least over all sites and links.
+    """Return the bytes of a packet that passes everywhere: the least over all sites and links.
 
     Raises:
-        ConfigError: one of them is out of its range.
+        ConfigError: a value is out of its range.
     """
     limits = {"packet_bytes": packet_bytes}
     limits |= {f"links.{name}.packet_bytes": link.packet_bytes for name, link in links.items()}

@@ -1,9 +1,9 @@
-"""Token files: the tokens by which programs prove over TLS who they are.
+"""Token files: the tokens by which programs authenticate over TLS.
 
 TOML, readable by its owner only: for each name a salt, the SHA-256 of salt and token, and perhaps
-a time from which it counts no more. A token is shown once, when it is made. It has 256 random bits,
-so nobody can try them all, and a slow hash such as scrypt would add nothing but a way to keep the
-daemon busy: whoever is not known yet has it compute one hash for each attempt.
+the time at which the token expires. A token is shown once, when it is made. It has 256 random bits,
+so nobody can try them all, and a slow hash such as scrypt would only be a way to keep the daemon
+busy, as an unauthenticated program has it compute one hash for each attempt.
 """
 
 import hashlib
@@ -31,12 +31,12 @@ _log = logging.getLogger("groupcommd")
 
 @attrs.frozen
 class Token:
-    """What is kept of one.
+    """The record of a token.
 
     Attributes:
         salt: 32 bytes.
         digest: SHA-256 of salt and secret.
-        expires: from then on it counts no more; None for never.
+        expires: the time from which it is invalid; None for never.
     """
 
     salt: bytes = attrs.field(repr=False)
@@ -44,21 +44,21 @@ class Token:
     expires: datetime | None = None
 
     def is_valid(self, now: datetime) -> bool:
-        """Whether it has not expired."""
+        """Return whether it has not expired."""
         return self.expires is None or now < self.expires
 
 
 _NOBODY: Final = Token(bytes(32), bytes(32))
-"""Compared with where a name is unknown, so that the time taken tells nobody which names exist."""
+"""Compared for unknown names, so that the time of a comparison does not tell which names exist."""
 
 Tokens = dict[str, Token]
 
 
 def add_token(path: Path, name: str, expires: datetime | None = None) -> str:
-    """Make a token, and the file if there is none; the token, which nothing else can tell.
+    """Make a token, and the file if there is none; return the token, which is stored nowhere.
 
     Raises:
-        ConfigError: there is one of this name, or it is no name; the file is as before.
+        ConfigError: the name is invalid or has a token; the file is as before.
         OSError: the file cannot be written.
     """
     if not _NAME.fullmatch(name):
@@ -68,7 +68,7 @@ def add_token(path: Path, name: str, expires: datetime | None = None) -> str:
     def added() -> Tokens:
         tokens = read_tokens(path) if path.exists() else {}
         if name in tokens:
-            raise ConfigError(f"{path} has a token of {name!r}: remove it first, or choose another")
+            raise ConfigError(f"{path} has a token of {name!r}: remove it, or choose another name")
         return {**tokens, name: Token(salt, _digest(salt, secret), expires)}
 
     rewrite_private(path, added, _text)
@@ -79,23 +79,21 @@ def remove_token(path: Path, name: str) -> None:
     """Revoke a token.
 
     Raises:
-        ConfigError: there is none of this name.
+        ConfigError: the name has no token.
         OSError: the file cannot be read or written.
     """
 
     def left() -> Tokens:
         tokens = read_tokens(path)
         if tokens.pop(name, None) is None:
-            raise ConfigError(
-                f"{path} has no token of {name!r}; groupcomm tokens list {path} tells"
-            )
+            raise ConfigError(f"{path} has no token of {name!r}: see groupcomm tokens list {path}")
         return tokens
 
     rewrite_private(path, left, _text)
 
 
 def read_tokens(path: Path) -> Tokens:
-    """Read a file.
+    """Read the tokens of a file.
 
     Raises:
         ConfigError: others may read or replace it, or it does not hold tokens.
@@ -107,7 +105,7 @@ def read_tokens(path: Path) -> Tokens:
             return {name: _structure(each) for name, each in table["tokens"].items()}
         except (ValueError, LookupError, TypeError, AttributeError):
             raise ConfigError(
-                f"clients.tokens {path}: it does not hold tokens; make one with: groupcomm tokens"
+                f"clients.tokens {path}: it is no file of tokens; make one with: groupcomm tokens"
             ) from None
 
 
@@ -135,24 +133,24 @@ def _digest(salt: bytes, secret: str) -> bytes:
 
 
 class TokenBook:
-    """The tokens of a file, read again when it has changed.
+    """The tokens of a file, which is read again when it has changed.
 
-    A file that went wrong while the daemon runs lets nobody in until it is mended.
+    A file that becomes wrong while the daemon runs makes all tokens invalid until it is repaired.
     """
 
     def __init__(self, path: Path) -> None:
-        """Read it.
+        """Read the file.
 
         Raises:
             ConfigError, OSError: see `read_tokens`.
         """
         self._path = path
-        self._fault = ""  # that was logged last; "" once the file is right
+        self._fault = ""  # the error that was logged last; "" once the file is right
         self._seen = self._look()
         self._tokens = read_tokens(path)
 
     def name_of(self, token: str, now: datetime) -> str | None:
-        """Whose token this is; None if it is wrong, revoked or expired."""
+        """Return the name of a token; None if it is wrong, revoked or expired."""
         self._refresh()
         name, _, secret = token.partition(":")
         known = self._tokens.get(name)
@@ -161,13 +159,13 @@ class TokenBook:
         return name if right and known is not None and known.is_valid(now) else None
 
     def knows(self, name: str, now: datetime) -> bool:
-        """Whether there is a valid token of this name."""
+        """Return whether there is a valid token of this name."""
         self._refresh()
         token = self._tokens.get(name)
         return token is not None and token.is_valid(now)
 
     def expired(self, now: datetime) -> frozenset[str]:
-        """The names of those that have expired; none while the file is wrong."""
+        """Return the names of the tokens that have expired; none while the file is wrong."""
         self._refresh()
         return frozenset(n for n, token in self._tokens.items() if not token.is_valid(now))
 
@@ -181,11 +179,11 @@ class TokenBook:
         except (ConfigError, OSError) as error:
             self._seen = None
             if is_exhausted(error):
-                return  # nothing is wrong with the file: it is read later
+                return  # the file may be right: it is read later
             self._tokens = {}
             if str(error) != self._fault:
                 self._fault = str(error)
-                _log.error("no token counts until this is mended: %s", error)
+                _log.error("all tokens are invalid until this file is repaired: %s", error)
 
     def _look(self) -> tuple[int, ...] | None:
         found = os.stat(self._path)  # noqa: PTH116 - beside the other calls of os

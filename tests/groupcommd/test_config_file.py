@@ -150,7 +150,7 @@ def test_a_key_file_switches_encryption_on(tmp_path: Path) -> None:
         (TWO.replace(":4901", ":70000"), "a", "the port must be 0 to 65535"),
         (TWO.replace("4902", "4901"), "a", "a and b are both at 127.0.0.1:4901"),
         (TWO + "[sites.rome.daemons]\nb = '127.0.0.1:1'", "a", "b is in sites.berlin, too"),
-        (TWO + "[sites.rome]\ndaemons = {}", "a", "sites.rome.daemons lists nobody"),
+        (TWO + "[sites.rome]\ndaemons = {}", "a", "sites.rome.daemons is empty"),
         (TWO.replace('"127.0.0.1:4901"', "[]"), "a", "sites.berlin.daemons.a is empty"),
         (TWO.replace('"127.0.0.1:4901"', "[1]"), "a", "it must be an address, or a list of"),
         (TWO.replace('"127.0.0.1:4901"', '["127.0.0.1:1", "127.0.0.1:4902"]'), "a", "both at"),
@@ -163,7 +163,7 @@ def test_a_key_file_switches_encryption_on(tmp_path: Path) -> None:
         (THREE + "[links.berlin-rome]\ndelay_ms = 9", "a", "leads from berlin to south-tyrol"),
         (THREE + "[links.berlin-oslo]", "a", "links: 'berlin-oslo' names no two sites"),
         (THREE + "[links.berlin]", "a", "links: 'berlin' names no two sites; write SITE-SITE"),
-        (TWO + "[links.berlin-rome]", "a", "names no two sites; write SITE-SITE. Sites: berlin"),
+        (TWO + "[links.berlin-rome]", "a", "write SITE-SITE; the sites are: berlin"),
         (THREE + "[links.berlin-rome]\ndelay_ms = -1", "a", "links.berlin-rome: delay_ms is -1"),
         (THREE + "[links.berlin-rome]\n[links.rome-berlin]", "a", "are the same link"),
         (
@@ -241,7 +241,7 @@ def test_where_no_key_can_be_made_the_error_says_what_to_do(
 ) -> None:
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path / "file"))
-    with pytest.raises(ConfigError, match="name one as key_file, or set insecure = true"):
+    with pytest.raises(ConfigError, match="set key_file, or insecure = true"):
         read_config(None, name=None, state_dir=tmp_path, make_key=True)
 
 

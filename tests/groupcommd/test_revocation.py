@@ -225,7 +225,7 @@ def let_all_write(path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (damage, "it does not hold revocations"),
+        (damage, "it is no file of revocations"),
         (let_all_write, "others may write to it"),
         (Path.unlink, "No such file"),
     ],
@@ -258,7 +258,7 @@ async def test_a_file_that_is_not_to_be_believed_changes_nothing(
 )
 def test_what_holds_no_revocations_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "revoked").write_text(text, encoding="latin-1")
-    with pytest.raises(ConfigError, match="does not hold revocations; make it with"):
+    with pytest.raises(ConfigError, match="it is no file of revocations; make it with"):
         read_revocations(tmp_path / "revoked")
 
 
@@ -281,7 +281,7 @@ def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFi
         (("ann",), "ann.pem is missing; revoke it with --serial"),
         (("ca",), "'ca' is not the name of a certificate that was issued"),
         (("--serial", "x"), "must be hexadecimal digits"),
-        (("--principal", "token:x"), "'token:x' is no principal of a certificate"),
+        (("--principal", "token:x"), "'token:x' is not a principal of a certificate"),
     ):
         assert cli.main(["certs", "revoke", str(tmp_path), *words]) == 2
         assert said in capsys.readouterr().err

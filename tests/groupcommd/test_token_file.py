@@ -75,7 +75,7 @@ def test_a_file_without_tokens_is_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "tokens"
     path.write_text(text, encoding="latin-1")
     path.chmod(0o600)
-    with pytest.raises(ConfigError, match="it does not hold tokens"):
+    with pytest.raises(ConfigError, match="it is no file of tokens"):
         read_tokens(path)
 
 
