@@ -34,12 +34,12 @@ class Rekeying:
 MAX_LEAVE_S = 3600.0
 
 Setting: TypeAlias = tuple[str, tuple[str, ...]]
-"""The key of a setting, as in a file, and its value: one text, or one for each entry of a list."""
+"""The key of a setting as in a file, and its value: a text, or one for each entry of a list."""
 
 
 @attrs.frozen(kw_only=True)
 class CounterStarts:
-    """Where counters start. All zero in use; tests start them near 2**31, 2**32 and 2**63."""
+    """Where counters start: at zero in use; in tests near 2**31, 2**32 and 2**63."""
 
     stream: int = 0  # number before the first packet of every stream of the view
     hop: int = 0  # the token's first hop
@@ -78,7 +78,7 @@ class Timing:
 
     @property
     def longest_wait_s(self) -> float:
-        """Seconds between repeated tokens or requests at most; many fit a token timeout."""
+        """The most seconds between repeated tokens or requests; many fit a token timeout."""
         return self.token_timeout_s / 12
 
     @property
@@ -126,7 +126,7 @@ class Windows:
 
 @attrs.frozen(kw_only=True)
 class CoreConfig:
-    """Everything a core must know besides its view.
+    """The settings of a core.
 
     Attributes:
         cluster: name of the cluster; datagrams of others are dropped.
@@ -188,18 +188,18 @@ class CoreConfig:
         return tuple(sorted(name for site in self.sites for name in site))
 
     def has_majority(self, members: int) -> bool | None:
-        """Whether so many daemons are more than half of those there should be; None if unknown."""
+        """Return whether `members` daemons are more than half of all; None if that is unknown."""
         expected = self.expected_daemons or len(self.daemons)
         return 2 * members > expected if expected else None
 
 
 def lan() -> Timing:
-    """Hosts on one switch: a daemon that is silent for 0.6 s is left out."""
+    """Return timing for hosts on one switch: a daemon that is silent for 0.6 s is left out."""
     return Timing()
 
 
 def local() -> Timing:
-    """All daemons on one host: nothing but its processor can delay them."""
+    """Return timing for daemons on one host: only its processor can delay them."""
     return Timing(
         token_timeout_s=0.3,
         token_retransmit_s=0.01,
@@ -210,7 +210,7 @@ def local() -> Timing:
 
 
 def wan() -> Timing:
-    """Hosts whose paths are slow or busy, up to 100 ms there and back."""
+    """Return timing for hosts with slow or busy paths, up to 100 ms there and back."""
     return Timing(
         token_timeout_s=3.0,
         token_retransmit_s=0.15,
@@ -232,11 +232,14 @@ Place = TypeVar("Place", bound=Hashable)
 def shortest_paths(
     places: Collection[Place], links: Mapping[tuple[Place, Place], float]
 ) -> dict[tuple[Place, Place], float]:
-    """The length of the shortest way from each place to each other one; inf if none leads there.
+    """Return the length of the shortest path between all pairs of places; inf without a path.
+
+    Floyd and Warshall's algorithm, as sites are few.
 
     Args:
-        places: all of them.
-        links: lengths, at least 0, by the two places that a link joins; they lead both ways.
+        places: all places.
+        links: the lengths of the links, at least 0, by the two places that each joins; they lead
+            both ways.
     """
     ways = {(near, far): 0.0 if near == far else inf for near, far in product(places, repeat=2)}
     for (one, other), length in links.items():

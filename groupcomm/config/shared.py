@@ -1,10 +1,10 @@
-"""Shared settings: what the configurations of all daemons of a cluster have to have in common.
+"""Shared settings: those that all daemons of a cluster must, or should, have in common.
 
-Daemons compute views from what they have told each other *and* from their settings. Two daemons
-with other settings would compute different views from one proposal, and neither would last. So
-each tells a digest of the settings that must be equal, and forms views with those alone whose
-digest is the same. Other settings only should be equal: a difference in these is told, and nobody
-is left out for it.
+Daemons compute views from their messages *and* from their settings. Two daemons with different
+settings would compute different views from one proposal, and neither view would last. So each
+daemon sends a digest of the settings that must be equal, and forms views only with daemons of the
+same digest. Other settings should be equal: a difference is reported, and no daemon is left out for
+it.
 """
 
 import hashlib
@@ -16,13 +16,14 @@ import attrs
 from groupcomm.config.core import CoreConfig, Setting
 
 DIGEST_BYTES: Final = 8
-"""Of each of the two digests: accidents do not meet, and nobody forges settings who has the key."""
+"""The size of each of the two digests: enough against accidents, as no key holder forges settings.
+"""
 
 MAX_ROWS: Final = 512
 MAX_ITEMS: Final = 257
 MAX_KEY: Final = 600
 MAX_ITEM: Final = 300
-"""What is told of settings that differ is for people: longer values are cut, digests are whole."""
+"""Differing settings are reported for people: longer values are cut, and digests are complete."""
 
 Rows = tuple[Setting, ...]
 
@@ -32,9 +33,9 @@ class SharedSettings:
     """The shared settings of one configuration.
 
     Attributes:
-        digests: of what must be equal, then of what should be; 8 bytes each.
-        required: the settings that must be equal, as far as they are told to others.
-        advised: the settings that should be equal; the same.
+        digests: of the settings that must be equal, then of those that should be; 8 bytes each.
+        required: the settings that must be equal, as they are sent to others.
+        advised: the settings that should be equal, as they are sent to others.
     """
 
     digests: bytes
@@ -43,7 +44,7 @@ class SharedSettings:
 
 
 def shared_settings(config: CoreConfig) -> SharedSettings:
-    """Return what others are to compare of a configuration."""
+    """Return the settings of a configuration that other daemons compare."""
     required = (
         *_plain("", {"packet_bytes": config.packet_limit}),
         *_plain("timing.", attrs.asdict(config.timing)),
@@ -75,7 +76,7 @@ def shared_settings(config: CoreConfig) -> SharedSettings:
 
 
 def must_equal(digests: bytes) -> bytes:
-    """Return the half of the digests that decides who may share a view."""
+    """Return the half of the digests that decides which daemons may share a view."""
     return digests[:DIGEST_BYTES]
 
 

@@ -1,4 +1,4 @@
-"""What daemons agree on before they order anything: the view, its daemons and rings."""
+"""The view that daemons agree on, with its daemons and rings, and the start of a daemon."""
 
 import hashlib
 from functools import lru_cache
@@ -106,7 +106,7 @@ class View:
 
     @property
     def numbers(self) -> frozenset[int]:
-        """What stands for the daemons' names in datagrams."""
+        """The numbers that stand for the daemons' names in datagrams."""
         return frozenset(daemon.number for daemon in self.daemons)
 
     def _check_links(self) -> None:
@@ -124,18 +124,18 @@ class View:
 
 @attrs.frozen
 class Adoption:
-    """What others know of a daemon's earlier starts, and its disk does not: to be written there.
+    """What other daemons know of a daemon's earlier starts and its disk does not.
 
     Attributes:
-        restarts: its highest restart count.
-        counter: numbers up to it may have been used, for views and for its connections.
+        restarts: the highest restart count.
+        counter: numbers up to this one may have been used, for views and for its connections.
     """
 
     restarts: int = 0
     counter: int = 0
 
     def united(self, restarts: int, counter: int) -> "Adoption":
-        """Return what is known with this besides: the higher of each."""
+        """Return the higher of both restart counts, and of both counters."""
         return Adoption(max(self.restarts, restarts), max(self.counter, counter))
 
 

@@ -1,19 +1,19 @@
-"""Exchange: daemons give each other the secrets that open what they seal, view by view.
+"""Exchange: daemons give each other the secrets that open their datagrams, view by view.
 
-Pure. ``now`` is in seconds. Each start of a daemon seals with a secret of its own, which nobody has
-but those daemons to which it gave it. With every view it draws a new one, and a new pair of X25519
-keys (RFC 7748), so that who learned all of it once is a stranger again one view later. It tells its
-public key to each member, and wraps its secrets for whoever has told a key of the same view:
+Pure. ``now`` is in seconds. Each start of a daemon seals with a secret of its own, which only the
+daemons have that it gave it to. With every view it draws a new secret and a new pair of X25519 keys
+(RFC 7748), so that a thief of all its secrets is locked out one view later. It sends its public key
+to each member, and wraps its secrets for every member that has sent a key of the same view:
 
     TOLD ---- its public key of this view ----> WRAPPED ---- it has the secret ----> SETTLED
       ^                                             | again until then                 |
       +----------------------- a view, or the end of an epoch -------------------------+
 
-Once all members have it, and not before, it seals with the new secret: nobody waits, nothing is
-lost. A member that does not answer will not be one for long; the next view does not wait for it.
+It seals with the new secret once all members have it, and not before: nobody waits, and nothing is
+lost. A member that does not answer will not stay one for long; the next view does not wait for it.
 
-There is no leader and nothing to agree on, so a view that is overtaken by another one leaves
-nothing behind. docs/security.md says what is promised by it.
+There is no leader and nothing to agree on, so a view that is replaced by another one leaves nothing
+behind. docs/security.md has the guarantees.
 """
 
 import struct
@@ -37,13 +37,13 @@ SECRET_BYTES: Final = 32
 REPEAT_S: Final = 0.02
 LONGEST_REPEAT_S: Final = 0.32
 MAX_TRIES: Final = 8
-"""Introductions that nothing answers, to daemons that are not in the view; they ask for more."""
+"""Unanswered introductions to a daemon that is not in the view; such a daemon asks for more."""
 
 MAX_WAITS: Final = 24
-"""The same to members. Who does not answer within 7 s is one by way of others, and not heard."""
+"""The same to members. One that does not answer within 7 s is a member through others."""
 
 MAX_SECRETS: Final = 2**20 - 1
-"""Of one start; the last one stays."""
+"""The most secrets of one start; the last one stays."""
 
 _NEVER: Final = float("inf")
 _PURPOSE: Final = b"groupcomm exchange v1"
@@ -53,7 +53,7 @@ _NONCE: Final = bytes(12)
 
 
 class _KeyPair:
-    """Keys of X25519, and whom they were drawn for."""
+    """A pair of X25519 keys, and the view that it was drawn for."""
 
     __slots__ = ("number", "private", "public", "view")
 
@@ -66,16 +66,16 @@ class _KeyPair:
 
 @attrs.define
 class _ExchangePeer:
-    """Another start, that has proved who it is.
+    """Another start, which has proved its identity.
 
     Attributes:
-        pair, public, view: the latest pair that it has told of; number 0 before the first.
-        wrap: own secrets for that key, once made: with one key only one text is sealed.
-        has: number of the latest own secret that it has.
-        opened: what it has wrapped last.
-        secrets: what was in it, by number.
-        again_at, wait_s, tries: of what it has to be told.
-        over: it is said to be over; still it is remembered what was wrapped for it.
+        pair, public, view: the latest pair that it has announced; number 0 before the first.
+        wrap: the own secrets wrapped for that key, once made: each key seals only one text.
+        has: the number of the latest own secret that it has.
+        opened: the latest wrap of its secrets that was opened.
+        secrets: its secrets by number.
+        again_at, wait_s, tries: when to send it the next introduction, and how many it got.
+        over: whether the start is said to be over; what was wrapped for it is still kept.
     """
 
     pair: int = 0
@@ -99,12 +99,12 @@ class _ExchangePeer:
 
 
 class Exchange:
-    """One start's part.
+    """The exchange of secrets at one start.
 
     Attributes:
-        sealing: number of the own secret that seals.
-        secret: which one it is.
-        next_at: when somebody is to be told again; look at `due` then.
+        sealing: the number of the own secret that seals.
+        secret: that secret.
+        next_at: the time of the next introduction; see `due`.
     """
 
     __slots__ = (
@@ -128,22 +128,22 @@ class Exchange:
         self._entropy = entropy
         self._peers: dict[StartId, _ExchangePeer] = {}
         self._members: frozenset[StartId] = frozenset()
-        self._number = 1  # of the newest secret
-        self._drawn = self.secret = entropy(SECRET_BYTES)  # the newest, and that which seals
+        self._number = 1  # number of the newest secret
+        self._drawn = self.secret = entropy(SECRET_BYTES)  # the newest one, and the one that seals
         self.sealing = 1
         self._pair = _KeyPair(1, entropy(SECRET_BYTES), bytes(KEY_BYTES))
-        self._old: _KeyPair | None = None  # until what was wrapped for it cannot come any more
+        self._old: _KeyPair | None = None  # kept until no secrets that were wrapped for it can come
         self.next_at = _NEVER
 
-    # ---- when anything is drawn ----
+    # ---- new secrets ----
 
     def begin(self, view: bytes, members: Iterable[StartId], now: float) -> None:
-        """A view begins, of these starts and this one; `view` is its key."""
+        """Begin a view of these starts and this one; `view` is its key."""
         self._members = frozenset(members) - {self._own}
         self._draw(view, now)
 
     def renew(self, now: float) -> None:
-        """Draw anew in the same view: an epoch is over, or somebody was evicted."""
+        """Draw new secrets in the same view: an epoch is over, or a daemon was evicted."""
         self._draw(self._pair.view, now)
 
     def _draw(self, view: bytes, now: float) -> None:
@@ -159,7 +159,7 @@ class Exchange:
         self.next_at = now
 
     def settle(self) -> bool:
-        """Whether from now on another secret seals, as all members have it."""
+        """Seal with the newest secret if all members have it; return whether that changes it."""
         if self.sealing == self._number or self.awaited:
             return False
         self.sealing, self.secret = self._number, self._drawn
@@ -168,17 +168,17 @@ class Exchange:
 
     @property
     def awaited(self) -> list[StartId]:
-        """The members that hear this daemon and lack its newest secret."""
+        """The members that can answer and lack the newest secret."""
         return sorted(
             start
             for start, peer in self._peers.items()
             if start in self._members and peer.has < self._number and peer.tries < MAX_WAITS
         )
 
-    # ---- what is told ----
+    # ---- introductions to others ----
 
     def due(self, now: float) -> list[StartId]:
-        """Who is to be told (again)."""
+        """Return the starts to which an introduction is due."""
         found = [start for start, peer in self._peers.items() if peer.again_at <= now]
         self._set_next()
         return found
@@ -187,7 +187,7 @@ class Exchange:
         self.next_at = min((peer.again_at for peer in self._peers.values()), default=_NEVER)
 
     def introduce(self, start: StartId, hello: Hello, now: float) -> Introduction:
-        """What a start is told, with this hello; also one that has proved nothing yet."""
+        """Return the introduction for a start, proven or not, with a hello."""
         peer = self._peers.get(start)
         if peer is None:
             peer = _ExchangePeer()
@@ -206,7 +206,7 @@ class Exchange:
         )
 
     def _count(self, start: StartId, peer: _ExchangePeer, now: float) -> None:
-        """One more was told; a member is told until it has it."""
+        """Count an introduction; a member gets more until it has the newest secret."""
         peer.tries += 1
         over = peer.tries >= (MAX_WAITS if start in self._members else MAX_TRIES)
         peer.again_at = _NEVER if over else now + peer.wait_s
@@ -215,7 +215,7 @@ class Exchange:
 
     def _wrap(self, start: StartId, peer: _ExchangePeer) -> bytes:
         stale = start in self._members and peer.view != self._pair.view
-        if not peer.public or stale:  # an old key of a member may be known to an intruder
+        if not peer.public or stale:  # an intruder may know an old key of a member
             return NO_WRAP
         if peer.wrap is NO_WRAP:
             try:
@@ -227,23 +227,23 @@ class Exchange:
         return peer.wrap
 
     def _key(self, pair: _KeyPair, public: bytes, sender: StartId, receiver: StartId) -> bytes:
-        """The key for what one start wraps for another one, with this pair and that public key."""
+        """Derive the key that wraps the secrets of one start for another one."""
         shared = pair.private.exchange(X25519PublicKey.from_public_bytes(public))
         publics = pair.public + public if sender is self._own else public + pair.public
         who = [_WHO.pack(self._cluster, n, s.restarts, s.random_id) for n, s in (sender, receiver)]
         info = b"".join((_PURPOSE, *who, publics))
         return HKDF(algorithm=SHA256(), length=SECRET_BYTES, salt=None, info=info).derive(shared)
 
-    # ---- what is heard ----
+    # ---- introductions of others ----
 
     def receive(self, start: StartId, told: Introduction, now: float) -> bool:
-        """A start that has proved who it is tells something.
+        """Process the introduction of a start that has proved its identity.
 
         Returns:
-            Whether it is to be answered.
+            Whether it must be answered.
 
         Raises:
-            BadDatagram: it has wrapped something for this start that does not open.
+            BadDatagram: the secrets that it has wrapped for this start do not open.
         """
         peer = self._peers.get(start)
         if peer is None:
@@ -274,7 +274,7 @@ class Exchange:
         pairs = [self._pair] if self._old is None else [self._pair, self._old]
         pair = next((p for p in pairs if p.public[:FOR_BYTES] == told.wrapped_for), None)
         if pair is None:
-            return  # for one that is erased; it will be told of the present one
+            return  # wrapped for an erased key; the next introduction has the present one
         try:
             key = self._key(pair, told.public, start, self._own)
             secrets = AESGCM(key).decrypt(_NONCE, told.wrap, None)
@@ -286,24 +286,24 @@ class Exchange:
             peer.secrets.setdefault(number, secret)
 
     def has(self, start: StartId) -> bool:
-        """Whether a start can open what is sealed now."""
+        """Return whether a start can open what this one seals now."""
         peer = self._peers.get(start)
         return peer is not None and peer.has >= self.sealing
 
     def secret_of(self, start: StartId, number: int) -> bytes | None:
-        """A secret of another start; None if it is not here."""
+        """Return a secret of another start; None if it is missing here."""
         peer = self._peers.get(start)
         return None if peer is None else peer.secrets.get(number)
 
     def erase_before(self, start: StartId, number: int) -> None:
-        """Nothing that a start has sealed with older secrets is on its way any more."""
+        """Erase older secrets of a start: no datagram that they seal is in flight any more."""
         peer = self._peers.get(start)
         if peer is not None:
             for old in [each for each in peer.secrets if each < number]:
                 del peer.secrets[old]
 
     def forget(self, start: StartId) -> None:
-        """A start is over; what was wrapped for it is not forgotten, it may be heard again."""
+        """Note that a start is over; keep what was wrapped for it, as it may be heard again."""
         peer = self._peers.get(start)
         if peer is not None:
             peer.over, peer.again_at, peer.opened = True, _NEVER, NO_WRAP
@@ -311,7 +311,7 @@ class Exchange:
         self._members -= {start}
 
     def evict(self, number: int, now: float) -> None:
-        """A daemon is trusted no more: whatever it was given shall open nothing from now on."""
+        """Draw new secrets, as a daemon was evicted: the secrets that it has open nothing more."""
         for start in [each for each in (*self._peers, *self._members) if each[0] == number]:
             self.forget(start)
         self.renew(now)

@@ -1,8 +1,9 @@
 """Identities: each daemon proves by a key of its own which daemon it is (Ed25519, RFC 8032).
 
-A key file lets its holder be any daemon of the cluster. With identities it is needed, and not
-enough: what a daemon says to get to know others is signed, and each of them knows whose public keys
-count. A daemon whose key counts no more is *evicted*, whatever else it still has.
+The holder of a key file can be any daemon of the cluster. With identities the file is needed, and
+not sufficient: a daemon signs the packets by which it introduces itself, and each daemon has the
+public keys that it trusts. A daemon whose key is trusted no more is *evicted*, whatever other
+secrets it has.
 """
 
 import hashlib
@@ -19,13 +20,13 @@ from groupcomm.errors import BadDatagram, ConfigError
 from groupcomm.names import daemon_number
 
 IDENTITY_BYTES: Final = 32
-"""Of a private key, and of a public one."""
+"""The size of a private key, and of a public one."""
 
 Entropy = Callable[[int], bytes]
-"""So many random bytes, which nobody can foretell."""
+"""Returns a number of unpredictable random bytes."""
 
 StartId = tuple[int, Incarnation]
-"""A daemon's number, and which start of it."""
+"""A daemon's number, and one of its starts."""
 
 _FIELD: Final = 2**255 - 19
 _ORDER_EIGHT: Final = int.from_bytes(
@@ -39,17 +40,17 @@ _PLACE = struct.Struct("!QQQQQQ")
 
 
 def identity_fingerprint(public: bytes) -> bytes:
-    """Tells public keys apart, 8 bytes."""
+    """Return a fingerprint of 8 bytes, which tells public keys apart."""
     return hashlib.blake2b(public, digest_size=8, person=b"groupcomm ident").digest()
 
 
 def public_of(private: bytes) -> bytes:
-    """The public key that belongs to a private one, 32 bytes each."""
+    """Return the public key of a private one, 32 bytes each."""
     return Ed25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
 
 
 def has_small_order(public: bytes) -> bool:
-    """Return whether anybody can sign for a public key of 32 bytes, as its point has small order.
+    """Return whether the point of a public key has small order, so that anybody can sign for it.
 
     Encodings of y that are not reduced modulo the field's prime count, too.
     """
@@ -59,11 +60,11 @@ def has_small_order(public: bytes) -> bool:
 
 @attrs.frozen
 class Roll:
-    """Whose word counts.
+    """The identities of a cluster, trusted and evicted ones.
 
     Attributes:
         daemons: the public key of each daemon, 32 bytes, by name.
-        evicted: public keys that count no more, whoever has them, and the name each had.
+        evicted: evicted public keys, each with the name of its daemon.
     """
 
     daemons: Mapping[str, bytes]
@@ -84,12 +85,12 @@ class Roll:
             named[public] = name
 
     def is_trusted(self, name: str) -> bool:
-        """Whether a daemon's word counts."""
+        """Return whether a daemon is trusted."""
         public = self.daemons.get(name)
         return public is not None and public not in self.evicted
 
     def without(self, prints: Iterable[bytes]) -> "Roll":
-        """With these evicted, by their fingerprints; itself if they are already, or not listed."""
+        """Return a roll with some keys evicted, by fingerprint; itself if that changes nothing."""
         wanted = set(prints)
         evicted = {
             public: name
@@ -101,12 +102,12 @@ class Roll:
 
 @attrs.frozen
 class DaemonCredentials:
-    """What a daemon starts with, where daemons have identities.
+    """The identity that a daemon starts with.
 
     Attributes:
         private: its own private key, 32 bytes.
-        roll: whose word counts.
-        entropy: where its secrets come from.
+        roll: the identities of all daemons.
+        entropy: the source of its secrets.
     """
 
     private: bytes = attrs.field(repr=False)
@@ -114,16 +115,16 @@ class DaemonCredentials:
     entropy: Entropy = attrs.field(repr=False)
 
     def check(self, name: str, daemons: Sequence[str]) -> None:
-        """Raise ConfigError unless this is the key of the daemon of that name, and counts.
+        """Raise ConfigError unless this is the trusted key of the daemon of that name.
 
         Args:
-            name: of the daemon that has them.
-            daemons: all that are to have an identity.
+            name: the name of the daemon.
+            daemons: all daemons that must have an identity.
         """
         missing = sorted({name, *daemons} - self.roll.daemons.keys())
         if missing:
             raise ConfigError(
-                f"identities: they do not list {', '.join(missing)}; add each with: groupcomm"
+                f"identities: {', '.join(missing)} are not listed; add each with: groupcomm"
                 " identity add"
             )
         public = self.roll.daemons[name]
@@ -140,7 +141,7 @@ class DaemonCredentials:
 
 
 class Signer:
-    """Signs for one start of one daemon, and checks what others have signed for it."""
+    """Signs for one start of one daemon, and checks others' signatures for it."""
 
     __slots__ = ("_cluster", "_own", "_private", "_publics")
 
@@ -151,7 +152,7 @@ class Signer:
         self.use(roll)
 
     def use(self, roll: Roll) -> None:
-        """Whose word counts from now on."""
+        """Trust the identities of a roll from now on."""
         self._publics = {
             daemon_number(name): Ed25519PublicKey.from_public_bytes(public)
             for name, public in roll.daemons.items()
@@ -163,11 +164,11 @@ class Signer:
         return number in self._publics
 
     def sign(self, said: bytes, receiver: int, counter: int) -> bytes:
-        """A signature of 64 bytes, good for this datagram alone."""
+        """Return a signature of 64 bytes, valid for this datagram alone."""
         return self._private.sign(self._placed(self._own, receiver, counter) + said)
 
     def check(self, said: bytes, signature: bytes, sender: StartId, counter: int) -> None:
-        """Raise BadDatagram unless that daemon has signed this for this one."""
+        """Raise BadDatagram unless the sender has signed this for this daemon."""
         public = self._publics.get(sender[0])
         if public is None:
             raise BadDatagram("identity", f"daemon {sender[0]:x} has none that counts")

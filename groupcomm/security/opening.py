@@ -1,12 +1,12 @@
-"""Opening what suite 1 has sealed: keys by sender, start, channel and epoch; replay windows.
+"""Opening datagrams of suite 1: keys by sender, start, channel and epoch, and replay windows.
 
-What a start of a daemon sends is opened in full only after it has proved that it sends now: until
-then this daemon has no window for it, and anything might be a copy of something old. hello.py has
-the proof; `trust` begins the windows behind it.
+Datagrams of a start count only after it has proved that it sends now: until then there is no window
+for it, and any of them might be an old copy. hello.py has the proof; `trust` begins the windows
+behind it.
 
-A receiver moves its replay window only for datagrams that have proved authentic: one forged high
-counter would lock the true sender out. Where a seal proves nothing, since more than the sender can
-make it, the caller checks a signature first and then calls `accept_signed`.
+A receiver moves its replay window only for authentic datagrams, as one forged high counter would
+lock the true sender out. Where the seal proves nothing, as others can make it, too, the caller
+checks a signature first and then calls `accept_signed`.
 """
 
 import struct
@@ -37,11 +37,11 @@ from groupcomm.security.layout import (
 from groupcomm.security.sealing import NONCE_START, PLACE
 
 MAX_PEERS: Final = 2048
-"""Starts of daemons that a receiver remembers: more than there are daemons, so some are over."""
+"""The starts that a receiver keeps: more than there are daemons, so some of them are over."""
 
 DERIVED_PER_S: Final = 1000
-"""Keys that are derived for what may be forged, and at once. Deriving costs five times what opening
-does, and anybody can make up starts and epochs; a daemon that is there repeats what it says.
+"""Keys derived a second, and at once, for datagrams that may be forged. Deriving costs five times
+as much as opening, and anybody can make up starts and epochs; a true daemon repeats its datagrams.
 """
 
 _PLACED: Final = HEAD_BYTES + PLACE.size
@@ -54,21 +54,21 @@ Decrypt = Callable[[bytes, memoryview, bytes], bytes]
 
 
 def split_sealed(datagram: bytes) -> tuple[int, Incarnation, int, int, int]:
-    """Sender, its start, counter, channel and key id of a datagram that is long enough."""
+    """Return sender, start, counter, channel and key id of a datagram that is long enough."""
     _, _, _, key_id, identity, counter, channel, _ = _SPLIT.unpack_from(datagram)
     _, sender, restarts, random_id = _IDENTITY.unpack(identity)
     return sender, incarnation_of(restarts, random_id), counter, channel, key_id
 
 
 class ReceiveChannel:
-    """One channel of one start: its window, and the keys that open it.
+    """One channel of one start: its replay window, and the keys that open it.
 
     Attributes:
-        epoch, key_id, decrypt: of the latest key that has opened anything; -1 before the first.
-        coming: what opens the next epoch, by key id, once anybody has named it.
-        old: the same three of the key before it, while packets may still be on their way.
-        old_until: for so long.
-        failed: seals that did not fit the latest key.
+        epoch, key_id, decrypt: the latest key that has opened a datagram; -1 before the first.
+        coming: the keys of the next epoch by key id, once a datagram has named it.
+        old: the same three of the key before, while its packets may be in flight.
+        old_until: the time until then.
+        failed: the number of seals that did not fit the latest key.
     """
 
     __slots__ = ("coming", "decrypt", "epoch", "failed", "key_id", "old", "old_until", "window")
@@ -84,7 +84,7 @@ class ReceiveChannel:
 
 
 class TrustedStart:
-    """One start of one daemon that has proved to send now."""
+    """One start of one daemon that has proved that it sends now."""
 
     __slots__ = ("incarnation", "lanes", "over", "sender")
 
@@ -98,11 +98,11 @@ class TrustedStart:
 
 
 class Opener:
-    """Opens what one daemon receives.
+    """Opens the datagrams that one daemon receives.
 
     Attributes:
-        failed_opens: datagrams with a wrong seal.
-        lacked: id of a key that a datagram named and that is not here; anybody can name one.
+        failed_opens: the number of datagrams with a wrong seal.
+        lacked: the id of a missing key that a datagram has named; anybody can name one.
         now: seconds; the owner sets it.
     """
 
@@ -132,14 +132,14 @@ class Opener:
         *,
         rekeying: Rekeying | None = None,
     ) -> None:
-        """Open datagrams of this cluster, but not those of the daemon itself."""
+        """Open datagrams of a cluster, except those of the daemon itself."""
         self._keys: Mapping[int, bytes] = keys.keys if keys is not None else {}
         self._cluster = cluster
         self._own = _IDENTITY.pack(cluster, own[0], own[1].restarts, own[1].random_id)
         self._for_me = PURPOSE + COUNTER.pack(own[0])
         self._rekeying = rekeying or Rekeying()
         self._peers: dict[bytes, TrustedStart] = {}
-        self._derived = 0.0  # keys, of which DERIVED_PER_S are forgotten each second
+        self._derived = 0.0  # derived keys, less DERIVED_PER_S for each second
         self._derived_at = 0.0
         self._unsigned: tuple[ReceiveChannel, int, int, int, Decrypt] | None = None
         self.failed_opens = 0
@@ -194,7 +194,7 @@ class Opener:
         counter: int,
         epoch: int,
     ) -> bytes:
-        """Open a datagram whose seal proves nothing; neither window nor epoch moves."""
+        """Open a datagram whose seal proves nothing; move neither window nor epoch."""
         present = epoch == lane.epoch and key_id == lane.key_id and lane.decrypt is not None
         if present and lane.decrypt is not None:
             decrypt = lane.decrypt
@@ -205,7 +205,7 @@ class Opener:
         return packet
 
     def accept_signed(self) -> None:
-        """Move window and epoch for the datagram opened last: its sender has signed it."""
+        """Move window and epoch for the last datagram, as its sender has signed it."""
         if self._unsigned is not None:
             lane, counter, key_id, epoch, decrypt = self._unsigned
             self._unsigned = None
@@ -220,7 +220,7 @@ class Opener:
     def _another_key(
         self, peer: TrustedStart, lane: ReceiveChannel, key_id: int, channel: int, epoch: int
     ) -> Decrypt:
-        """The key of the epoch before, or of a later one than was heard of; never an erased one."""
+        """Return the key of the epoch before, or of a later epoch; never an erased one."""
         if epoch == lane.epoch + 1:
             return self._next_key(peer, lane, key_id, channel)
         if epoch > lane.epoch:
@@ -235,7 +235,7 @@ class Opener:
     def _next_key(
         self, peer: TrustedStart, lane: ReceiveChannel, key_id: int, channel: int
     ) -> Decrypt:
-        """Kept as soon as anybody has named it: forgeries in numbers must not delay an epoch."""
+        """Return the key of the next epoch; keep it, as many forgeries must not delay an epoch."""
         decrypt = lane.coming.get(key_id)
         if decrypt is None:
             decrypt = self._key(key_id, peer.sender, peer.incarnation, channel, lane.epoch + 1)
@@ -244,7 +244,7 @@ class Opener:
 
     def _advance(self, lane: ReceiveChannel, key_id: int, epoch: int, decrypt: Decrypt) -> None:
         if epoch <= lane.epoch:
-            return  # a late one of the epoch before
+            return  # a late datagram of the epoch before
         if lane.decrypt is not None:
             lane.old = lane.epoch, lane.key_id, lane.decrypt
             lane.old_until = self.now + 2 * self._rekeying.lifetime_s
@@ -261,7 +261,7 @@ class Opener:
         channel: int,
         epoch: int,
     ) -> Opened:
-        """A datagram of a start that has not proved that it sends now; nothing is remembered."""
+        """Open a datagram of a start that has not proved that it sends now; keep nothing of it."""
         self._unsigned = None
         cluster, sender, restarts, random_id = _IDENTITY.unpack(identity)
         if cluster != self._cluster:
@@ -276,12 +276,12 @@ class Opener:
         packet = self._open(
             None, self._key(key_id, sender, claimed, channel, epoch), datagram, scope
         )
-        # Only now: incarnation_of keeps those that are in use, and forgeries would drive them out.
+        # Only now: incarnation_of keeps the ones in use, and forgeries would displace them.
         incarnation = incarnation_of(restarts, random_id)
         return Opened(sender, incarnation, counter, packet, channel, key_id, proven=False)
 
     def _count_derived(self) -> None:
-        """One more key; raises BadDatagram if there were too many."""
+        """Count a derived key; raise BadDatagram if there were too many."""
         gone = (self.now - self._derived_at) * DERIVED_PER_S
         self._derived, self._derived_at = max(0.0, self._derived - gone), self.now
         if self._derived >= DERIVED_PER_S:
@@ -299,7 +299,7 @@ class Opener:
     def _open(
         self, lane: ReceiveChannel | None, decrypt: Decrypt, datagram: bytes, scope: int
     ) -> bytes:
-        """The packet; what fails to open counts against the key if it is the lane's present one."""
+        """Return the packet; a failure counts against the channel's present key, if it is used."""
         if lane is not None and lane.failed >= self._rekeying.failures:
             raise BadDatagram("worn", "too many seals did not fit this key; the next epoch has one")
         head = datagram[:_PLACED]
@@ -313,13 +313,13 @@ class Opener:
                 lane.failed += 1
         raise BadDatagram("tag", "the seal does not fit")
 
-    # ---- who is there ----
+    # ---- known starts ----
 
     def trust(self, sender: int, incarnation: Incarnation, floors: Mapping[Channel, int]) -> bool:
-        """A start has proved that it sends now: take what it sends behind these counters.
+        """Trust a start that has proved that it sends now: accept counters above these.
 
         Returns:
-            Whether another start had to be forgotten for it.
+            Whether another start had to be dropped for it.
         """
         peers = self._peers
         full = len(peers) >= MAX_PEERS
@@ -331,27 +331,27 @@ class Opener:
         return full
 
     def forget(self, sender: int, incarnation: Incarnation) -> None:
-        """A start of a daemon will send no more: it is the first to make room for others.
+        """Note that a start will send no more, so that it is the first to make room for others.
 
-        Its windows stay until then, so that copies of what it has sent are known as such.
+        Its windows stay until then, so that copies of its datagrams are recognized.
         """
         for peer in self._peers.values():
             if peer.sender == sender and peer.incarnation == incarnation:
                 peer.over = True
 
     def tick(self) -> None:
-        """Erase keys whose packets cannot be on their way any more."""
+        """Erase keys whose packets cannot be in flight any more."""
         for peer in self._peers.values():
             for lane in peer.lanes.values():
                 if lane.old is not None and self.now >= lane.old_until:
                     lane.old = None
 
     def has(self, key_id: int) -> bool:
-        """Whether it opens what is sealed with a key of the ring."""
+        """Return whether it has a key of the ring."""
         return key_id in self._keys
 
     def use(self, keys: KeyRing) -> None:
-        """Open with these keys of the ring from now on, and with no other ones."""
+        """Open with these keys of the ring alone from now on."""
         self._keys = keys.keys
         if self.lacked in self._keys:
             self.lacked = None

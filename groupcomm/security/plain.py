@@ -1,4 +1,4 @@
-"""Suite 0: a checksum (CRC32C) and counters, against accidents only. Whoever can send can join."""
+"""Suite 0: a checksum (CRC32C) and counters, against accidents only: any sender can join."""
 
 import struct
 from typing import Final
@@ -23,14 +23,14 @@ from groupcomm.security.layout import (
 )
 
 MAX_PEERS: Final = 1024
-"""Starts of daemons that a receiver remembers; each costs a window."""
+"""The starts of daemons that a receiver keeps; each costs a window."""
 
 _SPLIT = struct.Struct("!BBB34sQ")  # the head; as one key: key id, cluster, sender, start
 _CRC = struct.Struct("!I")
 
 
 class PlainSealer:
-    """Adds heads and checksums to what one start of one daemon sends."""
+    """Adds heads and checksums to the packets of one start of one daemon."""
 
     __slots__ = ("_counter", "_for_all", "_for_one")
 
@@ -42,7 +42,7 @@ class PlainSealer:
         self._counter = counter
 
     def seal(self, packet: bytes, receiver: int | None = None) -> bytes:
-        """A datagram with this packet, for one daemon or for all; each has the next counter."""
+        """Return a datagram with a packet and the next counter, for one daemon or for all."""
         self._counter += 1
         counter = COUNTER.pack(self._counter)
         if receiver is None:
@@ -55,7 +55,7 @@ class PlainSealer:
 
 
 class _KnownStart:
-    """One start of one daemon, as its datagrams have shown."""
+    """One start of one daemon, as its datagrams show it."""
 
     __slots__ = ("incarnation", "sender", "window")
 
@@ -66,16 +66,16 @@ class _KnownStart:
 
 
 class PlainOpener:
-    """Takes heads and checksums off what one daemon receives.
+    """Removes heads and checksums from the datagrams that one daemon receives.
 
     Attributes:
-        failed_opens: datagrams with a wrong checksum.
+        failed_opens: the number of datagrams with a wrong checksum.
     """
 
     __slots__ = ("_cluster", "_for_me", "_own", "_peers", "failed_opens")
 
     def __init__(self, cluster: int, own: tuple[int, Incarnation]) -> None:
-        """Open datagrams of this cluster, but not those of the daemon itself."""
+        """Open datagrams of a cluster, except those of the daemon itself."""
         self._cluster = cluster
         self._own = own
         self._for_me = PURPOSE + COUNTER.pack(own[0])
@@ -103,7 +103,7 @@ class PlainOpener:
             raise BadDatagram("replay", f"counter {counter}")
         packet = self._open(datagram, scope)
         peer.window.accept(counter)
-        if known is None:  # only now: forgeries would drive out those that are in use
+        if known is None:  # only now: forgeries would displace the ones in use
             peer.incarnation = incarnation_of(peer.incarnation.restarts, peer.incarnation.random_id)
             self._peers[peer_key] = peer
         return Opened(peer.sender, peer.incarnation, counter, packet)
@@ -115,7 +115,7 @@ class PlainOpener:
                 del self._peers[key]
 
     def _new_start(self, datagram: bytes) -> _KnownStart:
-        """A peer not heard before; it is kept only if this datagram's sum fits."""
+        """Return the state of a new start; it is kept only if the datagram's checksum fits."""
         _, _, _, _, cluster, sender, restarts, random_id, _ = HEAD.unpack_from(datagram)
         if cluster != self._cluster:
             raise BadDatagram("cluster", f"{cluster:x}")

@@ -1,11 +1,11 @@
-"""Suite 1: every datagram proves who sent it, in which start, and that nobody changed it.
+"""Suite 1: every datagram proves its sender, the sender's start, and its own integrity.
 
 Behind the head (layout.py) comes ``channel u8, epoch u32``, in the clear and authenticated with it,
 then the packet in AES-256-GCM (NIST SP 800-38D), whose nonce is the counter. Each channel counts
-for itself, rising by one, and has a key of its own in each epoch, so no nonce repeats.
+its own packets, rising by one, and has a key of its own in each epoch, so no nonce repeats.
 
-An epoch ends after so many packets of one key as RFC 9001, section 6.6, allows, or after a time.
-Its key is erased at once here, and by receivers once no packet can be on its way any more.
+An epoch ends after as many packets of one key as RFC 9001, section 6.6, allows, or after a time.
+The sealer erases its key at once, and receivers do once no packet can be in flight any more.
 """
 
 import struct
@@ -41,12 +41,12 @@ class _SendChannel:
 
 
 class Sealer:
-    """Seals what one start of one daemon sends.
+    """Seals the datagrams of one start of one daemon.
 
     Attributes:
-        epoch: the present one, from 0; the same on all channels.
-        key_id: of the ring's key that seals.
-        due: when the epoch is over by time; call `tick` then.
+        epoch: the present epoch, from 0; the same on all channels.
+        key_id: the id of the ring's key that seals.
+        due: the time at which the epoch ends; call `tick` then.
     """
 
     __slots__ = (
@@ -111,30 +111,30 @@ class Sealer:
                 lane.limit = lane.counter + self._rekeying.epoch_packets
 
     def _epoch_of(self, channel: Channel) -> int:
-        """The one that a channel is in: the same on all."""
+        """Return the epoch of a channel: the same on all."""
         return self.epoch
 
     def _encrypt(self, secret: bytes, channel: Channel, epoch: int) -> Encrypt:
-        """Seals on a channel in an epoch."""
+        """Return a function that seals on a channel in an epoch."""
         return AESGCM(derive_key(secret, *self._who, channel, epoch)).encrypt
 
     def tick(self, now: float) -> None:
-        """Time has passed; an epoch may be over."""
+        """Begin a new epoch if the present one is over."""
         self._now = now
         if now >= self.due:
             self._begin_epoch()
 
     def counter(self, channel: Channel) -> int:
-        """The last counter that was used on a channel."""
+        """Return the last counter that was used on a channel."""
         return self._lanes[channel].counter
 
     def seal(self, packet: bytes, channel: Channel, receiver: int | None = None) -> bytes:
-        """A datagram with this packet; each has the next counter of its channel.
+        """Return a datagram with a packet and the next counter of its channel.
 
         Args:
             packet: the content.
-            channel: of its kind.
-            receiver: the number of the one daemon that may open it; None for all that hear it.
+            channel: the channel of the packet's kind.
+            receiver: the number of the only daemon that may open it; None for all receivers.
         """
         lane = self._lanes[channel]
         if lane.counter >= lane.limit:
@@ -150,7 +150,7 @@ class Sealer:
         return head + lane.encrypt(NONCE_START + counter, packet, context)
 
     def seal_hello(self, packet: bytes, receiver: int, key_id: int) -> bytes:
-        """A hello, sealed with any key of the ring: who asks may have no other one."""
+        """Seal a hello with any key of the ring, as its receiver may have no other one."""
         if key_id == self.key_id:
             return self.seal(packet, Channel.HELLO, receiver)
         lane = self._lanes[Channel.HELLO]

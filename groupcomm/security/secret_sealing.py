@@ -1,4 +1,4 @@
-"""Suite 2: what a daemon seals opens with a secret of its own, that it gave to whom it trusts.
+"""Suite 2: datagrams open with a secret of the sender, which it gives to daemons that it trusts.
 
 Keys come from the ring's key and the secret of the sender (exchange.py) together, so neither one is
 enough. An epoch says which secret: its upper 20 bits are the secret's number, from 1.
@@ -28,33 +28,35 @@ from groupcomm.wire.introduction import INTRODUCTION_BYTES
 from groupcomm.wire.packet import PacketKind
 
 EPOCH_BITS: Final = 12
-"""Of an epoch's number that count the epochs of one secret."""
+"""The bits of an epoch's number that count the epochs of one secret."""
 
 TAG_BYTES: Final = 16
 _CONTROL: Final = bytes((PacketKind.CONTROL,))
 
 LEAST_CONTROL_BYTES: Final = INTRODUCTION_BYTES - TAG_BYTES
-"""Of a control message, filled up: what answers it is no longer (both have the same head)."""
+"""The least size of a padded control message, so that its answer is no longer (the heads are
+alike).
+"""
 
 DATAGRAM_BYTES: Final = HEAD_BYTES + INTRODUCTION_BYTES + SEAL_BYTES
-"""Of a sealed introduction."""
+"""The size of a sealed introduction."""
 
 
 class _UnknownSecret(Exception):
-    """The outer seal is right, and the secret of the inner one is not here."""
+    """The outer seal is valid, and the secret of the inner one is missing here."""
 
 
 def fill(packet: bytes) -> bytes:
-    """A control message at least as long as what may answer it.
+    """Pad a control message to the length of its answer, at least.
 
-    Its first byte, which says nothing that the channel does not say, tells how much is filling.
+    The size of the padding replaces its first byte, which the channel makes redundant.
     """
     filling = max(0, min(255, LEAST_CONTROL_BYTES - len(packet)))
     return b"%c%b%b" % (filling, packet[1:], bytes(filling))
 
 
 def unfill(filled: bytes) -> bytes:
-    """The control message again."""
+    """Return a control message without its padding."""
     return _CONTROL + filled[1 : len(filled) - filled[0]] if filled else b""
 
 
@@ -76,7 +78,7 @@ def _opened_twice(outer: Decrypt, inner: Decrypt | None) -> Decrypt:
 
 
 class SecretSealer(Sealer):
-    """Seals with a secret of its own."""
+    """Seals with a secret of the sender."""
 
     __slots__ = ("_hello_epoch", "_secret")
     SUITE: ClassVar[int] = SUITE_IDENTITIES
@@ -93,7 +95,7 @@ class SecretSealer(Sealer):
         rekeying: Rekeying | None = None,
         now: float = 0.0,
     ) -> None:
-        """As a Sealer, with the secret that seals now."""
+        """Make a Sealer with the secret of the exchange that seals now."""
         self._secret = exchange.secret
         self._hello_epoch = -1
         super().__init__(
@@ -117,7 +119,7 @@ class SecretSealer(Sealer):
         return self._hello_epoch if channel is Channel.HELLO else self.epoch
 
     def change(self, exchange: Exchange) -> None:
-        """Another secret seals from now on."""
+        """Seal with another secret of the exchange from now on."""
         self._secret = exchange.secret
         self.epoch = (exchange.sealing << EPOCH_BITS) - 1
         self._begin_epoch()
@@ -132,7 +134,7 @@ class SecretSealer(Sealer):
 
 
 class SecretOpener(Opener):
-    """Opens what those seal who have given it their secrets."""
+    """Opens the datagrams of senders that have given it their secrets."""
 
     __slots__ = ("_exchange", "_turns")
     SUITE: ClassVar[int] = SUITE_IDENTITIES
@@ -146,14 +148,15 @@ class SecretOpener(Opener):
         exchange: Exchange,
         rekeying: Rekeying,
     ) -> None:
-        """Open datagrams of this cluster with the secrets of the exchange."""
+        """Open datagrams of a cluster with the secrets of the exchange."""
         super().__init__(keys, cluster, own, rekeying=rekeying)
         self._exchange = exchange
-        # Which secrets a start was heard to seal with, since when; the first is the oldest in use.
+        # The secrets that a start has sealed with, each since when; the first is the oldest in use.
         self._turns: dict[StartId, list[tuple[int, float]]] = {}
 
     def open_untrusted(self, datagram: bytes) -> Opened:
-        """Open one datagram; if its secret is not here, only its outer seal is: unproven.
+        """Open one datagram; without its secret open the outer seal only, and return it as
+        unproven.
 
         Raises:
             BadDatagram: as Opener, or unproven. No other exception, whatever the bytes.
@@ -167,7 +170,7 @@ class SecretOpener(Opener):
     def _another_key(
         self, peer: TrustedStart, lane: ReceiveChannel, key_id: int, channel: int, epoch: int
     ) -> Decrypt:
-        """As Opener; the first epoch of each secret that is here is derived once."""
+        """See Opener; derive the key of the first epoch of each known secret once."""
         number, later = epoch >> EPOCH_BITS, epoch & (2**EPOCH_BITS - 1)
         if channel == Channel.HELLO or epoch <= lane.epoch or later:
             return super()._another_key(peer, lane, key_id, channel, epoch)
@@ -197,7 +200,7 @@ class SecretOpener(Opener):
         return inner
 
     def tick(self) -> None:
-        """Erase what opens datagrams that cannot be on their way any more."""
+        """Erase keys and secrets whose datagrams cannot be in flight any more."""
         super().tick()
         before, self._turns = self._turns, {}
         for peer in self._peers.values():
@@ -223,6 +226,6 @@ class SecretOpener(Opener):
                 lane.decrypt = None
 
     def forget_daemon(self, number: int) -> None:
-        """Open nothing any more of any start of a daemon."""
+        """Open no datagram of any start of a daemon from now on."""
         for identity in [key for key, peer in self._peers.items() if peer.sender == number]:
             del self._peers[identity]

@@ -113,7 +113,7 @@ def test_files_that_are_wrong_say_what_is(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=text):
             read_config(config, name=None, state_dir=None)
     config.write_text('key_file = "the.key"\nidentity = "own.identity"\nidentities = "all"\n')
-    with pytest.raises(ConfigError, match="do not list oven"):
+    with pytest.raises(ConfigError, match="oven are not listed"):
         read_config(config, name="oven", state_dir=None)
     found = read_config(config, name="press", state_dir=None)
     assert found.core.suite == 2
