@@ -12,7 +12,7 @@ import attrs
 import trio
 
 from groupcomm.host.tls import AnySocket, PeerCertificate
-from groupcomm.wire.raw import Raw
+from groupcomm.wire.packet import Raw
 from groupcommd.spread_socket import SpreadSocket
 
 

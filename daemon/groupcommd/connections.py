@@ -29,7 +29,7 @@ from groupcomm.host.tls import PeerCertificate
 from groupcomm.security.quotas import Quotas
 from groupcomm.session.codes import Code
 from groupcomm.session.daemon_frames import encode_closed
-from groupcomm.wire.raw import Raw
+from groupcomm.wire.packet import Raw
 from groupcommd.connection import AuthenticatedPeer, Connection, ConnectionState
 from groupcommd.credentials import TlsCredentials
 from groupcommd.listeners import Listener, PeerRefused, Refusals, TlsListener, refuse_plain

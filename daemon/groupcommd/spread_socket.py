@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from groupcomm.errors import BadDatagram
 from groupcomm.session.spread.session import SpreadSession
-from groupcomm.wire.raw import Raw
+from groupcomm.wire.packet import Raw
 
 _log = logging.getLogger("groupcommd")
 

@@ -19,14 +19,10 @@ from groupcomm.names import MAX_NAME_BYTES, is_private
 from groupcomm.order.admission import too_far
 from groupcomm.ring.ring import Ring, TokenState
 from groupcomm.stream.stream import MAX_AHEAD
-from groupcomm.wire.data import DataPacket
-from groupcomm.wire.held import HeldNotice
+from groupcomm.wire.data import DataPacket, UnreliablePacket
 from groupcomm.wire.horizon import HorizonNotice
-from groupcomm.wire.request import TokenRequest
-from groupcomm.wire.resend import ResendRequest
-from groupcomm.wire.rest import RestNotice
-from groupcomm.wire.token import Token
-from groupcomm.wire.unreliable import UnreliablePacket
+from groupcomm.wire.link import ResendRequest
+from groupcomm.wire.token import HeldNotice, RestNotice, Token, TokenRequest
 
 SHORT: Final = (MAX_NAME_BYTES - 2) // 4
 """Letters of a user's and a daemon's name that fit a private name, whatever they are."""

@@ -55,8 +55,7 @@ from groupcomm.stream.ranges import Range
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.control import decode_control_untrusted
 from groupcomm.wire.membership import Past
-from groupcomm.wire.packet import PacketKind, peek_untrusted
-from groupcomm.wire.raw import Raw
+from groupcomm.wire.packet import PacketKind, Raw, peek_untrusted
 
 MAX_EARLY = 1024
 """Packets of a view that others have installed already, kept until this daemon has."""

@@ -7,8 +7,7 @@ whoever acts on the header may rely on the packet (docs/pruning.md).
 from heapq import heappop, heappush
 
 from groupcomm.stream.stream import Stream
-from groupcomm.wire.data import DataPacket
-from groupcomm.wire.headers import EACH_BYTES, FRAME_BYTES, encode_headers
+from groupcomm.wire.data import HEADER_EXTRA_BYTES, HEADERS_FRAME_BYTES, DataPacket, encode_headers
 
 
 class DeferredHeaders:
@@ -24,7 +23,7 @@ class DeferredHeaders:
         """Begin; a packet of headers is not longer than `packet_limit`, if one of them fits."""
         self._key = key
         self._stream = stream
-        self._room = packet_limit - FRAME_BYTES
+        self._room = packet_limit - HEADERS_FRAME_BYTES
         self._numbers: list[int] = []  # a heap
         self.released_upto = stream.held
 
@@ -49,13 +48,13 @@ class DeferredHeaders:
             if packet is None:
                 continue  # forgotten: another daemon of the ring has sent its header
             header = packet.header()
-            if headers and size + len(header) + EACH_BYTES > self._room:
+            if headers and size + len(header) + HEADER_EXTRA_BYTES > self._room:
                 out.append((first, encode_headers(self._key, headers)))
                 headers = []
             if not headers:
                 first, size = number, 0
             headers.append(header)
-            size += len(header) + EACH_BYTES
+            size += len(header) + HEADER_EXTRA_BYTES
         if headers:
             out.append((first, encode_headers(self._key, headers)))
         return out

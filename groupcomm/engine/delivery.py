@@ -36,8 +36,7 @@ from groupcomm.order.order import Order
 from groupcomm.security.layout import ReplayWindow
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.bundle import Bundle, BundleKind
-from groupcomm.wire.data import DataPacket
-from groupcomm.wire.unreliable import UnreliablePacket
+from groupcomm.wire.data import DataPacket, UnreliablePacket
 
 MOST_CONNECTIONS: Final = 2**48
 """Of one daemon in a view: one each microsecond for nine years. A higher number is a lie."""

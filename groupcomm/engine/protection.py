@@ -35,8 +35,13 @@ from groupcomm.security.opening import Opener
 from groupcomm.security.plain import PlainOpener, PlainSealer
 from groupcomm.security.sealing import Sealer
 from groupcomm.security.secret_sealing import DATAGRAM_BYTES, SecretOpener, SecretSealer
-from groupcomm.wire.hello import HELLO_BYTES, Hello, decode_hello_untrusted
-from groupcomm.wire.introduction import SIGNED_BYTES, decode_introduction_untrusted
+from groupcomm.wire.hello import (
+    HELLO_BYTES,
+    SIGNED_BYTES,
+    Hello,
+    decode_hello_untrusted,
+    decode_introduction_untrusted,
+)
 
 STALE: Final = frozenset(("replay", "own", "unproven", "hello", "epoch", "busy", "unlisted"))
 """Reasons for which also what a daemon of the cluster has sealed is dropped."""

@@ -24,7 +24,7 @@ from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState
 from groupcomm.session.origins_frame import encode_origins
 from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.data import DataPacket
-from groupcomm.wire.raw import Raw
+from groupcomm.wire.packet import Raw
 
 _UNRELIABLE = ServiceLevel.UNRELIABLE
 _CAUSAL = ServiceLevel.CAUSAL

@@ -32,19 +32,23 @@ from groupcomm.link.routes import Routes
 from groupcomm.ring.ring import Ring
 from groupcomm.stream.gaps import Gaps
 from groupcomm.stream.packer import Causes, Packer
-from groupcomm.wire.ack import decode_ack_untrusted
 from groupcomm.wire.bundle import Bundle
-from groupcomm.wire.data import DataPacket, decode_data_untrusted
-from groupcomm.wire.headers import decode_headers_untrusted
-from groupcomm.wire.held import decode_held_untrusted
+from groupcomm.wire.data import (
+    DataPacket,
+    UnreliablePacket,
+    decode_data_untrusted,
+    decode_headers_untrusted,
+    decode_unreliable_untrusted,
+)
 from groupcomm.wire.horizon import HorizonNotice, decode_horizon_untrusted
-from groupcomm.wire.link import decode_link_untrusted
+from groupcomm.wire.link import decode_ack_untrusted, decode_link_untrusted, decode_resend_untrusted
 from groupcomm.wire.packet import PacketKind
-from groupcomm.wire.request import decode_request_untrusted
-from groupcomm.wire.resend import decode_resend_untrusted
-from groupcomm.wire.rest import decode_rest_untrusted
-from groupcomm.wire.token import decode_token_untrusted
-from groupcomm.wire.unreliable import UnreliablePacket, decode_unreliable_untrusted
+from groupcomm.wire.token import (
+    decode_held_untrusted,
+    decode_request_untrusted,
+    decode_rest_untrusted,
+    decode_token_untrusted,
+)
 
 
 class ViewContext(Protocol):
@@ -415,7 +419,7 @@ class ViewState:
         if ring == self._own_ring:
             own.notices.issued(self._now, notice.frontier, notice.horizon)
         else:
-            own.flow.on_held_remotely(ring, notice.told(self._own_ring), self._now)
+            own.flow.on_held_remotely(ring, notice.held_of(self._own_ring), self._now)
             if notice.unsettled:
                 own.notices.asked = True
             if stream.known > stream.held:

@@ -18,7 +18,7 @@ from groupcomm.names import check_group, check_user, private_name
 from groupcomm.security.access import MAX_PRINCIPAL_BYTES
 from groupcomm.wire.bundle import Bundle, body_payload, state_bundle
 from groupcomm.wire.membership import Name, Number
-from groupcomm.wire.raw import Raw
+from groupcomm.wire.packet import Raw
 
 Principal: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_PRINCIPAL_BYTES)]
 

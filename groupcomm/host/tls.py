@@ -18,7 +18,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
 from groupcomm.security.access import MAX_PRINCIPAL_BYTES
-from groupcomm.wire.raw import Raw
+from groupcomm.wire.packet import Raw
 
 PROGRAM: Final = "groupcomm:"
 """Begins the URI of a program to which `groupcomm certs` has issued a certificate."""

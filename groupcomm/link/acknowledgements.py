@@ -19,7 +19,7 @@ from typing import Final
 from groupcomm.link.congestion import MAX_ACK_DELAY_S, RateSample, RoundTrip
 from groupcomm.link.queue import Queued
 from groupcomm.stream.ranges import Range
-from groupcomm.wire.ack import MAX_RANGES, MOST_DELAY_US, Acknowledgement
+from groupcomm.wire.link import MAX_ACK_RANGES, MOST_DELAY_US, Acknowledgement
 
 REORDERED: Final = 3
 """A packet is lost once this many later ones have overtaken it (RFC 9002, section 6.1.1)."""
@@ -280,7 +280,7 @@ class ReceivedNumbers:
 
     def _insert(self, number: int) -> bool:
         ranges = self._ranges
-        if len(ranges) == MAX_RANGES and number < ranges[0][0]:
+        if len(ranges) == MAX_ACK_RANGES and number < ranges[0][0]:
             return False
         place = len(ranges)
         while place and ranges[place - 1][0] > number:
@@ -294,7 +294,7 @@ class ReceivedNumbers:
             place -= 1
             first = ranges.pop(place)[0]
         ranges.insert(place, (first, last))
-        del ranges[:-MAX_RANGES]
+        del ranges[:-MAX_ACK_RANGES]
         return True
 
     def _schedule(self, now: float, *, gap: bool) -> None:

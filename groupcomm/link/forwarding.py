@@ -17,10 +17,8 @@ from groupcomm.link.queue import NoticeQueue, Queued
 from groupcomm.link.routes import Routes
 from groupcomm.stream.gaps import Gaps
 from groupcomm.stream.stream import Stream
-from groupcomm.wire.ack import Acknowledgement
 from groupcomm.wire.data import DataPacket
-from groupcomm.wire.link import LinkPacket
-from groupcomm.wire.resend import ResendRequest
+from groupcomm.wire.link import Acknowledgement, LinkPacket, ResendRequest
 
 RESEND_BYTES = 256 * 1024
 """The most that answers one request; what does not fit is requested again."""

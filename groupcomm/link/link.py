@@ -17,10 +17,10 @@ from groupcomm.link.acknowledgements import InFlight, ReceivedNumbers
 from groupcomm.link.congestion import GRANULARITY_S, Bandwidth, RoundTrip
 from groupcomm.link.path_mtu import PathMtu, Reassembly, cut
 from groupcomm.link.queue import FairQueue, NoticeQueue, Queued
-from groupcomm.wire.ack import Acknowledgement
 from groupcomm.wire.link import (
     LINK_BYTES,
     PROBE_BYTES,
+    Acknowledgement,
     LinkPacket,
     with_key_untrusted,
     without_key,
@@ -121,9 +121,9 @@ class Link:
             raise ProtocolViolation("link", f"{carried.number}, after {self.received.highest}")
         is_new = self.received.accept(carried.number, now)
         self.deadline = min(self.deadline, self.received.due)
-        if not is_new or carried.piece is None:
+        if not is_new or carried.fragment is None:
             return carried.packet or None if is_new else None
-        whole = self._reassembly.accept(carried.piece)
+        whole = self._reassembly.accept(carried.fragment)
         return None if whole is None else with_key_untrusted(whole, self._key)
 
     def on_acknowledgement(self, ack: Acknowledgement, now: float) -> None:
@@ -207,7 +207,7 @@ class Link:
             sender=self._me,
             number=number,
             packet=queued.packet,
-            piece=queued.fragment,
+            fragment=queued.fragment,
             zeros=queued.zeros,
         )
         out.append(carried.encode(self._key))

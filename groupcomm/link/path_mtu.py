@@ -16,7 +16,7 @@ from math import inf
 from typing import Final
 
 from groupcomm.config.view import SAFE_PACKET_BYTES
-from groupcomm.wire.link import PIECE_BYTES, Piece
+from groupcomm.wire.link import LINK_FRAGMENT_BYTES, LinkFragment
 
 PROBES: Final = 6
 """This many losses make a size too large; MAX_PROBES is 3 in the RFC, but links lose more."""
@@ -144,12 +144,12 @@ class PathMtu:
             self.due = now
 
 
-def cut(packet: bytes, whole: int, size: int) -> list[Piece]:
+def cut(packet: bytes, whole: int, size: int) -> list[LinkFragment]:
     """Return the fragments of a packet, equally long and each at most `size` bytes on the link."""
-    count = -(-len(packet) // (size - PIECE_BYTES))
+    count = -(-len(packet) // (size - LINK_FRAGMENT_BYTES))
     length = -(-len(packet) // count)
     return [
-        Piece(whole, part, count, packet[part * length : (part + 1) * length])
+        LinkFragment(whole, part, count, packet[part * length : (part + 1) * length])
         for part in range(count)
     ]
 
@@ -160,9 +160,9 @@ class Reassembly:
     __slots__ = ("_unfinished",)
 
     def __init__(self) -> None:
-        self._unfinished: dict[int, dict[int, Piece]] = {}  # by packet, by part
+        self._unfinished: dict[int, dict[int, LinkFragment]] = {}  # by packet, by part
 
-    def accept(self, fragment: Piece) -> bytes | None:
+    def accept(self, fragment: LinkFragment) -> bytes | None:
         """Add a fragment; return the packet that it completes, else None."""
         parts = self._unfinished.setdefault(fragment.whole, {})
         parts[fragment.part] = fragment

@@ -10,7 +10,7 @@ from math import inf
 from typing import Final, NamedTuple
 
 from groupcomm.wire.horizon import HORIZON_HEAD_BYTES, horizon_packet
-from groupcomm.wire.link import LINK_BYTES, PIECE_BYTES, PROBE_BYTES, Piece
+from groupcomm.wire.link import LINK_BYTES, LINK_FRAGMENT_BYTES, PROBE_BYTES, LinkFragment
 
 MOST_DROPPABLE_BYTES: Final = 256 * 1024
 """How many bytes of UNRELIABLE packets of one origin may wait. More are dropped, because nothing
@@ -32,14 +32,14 @@ class Queued(NamedTuple):
     origin: int
     number: int
     packet: bytes
-    fragment: Piece | None = None
+    fragment: LinkFragment | None = None
     zeros: int = 0
 
     @property
     def size(self) -> int:
         """Bytes of the link packet that carries it."""
         if self.fragment is not None:
-            return PIECE_BYTES + len(self.fragment.content)
+            return LINK_FRAGMENT_BYTES + len(self.fragment.content)
         return len(self.packet) + LINK_BYTES if self.packet else PROBE_BYTES + self.zeros
 
 

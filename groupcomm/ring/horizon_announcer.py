@@ -13,8 +13,7 @@ from groupcomm.config.view import RING, View
 from groupcomm.ring.context import RingContext
 from groupcomm.ring.flow_control import report_after
 from groupcomm.wire.horizon import HorizonNotice
-from groupcomm.wire.rest import RestNotice
-from groupcomm.wire.token import Token
+from groupcomm.wire.token import RestNotice, Token
 
 REPEATS = 3
 """In how many notices a number is reported after it has changed."""

@@ -47,10 +47,7 @@ from groupcomm.stream.gaps import Gaps
 from groupcomm.stream.packer import Packer
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.data import DataPacket
-from groupcomm.wire.held import HeldNotice
-from groupcomm.wire.request import TokenRequest
-from groupcomm.wire.rest import RestNotice
-from groupcomm.wire.token import Token, request_room
+from groupcomm.wire.token import HeldNotice, RestNotice, Token, TokenRequest, request_room
 
 LINGER_PART = 4
 """The token does not linger if the window divided by this was numbered, or more."""
@@ -238,7 +235,7 @@ class Ring:
             self.monitor.arrived_there()
             if packet.asks:
                 self._holdings.on_question(packet.daemon, number, packet.time)
-            if packet.keeps and number == self._stream.known and self.state is TokenState.AWAY:
+            if packet.lingers and number == self._stream.known and self.state is TokenState.AWAY:
                 wanted = self._packer.source.size > 0
                 self.monitor.lingers(packet.daemon, now, wanted=wanted)
 
@@ -367,7 +364,7 @@ class Ring:
             here = rested or asks
             lingers = (asks or not safe) and self._may_linger(token, packets, now, rested=here)
         if lingers and packets and self._single:
-            packets[-1].keep(asks=asks)
+            packets[-1].mark_lingering(asks=asks)
         early = max(len(packets) - ACCELERATED_PACKETS, 0) or len(packets)
         for packet in packets[:early]:
             self._context.publish(packet)

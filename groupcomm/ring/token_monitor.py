@@ -11,7 +11,7 @@ from math import inf
 from groupcomm.config.core import Timing
 from groupcomm.config.view import RING
 from groupcomm.ring.context import RingContext
-from groupcomm.wire.request import TokenRequest
+from groupcomm.wire.token import TokenRequest
 
 
 class Repeater:

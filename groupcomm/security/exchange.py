@@ -29,8 +29,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from groupcomm.errors import BadDatagram
 from groupcomm.security.identity import Entropy, StartId
-from groupcomm.wire.hello import Hello
-from groupcomm.wire.introduction import FOR_BYTES, NO_WRAP, Introduction
+from groupcomm.wire.hello import FOR_BYTES, NO_WRAP, Hello, Introduction
 from groupcomm.wire.packet import KEY_BYTES
 
 SECRET_BYTES: Final = 32

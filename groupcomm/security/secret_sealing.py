@@ -24,7 +24,7 @@ from groupcomm.security.keys import KeyRing, derive_key
 from groupcomm.security.layout import HEAD_BYTES, SEAL_BYTES, SUITE_IDENTITIES, Channel, Opened
 from groupcomm.security.opening import Decrypt, Opener, ReceiveChannel, TrustedStart, split_sealed
 from groupcomm.security.sealing import Encrypt, Sealer
-from groupcomm.wire.introduction import INTRODUCTION_BYTES
+from groupcomm.wire.hello import INTRODUCTION_BYTES
 from groupcomm.wire.packet import PacketKind
 
 EPOCH_BITS: Final = 12

@@ -18,11 +18,12 @@ from groupcomm.names import check_destination
 from groupcomm.session.frames import encode_bundle_head
 from groupcomm.wire.bundle import (
     BODY_HEAD_BYTES,
+    MAX_GROUPS,
     BundleKind,
     encode_body,
     encode_body_head,
+    encode_groups,
 )
-from groupcomm.wire.destinations import MAX_GROUPS, encode_groups
 from groupcomm.wire.messages import (
     FRAGMENT_HEAD_BYTES,
     MESSAGE_HEAD_BYTES,

@@ -34,7 +34,7 @@ from groupcomm.session.frames import (
     utf8,
     whole_frame,
 )
-from groupcomm.wire.raw import Raw
+from groupcomm.wire.packet import Raw
 
 JOINED_BYTES: Final = 2048
 """A shorter body is copied behind its head; a longer one is written from where it stands..."""

@@ -61,7 +61,7 @@ from groupcomm.session.requests import (
 )
 from groupcomm.wire.bundle import Bundle, BundleKind, decode_body_untrusted
 from groupcomm.wire.messages import MAX_MESSAGE_BYTES
-from groupcomm.wire.raw import Raw
+from groupcomm.wire.packet import Raw
 
 _AGREED: Final = int(ServiceLevel.AGREED)
 _BUNDLE: Final = int(FrameKind.BUNDLE)

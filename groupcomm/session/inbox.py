@@ -18,7 +18,7 @@ from groupcomm.session.frames import FrameKind
 from groupcomm.session.reassembly import Reassembly
 from groupcomm.wire.bundle import Bundle, BundleKind, body_payload, decode_body_untrusted
 from groupcomm.wire.messages import decode_messages_untrusted
-from groupcomm.wire.raw import Raw
+from groupcomm.wire.packet import Raw
 
 SEALED: Final = b"\xffGE\x01"
 """Data that begin with this were sealed by the sender's program for a group's members, see

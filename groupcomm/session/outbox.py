@@ -8,7 +8,7 @@ from collections import deque
 from itertools import chain
 from typing import Final
 
-from groupcomm.wire.raw import Raw
+from groupcomm.wire.packet import Raw
 
 
 class Outbox:

@@ -14,7 +14,7 @@ from groupcomm.events import CausalContext, MemberId, Message
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.messages import MAX_MESSAGE_BYTES, decode_fragment_untrusted
-from groupcomm.wire.raw import Raw
+from groupcomm.wire.packet import Raw
 
 SENDER_CAP_BYTES: Final = 2 * MAX_MESSAGE_BYTES
 """The bytes that one sender's unfinished messages may fill: a message and what overtakes it."""

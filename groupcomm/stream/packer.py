@@ -12,8 +12,7 @@ from groupcomm.clocks.stamp import Stamp
 from groupcomm.config.view import View
 from groupcomm.level import ServiceLevel
 from groupcomm.wire.bundle import Bundle
-from groupcomm.wire.data import DataPacket, data_overhead
-from groupcomm.wire.unreliable import UnreliablePacket
+from groupcomm.wire.data import DataPacket, UnreliablePacket, data_overhead
 
 _CAUSAL = ServiceLevel.CAUSAL
 _AGREED = ServiceLevel.AGREED

@@ -1,1 +1,1 @@
-"""Bytes to typed packets and back, one module a packet; decoders end in ``_untrusted``."""
+"""Packets as bytes and as typed objects, one module a family; decoders end in ``_untrusted``."""

@@ -1,7 +1,7 @@
-"""Bundles: what daemons order; small messages of one session, or a part of a large one.
+"""Bundles, the units that daemons order: small messages of a session, or part of a large one.
 
 A body is encoded once, by the library of the client that sends it, and forwarded untouched. In a
-packet it stands in a record that adds whom it comes from. Network byte order::
+packet it stands in a record that adds its sender. Network byte order::
 
     record  length of what follows u32, session u64, user u8 + UTF-8,
             targets u8 + u64 each, body
@@ -16,15 +16,10 @@ import struct
 from collections.abc import Sequence
 from typing import Any, Final
 
-from groupcomm.errors import BadDatagram
+from groupcomm.errors import BadDatagram, LocalProtocolError
 from groupcomm.level import LEVELS, ServiceLevel
-from groupcomm.names import MAX_NAME_BYTES
-from groupcomm.wire.destinations import (
-    decode_groups_untrusted,
-    decode_user_untrusted,
-    encode_groups,
-)
-from groupcomm.wire.raw import Raw
+from groupcomm.names import MAX_NAME_BYTES, check_destination, check_user
+from groupcomm.wire.packet import Raw
 
 
 class BundleKind(enum.IntEnum):
@@ -36,10 +31,10 @@ class BundleKind(enum.IntEnum):
     JOIN = 3  # its one group
     LEAVE = 4  # its one group
     DISCONNECT = 5
-    STATE = 6  # part `index` of `count` of what a daemon announces in a new view; always RELIABLE
-    SUBSCRIBE = 7  # the daemon wants what is sent to this one group; always FIFO
-    UNSUBSCRIBE = 8  # not any more; always FIFO
-    KEYS = 9  # which keys a daemon has, see keys.py; always AGREED
+    STATE = 6  # part `index` of `count` of a daemon's announcement in a new view; always RELIABLE
+    SUBSCRIBE = 7  # the daemon wants the messages to this one group; always FIFO
+    UNSUBSCRIBE = 8  # the daemon wants them no more; always FIFO
+    KEYS = 9  # the keys that a daemon has, see keys.py; always AGREED
 
 
 SELF_DISCARD: Final = 1
@@ -76,17 +71,17 @@ _RELIABLE: Final = int(ServiceLevel.RELIABLE)
 _FIFO: Final = int(ServiceLevel.FIFO)
 _AGREED: Final = int(ServiceLevel.AGREED)
 _NO_USER: Final = "daemon"
-"""Stands for the session in what daemons say themselves."""
+"""Stands for the session in the bundles of daemons themselves."""
 
 _KINDS: Final = len(BundleKind)
 _LEVELS: Final = len(LEVELS)
-_MESSAGE_HEAD_BYTES: Final = 6  # see messages.py; no payload holds more messages than it has heads
+_MESSAGE_HEAD_BYTES: Final = 6  # see messages.py; a payload has a head for each message
 _FRAGMENT_HEAD_BYTES: Final = 10
 _MAX_MESSAGE: Final = 2**64 - 1
 
 
 class Bundle:
-    """One bundle with its sender; `body` holds all the other fields once more, encoded.
+    """One bundle with its sender; `body` holds all other fields once more, encoded.
 
     Attributes:
         session: connection number of the sender at its daemon.
@@ -96,14 +91,14 @@ class Bundle:
         level: a ServiceLevel, as a plain int.
         flags: SELF_DISCARD, BIG_ENDIAN, and the bits at ASKED_SHIFT and PART_SHIFT.
         message: number of its first message in the session's count.
-        index: which fragment, from 0; else 0.
-        count: of messages or of fragments; else 1.
+        index: which fragment it is, from 0; else 0.
+        count: how many messages or fragments there are; else 1.
         groups: all destinations.
-        privates: how many of them are private names.
+        privates: how many of these are private names.
         body: its encoding without the sender.
         size: bytes of its record in a packet.
-        packet: the packet that it came or goes in; only set while it is being ordered.
-        given: the order has given it out.
+        packet: the packet that carries it; set only while it is being ordered.
+        given: the order has released it for delivery.
         place: its index in that packet.
     """
 
@@ -163,7 +158,7 @@ class Bundle:
         self.size = _RECORD.size + len(user.encode()) + 1 + 8 * len(targets) + len(self.body)
 
     def record(self) -> tuple[bytes, Raw]:
-        """The record of this bundle in a packet, `size` bytes, in two parts to be joined."""
+        """Return the record of this bundle in a packet, `size` bytes, in two parts to join."""
         user = self.user.encode()
         targets = self.targets
         head = _RECORD.pack(self.size - 4, self.session, len(user))
@@ -173,7 +168,7 @@ class Bundle:
         return b"".join((head, user, numbers)), self.body
 
     def header(self) -> bytes:
-        """The record without groups and payload: all that daemons without recipients need."""
+        """Return the record without groups and payload, enough for daemons without recipients."""
         user = self.user.encode()
         size = _RECORD.size + len(user) + 1 + BODY_HEAD_BYTES
         head = _RECORD.pack(size - 4, self.session, len(user))
@@ -200,7 +195,7 @@ def encode_body(
     index: int = 0,
     count: int = 1,
 ) -> bytes:
-    """Encode a body; the caller has checked the names (at most MAX_GROUPS) and the numbers."""
+    """Return a body; the caller has checked the names (at most MAX_GROUPS) and the numbers."""
     return encode_body_head(kind, level, flags, message, groups, index, count) + payload
 
 
@@ -213,39 +208,39 @@ def encode_body_head(
     index: int = 0,
     count: int = 1,
 ) -> bytes:
-    """All of a body but its payload."""
+    """Return a body without its payload."""
     names = encode_groups(groups)
     return _BODY.pack(kind, level, flags, message, index, count, len(names)) + names
 
 
 def control_bundle(kind: int, principal: str = "") -> Bundle:
-    """A CONNECT or DISCONNECT; daemons make these for their clients, without a number.
+    """Return a CONNECT or DISCONNECT, which a daemon sends for a client, without a number.
 
-    A CONNECT says whose session it is, if anybody knows.
+    A CONNECT names the owner of the session, if it is known.
     """
     body = encode_body(kind, _AGREED, 0, 0, (), principal.encode())
     return Bundle(kind, _AGREED, 0, 0, 0, 1, (), 0, body)
 
 
 def leave_bundle(group: str) -> Bundle:
-    """A LEAVE that a daemon makes for a client that may not be in a group any more."""
+    """Return the LEAVE that a daemon sends for a client that may be in a group no more."""
     body = encode_body(_LEAVE, _AGREED, 0, 0, (group,), b"")
     return Bundle(_LEAVE, _AGREED, 0, 0, 0, 1, (group,), 0, body)
 
 
 def principal_of(bundle: Bundle) -> str:
-    """Whose session a CONNECT begins; "" if nobody knows."""
+    """Return the owner of the session that a CONNECT starts; "" if it is unknown."""
     return bytes(body_payload(bundle.body)).decode()
 
 
 def state_bundle(payload: bytes, index: int, count: int) -> Bundle:
-    """Part `index` of `count` of a daemon's announcement; of no session."""
+    """Return part `index` of `count` of a daemon's announcement; it belongs to no session."""
     body = encode_body(_STATE, _RELIABLE, 0, 0, (), payload, index, count)
     return Bundle(_STATE, _RELIABLE, 0, 0, index, count, (), 0, body)
 
 
 def subscription_bundle(kind: int, group: str) -> Bundle:
-    """A SUBSCRIBE or UNSUBSCRIBE; of no session."""
+    """Return a SUBSCRIBE or UNSUBSCRIBE; it belongs to no session."""
     groups = (group,)
     body = encode_body(kind, _FIFO, 0, 0, groups, b"")
     bundle = Bundle(kind, _FIFO, 0, 0, 0, 1, groups, 0, body)
@@ -254,7 +249,7 @@ def subscription_bundle(kind: int, group: str) -> Bundle:
 
 
 def keys_bundle(payload: bytes) -> Bundle:
-    """A daemon's report of its keys; of no session."""
+    """Return a daemon's report of its keys; it belongs to no session."""
     body = encode_body(_KEYS, _AGREED, 0, 0, (), payload)
     bundle = Bundle(_KEYS, _AGREED, 0, 0, 0, 1, (), 0, body)
     bundle.address(0, _NO_USER, ())
@@ -262,7 +257,7 @@ def keys_bundle(payload: bytes) -> Bundle:
 
 
 def decode_body_untrusted(body: Raw, *, header: bool = False) -> Bundle:
-    """Decode a body, or its header, to a bundle without a sender, which keeps it.
+    """Decode a body, or its header, to a bundle without a sender, which refers to the body.
 
     Raises:
         BadDatagram: the body breaks a rule of its kind. No other exception, whatever the bytes.
@@ -294,7 +289,7 @@ def decode_body_untrusted(body: Raw, *, header: bool = False) -> Bundle:
 
 
 def body_payload(body: Raw) -> Raw:
-    """The payload of a body that `decode_body_untrusted` has taken."""
+    """Return the payload of a body that `decode_body_untrusted` has accepted."""
     return body[BODY_HEAD_BYTES + (body[_GROUPS_AT] << 8 | body[_GROUPS_AT + 1]) :]
 
 
@@ -314,9 +309,9 @@ def _check_payload(bundle: Bundle, size: int) -> None:
 def _check_own(bundle: Bundle) -> None:
     level = _RELIABLE if bundle.kind == _STATE else _AGREED
     if bundle.level != level or bundle.flags or bundle.message or bundle.groups:
-        raise BadDatagram("bundle", f"{bundle!r} is nothing that a daemon says")
+        raise BadDatagram("bundle", f"{bundle!r} is nothing that a daemon sends")
     if bundle.kind == _KEYS and bundle.count != 1:
-        raise BadDatagram("bundle", f"{bundle!r}: keys are told whole")
+        raise BadDatagram("bundle", f"{bundle!r}: keys are reported whole")
 
 
 def _check_header(bundle: Bundle, size: int) -> None:
@@ -356,7 +351,7 @@ def _check_principal(bundle: Bundle, size: int) -> None:
 
 
 def encode_bundles(head: bytes, bundles: Sequence[Bundle], *, headers: bool = False) -> bytes:
-    """A whole packet with bundles, or headers: its head, their count u16 and their records."""
+    """Return a whole packet of bundles or headers: the head, their count u16, their records."""
     parts: list[Raw] = [head, _COUNT.pack(len(bundles))]
     for bundle in bundles:
         parts += (bundle.header(),) if headers else bundle.record()
@@ -366,7 +361,7 @@ def encode_bundles(head: bytes, bundles: Sequence[Bundle], *, headers: bool = Fa
 def decode_bundles_untrusted(packet: bytes, offset: int, *, headers: bool = False) -> list[Bundle]:
     """Decode the count at `offset` and the records behind it, to the end of the packet.
 
-    Their bodies are not copied: each is a view of the packet; or `headers` of them are there.
+    The bodies are not copied: each is a view of the packet. With `headers` only headers are there.
 
     Raises:
         BadDatagram: a record breaks a rule, or bytes are missing or left over.
@@ -408,3 +403,95 @@ def _decode_record(packet: memoryview, offset: int, header: bool) -> Bundle:
     bundle.user = decode_user_untrusted(bytes(packet[user_start:targets_start]))
     bundle.size = end - offset
     return bundle
+
+
+# ---- names ----
+
+# The same names come in every bundle, so decoded names are kept in caches of bounded size.
+
+MAX_GROUPS: Final = 255
+
+_CACHED_NAMES: Final = 4096
+_CACHED_BYTES: Final = 512  # longer lists of groups are decoded each time
+_groups_cache: dict[bytes, tuple[tuple[str, ...], int]] = {}
+_encoded_cache: dict[tuple[str, ...], bytes] = {}
+_users_cache: dict[bytes, str] = {}
+
+
+def encode_groups(groups: tuple[str, ...]) -> bytes:
+    """Return the groups section of a body."""
+    names = _encoded_cache.get(groups)
+    if names is None:
+        names = b"".join(_short_text(name) for name in groups)
+        if len(names) <= _CACHED_BYTES:
+            if len(_encoded_cache) >= _CACHED_NAMES:
+                _encoded_cache.clear()
+            _encoded_cache[groups] = names
+    return names
+
+
+def _short_text(text: str) -> bytes:
+    raw = text.encode()
+    return bytes((len(raw),)) + raw
+
+
+def decode_user_untrusted(raw: bytes) -> str:
+    """Return the user part of a private name; raise only BadDatagram."""
+    user = _users_cache.get(raw)
+    if user is None:
+        user = _decode_name(raw)
+        try:
+            check_user(user)
+        except LocalProtocolError as error:
+            raise BadDatagram("name", str(error)) from None
+        if len(_users_cache) >= _CACHED_NAMES:
+            _users_cache.clear()
+        _users_cache[raw] = user
+    return user
+
+
+def decode_groups_untrusted(raw: bytes) -> tuple[tuple[str, ...], int]:
+    """Return the names of a groups section, and how many are private; raise only BadDatagram."""
+    known = _groups_cache.get(raw)
+    if known is None:
+        known = _split_groups(raw)
+        if len(raw) <= _CACHED_BYTES:
+            if len(_groups_cache) >= _CACHED_NAMES:
+                _groups_cache.clear()
+            _groups_cache[raw] = known
+    return known
+
+
+def _split_groups(raw: bytes) -> tuple[tuple[str, ...], int]:
+    groups: list[str] = []
+    offset = 0
+    while offset < len(raw):
+        end = offset + 1 + raw[offset]
+        if end > len(raw):
+            raise BadDatagram("short", "a group's name ends after its section")
+        groups.append(_decode_name(raw[offset + 1 : end]))
+        offset = end
+    if len(groups) > MAX_GROUPS:
+        raise BadDatagram("bundle", f"{len(groups)} groups; at most {MAX_GROUPS} are allowed")
+    try:
+        privates = _check_all(groups)
+    except LocalProtocolError as error:
+        raise BadDatagram("name", str(error)) from None
+    return tuple(groups), privates
+
+
+def _check_all(groups: list[str]) -> int:
+    """Return how many names are private; raise LocalProtocolError if one is invalid."""
+    if (text := "".join(groups)).isascii() and text.isprintable():
+        # All characters are valid, so only where a name begins and ends must still be checked.
+        suspects = [name for name in groups if not name or name[0] == "#"]
+    else:
+        suspects = groups
+    return sum(check_destination(name)[0] == "#" for name in suspects)
+
+
+def _decode_name(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise BadDatagram("name", "not UTF-8") from None

@@ -1,8 +1,8 @@
-"""Control packets: what daemons say to agree on views, whole or in parts.
+"""Control packets: the messages by which daemons agree on views, whole or in parts.
 
 ::
 
-    origin u64, restarts u64, random id u64     whose message it is; others pass it on
+    origin u64, restarts u64, random id u64     whose message it is; others forward it
     sequence u64                                rises with every message of that start
     kind of message u8, part u16, parts u16, payload (the rest)
 
@@ -35,7 +35,7 @@ class ControlPacket:
         part: which part, from 0.
         parts: how many there are, at most MAX_PARTS.
         payload: this part of the message's body.
-        raw: the whole packet, to be passed on.
+        raw: the whole packet, to be forwarded.
     """
 
     __slots__ = ("incarnation", "kind", "origin", "part", "parts", "payload", "raw", "sequence")
@@ -62,7 +62,7 @@ class ControlPacket:
         self.raw = raw
 
     def encode(self, key: bytes = NO_VIEW) -> bytes:
-        """The packet."""
+        """Return the packet."""
         head = _HEAD.pack(
             _CONTROL,
             key,
@@ -78,7 +78,7 @@ class ControlPacket:
 
 
 def decode_control_untrusted(packet: bytes) -> ControlPacket:
-    """Decode a whole packet; raises only BadDatagram."""
+    """Decode a whole packet; raise only BadDatagram."""
     if len(packet) < _HEAD.size or packet[0] != _CONTROL:
         raise BadDatagram("short", f"a control packet of {len(packet)} bytes")
     _, _, origin, restarts, random_id, sequence, kind, part, parts = _HEAD.unpack_from(packet)
@@ -99,7 +99,7 @@ def decode_control_untrusted(packet: bytes) -> ControlPacket:
 def cut_message(
     origin: int, incarnation: Incarnation, sequence: int, kind: int, body: bytes, limit: int
 ) -> list[bytes]:
-    """The packets of one message, each of at most `limit` bytes.
+    """Return the packets of one message, each of at most `limit` bytes.
 
     Raises:
         AssertionError: the body needs more than MAX_PARTS.

@@ -1,17 +1,28 @@
-"""Data packets: numbered, stamped, with bundles; the packets of a stream.
+"""Packets with bundles: numbered ones, headers of these for other rings, and unnumbered ones.
 
-::
+A *data packet* is numbered and stamped; a stream consists of them::
 
     ring u16, number u64, time u64, daemon u16, previous u64, form u8
     form 1: count u16, V u64 each, A's time u64, A's ring u16      causes in full
     form 2: reference u64                                          as in that packet of the daemon
-    form + 16: it stays in its ring; form + 32: the header of one that does
-    form + 64: who has numbered it keeps the token until somebody asks for it, or for a while
-    form + 128, with 64: and holds all up to it; who else does is to tell the ring
+    form + 16: it is local-only; form + 32: the header of a local-only packet
+    form + 64: its daemon keeps the token until another one asks for it, or for a while
+    form + 128, with 64: its daemon holds all up to it, and asks the others whether they do
     bundles, or the headers of bundles: see bundle.py
+
+A *packet of headers* carries several local-only packets of one stream to other rings
+(docs/pruning.md)::
+
+    count u16
+    each: length u16, then a data packet that is a header, without its kind and its view's key
+
+An *unreliable packet* stands outside the streams: without a number, a stamp or a repair::
+
+    daemon u16, counter u64, bundles (see bundle.py)
 """
 
 import struct
+from collections.abc import Sequence
 from typing import Final
 
 from groupcomm.clocks.stamp import Stamp
@@ -19,7 +30,7 @@ from groupcomm.config.view import MAX_RINGS
 from groupcomm.errors import BadDatagram
 from groupcomm.level import ServiceLevel
 from groupcomm.wire.bundle import Bundle, decode_bundles_untrusted, encode_bundles
-from groupcomm.wire.packet import PacketKind
+from groupcomm.wire.packet import HEAD_BYTES, KEY_BYTES, PacketKind
 
 _HEAD = struct.Struct("!B16sHQQHQB")
 _REFERENCE = struct.Struct("!Q")
@@ -29,22 +40,22 @@ _VECTORS: Final = tuple(struct.Struct(f"!{count}Q") for count in range(MAX_RINGS
 _FORM_AT: Final = _HEAD.size - 1
 _DATA: Final = int(PacketKind.DATA)
 
-_UNRELIABLE: Final = int(ServiceLevel.UNRELIABLE)
+_LEVEL_UNRELIABLE: Final = int(ServiceLevel.UNRELIABLE)
 
 _NO_CAUSES: Final = 0
 _IN_FULL: Final = 1
 _BY_REFERENCE: Final = 2
-_STAYS: Final = 16
+_LOCAL_ONLY: Final = 16
 _HEADER: Final = 32
-_KEEPS: Final = 64
+_LINGERS: Final = 64
 _ASKS: Final = 128
 _CAUSES: Final = 15  # of the form
-_FLAGS: Final = frozenset((0, _STAYS, _HEADER, _KEEPS, _KEEPS | _ASKS))
-"""A packet that stays leaves in a view of several rings; there the token is not kept."""
+_FLAGS: Final = frozenset((0, _LOCAL_ONLY, _HEADER, _LINGERS, _LINGERS | _ASKS))
+"""Local-only packets exist in views of several rings only, where no packet says LINGERS."""
 
 
 def data_overhead(rings: int) -> int:
-    """Bytes of a packet before its records, with causes in full for so many rings."""
+    """Return the bytes of a packet before its records, with causes in full for `rings` rings."""
     return _HEAD.size + _COUNT.size + 8 * rings + _STAMP.size + _COUNT.size
 
 
@@ -55,22 +66,22 @@ class DataPacket:
         ring: whose stream, an index in the view.
         number: in the stream.
         time: of its stamp, microseconds.
-        daemon: that numbered it, an index in the view.
+        daemon: the daemon that numbered it, an index in the view.
         previous: that daemon's packet before it in the stream.
         vector: V, per ring the highest number its daemon had delivered from; None without causes.
         agreed: A, the last agreed stamp its daemon had delivered; None without causes.
         reference: the packet of the same daemon whose (V, A) holds here; 0 for none.
         bundles: at least one.
         raw: the whole packet, as encoded, for retransmission.
-        local_only: nobody outside of the ring is a recipient of any of the bundles.
-        pruned: this is only the header of a packet that stays in its ring.
-        keeps: the token was with its daemon when it was sent, and was to stay there.
-        asks: and that holds all up to here; who else does is to tell the ring.
-        causal: it has a CAUSAL bundle. This and what follows is the order's own.
+        local_only: none of its bundles has a recipient outside the ring.
+        pruned: this is only the header of a local-only packet.
+        lingers: its daemon had the token when it was sent, and kept it.
+        asks: its daemon holds all packets up to it, and asks the others of the ring if they do.
+        causal: it has a CAUSAL bundle. This and what follows belongs to the order.
         in_agreed_order: it has an AGREED or SAFE bundle.
         safe: it has a SAFE bundle.
         ready: its causes are delivered.
-        pending: its FIFO and CAUSAL bundles that are not delivered.
+        pending: how many of its FIFO and CAUSAL bundles are not delivered.
     """
 
     __slots__ = (
@@ -80,7 +91,7 @@ class DataPacket:
         "causal",
         "daemon",
         "in_agreed_order",
-        "keeps",
+        "lingers",
         "local_only",
         "number",
         "pending",
@@ -110,7 +121,7 @@ class DataPacket:
         raw: bytes = b"",
         local_only: bool = False,
         pruned: bool = False,
-        keeps: bool = False,
+        lingers: bool = False,
         asks: bool = False,
     ) -> None:
         self.ring = ring
@@ -125,7 +136,7 @@ class DataPacket:
         self.raw = raw
         self.local_only = local_only
         self.pruned = pruned
-        self.keeps = keeps
+        self.lingers = lingers
         self.asks = asks
         self.causal = False
         self.in_agreed_order = False
@@ -134,7 +145,7 @@ class DataPacket:
         self.pending = 0
 
     def encode(self, key: bytes) -> bytes:
-        """The packet for the view with this key."""
+        """Return the packet for the view with this key."""
         head = (self.ring, self.number, self.time, self.daemon, self.previous)
         if self.vector is not None and self.agreed is not None:
             form = _IN_FULL
@@ -149,19 +160,19 @@ class DataPacket:
             form, causes = _BY_REFERENCE, _REFERENCE.pack(self.reference)
         else:
             form, causes = _NO_CAUSES, b""
-        form |= _STAYS * self.local_only | _HEADER * self.pruned
-        form |= _KEEPS * self.keeps | _ASKS * self.asks
+        form |= _LOCAL_ONLY * self.local_only | _HEADER * self.pruned
+        form |= _LINGERS * self.lingers | _ASKS * self.asks
         start = _HEAD.pack(_DATA, key, *head, form) + causes
         return encode_bundles(start, self.bundles, headers=self.pruned)
 
-    def keep(self, *, asks: bool) -> None:
-        """Say so, after it was encoded: the token stays with its daemon, which may ask."""
-        raw, self.keeps, self.asks = self.raw, True, asks
-        form = raw[_FORM_AT] | _KEEPS | _ASKS * asks
+    def mark_lingering(self, *, asks: bool) -> None:
+        """State in the encoded packet that the token stays with its daemon, which may ask."""
+        raw, self.lingers, self.asks = self.raw, True, asks
+        form = raw[_FORM_AT] | _LINGERS | _ASKS * asks
         self.raw = b"%b%c%b" % (raw[:_FORM_AT], form, raw[_FORM_AT + 1 :])
 
     def header(self) -> bytes:
-        """The header of this packet, which stays in its ring: itself without any body.
+        """Return the header of this local-only packet: the packet itself without any body.
 
         It is cut from the packet as it was sent; V and A may have been filled in since then.
         """
@@ -204,7 +215,7 @@ def decode_data_untrusted(packet: bytes) -> DataPacket:
             offset += _REFERENCE.size
     except struct.error:
         raise BadDatagram("short", f"a data packet of {len(packet)} bytes") from None
-    _check(kind, flags, number, previous, reference)
+    _check_data(kind, flags, number, previous, reference)
     bundles = decode_bundles_untrusted(packet, offset, headers=flags & _HEADER != 0)
     if not bundles:
         raise BadDatagram("count", "a data packet without bundles")
@@ -219,22 +230,139 @@ def decode_data_untrusted(packet: bytes) -> DataPacket:
         reference=reference,
         bundles=bundles,
         raw=packet,
-        local_only=flags & _STAYS != 0,
+        local_only=flags & _LOCAL_ONLY != 0,
         pruned=flags & _HEADER != 0,
-        keeps=flags & _KEEPS != 0,
+        lingers=flags & _LINGERS != 0,
         asks=flags & _ASKS != 0,
     )
     for place, bundle in enumerate(bundles):
-        if bundle.level == _UNRELIABLE:
+        if bundle.level == _LEVEL_UNRELIABLE:
             raise BadDatagram("bundle", "an UNRELIABLE bundle with a number")
         bundle.packet = decoded
         bundle.place = place
     return decoded
 
 
-def _check(kind: int, flags: int, number: int, previous: int, reference: int) -> None:
+def _check_data(kind: int, flags: int, number: int, previous: int, reference: int) -> None:
     form = flags & _CAUSES
     if kind != _DATA or form > _BY_REFERENCE or flags - form not in _FLAGS:
         raise BadDatagram("kind", f"a data packet of kind {kind}, form {flags}")
     if previous >= number or reference >= number or (form == _BY_REFERENCE and not reference):
         raise BadDatagram("number", f"packet {number} follows {previous}, refers to {reference}")
+
+
+# ---- headers ----
+
+_LENGTH = struct.Struct("!H")
+_HEADERS_KIND: Final = bytes((PacketKind.HEADERS,))
+_DATA_KIND: Final = bytes((PacketKind.DATA,))
+
+HEADERS_FRAME_BYTES: Final = HEAD_BYTES + _COUNT.size
+"""Bytes of a packet of headers besides the headers."""
+
+HEADER_EXTRA_BYTES: Final = _LENGTH.size - HEAD_BYTES
+"""Bytes that a header takes in a packet of headers beyond those as a data packet of its own; this
+is negative."""
+
+
+class HeadersPacket:
+    """Headers of local-only packets.
+
+    Attributes:
+        packets: of one ring, by rising numbers, each a header; at least one.
+    """
+
+    __slots__ = ("packets",)
+
+    def __init__(self, *, packets: list[DataPacket]) -> None:
+        self.packets = packets
+
+    def encode(self, key: bytes) -> bytes:
+        """Return the packet for the view with this key."""
+        return encode_headers(key, [packet.encode(key) for packet in self.packets])
+
+
+def encode_headers(key: bytes, headers: Sequence[bytes]) -> bytes:
+    """Return the packet with these headers, each a whole data packet of at most 65,535 bytes."""
+    parts = [_HEADERS_KIND, key, _COUNT.pack(len(headers))]
+    for header in headers:
+        parts += (_LENGTH.pack(len(header) - HEAD_BYTES), header[HEAD_BYTES:])
+    return b"".join(parts)
+
+
+def decode_headers_untrusted(raw: bytes) -> HeadersPacket:
+    """Decode a whole packet.
+
+    Raises:
+        BadDatagram: it breaks its layout. No other exception, whatever the bytes.
+    """
+    if len(raw) <= HEADERS_FRAME_BYTES or raw[:1] != _HEADERS_KIND:
+        raise BadDatagram("short", f"{len(raw)} bytes are no packet of headers")
+    key = raw[1 : 1 + KEY_BYTES]
+    packets: list[DataPacket] = []
+    (count,) = _COUNT.unpack_from(raw, HEAD_BYTES)
+    offset = HEADERS_FRAME_BYTES
+    while offset < len(raw):
+        if offset + _LENGTH.size > len(raw):
+            raise BadDatagram("short", "the length of a header")
+        end = offset + _LENGTH.size + _LENGTH.unpack_from(raw, offset)[0]
+        if end > len(raw):
+            raise BadDatagram("short", "a header ends after its packet")
+        header = b"".join((_DATA_KIND, key, raw[offset + _LENGTH.size : end]))
+        packet = decode_data_untrusted(header)
+        _check_header(packet, packets)
+        packets.append(packet)
+        offset = end
+    if len(packets) != count:
+        raise BadDatagram("count", f"{len(packets)} headers where {count} are named")
+    return HeadersPacket(packets=packets)
+
+
+def _check_header(packet: DataPacket, before: list[DataPacket]) -> None:
+    if not packet.pruned:
+        raise BadDatagram("kind", f"packet {packet.number} among headers is none")
+    if before and (packet.ring != before[0].ring or packet.number <= before[-1].number):
+        raise BadDatagram("number", f"header {packet.number} follows {before[-1].number}")
+
+
+# ---- outside the streams ----
+
+_UNRELIABLE_HEAD = struct.Struct("!B16sHQ")
+_UNRELIABLE: Final = int(PacketKind.UNRELIABLE)
+
+
+class UnreliablePacket:
+    """Bundles of one daemon that may be lost.
+
+    Attributes:
+        daemon: the daemon that sent it, an index in the view.
+        counter: of that daemon's unreliable packets, so that none is accepted twice.
+        bundles: at least one.
+    """
+
+    __slots__ = ("bundles", "counter", "daemon")
+
+    def __init__(self, *, daemon: int, counter: int, bundles: list[Bundle]) -> None:
+        self.daemon = daemon
+        self.counter = counter
+        self.bundles = bundles
+
+    def encode(self, key: bytes) -> bytes:
+        """Return the packet for the view with this key."""
+        head = _UNRELIABLE_HEAD.pack(_UNRELIABLE, key, self.daemon, self.counter)
+        return encode_bundles(head, self.bundles)
+
+
+def decode_unreliable_untrusted(packet: bytes) -> UnreliablePacket:
+    """Decode a whole packet; raise only BadDatagram."""
+    if len(packet) < _UNRELIABLE_HEAD.size:
+        raise BadDatagram("short", f"an UNRELIABLE packet of {len(packet)} bytes")
+    kind, _, daemon, counter = _UNRELIABLE_HEAD.unpack_from(packet)
+    if kind != _UNRELIABLE:
+        raise BadDatagram("kind", f"an UNRELIABLE packet of kind {kind}")
+    bundles = decode_bundles_untrusted(packet, _UNRELIABLE_HEAD.size)
+    if not bundles:
+        raise BadDatagram("count", "an UNRELIABLE packet without bundles")
+    if any(bundle.level != _LEVEL_UNRELIABLE for bundle in bundles):
+        raise BadDatagram("bundle", "a bundle of another level without a number")
+    return UnreliablePacket(daemon=daemon, counter=counter, bundles=bundles)

@@ -1,4 +1,4 @@
-"""Horizon notices: rings' promises to all rings, with what they hold.
+"""Horizon notices: the promises of rings to all rings, with what they hold.
 
 ::
 
@@ -21,22 +21,21 @@ _NOTICE = struct.Struct("!HQQQBB")
 _HELD: Final = tuple(struct.Struct("!" + "BQ" * rings) for rings in range(MAX_RINGS + 1))
 _HORIZON: Final = int(PacketKind.HORIZON)
 
-
 HORIZON_HEAD_BYTES: Final = _HEAD.size
 
 
 class HorizonNotice:
-    """After packet `upto` of the ring's stream, nothing at or below `horizon`.
+    """The promise that after packet `upto` nothing of the ring is stamped up to `horizon`.
 
     Attributes:
         ring: index of the ring.
         horizon: the promised time, microseconds.
         upto: a packet number; the promise counts once every packet up to it is held.
         frontier: of the ring: its daemons can deliver everything at or below this time.
-        unsettled: some packet is not yet forgotten where it was issued; rings that have forgotten
-            all answer with a notice, as one of theirs may be what is missing.
-        held: (ring, number): up to where all daemons of this ring hold that ring's stream, for
-            rising rings of the view. Of one that is left out nothing new is told.
+        unsettled: some packet is not yet forgotten where the notice was issued. Rings that have
+            forgotten all packets answer with a notice, as one of theirs may be missing there.
+        held: (ring, number), by rising ring: all daemons of this ring hold the stream of that ring
+            up to the number. A ring that is left out has nothing new.
     """
 
     __slots__ = ("frontier", "held", "horizon", "ring", "unsettled", "upto")
@@ -58,12 +57,12 @@ class HorizonNotice:
         self.unsettled = unsettled
         self.held = held
 
-    def told(self, ring: int) -> int:
-        """Up to where it tells that a ring's stream is held; 0 if it does not."""
+    def held_of(self, ring: int) -> int:
+        """Return up to which number it says that a ring's stream is held; 0 if it does not."""
         return next((number for stream, number in self.held if stream == ring), 0)
 
     def encode(self) -> bytes:
-        """Its part of a packet."""
+        """Return its part of a packet."""
         count = len(self.held)
         promise = (self.ring, self.horizon, self.upto, self.frontier, self.unsettled)
         return _NOTICE.pack(*promise, count) + _HELD[count].pack(*chain.from_iterable(self.held))
@@ -78,17 +77,17 @@ class HorizonPacket:
         self.notices = notices
 
     def encode(self, key: bytes) -> bytes:
-        """The packet for the view with this key."""
+        """Return the packet for the view with this key."""
         return horizon_packet(key, [notice.encode() for notice in self.notices])
 
 
 def horizon_packet(key: bytes, encoded: Sequence[bytes]) -> bytes:
-    """The packet of encoded notices, by rising ring, for the view with this key."""
+    """Return the packet of encoded notices, by rising ring, for the view with this key."""
     return _HEAD.pack(_HORIZON, key, len(encoded)) + b"".join(encoded)
 
 
 def decode_horizon_untrusted(packet: bytes) -> HorizonPacket:
-    """Decode a whole packet; raises only BadDatagram."""
+    """Decode a whole packet; raise only BadDatagram."""
     size = len(packet)
     if size < HORIZON_HEAD_BYTES:
         raise BadDatagram("short", f"horizon notices of {size} bytes")
@@ -98,7 +97,7 @@ def decode_horizon_untrusted(packet: bytes) -> HorizonPacket:
     notices: list[HorizonNotice] = []
     at, least = HORIZON_HEAD_BYTES, 0
     for _ in range(count):
-        notice, at = _take(packet, at, size)
+        notice, at = _decode_notice(packet, at, size)
         if notice.ring < least:
             raise BadDatagram("range", f"a notice of ring {notice.ring}, and an earlier one of it")
         least = notice.ring + 1
@@ -108,8 +107,8 @@ def decode_horizon_untrusted(packet: bytes) -> HorizonPacket:
     return HorizonPacket(notices=notices)
 
 
-def _take(packet: bytes, at: int, size: int) -> tuple[HorizonNotice, int]:
-    """The notice that begins at `at`, and where it ends."""
+def _decode_notice(packet: bytes, at: int, size: int) -> tuple[HorizonNotice, int]:
+    """Return the notice that begins at `at`, and where it ends."""
     begin = at + _NOTICE.size
     if begin > size:
         raise BadDatagram("short", f"a notice of {size - at} bytes")

@@ -1,4 +1,4 @@
-"""What a daemon says of its keys, to all daemons of its view: no key, only what tells keys apart.
+"""Key reports: what a daemon tells all daemons of its view of its keys, without any key itself.
 
 ::
 
@@ -18,7 +18,7 @@ FINGERPRINT_BYTES: Final = 8
 MAX_KEYS: Final = 64
 MAX_EVICTED: Final = 64
 NOTHING: Final = 2**32 - 1
-"""As the key to retire."""
+"""Stands for no key to retire."""
 
 _HEAD = struct.Struct("!HHIHH")
 _EACH = struct.Struct("!H8s")
@@ -26,12 +26,12 @@ _EACH = struct.Struct("!H8s")
 
 @attrs.frozen(kw_only=True)
 class KeyReport:
-    """Which keys a daemon has.
+    """The keys that a daemon has.
 
     Attributes:
-        active: the one that it seals with.
-        wish: the one that all should seal with; `active` if it wishes for nothing.
-        retires: the one that all should erase; None for none.
+        active: the key that it seals with.
+        wish: the key that all should seal with; `active` if it wishes for nothing.
+        retires: the key that all should erase; None for none.
         prints: a fingerprint of each key that it opens with, by key id, rising.
         evicted: a fingerprint of each identity that it has evicted, 64 at most.
     """
@@ -43,7 +43,7 @@ class KeyReport:
     evicted: tuple[bytes, ...] = ()
 
     def encode(self) -> bytes:
-        """The payload of a bundle."""
+        """Return the payload of a bundle."""
         retires = NOTHING if self.retires is None else self.retires
         counts = len(self.prints), len(self.evicted)
         head = _HEAD.pack(self.active, self.wish, retires, *counts)
@@ -51,7 +51,7 @@ class KeyReport:
 
 
 def decode_key_report_untrusted(payload: bytes) -> KeyReport:
-    """Decode a payload whole.
+    """Decode a whole payload.
 
     Raises:
         BadDatagram: its length and count disagree, ids do not rise, or the key that seals is not

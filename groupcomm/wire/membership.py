@@ -1,7 +1,7 @@
 """The messages by which daemons agree on views, in MessagePack arrays.
 
-They are rare and their shapes are nested, so a library encodes and checks them; what one daemon
-holds can be so long that a message takes several packets (control.py).
+They are rare and have nested fields, so a library encodes and checks them. The holdings of one
+daemon can be so long that a message takes several packets (control.py).
 """
 
 import enum
@@ -29,7 +29,7 @@ Span: TypeAlias = tuple[Number, Number]
 """(first, last) of a range of packet numbers."""
 
 Digests: TypeAlias = Key
-"""Of a daemon's shared settings: 8 bytes of those that must be equal, 8 of those that should be."""
+"""Of a daemon's shared settings: 8 bytes for those that must be equal, 8 for those that should."""
 
 Rows: TypeAlias = Annotated[
     tuple[
@@ -46,7 +46,7 @@ Rows: TypeAlias = Annotated[
 """Settings: the key and the value of each."""
 
 Heard: TypeAlias = Annotated[tuple[tuple[Number, Number], ...], Meta(max_length=MAX_DAEMONS)]
-"""Number and random id of each daemon whose own datagrams came here lately."""
+"""Number and random id of each daemon whose own datagrams arrived here lately."""
 
 
 class ControlKind(enum.IntEnum):
@@ -63,14 +63,14 @@ class ControlKind(enum.IntEnum):
 
 
 class _Message(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """Compared by value, encoded as an array of its fields."""
+    """A message: compared by value, encoded as an array of its fields."""
 
 
 class Beacon(_Message, frozen=True):
-    """I am here, in this view, and hear these; to direct neighbours only, never passed on.
+    """A heartbeat: the view of a daemon, and whom it hears; for direct neighbours, never forwarded.
 
     `used`: the highest view counter that this daemon may have used. `mark`: its disk has reserved
-    all up to this one. `write_us`: how long its disk takes for a write.
+    all counters up to this one. `write_us`: how long its disk takes for a write.
     """
 
     counter: Number  # of the view
@@ -83,10 +83,10 @@ class Beacon(_Message, frozen=True):
 
 
 class Holding(_Message, frozen=True):
-    """What one daemon has of one ring's stream in the view that ends.
+    """What one daemon holds of the stream of one ring in the view that ends.
 
-    `forgotten`: it held all up to here, as did everybody, and has dropped it. `spans`: what it
-    holds above. `notices`: (upto, value) of horizons, the last counted one and those beyond.
+    `forgotten`: all daemons held all packets up to here, and it has dropped them. `spans`: what it
+    holds above. `notices`: (upto, value) of horizons, the last counted one and those beyond it.
     `frontier`: the highest known of the ring.
     """
 
@@ -97,10 +97,10 @@ class Holding(_Message, frozen=True):
 
 
 class Past(_Message, frozen=True):
-    """The view that a daemon comes from, by its key, and what it has of it.
+    """The view that a daemon comes from, by its key, and what it holds of it.
 
-    `obligation`: indices of those with whom it must treat that view alike, as it told them that it
-    holds all that they held (obligations).
+    `obligation`: indices of the daemons with which it must treat that view alike, as it has told
+    them that it holds all that they held (obligations).
     """
 
     view: Key
@@ -109,11 +109,11 @@ class Past(_Message, frozen=True):
 
 
 class Join(_Message, frozen=True):
-    """I want a new view. All but `heard` and `mark` stays as it is for one attempt.
+    """The wish of a daemon for a new view. Within an attempt only `heard` and `mark` change.
 
     `reading`: physical time; `clock`: the last stamp known, both in microseconds. `counter`: the
-    highest view counter that this daemon may have used. `mark`: its disk has reserved all up to
-    this one.
+    highest view counter that this daemon may have used. `mark`: its disk has reserved all counters
+    up to this one.
     """
 
     attempt: Number
@@ -127,15 +127,18 @@ class Join(_Message, frozen=True):
     past: Past | None
 
     def updated(self, heard: Heard, mark: int) -> "Join":
-        """Return the same join with whom is heard now, and with the mark that is reserved now."""
+        """Return the same join with the daemons heard now and the mark reserved now."""
         if heard == self.heard and mark == self.mark:
             return self
         return msgspec.structs.replace(self, heard=heard, mark=mark)
 
 
 class Seat(_Message, frozen=True):
-    """A member of a proposed view: a daemon in one attempt, and whom of the others it hears both
-    ways, as bits by their places in the proposal."""
+    """A member of a proposed view: a daemon in one attempt.
+
+    `mutual`: which of the other members it hears in both directions, as bits by their places in
+    the proposal.
+    """
 
     number: Number
     restarts: Number
@@ -145,16 +148,17 @@ class Seat(_Message, frozen=True):
 
 
 class Proposal(_Message, frozen=True):
-    """Who shall be in the next view; sorted by number. Everything else follows from their joins."""
+    """The members of the next view, sorted by number. All else follows from their joins."""
 
     seats: Annotated[tuple[Seat, ...], Meta(min_length=1, max_length=MAX_DAEMONS)]
 
 
 class Commit(_Message, frozen=True):
-    """I agree to this view. `recovered`: I hold all that we who come from one view hold together.
+    """The agreement of a daemon to a view.
 
-    `missing`: else, per ring of that view, what I still lack; the first ranges of it. `installed`:
-    I have the view already, and say this to one who has not; it needs no answer.
+    `recovered`: it holds all packets that the daemons coming from its last view hold together.
+    `missing`: else, per ring of that view, the first ranges of what it still lacks. `installed`: it
+    has installed the view, and tells a daemon that has not; this needs no answer.
     """
 
     attempt: Number
@@ -168,18 +172,18 @@ class Commit(_Message, frozen=True):
 
 
 class Repair(_Message, frozen=True):
-    """A packet of the view that ends, for those who lack it."""
+    """A packet of the view that ends, for the daemons that lack it."""
 
     view: Key
     packet: bytes
 
 
 class Leave(_Message, frozen=True):
-    """I leave for good; what others hold of mine is all that there will be."""
+    """The notice that a daemon leaves for good; it sends nothing that others do not hold yet."""
 
 
 class Outdated(_Message, frozen=True):
-    """To a start of a daemon, by its random id: others know of more restarts than it does.
+    """A warning to one start of a daemon, by its random id: others know of more restarts.
 
     `counter`: numbers up to it may have been used, for views and for the daemon's connections.
     """
@@ -190,15 +194,17 @@ class Outdated(_Message, frozen=True):
 
 
 class Links(_Message, frozen=True):
-    """In this view I cannot use these of my links, each by the indices of its ends, lower first."""
+    """The links that a daemon cannot use in this view, each by the indices of its ends, rising."""
 
     view: Key
     lost: Annotated[tuple[Span, ...], Meta(max_length=MAX_DAEMONS)]
 
 
 class Settings(_Message, frozen=True):
-    """My shared settings, for those whose digests are others: those that must be equal, and those
-    that should be. Values that are very long are cut."""
+    """The shared settings of a daemon, for daemons whose digests differ.
+
+    `required`: those that must be equal. `advised`: those that should be. Very long values are cut.
+    """
 
     name: Name
     digests: Digests
@@ -208,7 +214,7 @@ class Settings(_Message, frozen=True):
 
 ControlMessage: TypeAlias = Beacon | Join | Commit | Repair | Leave | Outdated | Links | Settings
 
-_MAX_COUNT: Final = 2**64 - 2**32  # what is counted on from here still fits
+_MAX_COUNT: Final = 2**64 - 2**32  # counting on from here still fits 64 bits
 
 _TYPES: Final[dict[int, type[Any]]] = {
     ControlKind.BEACON: Beacon,
@@ -226,11 +232,11 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def encode_message(message: ControlMessage) -> tuple[int, bytes]:
-    """A message's kind and body."""
+    """Return the kind and the body of a message."""
     return _KINDS[type(message)], _encode(message)
 
 
-@lru_cache(maxsize=64)  # the same is said again and again until it is answered
+@lru_cache(maxsize=64)  # the same message comes again and again until it is answered
 def decode_message_untrusted(kind: int, body: bytes) -> ControlMessage:
     """Decode a body.
 

@@ -1,12 +1,12 @@
 """The payload of a bundle: whole messages, or a part of one.
 
-Only libraries of clients look into it; daemons do not. Network byte order::
+Only the client libraries read it; daemons do not. Network byte order::
 
     MESSAGES  per message type u16 and length u32; then the data of all
     FRAGMENT  type u16 and length u64 of the whole message; then a part of its data
 
-Most bundles hold messages of one type and one length. Their heads are made and checked as one, and
-their data is cut by one call, at a tenth of what it costs to look at each message.
+Most bundles hold messages of one type and one length. Their heads are written and checked as one,
+and one call splits their data, at a tenth of the cost of handling each message.
 """
 
 import struct
@@ -16,7 +16,7 @@ from itertools import accumulate, pairwise
 from typing import Final
 
 from groupcomm.errors import BadDatagram
-from groupcomm.wire.raw import Raw
+from groupcomm.wire.packet import Raw
 
 MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
 """Of the data of one message."""
@@ -25,14 +25,14 @@ _MESSAGE = struct.Struct("!HI")
 _FRAGMENT = struct.Struct("!HQ")
 
 MESSAGE_HEAD_BYTES: Final = _MESSAGE.size
-"""What each message adds to a bundle besides its data."""
+"""Bytes that each message adds to a bundle besides its data."""
 
 FRAGMENT_HEAD_BYTES: Final = _FRAGMENT.size
-"""What a fragment adds to its bundle besides its data."""
+"""Bytes that a fragment adds to its bundle besides its data."""
 
 
 def message_parts(runs: Sequence[tuple[int, Sequence[bytes]]]) -> list[bytes]:
-    """The payload of whole messages, in parts to be joined.
+    """Return the payload of whole messages, in parts to join.
 
     Args:
         runs: messages of one type that follow each other: the type, and the data of each.
@@ -51,7 +51,7 @@ def _heads(kind: int, sizes: list[int]) -> bytes:
 
 
 def decode_messages_untrusted(payload: Raw, count: int) -> tuple[Sequence[int], Sequence[bytes]]:
-    """The types and the data of `count` messages, in the sender's order.
+    """Return the types and the data of `count` messages, in the sender's order.
 
     Raises:
         BadDatagram: the lengths do not add up to the payload. No other exception.
@@ -87,12 +87,12 @@ def _cutter(length: int, count: int) -> struct.Struct:
 
 
 def encode_fragment(kind: int, total: int, part: Raw) -> bytes:
-    """The payload of a part of a message that has `total` bytes."""
+    """Return the payload of a part of a message that has `total` bytes."""
     return _FRAGMENT.pack(kind, total) + part
 
 
 def decode_fragment_untrusted(payload: Raw) -> tuple[int, int, Raw]:
-    """The type and length of the whole message, and the data of this part.
+    """Return the type and length of the whole message, and the data of this part.
 
     Raises:
         BadDatagram: the head is missing, or the part is longer than the whole.

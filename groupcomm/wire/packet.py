@@ -1,10 +1,13 @@
-"""What all packets share: a kind and the key of the view they belong to."""
+"""What all packets share: a kind, and the key of the view they belong to."""
 
 import enum
 import struct
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from groupcomm.errors import BadDatagram
+
+Raw: TypeAlias = bytes | memoryview
+"""Bytes that may be a part of others: cut out of a packet or a frame without being copied."""
 
 KEY_BYTES: Final = 16
 HEAD_BYTES: Final = 1 + KEY_BYTES
@@ -29,14 +32,14 @@ class PacketKind(enum.IntEnum):
 
 
 def peek_untrusted(packet: bytes) -> tuple[int, bytes]:
-    """A packet's kind and its view's key (16 bytes), before anything else is looked at."""
+    """Return the kind of a packet and the key of its view (16 bytes); decode nothing else."""
     if len(packet) < HEAD_BYTES:
         raise BadDatagram("short", f"a packet of {len(packet)} bytes")
     return packet[0], packet[1:HEAD_BYTES]
 
 
 class Reader:
-    """Takes fields from a packet in turn, its head first; every shortage is a BadDatagram."""
+    """A reader of fields from a packet in turn, head first; every shortage is a BadDatagram."""
 
     __slots__ = ("_offset", "_packet")
 
@@ -46,8 +49,8 @@ class Reader:
         self._packet = packet
         self._offset = 0
 
-    def take(self, fields: struct.Struct) -> tuple[Any, ...]:
-        """The next fields: numbers, and bytes where the struct says so."""
+    def read(self, fields: struct.Struct) -> tuple[Any, ...]:
+        """Return the next fields: numbers, or bytes where the struct says so."""
         try:
             values = fields.unpack_from(self._packet, self._offset)
         except struct.error:
@@ -55,8 +58,8 @@ class Reader:
         self._offset += fields.size
         return values
 
-    def take_many(self, count: int, cap: int, fields: struct.Struct) -> list[tuple[int, ...]]:
-        """`count` rows, at most `cap`; nothing is allocated for rows that are not there."""
+    def read_rows(self, count: int, cap: int, fields: struct.Struct) -> list[tuple[int, ...]]:
+        """Return `count` rows, at most `cap`; allocate nothing for rows that are not there."""
         if count > cap:
             raise BadDatagram("count", f"{count} where {cap} are allowed")
         end = self._offset + count * fields.size
@@ -67,6 +70,6 @@ class Reader:
         return rows
 
     def end(self) -> None:
-        """Nothing may follow."""
+        """Raise BadDatagram if anything follows."""
         if self._offset != len(self._packet):
             raise BadDatagram("trailing", f"{len(self._packet) - self._offset} bytes too many")

@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from groupcomm.membership.trust import FEW
-from groupcomm.wire.request import TokenRequest
+from groupcomm.wire.token import TokenRequest
 from groupcomm_tools.doctor.daemon_checks import Told, check_datagrams, check_fellows
 from groupcomm_tools.doctor.findings import Grade
 from groupcommd.status import broken

@@ -9,7 +9,7 @@ from typing import cast
 import trio
 
 from groupcomm.engine import DaemonCore, Input, Output
-from groupcomm.wire.raw import Raw
+from groupcomm.wire.packet import Raw
 from groupcommd.connections import Connections
 from groupcommd.listeners import Listener
 

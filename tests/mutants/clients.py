@@ -3,7 +3,7 @@
 from groupcomm.engine.sessions import LocalSessions
 from groupcomm.session.codes import Code
 from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState
-from groupcomm.wire.raw import Raw
+from groupcomm.wire.packet import Raw
 from tests.mutants.mutant import Right, mutant
 
 FRAMES_TO_GO = 100

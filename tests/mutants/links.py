@@ -9,7 +9,7 @@ from groupcomm.link.forwarding import Forwarding
 from groupcomm.link.link import Link
 from groupcomm.link.queue import Queued
 from groupcomm.link.routes import Routes
-from groupcomm.wire.unreliable import UnreliablePacket
+from groupcomm.wire.data import UnreliablePacket
 from tests.mutants.mutant import Right, site_mutant
 
 

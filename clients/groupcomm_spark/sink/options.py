@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from groupcomm.errors import ConfigError, LocalProtocolError
 from groupcomm.level import ServiceLevel
 from groupcomm.names import check_destination
-from groupcomm.wire.destinations import MAX_GROUPS
+from groupcomm.wire.bundle import MAX_GROUPS
 from groupcomm.wire.messages import MAX_MESSAGE_BYTES
 from groupcomm_client.committed.markers import TYPE
 

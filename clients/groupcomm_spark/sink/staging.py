@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from groupcomm.errors import ConfigError, GroupCommError
-from groupcomm.wire.destinations import MAX_GROUPS
+from groupcomm.wire.bundle import MAX_GROUPS
 from groupcomm_log.disk import Disk
 from groupcomm_spark.sink.options import STAGED
 

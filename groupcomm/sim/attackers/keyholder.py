@@ -24,11 +24,11 @@ from groupcomm.security.secret_sealing import SecretOpener
 from groupcomm.sim.attackers.attack import Attack, AttackContext, SeenDatagram, seen_in
 from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.virtual_time import SECOND
-from groupcomm.wire.hello import Hello
-from groupcomm.wire.introduction import (
+from groupcomm.wire.hello import (
     SIGNATURE_BYTES,
     SIGNED_BYTES,
     WRAP_BYTES,
+    Hello,
     Introduction,
     decode_introduction_untrusted,
 )

@@ -16,21 +16,34 @@ from groupcomm.clocks.stamp import Stamp
 from groupcomm.engine import DaemonCore
 from groupcomm.engine.view import ViewState
 from groupcomm.errors import BadDatagram, GroupCommError
-from groupcomm.wire.ack import decode_ack_untrusted
 from groupcomm.wire.bundle import Bundle, body_payload, decode_body_untrusted, encode_body
 from groupcomm.wire.control import ControlPacket, decode_control_untrusted
-from groupcomm.wire.data import DataPacket, decode_data_untrusted
-from groupcomm.wire.headers import decode_headers_untrusted
-from groupcomm.wire.held import decode_held_untrusted
+from groupcomm.wire.data import (
+    DataPacket,
+    UnreliablePacket,
+    decode_data_untrusted,
+    decode_headers_untrusted,
+    decode_unreliable_untrusted,
+)
 from groupcomm.wire.hello import decode_hello_untrusted
 from groupcomm.wire.horizon import HorizonNotice, decode_horizon_untrusted, horizon_packet
-from groupcomm.wire.link import LinkPacket, Piece, decode_link_untrusted
+from groupcomm.wire.link import (
+    LinkFragment,
+    LinkPacket,
+    decode_ack_untrusted,
+    decode_link_untrusted,
+    decode_resend_untrusted,
+)
 from groupcomm.wire.packet import HEAD_BYTES, PacketKind
-from groupcomm.wire.request import decode_request_untrusted
-from groupcomm.wire.resend import decode_resend_untrusted
-from groupcomm.wire.rest import RestNotice, decode_rest_untrusted
-from groupcomm.wire.token import Row, Token, decode_token_untrusted
-from groupcomm.wire.unreliable import UnreliablePacket, decode_unreliable_untrusted
+from groupcomm.wire.token import (
+    RestNotice,
+    Row,
+    Token,
+    decode_held_untrusted,
+    decode_request_untrusted,
+    decode_rest_untrusted,
+    decode_token_untrusted,
+)
 
 MOST_CHANGES: Final = 3
 """Fields of one packet that are changed at once."""
@@ -44,6 +57,16 @@ _BITS: Final = (8, 16, 31, 32, 62, 63, 64)
 _LEAVES: Final = (bool, int, bytes, memoryview, str)
 _OWN: Final = frozenset(("raw", "causal", "in_agreed_order", "safe", "ready", "pending", "packet"))
 """Attributes that are on no wire."""
+
+_FIELDS: Final[dict[type, tuple[str, ...]]] = {
+    DataPacket: (
+        *("agreed", "asks", "bundles", "daemon", "lingers", "number", "previous", "reference"),
+        *("ring", "local_only", "time", "vector", "pruned"),
+    ),
+    LinkPacket: ("number", "fragment", "sender", "zeros"),
+}
+"""The fields to choose from where their order is not that of their names; else a field that gets
+another name would make each seed lie differently."""
 
 _OF_SENDERS: Final = ("session", "user", "targets")
 _SMALL: Final = ("kind", "level", "flags")
@@ -124,7 +147,7 @@ def change(rng: Random, value: Any) -> Any:
         return _change_control(rng, value)
     if isinstance(value, Bundle):
         return _change_bundle(rng, value)
-    if isinstance(value, Stamp | Piece):
+    if isinstance(value, Stamp | LinkFragment):
         return type(value)(*_change_one(rng, list(value)))
     if isinstance(value, tuple):
         return tuple(_change_list(rng, list(value)))
@@ -185,7 +208,8 @@ def _change_list(rng: Random, values: list[Any]) -> list[Any]:
 
 def _change_fields(rng: Random, value: Any) -> None:
     """Change a field of a packet, or of a part of one."""
-    names = [name for name in type(value).__slots__ if name not in _OWN]
+    slots = (name for name in type(value).__slots__ if name not in _OWN)
+    names = list(_FIELDS.get(type(value), slots))
     if isinstance(value, DataPacket) and value.vector is None:
         names += ["vector"]
     name = rng.choice(names)

@@ -32,26 +32,17 @@ from groupcomm.session.client_session import ClientSession
 from groupcomm.session.daemon_session import DaemonSession, SessionLimits
 from groupcomm.session.frames import FrameReader
 from groupcomm.wire import (
-    ack,
     bundle,
     control,
     data,
-    destinations,
-    headers,
-    held,
     hello,
     horizon,
-    introduction,
     keys,
     link,
     membership,
     messages,
     packet,
-    request,
-    resend,
-    rest,
     token,
-    unreliable,
 )
 from tests.campaigns.fuzz.checks import Target, exact, frame
 from tests.groupcomm.wire.payloads import decode_messages, encode_messages
@@ -129,7 +120,7 @@ def _encrypted(raw: bytes) -> None:
 
 
 def _introduction(raw: bytes) -> None:
-    value, signature = introduction.decode_introduction_untrusted(raw)
+    value, signature = hello.decode_introduction_untrusted(raw)
     assert value.encode() + signature == raw
 
 
@@ -186,15 +177,15 @@ def _announcement(raw: bytes) -> None:
     """The last two bytes cut the rest in two parts; what is whole, is so as it was cut again."""
     cut = int.from_bytes(raw[-2:], "big") % max(1, len(raw) - 2)
     body = raw[:-2]
-    held = Announcements(["a"])
+    token = Announcements(["a"])
     for index, part in ((1, body[cut:]), (0, body[:cut])):
-        held.take(0, bundle.state_bundle(part, index, 2))
+        token.take(0, bundle.state_bundle(part, index, 2))
     again = Announcements(["a"])
-    for piece in reversed(cut_announcement(held.whole[0], 100)):
+    for piece in reversed(cut_announcement(token.whole[0], 100)):
         assert piece.size <= 100
         again.take(0, piece)
     assert again.complete
-    assert again.whole == held.whole
+    assert again.whole == token.whole
     assert again.together(0, [(1, 1)]) == {0}
 
 
@@ -242,26 +233,24 @@ CORE_TARGETS: Final[dict[str, Target]] = {
         decode_payload_untrusted, lambda value, _: encode_payload(value)
     ),
     "wire.data.data": _packet(data.decode_data_untrusted),
-    "wire.unreliable.unreliable": _packet(unreliable.decode_unreliable_untrusted),
+    "wire.data.unreliable": _packet(data.decode_unreliable_untrusted),
     "wire.token.token": _packet(token.decode_token_untrusted),
-    "wire.rest.rest": _packet(rest.decode_rest_untrusted),
-    "wire.held.held": _packet(held.decode_held_untrusted),
-    "wire.request.request": _packet(request.decode_request_untrusted),
-    "wire.destinations.user": exact(
-        destinations.decode_user_untrusted, lambda user, _: user.encode()
+    "wire.token.rest": _packet(token.decode_rest_untrusted),
+    "wire.token.held": _packet(token.decode_held_untrusted),
+    "wire.token.request": _packet(token.decode_request_untrusted),
+    "wire.bundle.user": exact(bundle.decode_user_untrusted, lambda user, _: user.encode()),
+    "wire.bundle.groups": exact(
+        bundle.decode_groups_untrusted, lambda value, _: bundle.encode_groups(value[0])
     ),
-    "wire.destinations.groups": exact(
-        destinations.decode_groups_untrusted, lambda value, _: destinations.encode_groups(value[0])
-    ),
-    "wire.headers.headers": _packet(headers.decode_headers_untrusted),
+    "wire.data.headers": _packet(data.decode_headers_untrusted),
     "wire.horizon.horizon": _packet(horizon.decode_horizon_untrusted),
-    "wire.resend.resend": _packet(resend.decode_resend_untrusted),
+    "wire.link.resend": _packet(link.decode_resend_untrusted),
     "wire.link.link": _packet(link.decode_link_untrusted),
     "wire.link.with_key": exact(
         lambda raw: link.with_key_untrusted(raw, bytes(packet.KEY_BYTES)),
         lambda value, _: link.without_key(value),
     ),
-    "wire.ack.ack": _packet(ack.decode_ack_untrusted),
+    "wire.link.ack": _packet(link.decode_ack_untrusted),
     "wire.control.control": _packet(control.decode_control_untrusted),
     "wire.hello.hello": _packet(hello.decode_hello_untrusted),
     "wire.keys.key_report": exact(
@@ -281,7 +270,7 @@ CORE_TARGETS: Final[dict[str, Target]] = {
     ),
     "security.plain.open": _opened,
     "security.plain.sealed": _sealed,
-    "wire.introduction.introduction": _introduction,
+    "wire.hello.introduction": _introduction,
     "security.opening.open": _encrypted,
     "engine.gate.open": _gate,
     "session.frames.hello": frame(frames.decode_hello_untrusted, _hello),

@@ -12,8 +12,7 @@ from groupcomm.security.exchange import _ExchangePeer
 from groupcomm.security.identity import DaemonCredentials, Roll, public_of
 from groupcomm.security.keys import KeyRing
 from groupcomm.security.layout import SUITE_IDENTITIES, Channel
-from groupcomm.wire.hello import HELLO_BYTES, Hello
-from groupcomm.wire.introduction import SIGNED_BYTES
+from groupcomm.wire.hello import HELLO_BYTES, SIGNED_BYTES, Hello
 from groupcomm.wire.packet import PacketKind
 from tests.campaigns.fuzz.checks import Target
 

@@ -21,11 +21,9 @@ from groupcomm.events import CausalContext, Cause, DaemonView, GroupView, Member
 from groupcomm.groups.announcement import NOTHING, Announcement, cut_announcement
 from groupcomm.security.plain import PlainSealer
 from groupcomm.session import daemon_frames, frames
-from groupcomm.wire.bundle import body_payload
+from groupcomm.wire.bundle import body_payload, encode_groups
 from groupcomm.wire.control import ControlPacket
-from groupcomm.wire.destinations import encode_groups
-from groupcomm.wire.hello import HELLO_BYTES, Hello
-from groupcomm.wire.introduction import NO_WRAP, Introduction
+from groupcomm.wire.hello import HELLO_BYTES, NO_WRAP, Hello, Introduction
 from groupcomm.wire.keys import KeyReport
 from groupcomm.wire.link import without_key
 from groupcomm.wire.membership import (
@@ -90,7 +88,8 @@ def _frames() -> dict[str, bytes]:
 def _wire() -> Iterator[tuple[str, bytes]]:
     for codec in CODECS:
         name = codec.kind.name.lower()
-        yield f"wire.{name}.{name}", codec.example.encode(KEY)
+        module = codec.decode.__module__.rpartition(".")[2]
+        yield f"wire.{module}.{name}", codec.example.encode(KEY)
     record = b"".join(example_bundle().record())
     report = KeyReport(active=1, wish=2, retires=None, prints=((1, bytes(8)), (2, b"12345678")))
     yield "wire.keys.key_report", report.encode()
@@ -98,8 +97,8 @@ def _wire() -> Iterator[tuple[str, bytes]]:
     yield "wire.link.with_key", without_key(CODECS[0].example.encode(KEY))
     yield "wire.bundle.body", bytes(example_bundle().body)
     yield "wire.bundle.bundles", b"\0\2" + record + record
-    yield "wire.destinations.user", b"ann"
-    yield "wire.destinations.groups", encode_groups(("g", "#ann#d1"))
+    yield "wire.bundle.user", b"ann"
+    yield "wire.bundle.groups", encode_groups(("g", "#ann#d1"))
     yield "wire.messages.messages", b"\0\0\0\2" + encode_messages([(1, b"ab"), (2, b"")])
     yield "wire.messages.fragment", encode_fragment(1, 9, b"part")
 
@@ -172,7 +171,7 @@ def _rest() -> Iterator[tuple[str, bytes]]:
         public=bytes(range(32)),
         has=1,
     )
-    yield "wire.introduction.introduction", introduction.encode() + bytes(64)
+    yield "wire.hello.introduction", introduction.encode() + bytes(64)
     for wrap in (NO_WRAP, b"w" * 88):
         said = attrs.evolve(introduction, wrap=wrap).encode()
         yield "core.identity_gate.signed", said[HELLO_BYTES:]

@@ -14,9 +14,9 @@ from groupcomm.names import daemon_number
 from groupcomm.ring.ring import TokenState as RingState
 from groupcomm.wire.bundle import Bundle, BundleKind, decode_body_untrusted, encode_body
 from groupcomm.wire.control import cut_message
-from groupcomm.wire.data import DataPacket
-from groupcomm.wire.held import HeldNotice
+from groupcomm.wire.data import DataPacket, UnreliablePacket
 from groupcomm.wire.horizon import HorizonNotice, horizon_packet
+from groupcomm.wire.link import ResendRequest
 from groupcomm.wire.membership import (
     Beacon,
     ControlMessage,
@@ -25,11 +25,7 @@ from groupcomm.wire.membership import (
     encode_message,
 )
 from groupcomm.wire.packet import PacketKind
-from groupcomm.wire.request import TokenRequest
-from groupcomm.wire.resend import ResendRequest
-from groupcomm.wire.rest import RestNotice
-from groupcomm.wire.token import Row, Token
-from groupcomm.wire.unreliable import UnreliablePacket
+from groupcomm.wire.token import HeldNotice, RestNotice, Row, Token, TokenRequest
 from tests.groupcomm.engine.cluster import Cluster, Program
 from tests.groupcomm.membership.stage import OTHER_VIEW
 from tests.groupcomm.wire.payloads import encode_messages

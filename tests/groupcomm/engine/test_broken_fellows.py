@@ -21,9 +21,8 @@ from groupcomm.names import daemon_number
 from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.sim.byzantine.lies import lie
 from groupcomm.stream.stream import MAX_AHEAD
-from groupcomm.wire.ack import Acknowledgement
 from groupcomm.wire.data import decode_data_untrusted
-from groupcomm.wire.link import LinkPacket
+from groupcomm.wire.link import Acknowledgement, LinkPacket
 from groupcomm.wire.membership import (
     Commit,
     Outdated,

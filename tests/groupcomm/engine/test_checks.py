@@ -10,13 +10,10 @@ from groupcomm.clocks.stamp import Stamp, ViewId
 from groupcomm.config.view import DaemonId, Incarnation, View
 from groupcomm.engine import checks
 from groupcomm.errors import Contradiction, ProtocolViolation
-from groupcomm.wire.data import DataPacket
+from groupcomm.wire.data import DataPacket, UnreliablePacket
 from groupcomm.wire.horizon import HorizonNotice
-from groupcomm.wire.request import TokenRequest
-from groupcomm.wire.resend import ResendRequest
-from groupcomm.wire.rest import RestNotice
-from groupcomm.wire.token import Row, Token
-from groupcomm.wire.unreliable import UnreliablePacket
+from groupcomm.wire.link import ResendRequest
+from groupcomm.wire.token import RestNotice, Row, Token, TokenRequest
 
 VIEW = View(
     id=ViewId(1, "a", 1),

@@ -17,7 +17,7 @@ from groupcomm.security.plain import PlainSealer
 from groupcomm.session.frames import encode_hello
 from groupcomm.wire.control import ControlPacket
 from groupcomm.wire.packet import PacketKind
-from groupcomm.wire.request import TokenRequest
+from groupcomm.wire.token import TokenRequest
 from tests.groupcomm.engine.cluster import Cluster
 from tests.groupcomm.membership.stage import join_of, packet_of
 

@@ -3,8 +3,7 @@
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.engine.deferred_headers import DeferredHeaders
 from groupcomm.stream.stream import Stream
-from groupcomm.wire.data import DataPacket, decode_data_untrusted
-from groupcomm.wire.headers import decode_headers_untrusted
+from groupcomm.wire.data import DataPacket, decode_data_untrusted, decode_headers_untrusted
 from tests.groupcomm.wire.packets import KEY, example_bundle
 
 LIMIT = 400

@@ -11,7 +11,7 @@ from groupcomm.wire.control import decode_control_untrusted
 from groupcomm.wire.horizon import HorizonNotice, HorizonPacket
 from groupcomm.wire.membership import ControlKind, Holding, Past
 from groupcomm.wire.packet import PacketKind, peek_untrusted
-from groupcomm.wire.request import TokenRequest
+from groupcomm.wire.token import TokenRequest
 from tests.groupcomm.engine.cluster import Cluster
 
 CHECKSUM_BYTES = 4

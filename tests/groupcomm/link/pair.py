@@ -6,8 +6,7 @@ from math import ceil, inf
 from random import Random
 
 from groupcomm.link.link import Link
-from groupcomm.wire.ack import decode_ack_untrusted
-from groupcomm.wire.link import decode_link_untrusted
+from groupcomm.wire.link import decode_ack_untrusted, decode_link_untrusted
 from groupcomm.wire.packet import HEAD_BYTES, PacketKind
 
 KEY = bytes(16)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from groupcomm.link.acknowledgements import ACK_EVERY, ACK_INTERVAL_S, ReceivedNumbers
 from groupcomm.link.congestion import MAX_ACK_DELAY_S
 from groupcomm.stream.ranges import ranges_of
-from groupcomm.wire.ack import MAX_RANGES
+from groupcomm.wire.link import MAX_ACK_RANGES
 
 
 @given(st.lists(st.integers(1, 200), max_size=400))
@@ -19,14 +19,14 @@ def test_each_number_counts_once_and_an_acknowledgement_names_the_latest_ranges(
             assert number not in taken
             taken.add(number)
         else:
-            forgotten = len(ranges_of(taken)) >= MAX_RANGES
+            forgotten = len(ranges_of(taken)) >= MAX_ACK_RANGES
             assert number in taken or forgotten
     if taken:
         said = received.acknowledge(0, 0.0).ranges
-        assert len(said) <= MAX_RANGES
+        assert len(said) <= MAX_ACK_RANGES
         known = ranges_of(taken)
         assert said == known[-len(said) :]
-        assert len(said) == min(len(known), MAX_RANGES)
+        assert len(said) == min(len(known), MAX_ACK_RANGES)
 
 
 def test_few_packets_wait_for_company_and_many_do_not() -> None:

@@ -13,12 +13,17 @@ from groupcomm.errors import ProtocolViolation
 from groupcomm.link.forwarding import RESEND_BYTES, Forwarding
 from groupcomm.link.routes import Routes
 from groupcomm.stream.stream import Stream
-from groupcomm.wire.ack import Acknowledgement
 from groupcomm.wire.data import DataPacket
 from groupcomm.wire.horizon import horizon_packet
-from groupcomm.wire.link import LINK_BYTES, LinkPacket, decode_link_untrusted
+from groupcomm.wire.link import (
+    LINK_BYTES,
+    Acknowledgement,
+    LinkPacket,
+    ResendRequest,
+    decode_link_untrusted,
+    decode_resend_untrusted,
+)
 from groupcomm.wire.packet import PacketKind
-from groupcomm.wire.resend import ResendRequest, decode_resend_untrusted
 from tests.groupcomm.link.pair import know_path
 
 DAEMONS = tuple(DaemonId(name, Incarnation(1, 1)) for name in "abcde")

@@ -19,7 +19,7 @@ from groupcomm.link.path_mtu import (
     Reassembly,
     cut,
 )
-from groupcomm.wire.link import LINK_BYTES, PIECE_BYTES, LinkPacket, Piece
+from groupcomm.wire.link import LINK_BYTES, LINK_FRAGMENT_BYTES, LinkFragment, LinkPacket
 from groupcomm.wire.packet import HEAD_BYTES, PacketKind
 from tests.groupcomm.link.pair import KEY, Pair, Wire, packet
 
@@ -113,7 +113,7 @@ def test_a_way_that_was_narrow_is_tried_anew_after_a_while() -> None:
 def test_fragments_make_the_packet_in_whatever_order_they_come(size: int, order: object) -> None:
     content = bytes(number % 251 for number in range(size))
     some = cut(content, 7, SAFE_PACKET_BYTES)
-    assert all(len(piece.content) + PIECE_BYTES <= SAFE_PACKET_BYTES for piece in some)
+    assert all(len(piece.content) + LINK_FRAGMENT_BYTES <= SAFE_PACKET_BYTES for piece in some)
     order.shuffle(some)  # type: ignore[attr-defined]
     fragments = Reassembly()
     assert [whole for piece in some if (whole := fragments.accept(piece)) is not None] == [content]
@@ -122,16 +122,18 @@ def test_fragments_make_the_packet_in_whatever_order_they_come(size: int, order:
 def test_of_packets_that_never_become_whole_the_oldest_are_given_up() -> None:
     fragments = Reassembly()
     for whole in range(MAX_UNFINISHED + 1):
-        assert fragments.accept(Piece(whole, 0, 2, b"a")) is None
-    assert fragments.accept(Piece(0, 1, 2, b"b")) is None
-    assert fragments.accept(Piece(MAX_UNFINISHED, 1, 2, b"b")) == b"ab"
+        assert fragments.accept(LinkFragment(whole, 0, 2, b"a")) is None
+    assert fragments.accept(LinkFragment(0, 1, 2, b"b")) is None
+    assert fragments.accept(LinkFragment(MAX_UNFINISHED, 1, 2, b"b")) == b"ab"
 
 
 def test_fragments_that_make_no_packet_are_refused() -> None:
     pair = Pair(Wire(0.02))
     token = bytes((PacketKind.TOKEN,)) + b"pretended"
     with pytest.raises(BadDatagram, match="kind"):
-        pair.ends[0].on_packet(LinkPacket(sender=1, number=1, piece=Piece(1, 0, 1, token)), 0.0)
+        pair.ends[0].on_packet(
+            LinkPacket(sender=1, number=1, fragment=LinkFragment(1, 0, 1, token)), 0.0
+        )
 
 
 # ---- links ----

@@ -16,12 +16,15 @@ from groupcomm.stream.packer import Causes, Packer
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.bundle import BundleKind, decode_body_untrusted, encode_body
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
-from groupcomm.wire.held import decode_held_untrusted
 from groupcomm.wire.horizon import HorizonNotice, HorizonPacket
 from groupcomm.wire.packet import PacketKind
-from groupcomm.wire.request import decode_request_untrusted
-from groupcomm.wire.rest import decode_rest_untrusted
-from groupcomm.wire.token import Token, decode_token_untrusted
+from groupcomm.wire.token import (
+    Token,
+    decode_held_untrusted,
+    decode_request_untrusted,
+    decode_rest_untrusted,
+    decode_token_untrusted,
+)
 from tests.groupcomm.wire.payloads import encode_messages
 
 

@@ -5,8 +5,8 @@ from groupcomm.level import ServiceLevel
 from groupcomm.ring.lingering import STEADY
 from groupcomm.ring.ring import TokenState
 from groupcomm.wire.data import decode_data_untrusted
-from groupcomm.wire.held import decode_held_untrusted
 from groupcomm.wire.packet import PacketKind
+from groupcomm.wire.token import decode_held_untrusted
 from tests.groupcomm.ring.harness import Daemon, kinds, make_view, resting_with_a
 
 TIMING = CoreConfig().timing

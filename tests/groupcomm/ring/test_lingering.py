@@ -29,7 +29,7 @@ def number(daemon: Daemon, now: float) -> Sent:
     daemon.submit()
     sent = daemon.step(now)
     assert kinds(sent) == [DATA]
-    assert decode_data_untrusted(sent[0][1]).keeps
+    assert decode_data_untrusted(sent[0][1]).lingers
     return sent
 
 
@@ -210,6 +210,6 @@ def test_in_a_view_of_several_rings_it_goes_soon() -> None:
     for now in (1.0, 1.0005):
         a.submit()
         sent = [packet for _, packet in a.step(now) if packet[0] == DATA]
-        assert [decode_data_untrusted(packet).keeps for packet in sent] == [False]
+        assert [decode_data_untrusted(packet).lingers for packet in sent] == [False]
     assert a.ring.deadline <= 1.0 + TIMING.linger_s
     assert all(target != RING or packet[0] != TOKEN for target, packet in a.step(1.0005))

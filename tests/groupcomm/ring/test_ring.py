@@ -10,8 +10,12 @@ from groupcomm.config.view import RING
 from groupcomm.ring.ring import ACCELERATED_PACKETS, TokenState
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
 from groupcomm.wire.packet import PacketKind
-from groupcomm.wire.request import TokenRequest, decode_request_untrusted
-from groupcomm.wire.rest import RestNotice, decode_rest_untrusted
+from groupcomm.wire.token import (
+    RestNotice,
+    TokenRequest,
+    decode_request_untrusted,
+    decode_rest_untrusted,
+)
 from tests.groupcomm.ring.harness import (
     AT_ONCE,
     Daemon,

@@ -14,8 +14,7 @@ from groupcomm.config.view import Incarnation
 from groupcomm.errors import BadDatagram
 from groupcomm.security.exchange import MAX_TRIES, MAX_WAITS, Exchange
 from groupcomm.security.identity import StartId
-from groupcomm.wire.hello import Hello
-from groupcomm.wire.introduction import FOR_BYTES, NO_WRAP, Introduction
+from groupcomm.wire.hello import FOR_BYTES, NO_WRAP, Hello, Introduction
 
 CLUSTER: Final = 7
 STARTS: Final[tuple[StartId, ...]] = tuple((n, Incarnation(1, 10 * n)) for n in range(1, 5))

@@ -8,7 +8,7 @@ from groupcomm.session.daemon_frames import Parts, encode_delivery
 from groupcomm.session.daemon_session import DaemonSession, SessionLimits
 from groupcomm.session.requests import Submit
 from groupcomm.wire.bundle import Bundle
-from groupcomm.wire.raw import Raw
+from groupcomm.wire.packet import Raw
 
 VIEW = ViewId(3, "d1", 0xABC)
 DAEMONS = DaemonView(id=VIEW, daemons=("d1", "d2"), majority=True)

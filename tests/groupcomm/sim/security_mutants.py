@@ -22,7 +22,7 @@ from groupcomm.security.opening import Opener
 from groupcomm.security.quotas import Account
 from groupcomm.security.secret_sealing import SecretOpener
 from groupcomm.session.daemon_session import DaemonSession
-from groupcomm.wire.introduction import NO_WRAP
+from groupcomm.wire.hello import NO_WRAP
 from groupcomm.wire.keys import KeyReport
 from tests.mutants.mutant import Right, mutant
 

@@ -10,8 +10,7 @@ from groupcomm.names import cluster_number
 from groupcomm.security.layout import Channel
 from groupcomm.sim.attackers.keyholder import RingKeySealer
 from groupcomm.sim.cluster.cluster import Cluster
-from groupcomm.wire.hello import Hello
-from groupcomm.wire.introduction import SIGNATURE_BYTES, Introduction
+from groupcomm.wire.hello import SIGNATURE_BYTES, Hello, Introduction
 from tests.groupcomm.sim.captured import running
 from tests.groupcomm.sim.test_identities import cluster_with_identities, gate_counters
 from tests.groupcomm.sim.test_rotation import Load, messages

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.config.view import MAX_RINGS, Incarnation
 from groupcomm.level import ServiceLevel
-from groupcomm.wire.ack import Acknowledgement, decode_ack_untrusted
 from groupcomm.wire.bundle import (
     SELF_DISCARD,
     Bundle,
@@ -23,19 +22,39 @@ from groupcomm.wire.bundle import (
     subscription_bundle,
 )
 from groupcomm.wire.control import MAX_PARTS, ControlPacket, decode_control_untrusted
-from groupcomm.wire.data import DataPacket, decode_data_untrusted
-from groupcomm.wire.headers import HeadersPacket, decode_headers_untrusted
-from groupcomm.wire.held import HeldNotice, decode_held_untrusted
+from groupcomm.wire.data import (
+    DataPacket,
+    HeadersPacket,
+    UnreliablePacket,
+    decode_data_untrusted,
+    decode_headers_untrusted,
+    decode_unreliable_untrusted,
+)
 from groupcomm.wire.hello import Hello, decode_hello_untrusted
 from groupcomm.wire.horizon import HorizonNotice, HorizonPacket, decode_horizon_untrusted
-from groupcomm.wire.link import MAX_PIECES, LinkPacket, Piece, decode_link_untrusted
+from groupcomm.wire.link import (
+    MAX_FRAGMENTS,
+    Acknowledgement,
+    LinkFragment,
+    LinkPacket,
+    ResendRequest,
+    decode_ack_untrusted,
+    decode_link_untrusted,
+    decode_resend_untrusted,
+)
 from groupcomm.wire.messages import encode_fragment
 from groupcomm.wire.packet import PacketKind
-from groupcomm.wire.request import TokenRequest, decode_request_untrusted
-from groupcomm.wire.resend import ResendRequest, decode_resend_untrusted
-from groupcomm.wire.rest import RestNotice, decode_rest_untrusted
-from groupcomm.wire.token import Row, Token, decode_token_untrusted
-from groupcomm.wire.unreliable import UnreliablePacket, decode_unreliable_untrusted
+from groupcomm.wire.token import (
+    HeldNotice,
+    RestNotice,
+    Row,
+    Token,
+    TokenRequest,
+    decode_held_untrusted,
+    decode_request_untrusted,
+    decode_rest_untrusted,
+    decode_token_untrusted,
+)
 from tests.groupcomm.wire.payloads import encode_messages
 
 KEY: Final = bytes(range(16))
@@ -80,10 +99,10 @@ def fields(value: object) -> Any:
 
 
 @st.composite
-def pieces(draw: st.DrawFn) -> Piece:
-    parts = draw(st.integers(1, MAX_PIECES))
+def fragments(draw: st.DrawFn) -> LinkFragment:
+    parts = draw(st.integers(1, MAX_FRAGMENTS))
     part = draw(st.integers(0, parts - 1))
-    return Piece(draw(U64), part, parts, draw(st.binary(min_size=1, max_size=20)))
+    return LinkFragment(draw(U64), part, parts, draw(st.binary(min_size=1, max_size=20)))
 
 
 def horizon_notices() -> st.SearchStrategy[list[HorizonNotice]]:
@@ -370,9 +389,9 @@ CODECS: Final = (
     Codec(
         PacketKind.LINK,
         decode_link_untrusted,
-        st.builds(LinkPacket, sender=U16, number=U64.filter(bool), piece=pieces())
+        st.builds(LinkPacket, sender=U16, number=U64.filter(bool), fragment=fragments())
         | st.builds(LinkPacket, sender=U16, number=U64.filter(bool), zeros=st.integers(0, 99)),
-        LinkPacket(sender=1, number=9, piece=Piece(2**63, 1, 3, b"c")),
+        LinkPacket(sender=1, number=9, fragment=LinkFragment(2**63, 1, 3, b"c")),
     ),
     Codec(
         PacketKind.ACK,

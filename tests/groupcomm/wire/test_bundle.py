@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from groupcomm.errors import BadDatagram
 from groupcomm.level import ServiceLevel
-from groupcomm.wire import destinations as names
+from groupcomm.wire import bundle as names
 from groupcomm.wire.bundle import (
     BODY_HEAD_BYTES,
     Bundle,

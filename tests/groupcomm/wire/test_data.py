@@ -10,8 +10,13 @@ from groupcomm.config.view import MAX_RINGS
 from groupcomm.errors import BadDatagram
 from groupcomm.level import ServiceLevel
 from groupcomm.wire.bundle import Bundle, BundleKind, decode_body_untrusted, encode_body
-from groupcomm.wire.data import DataPacket, data_overhead, decode_data_untrusted
-from groupcomm.wire.unreliable import UnreliablePacket, decode_unreliable_untrusted
+from groupcomm.wire.data import (
+    DataPacket,
+    UnreliablePacket,
+    data_overhead,
+    decode_data_untrusted,
+    decode_unreliable_untrusted,
+)
 from tests.groupcomm.wire.packets import EDGES, KEY, example_bundle, example_data
 from tests.groupcomm.wire.payloads import encode_messages
 

@@ -77,7 +77,7 @@ def test_every_truncation_is_refused(codec: Codec) -> None:
 
 def is_open_ended(codec: Codec) -> bool:
     """Whether more bytes at the end belong to what it carries."""
-    return codec.kind is PacketKind.CONTROL or getattr(codec.example, "piece", None) is not None
+    return codec.kind is PacketKind.CONTROL or getattr(codec.example, "fragment", None) is not None
 
 
 @each_codec

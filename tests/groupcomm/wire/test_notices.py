@@ -8,14 +8,27 @@ import pytest
 
 from groupcomm.config.view import MAX_DAEMONS, MAX_RINGS
 from groupcomm.errors import BadDatagram
-from groupcomm.wire.ack import MAX_RANGES as LINK_RANGES
-from groupcomm.wire.ack import Acknowledgement, decode_ack_untrusted
 from groupcomm.wire.horizon import HorizonNotice, HorizonPacket, decode_horizon_untrusted
-from groupcomm.wire.link import LINK_BYTES, LinkPacket, decode_link_untrusted
+from groupcomm.wire.link import (
+    LINK_BYTES,
+    MAX_RESEND_RANGES,
+    Acknowledgement,
+    LinkPacket,
+    ResendRequest,
+    decode_ack_untrusted,
+    decode_link_untrusted,
+    decode_resend_untrusted,
+)
+from groupcomm.wire.link import MAX_ACK_RANGES as LINK_RANGES
 from groupcomm.wire.packet import PacketKind
-from groupcomm.wire.resend import MAX_RANGES, ResendRequest, decode_resend_untrusted
-from groupcomm.wire.rest import RestNotice, decode_rest_untrusted
-from groupcomm.wire.token import MAX_REQUESTS, Row, Token, decode_token_untrusted
+from groupcomm.wire.token import (
+    MAX_REQUESTS,
+    RestNotice,
+    Row,
+    Token,
+    decode_rest_untrusted,
+    decode_token_untrusted,
+)
 from tests.groupcomm.wire.packets import CODECS, EDGES, KEY, Codec, example_token, fields
 
 U16_BEYOND = [2**15 - 1, 2**15, 2**16 - 1]
@@ -114,7 +127,7 @@ def test_a_horizon_notice_tells_one_number_a_ring_at_most() -> None:
         held = [(ring, 2**64 - 1 - ring) for ring in range(count)]
         (notice,) = decode_horizon_untrusted(horizons(promise(0, held))).notices
         assert notice.held == held
-        assert notice.told(MAX_RINGS - 1) == dict(held).get(MAX_RINGS - 1, 0)
+        assert notice.held_of(MAX_RINGS - 1) == dict(held).get(MAX_RINGS - 1, 0)
     for count in (MAX_RINGS + 1, 127, 128, 255):
         with pytest.raises(BadDatagram, match="count"):
             decode_horizon_untrusted(empty[:-1] + bytes((count,)) + bytes(9 * count))
@@ -138,11 +151,11 @@ def test_a_packet_has_notices_of_all_rings_at_most_and_one_of_each() -> None:
 
 
 def test_a_resend_request_names_at_most_so_many_ranges_and_sends_no_more() -> None:
-    made = ResendRequest(ring=0, asker=1, ranges=[(n, n) for n in range(MAX_RANGES + 9)])
+    made = ResendRequest(ring=0, asker=1, ranges=[(n, n) for n in range(MAX_RESEND_RANGES + 9)])
     encoded = made.encode(KEY)
-    assert decode_resend_untrusted(encoded).ranges == made.ranges[:MAX_RANGES]
-    at = len(encoded) - 16 * MAX_RANGES - 2
-    for count in (MAX_RANGES + 1, *U16_BEYOND):
+    assert decode_resend_untrusted(encoded).ranges == made.ranges[:MAX_RESEND_RANGES]
+    at = len(encoded) - 16 * MAX_RESEND_RANGES - 2
+    for count in (MAX_RESEND_RANGES + 1, *U16_BEYOND):
         longer = encoded[:at] + struct.pack("!H", count) + bytes(16 * count)
         with pytest.raises(BadDatagram, match="count"):
             decode_resend_untrusted(longer)
