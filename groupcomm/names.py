@@ -52,14 +52,14 @@ def check_destination(name: str) -> str:
 
 
 def private_name(user: str, daemon: str) -> str:
-    """The name under which one session is reached: ``#user#daemon``."""
+    """Return the private name of a session, ``#user#daemon``."""
     name = f"#{user}#{daemon}"
     _check_text("private name", name)
     return name
 
 
 def is_private(user: str, daemon: str) -> bool:
-    """Whether a user's and a daemon's name, each one in order, fit a private name together."""
+    """Return whether a valid user's name and a valid daemon's name fit a private name."""
     return len(user.encode()) + len(daemon.encode()) + 2 <= MAX_NAME_BYTES
 
 
@@ -72,19 +72,19 @@ def split_private(name: str) -> tuple[str, str]:
 
 
 def daemon_of(member: str) -> str:
-    """The daemon in ``#user#daemon/connection``, as a member is written."""
+    """Return the daemon in ``#user#daemon/connection``, as a member is written."""
     return member.rpartition("/")[0].rpartition("#")[2]
 
 
 @lru_cache(maxsize=1024)
 def daemon_number(name: str) -> int:
-    """The 64 bits that stand for a daemon's name in the head of a datagram."""
+    """Return the 64 bits that stand for a daemon's name in the head of a datagram."""
     digest = hashlib.blake2b(name.encode(), digest_size=8, person=b"groupcomm daemon")
     return int.from_bytes(digest.digest(), "big")
 
 
 def cluster_number(name: str) -> int:
-    """The 64 bits that stand for a cluster's name in the head of a datagram."""
+    """Return the 64 bits that stand for a cluster's name in the head of a datagram."""
     digest = hashlib.blake2b(name.encode(), digest_size=8, person=b"groupcomm clust")
     return int.from_bytes(digest.digest(), "big")
 

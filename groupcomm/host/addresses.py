@@ -1,4 +1,4 @@
-"""Where daemons and clients are reached: addresses as users write them, and runtime folders."""
+"""Addresses as users write them, and the folders of sockets and of state."""
 
 import ipaddress
 import os
@@ -33,12 +33,12 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this host can reach it."""
+        """Whether only this host can reach the address."""
         return ipaddress.ip_address(self.host).is_loopback
 
     @property
     def is_multicast(self) -> bool:
-        """Whether it stands for a group of hosts."""
+        """Whether the address stands for a group of hosts."""
         return ipaddress.ip_address(self.host).is_multicast
 
 
@@ -46,9 +46,9 @@ def parse_address(text: str, key: str, port: int = DEFAULT_PORT) -> Address:
     """Read ``host``, ``host:port`` or ``[host]:port``.
 
     Args:
-        text: as a user has written it.
-        key: what to call it in an error.
-        port: if the text has none.
+        text: the address as a user has written it.
+        key: its name in an error.
+        port: the port, if the text has none.
 
     Raises:
         ConfigError: it is none of these.
@@ -73,7 +73,7 @@ def parse_address(text: str, key: str, port: int = DEFAULT_PORT) -> Address:
 
 
 def runtime_folder() -> Path:
-    """The folder for sockets of this user: nobody else may write there.
+    """Return the folder for sockets of this user, to which nobody else may write.
 
     ``$XDG_RUNTIME_DIR/groupcomm`` where it is set, for root ``/run/groupcomm``, else a folder of
     the user's own below the state folder; never a shared temporary folder.
@@ -82,9 +82,9 @@ def runtime_folder() -> Path:
 
 
 def runtime_folders() -> list[Path]:
-    """Return where a daemon of this user may have its sockets, the folder of a new one first.
+    """Return the folders that a daemon of this user may have its sockets in, the default first.
 
-    Not all programs of a user are told of ``$XDG_RUNTIME_DIR``: services and jobs often are not.
+    Not all programs of a user have ``$XDG_RUNTIME_DIR``: services and jobs often do not.
     """
     runtime, user = os.environ.get("XDG_RUNTIME_DIR"), os.geteuid()
     folders = [Path(runtime) / "groupcomm"] if runtime else []
@@ -94,7 +94,7 @@ def runtime_folders() -> list[Path]:
 
 
 def state_folder() -> Path:
-    """The folder for what must outlast a daemon: ``$XDG_STATE_HOME/groupcomm`` or the like.
+    """Return the folder for data that outlasts a daemon: ``$XDG_STATE_HOME/groupcomm`` or the like.
 
     systemd names another one for services with ``StateDirectory=``, in ``$STATE_DIRECTORY``.
     """

@@ -1,4 +1,4 @@
-"""Key files: the secrets that a cluster's daemons share.
+"""Key files: the secrets that the daemons of a cluster share.
 
 TOML: ``active`` names the key that seals, ``[keys]`` holds 64 hexadecimal digits for each key id.
 A file that anybody but its owner can read is refused, and so is a folder in which others could put
@@ -26,11 +26,11 @@ _COMMENT: Final = "# The secret of a groupcomm cluster: give every daemon a copy
 
 
 def write_key_file(path: Path) -> None:
-    """Make a file with one new key; readable by its owner only.
+    """Make a file with one new key, readable by its owner only.
 
     Raises:
-        ConfigError: there is such a file already; it is left as it is.
-        OSError: it cannot be written.
+        ConfigError: the file exists; it is left as it is.
+        OSError: the file cannot be written.
     """
     try:
         write_new(path, _text(KeyRing({_FIRST: secrets.token_bytes(KEY_BYTES)}, _FIRST)))
@@ -41,10 +41,10 @@ def write_key_file(path: Path) -> None:
 
 
 def make_common_key(path: Path) -> None:
-    """Make a file with one new key unless it is there; whoever else does so at once, one counts.
+    """Make a file with one new key unless it exists; of several at once, one key is used by all.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the file cannot be made.
     """
     if path.exists():
         return
@@ -59,47 +59,47 @@ def make_common_key(path: Path) -> None:
 
 
 def change_key_file(path: Path, change: Callable[[KeyRing], KeyRing]) -> KeyRing:
-    """Rewrite a file: it holds the old keys or the new ones, whenever the power fails.
+    """Rewrite a file, which holds the old keys or the new ones whenever the power fails.
 
-    Daemons and commands that do so at the same time wait for each other.
+    Daemons and commands that rewrite it at the same time wait for each other.
 
     Args:
-        path: of the file.
-        change: from what it holds to what it shall hold.
+        path: the file.
+        change: returns the new keys, given the old ones.
 
     Returns:
-        What it holds now.
+        The new keys.
 
     Raises:
-        ConfigError: it is not to be read, or what comes of the change is no key ring.
-        OSError: it cannot be read or written; it is as it was.
+        ConfigError: the file is wrong, or the new keys are no key ring.
+        OSError: the file cannot be read or written; it is as before.
     """
     return rewrite_private(path, lambda: change(read_key_file(path)), _text)
 
 
 def add_key(keys: KeyRing) -> KeyRing:
-    """With one new key, that does not seal yet."""
+    """Return a key ring with one new key, which does not seal yet."""
     number = max(keys.keys) + 1
     return KeyRing({**keys.keys, number: secrets.token_bytes(KEY_BYTES)}, keys.active)
 
 
 def add_from(other: KeyRing, keys: KeyRing) -> KeyRing:
-    """With all keys of another file, and its active one if that is newer.
+    """Return a key ring with all keys of another file, and its active one if that is newer.
 
     Raises:
-        ConfigError: they have different keys of one number.
+        ConfigError: both have different keys of one number.
     """
     differ = [n for n, key in other.keys.items() if keys.keys.get(n, key) != key]
     if differ:
         raise ConfigError(
-            f"both files have a key {differ[0]}, and not the same one: is it the file of another"
-            " cluster? nothing was changed"
+            f"nothing was changed, as both files have a key {differ[0]}, and not the same one: is"
+            " it the file of another cluster?"
         )
     return KeyRing({**keys.keys, **other.keys}, max(keys.active, other.active))
 
 
 def agreed(of_daemons: KeyRing, keys: KeyRing) -> KeyRing:
-    """What daemons have agreed on; keys that they do not know yet, newer ones, stay."""
+    """Return the keys that daemons have agreed on, with newer ones that they do not know yet."""
     newer = {n: key for n, key in keys.keys.items() if n > max(of_daemons.keys)}
     return KeyRing({**of_daemons.keys, **newer}, of_daemons.active)
 
@@ -110,7 +110,7 @@ def _text(keys: KeyRing) -> str:
 
 
 def read_key_file(path: Path) -> KeyRing:
-    """Read a file's keys.
+    """Read the keys of a file.
 
     Raises:
         ConfigError: others may read or replace it, or it does not hold keys; the text holds no

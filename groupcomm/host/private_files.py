@@ -1,4 +1,4 @@
-"""Files and folders that others must keep out of: what is wrong with them, and how to mend it."""
+"""Private files and folders: checks that no other user can read or replace them, with remedies."""
 
 import fcntl
 import os
@@ -14,7 +14,7 @@ from groupcomm.errors import ConfigError
 _T = TypeVar("_T")
 
 ENTER_BY: Final = {"owner": 0o000, "group": 0o010, "all": 0o011}
-"""Of a socket's folder: who else may enter it, by `clients.unix_for`."""
+"""The bits of a socket folder's mode by which others may enter it, by `clients.unix_for`."""
 
 _MAX_LINKS: Final = 40
 """Symbolic links that Linux follows in one path."""
@@ -67,7 +67,7 @@ def _open_checked(path: Path, key: str, forbidden: int, what: str, remedy: str) 
 
 
 def _trusted() -> tuple[int, ...]:
-    """Return the users who may own a file that a daemon trusts, and its folder."""
+    """Return the users that may own a file which a daemon trusts, and its folder."""
     return 0, os.geteuid()
 
 
@@ -81,9 +81,9 @@ def _owner_fault(path: Path, status: os.stat_result) -> str | None:
 
 
 def _replaceable(path: Path) -> str | None:
-    """Say by whom another file can be put in the place of this one; None if by nobody.
+    """Return how another user can replace a file; None if none can.
 
-    A symbolic link can be replaced where it stands, and what it names where that stands.
+    A symbolic link can be replaced in its own folder, and its target in that of the target.
     """
     fault = _folder_fault(path.parent)
     for _ in range(_MAX_LINKS):
@@ -112,11 +112,11 @@ def _folder_fault(folder: Path) -> str | None:
 
 
 def write_new(path: Path, text: str) -> None:
-    """Write a file that its owner alone can read, where there is none.
+    """Write a new file that its owner alone can read.
 
     Raises:
-        FileExistsError: there is one, or a symbolic link; it is left as it is.
-        OSError: it cannot be written.
+        FileExistsError: the file, or a symbolic link, exists; it is left as it is.
+        OSError: the file cannot be written.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     with os.fdopen(os.open(path, flags, 0o600), "w") as file:
@@ -126,9 +126,10 @@ def write_new(path: Path, text: str) -> None:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that its owner alone can read, in the place of what is there.
+    """Write a file that its owner alone can read, in place of an older one.
 
-    It is there whole or not at all. A symbolic link is replaced, and what it names left as it is.
+    It is written completely or not at all. A symbolic link is replaced, and its target is left as
+    it is.
 
     Raises:
         OSError: it cannot be written.
@@ -143,10 +144,10 @@ def write_private(path: Path, text: str) -> None:
 
 
 def make_private_folder(path: Path) -> None:
-    """Make a folder that its owner alone can enter, and those above it, where there are none.
+    """Make a folder that its owner alone can enter, and missing folders above it.
 
     Raises:
-        OSError: one cannot be made.
+        OSError: a folder cannot be made.
     """
     if not path.is_dir():
         make_private_folder(path.absolute().parent)
@@ -154,21 +155,22 @@ def make_private_folder(path: Path) -> None:
 
 
 def rewrite_private(path: Path, change: Callable[[], _T], text_of: Callable[[_T], str]) -> _T:
-    """Write a file anew: it holds the old text or the new one, whenever the power fails.
+    """Rewrite a file, which holds the old text or the new one whenever the power fails.
 
-    All who do so to files of one folder at the same time wait for each other, so that none undoes
-    what another has just written.
+    Processes that rewrite files of one folder at the same time wait for each other, so that none
+    undoes what another has just written.
 
     Args:
-        path: of the file, which its owner alone can read then; it need not be there.
-        change: reads the file, and returns what it shall hold; called while others wait.
-        text_of: how that is written.
+        path: the file, which its owner alone can read then; it need not exist.
+        change: reads the file, and returns its new contents; called while others wait.
+        text_of: returns the text of the new contents.
 
     Returns:
-        What it holds now.
+        The new contents.
 
     Raises:
-        OSError: it cannot be written, and is as it was; so it is if a function given raises.
+        OSError: the file cannot be written; it is as before, as it is if `change` or `text_of`
+            raises.
     """
     folder = os.open(path.absolute().parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -185,11 +187,11 @@ def rewrite_private(path: Path, change: Callable[[], _T], text_of: Callable[[_T]
 
 
 def folder_fault(path: Path, status: os.stat_result, opened_for: str = "owner") -> str | None:
-    """What is wrong with the folder of a socket, with the remedy; None if nothing is.
+    """Return what is wrong with the folder of a socket, and the remedy; None if nothing is.
 
     Args:
-        path: of the folder.
-        status: its own.
+        path: the folder.
+        status: its status.
         opened_for: who may connect: "owner", "group" or "all".
     """
     mode = stat.S_IMODE(status.st_mode)

@@ -1,7 +1,15 @@
-"""Certificates of programs: the principals that they prove, and how long.
+"""TLS 1.3 on a connected socket, and the principals that certificates prove.
 
-Names of different kinds are kept apart: who may have certificates for names of hosts signed is not
-for that reason whoever has a mail address, or a program of ours, of the same spelling.
+`TlsSocket` is used like a plain non-blocking socket, by daemons and all kinds of clients: they wait
+for the socket below, and call again. Two rules make that correct. `recv` leaves nothing behind that
+it could return, so no data waits here while the socket is not readable. And after a BlockingIOError
+of `send`, the caller calls again with data that begin with the same bytes.
+
+Bytes pass through memory and not straight from OpenSSL to the socket: that is as fast, and a write
+that the socket has accepted in part needs no further care.
+
+Names of different kinds in certificates are different principals: the owner of a host's name is not
+the owner of a mail address, or of a program's name, of the same spelling.
 """
 
 import enum
@@ -21,26 +29,26 @@ from groupcomm.security.access import MAX_PRINCIPAL_BYTES
 from groupcomm.wire.packet import Raw
 
 PROGRAM: Final = "groupcomm:"
-"""Begins the URI of a program to which `groupcomm certs` has issued a certificate."""
+"""The start of the URI of a program to which `groupcomm certs` has issued a certificate."""
 
 PROGRAM_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
-"""No colon: so no principal of a program is one of another kind."""
+"""Names without a colon, so that no principal of a program is one of another kind."""
 
 _KINDS: Final = {"DNS": "dns", "email": "mail", "URI": "uri"}
-"""What OpenSSL calls a name, and what principals do."""
+"""Kinds of names, in OpenSSL's words and in those of principals."""
 
 
 def principal_of(names: Sequence[tuple[str, str]]) -> str | None:
-    """Return the principal that a certificate proves: by the first name in it that is no address.
+    """Return the principal that a certificate proves, by its first name that is no address.
 
-    ``cert:NAME`` is of a program with the URI ``groupcomm:NAME``; others are ``cert:dns:NAME``,
+    ``cert:NAME`` is a program with the URI ``groupcomm:NAME``; others are ``cert:dns:NAME``,
     ``cert:mail:NAME`` and ``cert:uri:NAME``.
 
     Args:
-        names: (kind, name) pairs of its subjectAltName, with OpenSSL's words for kinds.
+        names: the (kind, name) pairs of its subjectAltName, with OpenSSL's words for kinds.
 
     Returns:
-        None if it has no such name, or one that cannot be a principal.
+        The principal; None without such a name, or with one that cannot be a principal.
     """
     found = next(((kind, name) for kind, name in names if kind in _KINDS), None)
     if found is None:
@@ -58,13 +66,13 @@ def principal_of(names: Sequence[tuple[str, str]]) -> str | None:
 
 @attrs.frozen
 class PeerCertificate:
-    """What a program has shown, after TLS has checked it.
+    """The certificate of the other end, after TLS has checked it.
 
     Attributes:
-        names: (kind, name) pairs of its subjectAltName.
-        serial: of its authority.
-        ends: from then on it counts no more.
-        der: all of it.
+        names: the (kind, name) pairs of its subjectAltName.
+        serial: its serial number at its authority.
+        ends: the time from which it is invalid.
+        der: the whole certificate.
     """
 
     names: tuple[tuple[str, str], ...]
@@ -78,19 +86,19 @@ class PeerCertificate:
         return principal_of(self.names)
 
     def is_signed_by(self, authorities: bytes) -> bool:
-        """Tell whether one of some authorities, in PEM, has signed it, and not one in between."""
+        """Return whether one of some authorities, in PEM, has signed it directly."""
         try:
             certificate = x509.load_der_x509_certificate(self.der)
             return any(
                 _has_signed(authority, certificate)
                 for authority in x509.load_pem_x509_certificates(authorities)
             )
-        except ValueError:  # OpenSSL can read it, and the other library cannot
+        except ValueError:  # OpenSSL could read it, and this library cannot
             return False
 
 
 def read_peer_certificate(found: Mapping[str, Any], der: bytes) -> PeerCertificate:
-    """Return a certificate as the ssl module tells it, checked."""
+    """Return a checked certificate of the ssl module."""
     ends_s = ssl.cert_time_to_seconds(found["notAfter"])
     return PeerCertificate(
         found.get("subjectAltName", ()),
@@ -110,29 +118,29 @@ def _has_signed(authority: x509.Certificate, certificate: x509.Certificate) -> b
 
 _RECORD_BYTES: Final = 16_384
 _RECORD_HEAD_BYTES: Final = 32
-"""More than what TLS adds to each record."""
+"""More than the bytes that TLS adds to each record."""
 
 
 class Wants(enum.Enum):
-    """What a handshake waits for."""
+    """The condition that a handshake waits for."""
 
-    NOTHING = enum.auto()  # it is done
+    NOTHING = enum.auto()  # it is complete
     READABLE = enum.auto()
     WRITABLE = enum.auto()
 
 
 class TlsSocket:
-    """One end of a connection.
+    """One end of a TLS connection.
 
     Args:
-        socket_: connected, non-blocking.
-        context: of this end.
-        host: whom the certificate of the other end must name; None at the daemon.
+        socket_: the connected non-blocking socket.
+        context: the context of this end.
+        host: the name that the certificate of the other end must have; None at the daemon.
 
     Attributes:
         peer_certificate: the certificate of the other end, checked during the handshake; None
             before, and if it has shown none.
-        fault: how TLS has failed after the handshake; None while it has not.
+        fault: the error of TLS after the handshake; None without one.
     """
 
     def __init__(
@@ -144,21 +152,21 @@ class TlsSocket:
             self._incoming, self._outgoing, server_side=host is None, server_hostname=host
         )
         self._unsent = memoryview(b"")  # encrypted
-        self._owed = 0  # bytes of the data that these are
+        self._owed = 0  # the size of the data in them
         self._ended = False
         self.peer_certificate: PeerCertificate | None = None
         self.fault: ssl.SSLError | None = None
 
     def fileno(self) -> int:
-        """Of the socket below; wait for that."""
+        """Return the descriptor of the socket below, to wait for."""
         return self._socket.fileno()
 
     def handshake(self) -> Wants:
-        """Go on with it as far as the socket allows.
+        """Continue the handshake as far as the socket allows.
 
         Raises:
-            ssl.SSLError: it has failed; the other end is told.
-            OSError: the socket has.
+            ssl.SSLError: the handshake has failed; the other end gets an alert.
+            OSError: the socket has failed.
         """
         while True:
             done = False
@@ -167,7 +175,7 @@ class TlsSocket:
                 done = True
                 self.peer_certificate = _peer_certificate(self._tls)
             except ssl.SSLWantReadError:
-                pass  # what it has to say may come first
+                pass  # its own output must be sent first
             except ssl.SSLError:
                 with suppress(OSError):
                     self._flush()
@@ -186,13 +194,13 @@ class TlsSocket:
     # ---- as a socket ----
 
     def recv(self, size: int) -> bytes:
-        """About so many bytes; much less only if no more are there, b"" at the end.
+        """Return about `size` bytes; far fewer only if no more have come, and b"" at the end.
 
         Raises:
-            BlockingIOError: nothing is there.
-            OSError: the connection is broken, or what comes is no TLS.
+            BlockingIOError: nothing has come.
+            OSError: the connection is broken, or the input is not TLS.
         """
-        parts = self._decrypt()  # something may be left from the handshake
+        parts = self._decrypt()  # some data may be left from the handshake
         missing = size - sum(map(len, parts))
         with suppress(BlockingIOError):
             while missing > 0 and not self._ended:
@@ -201,7 +209,7 @@ class TlsSocket:
                 more = self._decrypt()
                 missing -= sum(map(len, more))
                 parts += more
-                if filled < asked:  # no more are there
+                if filled < asked:  # no more have come
                     break
         if not parts and self.fault is not None:
             raise self.fault
@@ -210,12 +218,12 @@ class TlsSocket:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _decrypt(self) -> list[bytes]:
-        """All that is whole: a record of TLS at a time."""
+        """Return the data of all complete records of TLS."""
         parts: list[bytes] = []
         try:
             while part := self._tls.read(_RECORD_BYTES):
                 parts.append(part)
-            self._ended = True  # in order
+            self._ended = True  # an orderly end
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLError as error:
@@ -228,7 +236,7 @@ class TlsSocket:
         """Send all of the data.
 
         Raises:
-            BlockingIOError: come back with the same data, or more behind it.
+            BlockingIOError: call again with the same data, or with more behind it.
             OSError: the connection is broken.
         """
         if not self._owed:
@@ -242,7 +250,7 @@ class TlsSocket:
         return self.send(b"".join(parts) if not self._owed else b"")
 
     def shutdown(self, how: int) -> None:
-        """Say that nothing follows, as far as the socket takes it now."""
+        """End the output, as far as the socket accepts that now."""
         with suppress(ssl.SSLError):
             self._tls.unwrap()
         with suppress(BlockingIOError):
@@ -272,7 +280,7 @@ class TlsSocket:
 
 
 def _with_heads(size: int) -> int:
-    """Bytes in which there are so many once they are decrypted, though the last record be cut."""
+    """Return the encrypted bytes that hold `size` bytes, even if the last record is cut."""
     records = size // _RECORD_BYTES + 2
     return size + _RECORD_BYTES + records * _RECORD_HEAD_BYTES
 
@@ -283,4 +291,4 @@ def _peer_certificate(tls: ssl.SSLObject) -> PeerCertificate | None:
 
 
 AnySocket: TypeAlias = socket.socket | TlsSocket
-"""What the bytes of a session go over."""
+"""The socket of a session."""

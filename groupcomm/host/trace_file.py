@@ -1,4 +1,4 @@
-"""Traces on disk: each process writes what it does and sees, before any of it has an effect."""
+"""Traces on disk: each process writes its events before any of them has an effect elsewhere."""
 
 import logging
 import os
@@ -20,23 +20,24 @@ _encode_lines: Final = msgspec.json.Encoder().encode_lines
 
 
 def now_us() -> int:
-    """Microseconds of the clock that all processes of this host share."""
+    """Return the microseconds of the clock that all processes of this host share."""
     return time.monotonic_ns() // 1000
 
 
 class TraceFile:
     """Appends events to a file of JSON lines.
 
-    What `record` takes is kept until `flush`, which hands it to the system with one call: from then
-    on a kill of this process loses nothing of it. When the disk takes no more, tracing ends and
-    says so; the process goes on. Only its user can read it: it tells who said what to whom.
+    `record` keeps an event until `flush`, which writes all of them with one call: from then on a
+    kill of this process loses none of them. When the disk is full, the trace ends with a line in
+    the log, and the process continues. Only its user can read the file, as it has who sent what to
+    whom.
 
     Attributes:
-        path: of the file.
+        path: the file.
     """
 
     def __init__(self, path: Path) -> None:
-        """Make the file, where there is none.
+        """Make a new file.
 
         Raises:
             ConfigError: it cannot be made.
@@ -48,18 +49,18 @@ class TraceFile:
             self._file = os.open(path, _NEW_FILE, 0o600)
         except FileExistsError:
             raise ConfigError(
-                f"no trace can be written: {path} exists; name another folder for this run's traces"
+                f"the trace cannot be written, as {path} exists: name another folder for this run"
             ) from None
         except OSError as error:
-            raise ConfigError(f"no trace can be written: {path}: {error.strerror}") from None
+            raise ConfigError(f"the trace {path} cannot be written: {error.strerror}") from None
 
     @property
     def now(self) -> int:
-        """The time of an event that happens now; see `now_us`."""
+        """The present time; see `now_us`."""
         return now_us()
 
     def flush(self) -> None:
-        """Write what was recorded."""
+        """Write the recorded events."""
         if not self._events:
             return
         lines = memoryview(_encode_lines(self._events))
@@ -74,7 +75,7 @@ class TraceFile:
             self.close()
 
     def close(self) -> None:
-        """Write what was recorded, and close the file."""
+        """Write the recorded events, and close the file."""
         if self._file >= 0:
             self.flush()
         if self._file >= 0:
@@ -83,12 +84,12 @@ class TraceFile:
 
 
 def identity_of(daemon: DaemonId) -> str:
-    """The name of a start in traces: restart counts on whole disks never repeat."""
+    """Return the name of a start in traces; restart counts never repeat on intact disks."""
     return f"{daemon.name}/{daemon.incarnation.restarts}"
 
 
 class _Identities(dict[DaemonId, str]):
-    """The names of all starts, each made when it is asked for."""
+    """The names of all starts, each made on demand."""
 
     def __missing__(self, daemon: DaemonId) -> str:
         name = self[daemon] = identity_of(daemon)
@@ -96,7 +97,7 @@ class _Identities(dict[DaemonId, str]):
 
 
 def trace_daemon(folder: Path, start: Start) -> tuple[TraceFile, TraceProbe]:
-    """Begin the trace of one start of a daemon."""
+    """Open the trace of one start of a daemon."""
     identities = _Identities()
     incarnation = start.incarnation
     name = f"daemon-{quote(start.name, safe='')}-{incarnation.restarts}.jsonl"
@@ -108,7 +109,7 @@ def trace_daemon(folder: Path, start: Start) -> tuple[TraceFile, TraceProbe]:
 
 
 def trace_session(folder: Path, identity: str, greeted: int) -> tuple[TraceFile, SessionTrace]:
-    """Begin the trace of one session; `greeted` is when it asked to be admitted."""
+    """Open the trace of one session; `greeted` is the time of its HELLO."""
     file = TraceFile(folder / f"session-{quote(identity, safe='')}.jsonl")
     file.record(Ask(greeted, identity, "connect", "", 0))
     return file, SessionTrace(file, file.record, identity)

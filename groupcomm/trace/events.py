@@ -287,7 +287,7 @@ TraceEvent: TypeAlias = (
 
 
 def view_order(view: str) -> tuple[int, str, int]:
-    """What a view's id sorts by: counter, daemon, incarnation."""
+    """Return the sort key of a view's id: counter, daemon, incarnation."""
     counter, rest = view.split(".", 1)
     daemon, incarnation = rest.rsplit(".", 1)
     return int(counter), daemon, int(incarnation, 16)

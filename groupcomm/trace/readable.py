@@ -50,7 +50,7 @@ from groupcomm.trace.steps import (
 
 
 def readable(event: TraceEvent) -> str:
-    """One line for one event: seconds, who, what."""
+    """Return one line for an event: seconds, process, and what has happened."""
     return f"{event.t / 1e6:11.6f}  {_who(event):24} {what_happened(event)}"
 
 
@@ -64,7 +64,7 @@ def _who(event: TraceEvent) -> str:
 
 
 def what_happened(event: TraceEvent) -> str:
-    """The same without when and who."""
+    """Return what has happened, without time and process."""
     if isinstance(event, AlgorithmStep):
         return readable_step(event)
     if isinstance(event, Trans | Dview):
@@ -158,7 +158,7 @@ def _position(position: TracePosition) -> str:
 
 
 def readable_step(event: AlgorithmStep) -> str:
-    """What the process does."""
+    """Return what a process does in a step of an algorithm."""
     match event:
         case VectorCreated(clock=clock):
             counts = ", ".join(f"{name} {count}" for name, count in clock.items())

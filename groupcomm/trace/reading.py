@@ -1,7 +1,10 @@
-"""Whether an event means anything at all: what is asked of lines that somebody else wrote.
+"""Reading traces: check the events of a file, and merge the traces of several processes.
 
-Checkers take it for granted that events make sense: names of the right form, known levels. Those of
-a trace from a file may not, so each is checked before it is judged.
+Checkers rely on events that make sense: names of the right form, known levels. The events of a file
+may not, so each is checked before it is judged.
+
+Each process writes its events with times of the host's monotonic clock, before any of them has an
+effect elsewhere. So in the order of time, causes stand before their effects.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -44,19 +47,19 @@ from groupcomm.trace.steps import STEPS, AlgorithmStep
 from groupcomm.wire.bundle import BundleKind
 
 MAX_BUNDLE: Final = 65_536
-"""More messages than any bundle holds; an event that names more is refused."""
+"""More messages than any bundle holds; an event with more is refused."""
 
 _REQUESTS: Final = frozenset(("connect", "join", "leave", "disconnect", "crash"))
 
 
 class TraceError(GroupCommError):
-    """A line is no event, or no event of this trace; the text names file, line and reason."""
+    """A line is no event, or no event of this trace; the text has file, line and reason."""
 
 
 class EventCheck:
-    """Finds events that mean nothing, whatever was before; the checkers would stumble over them.
+    """Checks single events, whatever came before, for contents that checkers cannot process.
 
-    Each method raises ValueError that says what is wrong.
+    Each method raises ValueError with the reason.
     """
 
     def __init__(self) -> None:
@@ -82,7 +85,7 @@ class EventCheck:
         self._views: set[str] = set()
 
     def check(self, event: TraceEvent) -> None:
-        """Raise ValueError if this event makes no sense."""
+        """Raise ValueError if an event makes no sense."""
         check = self._checks.get(type(event))
         if check is not None:
             check(event)
@@ -214,10 +217,10 @@ class EventCheck:
 
 
 def read_event(sense: EventCheck, name: str, number: int, line: bytes) -> TraceEvent:
-    """One line as an event that makes sense.
+    """Return the event of a line, checked.
 
     Raises:
-        TraceError: it is none; the text names file, line and reason.
+        TraceError: the line is no valid event; the text has file, line and reason.
     """
     try:
         event: TraceEvent = decode_event_untrusted(line)
@@ -239,13 +242,13 @@ _CONNECT = int(BundleKind.CONNECT)
 
 
 def merge(traces: Sequence[Sequence[TraceEvent]]) -> Iterator[TraceEvent]:
-    """All events in the order of their times, up to Quiet.
+    """Yield all events in the order of their times, up to Quiet.
 
-    A daemon's end is told after all that its clients have read: what it wrote before its end stays
-    theirs to read. Events behind Quiet, of processes that end then, are left out.
+    A daemon's end comes after all that its clients have read, as they can still read what it wrote
+    before. Events behind Quiet, of processes that end then, are left out.
 
     Args:
-        traces: of one process each, or of one session; each in its order.
+        traces: the events of one process, or of one session, each; in order.
     """
     last_reads = _last_reads(traces)
     for event in merge_sorted(*(_with_late_ends(t, last_reads) for t in traces), key=_time):
@@ -258,10 +261,10 @@ _time = attrgetter("t")
 
 
 def _last_reads(traces: Sequence[Sequence[TraceEvent]]) -> dict[str, int]:
-    """Per start of a daemon the time of the last event of its clients.
+    """Return for each start of a daemon the time of the last event of its clients.
 
-    A client belongs to the start of its daemon that has released its connect. When it asked for
-    that tells nothing: a socket takes connections before its daemon boots.
+    A client belongs to the start of its daemon that has released its connect. The time of its
+    request does not tell, as a socket accepts connections before its daemon boots.
     """
     homes = {
         event.c: event.p

@@ -1,7 +1,7 @@
-"""A core's probe that records: what happens inside becomes trace events.
+"""Recorders: turn what a core and a client's session do into trace events.
 
-In the simulator, a fuse at a probe kills the daemon at one of these very moments: in the middle of
-a step, whose datagrams are then never sent.
+In the simulator, a fuse at a core's probe kills the daemon at the moment of an event: in the middle
+of a step, whose datagrams are then never sent.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -46,27 +46,27 @@ from groupcomm.trace.steps import TraceClock
 from groupcomm.wire.bundle import Bundle, BundleKind
 
 RecordEvent = Callable[[TraceEvent], None]
-"""Takes the events of a run in the order in which they happen."""
+"""Receives the events of a run in the order in which they happen."""
 
 
 FUSE_KINDS = ("installed", "transitional", "table", "stamped", "held", "released", "accepted")
-"""The moments at which a fuse can burn through."""
+"""The events at which a fuse can kill a daemon."""
 
 _MESSAGES = int(BundleKind.MESSAGES)
 _FRAGMENT = int(BundleKind.FRAGMENT)
 
 
 class Killed(BaseException):
-    """A fuse has burnt through: the daemon dies here and now."""
+    """A fuse has burnt through: the daemon is killed here and now."""
 
 
 @attrs.define
 class Fuse:
-    """Kills a daemon at a moment of one kind.
+    """Kills a daemon at an event of one kind.
 
     Attributes:
         kind: one of FUSE_KINDS.
-        spared: how many such moments pass before.
+        spared: the number of such events before.
     """
 
     kind: str
@@ -74,14 +74,14 @@ class Fuse:
 
 
 def trace_position(position: Position) -> TracePosition:
-    """A position as traces write it."""
+    """Return a position as traces write it."""
     view, time, ring, bundle, message = position
     return (view_text(view), time, ring, bundle, message)
 
 
 @lru_cache(maxsize=64)
 def view_text(view: ViewId) -> str:
-    """A view's id as traces write it."""
+    """Return a view's id as traces write it."""
     return str(view)
 
 
@@ -215,12 +215,12 @@ class TraceProbe:
 
 
 def digest_of(kind: int, data: bytes) -> int:
-    """What stands in a trace for a message's type and data: a CRC32C, started with the type."""
+    """Return the digest of a message's type and data: a CRC32C that starts with the type."""
     return int(google_crc32c.extend(kind, data))
 
 
 class SessionTrace:
-    """Records one session.
+    """Records the events of one session.
 
     Args:
         clock: gives the events their times.
@@ -239,7 +239,7 @@ class SessionTrace:
         self.identity = identity
 
     def requested(self, what: str, group: str = "", number: int = 0) -> None:
-        """It asked to connect, join, leave or disconnect, or it crashed; see Ask."""
+        """Record a request to connect, join, leave or disconnect, or a crash; see Ask."""
         self._record(Ask(self._clock.now, self.identity, what, group, number))
 
     def sent(
@@ -253,13 +253,13 @@ class SessionTrace:
         discard: bool,
         ordered: bool,
     ) -> None:
-        """It sent a message; see Send."""
+        """Record that the session sent a message; see Send."""
         digest = digest_of(type, data)
         now = self._clock.now
         self._record(Send(now, self.identity, number, level, tuple(to), digest, discard, ordered))
 
     def received(self, event: Event) -> None:
-        """It was told an event; of some there is nothing to record."""
+        """Record that the session got an event; some events are not recorded."""
         now, me = self._clock.now, self.identity
         match event:
             case Message(sender=sender, position=position):

@@ -146,7 +146,7 @@ OfReceived: TypeAlias = StampedReceived | Concurrent | Buffered | SuccessorFound
 """Steps about a message that has come; each can tell its stamp again."""
 
 STEPS: Final[tuple[type[AlgorithmStep], ...]] = get_args(AlgorithmStep)
-"""All of them, to look whether an event is one."""
+"""All kinds of steps."""
 
 
 class TraceClock(Protocol):
@@ -154,7 +154,7 @@ class TraceClock(Protocol):
 
     @property
     def now(self) -> int:
-        """Microseconds, of one clock for the whole trace; never falling."""
+        """Microseconds of one clock for the whole trace, never falling."""
 
 
 class StepTrace:
