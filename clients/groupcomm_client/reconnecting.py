@@ -16,7 +16,6 @@ from groupcomm.errors import (
     SessionEnded,
 )
 from groupcomm.events import GroupView, Ordered
-from groupcomm.level import ServiceLevel
 from groupcomm.session.bundler import in_parts
 from groupcomm.session.codes import Code
 from groupcomm_client.connection import Connection, Destinations, Session
@@ -171,15 +170,7 @@ class ReconnectingConnection(Connection):
 
     # ---- messages ----
 
-    async def multicast(
-        self,
-        groups: Destinations,
-        data: bytes,
-        *,
-        level: ServiceLevel = ServiceLevel.AGREED,
-        type: int = 0,
-        self_discard: bool = False,
-    ) -> None:
+    async def multicast(self, groups: Destinations, data: bytes, **options: Any) -> None:
         """Send a message, once there is a session; see `Connection.multicast`.
 
         It is given to one session only: if that one ends, `Reconnected.in_doubt` counts it.
@@ -187,21 +178,11 @@ class ReconnectingConnection(Connection):
         while True:
             session = self._session
             try:
-                return await super().multicast(
-                    groups, data, level=level, type=type, self_discard=self_discard
-                )
+                return await super().multicast(groups, data, **options)
             except SessionEnded as error:  # before the session has accepted the message
                 await self._renew(session, error)
 
-    async def multicast_ordered(
-        self,
-        groups: Destinations,
-        data: bytes,
-        *,
-        level: ServiceLevel = ServiceLevel.AGREED,
-        type: int = 0,
-        self_discard: bool = False,
-    ) -> Ordered:
+    async def multicast_ordered(self, groups: Destinations, data: bytes, **options: Any) -> Ordered:
         """Send a message and return its place; see `Connection.multicast_ordered`.
 
         Raises:
@@ -210,9 +191,7 @@ class ReconnectingConnection(Connection):
         while True:
             session = self._session
             try:
-                return await super().multicast_ordered(
-                    groups, data, level=level, type=type, self_discard=self_discard
-                )
+                return await super().multicast_ordered(groups, data, **options)
             except OrderUnknown:
                 raise
             except SessionEnded as error:  # before the session has accepted the message
@@ -222,17 +201,12 @@ class ReconnectingConnection(Connection):
         self,
         groups: Destinations,
         messages: Iterable[bytes],
-        *,
-        level: ServiceLevel = ServiceLevel.AGREED,
-        type: int = 0,
-        self_discard: bool = False,
+        **options: Any,
     ) -> int:
         """Send many messages, each in one session only; see `Connection.multicast_many`."""
         count = 0
         for part in in_parts(messages):
-            count += await self._multicast_part(
-                groups, part, level=level, type=type, self_discard=self_discard
-            )
+            count += await self._multicast_part(groups, part, **options)
         return count
 
     async def _multicast_part(

@@ -10,31 +10,29 @@ import sys
 
 import trio
 
-from groupcomm.errors import GroupCommError
-from groupcomm.events import GroupView, Message
-from groupcomm_client import Connection, connect
+import groupcomm_client as gc
 
 ROOM = "room"
 
 
-async def listen(connection: Connection) -> None:
+async def listen(connection: gc.Connection) -> None:
     async for event in connection:
         match event:
-            case Message():
+            case gc.Message():
                 print(f"{event.sender.name}: {event.data.decode(errors='replace')}", flush=True)
-            case GroupView():
+            case gc.GroupView():
                 names = ", ".join(member.name for member in event.members)
                 print(f"[{event.cause.name.lower()}: {names}]", flush=True)
 
 
-async def talk(connection: Connection) -> None:
+async def talk(connection: gc.Connection) -> None:
     async for line in trio.wrap_file(sys.stdin):
         await connection.multicast(ROOM, line.rstrip("\n").encode())
 
 
 async def run(options: argparse.Namespace) -> None:
     async with (
-        connect(options.address, user=options.user) as connection,
+        gc.connect(options.address, user=options.user) as connection,
         connection.group(ROOM),
         trio.open_nursery() as nursery,
     ):
@@ -51,7 +49,7 @@ def main() -> int:
     parser.add_argument("--linger-s", type=float, default=0.0, help="after the last line (0)")
     try:
         trio.run(run, parser.parse_args())
-    except GroupCommError as error:
+    except gc.GroupCommError as error:
         print(f"chat: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -8,8 +8,7 @@ import sys
 
 import trio
 
-from groupcomm.errors import GroupCommError
-from groupcomm_client import connect
+import groupcomm_client as gc
 from groupcomm_client.coordination import Election, LeadershipLost, stand
 
 TICK_S = 0.2
@@ -30,7 +29,7 @@ async def work(election: Election, me: str, ticks: int) -> None:
 
 async def run(options: argparse.Namespace) -> None:
     async with (
-        connect(options.address, user=options.user) as connection,
+        gc.connect(options.address, user=options.user) as connection,
         stand(connection, "leaders", candidates=options.candidates) as election,
     ):
         await work(election, connection.name, options.ticks)
@@ -46,7 +45,7 @@ def main() -> int:
     )
     try:
         trio.run(run, parser.parse_args())
-    except GroupCommError as error:
+    except gc.GroupCommError as error:
         print(f"leader: {error}", file=sys.stderr)
         return 1
     return 0
