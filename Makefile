@@ -76,8 +76,9 @@ sites-kill: .venv/.test  ## gateways of three sites killed KILLS (100) times: wh
 namespaces: .venv/.test  ## sites and networks on interfaces of their own; needs root
 	@$(PYTHON) -m tests.groupcommd.namespaces
 
-campaigns: .venv/.test  ## flush, mutex, store, recorder, Spark under kills; junk, rude programs, files, disks, memory, attackers
+campaigns: .venv/.test  ## flush, Spread, mutex, store, recorder, Spark under kills; junk, rude programs, files, disks, memory, attackers
 	@$(PYTHON) -m tests.campaigns.flush.campaign --changes 140
+	@$(PYTHON) -m tests.campaigns.spread.campaign --clients 200 --disasters 40
 	@$(PYTHON) -m tests.campaigns.mutex --acquisitions 10000 --kills 20
 	@$(PYTHON) -m tests.campaigns.mutex --acquisitions 1000 --kills 5 --form acknowledged
 	@$(PYTHON) -m tests.campaigns.mutex --acquisitions 1000 --kills 5 --form lamport

@@ -4,6 +4,7 @@ It shares no code with the daemon's side: what both misread they would misread i
 either byte order, checks every field that comes, and can be as rude as a test wants (`raw`).
 """
 
+import math
 import struct
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -193,9 +194,9 @@ class SpreadClient:
 
     # ---- what comes ----
 
-    async def receive(self) -> Received:
-        """Return the next message; Ended if none comes any more."""
-        head = await self._read(48)
+    async def receive(self, *, patient: bool = False) -> Received:
+        """Return the next message, waiting for ever if patient; Ended if none comes any more."""
+        head = await self._read(48, math.inf if patient else WAIT_S)
         marks = int.from_bytes(head[:4], "little") & MARKS
         assert marks in (0, MARKS), head[:4]
         order = "<" if marks else ">"
@@ -243,8 +244,8 @@ class SpreadClient:
         except Ended:
             return
 
-    async def _read(self, size: int) -> bytes:
-        with trio.fail_after(WAIT_S):
+    async def _read(self, size: int, wait_s: float = WAIT_S) -> bytes:
+        with trio.fail_after(wait_s):
             while len(self._buffer) < size:
                 try:
                     data = await self._stream.receive_some(65536)

@@ -45,12 +45,14 @@ _COUNT = struct.Struct("<I")
 _PLACE = struct.Struct("!QQQHHI")  # of a view of daemons, counter and incarnation; a position
 
 
-def group_id(position: Position) -> bytes:
-    """Return the 12 bytes that stand for a group view: equal where the positions are equal."""
+def group_id(group: str, position: Position) -> bytes:
+    """Return the 12 bytes that stand for a group's view: equal where its positions are equal."""
     view, time, ring, bundle, message = position
     counter, daemon, incarnation = view
     place = _PLACE.pack(counter, incarnation, time, ring, bundle, message)
-    digest = hashlib.blake2b(place + daemon.encode(), digest_size=_ID_BYTES, person=b"spread view")
+    digest = hashlib.blake2b(
+        place + f"{daemon}#{group}".encode(), digest_size=_ID_BYTES, person=b"spread view"
+    )
     return digest.digest()
 
 
@@ -63,7 +65,11 @@ def encode_regular(view: GroupView, origins: Mapping[str, int]) -> bytes:
     """
     members = [encode_name(member.name) for member in _in_order(view.members)]
     sets, offset = _sets(view, origins)
-    data = group_id(view.id) + _SETS.pack(len(sets), offset) + b"".join(map(_encode_set, sets))
+    data = (
+        group_id(view.group, view.id)
+        + _SETS.pack(len(sets), offset)
+        + b"".join(map(_encode_set, sets))
+    )
     type_ = REG_MEMB | _CAUSES[view.cause]
     head = Head(type_, encode_name(view.group), len(members), 0, False, len(data))
     return encode_head(head) + encode_names(members) + data
@@ -72,7 +78,7 @@ def encode_regular(view: GroupView, origins: Mapping[str, int]) -> bytes:
 def encode_transitional(view: GroupView) -> bytes:
     """Return the message that a group's view is over: others may lack what comes from here on."""
     head = Head(TRANSITION, encode_name(view.group), 0, 0, False, _ID_BYTES)
-    return encode_head(head) + group_id(view.id)
+    return encode_head(head) + group_id(view.group, view.id)
 
 
 def encode_own_leave(group: str) -> bytes:

@@ -1,0 +1,72 @@
+"""A short campaign of clients of Spread, and what its judge finds."""
+
+import json
+import struct
+
+import pytest
+
+from tests.campaigns.spread import campaign
+from tests.campaigns.spread.judge import Judge
+from tests.groupcommd.spread_client import AGREED, BY_JOIN, BY_NETWORK, REGULAR_VIEW, Received
+
+
+def test_clients_of_spread_are_promised_the_same_through_disasters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    status = campaign.main(["--clients", "12", "--groups", "2", "--disasters", "1"])
+    shown = capsys.readouterr()
+    found = json.loads(shown.out)
+    assert (status, found["violations"], found["daemons_violations"]) == (0, [], []), shown.err
+    assert found["messages"] > 100
+    assert found["compared"] > 5
+
+
+def view(key: bytes, members: tuple[str, ...], own: tuple[str, ...], cause: int) -> Received:
+    """A view of the group g, with all its members in one set."""
+    names = b"".join(name.encode().ljust(32, b"\0") for name in own)
+    data = key.ljust(12) + struct.pack("<III", 1, 0, len(own)) + names
+    return Received(
+        type=REGULAR_VIEW | cause, sender="g", groups=members, tag=0, mismatch=False, data=data
+    )
+
+
+def message(number: int) -> Received:
+    """A message of x to the group g."""
+    data = b"%012d" % number
+    return Received(type=AGREED, sender="x", groups=("g",), tag=0, mismatch=False, data=data)
+
+
+BOTH = ("a", "b")
+
+
+def played(*seen: tuple[int, Received]) -> Judge:
+    """A judge that two sessions, a and b, have told of one view, and then of this."""
+    judge = Judge()
+    for session, name in enumerate(BOTH):
+        judge.see(session, name, view(b"1", BOTH, ("b",), BY_JOIN))
+    for session, told in seen:
+        judge.see(session, BOTH[session], told)
+    return judge
+
+
+NEXT = view(b"2", BOTH, BOTH, BY_NETWORK)
+
+
+def test_who_has_seen_the_same_has_broken_nothing() -> None:
+    judge = played(*((s, m) for m in (message(1), message(2), NEXT) for s in (0, 1)))
+    assert (judge.violations, judge.compared) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        [(0, message(1)), (0, NEXT), (1, NEXT)],  # one lacks a message
+        [(0, message(2)), (0, message(1))],  # out of its sender's order
+        [(0, message(1)), (0, message(1))],  # twice
+        [(0, NEXT), (1, view(b"2", ("b", "a"), BOTH, BY_NETWORK))],  # members in another order
+        [(0, view(b"2", ("b",), ("b",), BY_NETWORK))],  # not in its own view
+        [(0, Received(type=0x2000, sender="g", groups=(), tag=0, mismatch=False, data=b"9"))],
+    ],
+)
+def test_what_breaks_a_promise_is_found(seen: list[tuple[int, Received]]) -> None:
+    assert played(*seen).violations
