@@ -146,7 +146,7 @@ async def come_back(cluster: LocalCluster, files: dict[str, Path]) -> None:
     assert "seals with key 2, which is not in" in log.splitlines()[-1]
     assert f"groupcomm keys add {files['c']} --from COPY" in log.splitlines()[-1]
     status, _, told = await keys("add", files["c"], "--from", files["a"], "--address", "/nowhere")
-    assert (status, "it reads the file when it starts" in told) == (0, True)
+    assert (status, "it will read the file when it starts" in told) == (0, True)
     await cluster["c"].start()
     await cluster.settle(NAMES)
 
