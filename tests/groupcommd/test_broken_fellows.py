@@ -11,7 +11,7 @@ import trio.testing
 
 from groupcomm.membership.trust import FEW
 from groupcomm.wire.token import TokenRequest
-from groupcomm_tools.doctor.daemon_checks import Told, check_datagrams, check_fellows
+from groupcomm_tools.doctor.daemon_checks import DaemonAnswers, check_datagrams, check_fellows
 from groupcomm_tools.doctor.findings import Grade
 from groupcommd.status import broken
 from tests.groupcommd.virtual import Daemons, virtual_clock, virtual_daemons
@@ -32,9 +32,9 @@ def lie(daemons: Daemons) -> None:
     daemons.network.carry("b", core._out)
 
 
-def told(found: dict[str, Any]) -> Told:
+def told(found: dict[str, Any]) -> DaemonAnswers:
     """What the doctor asks a daemon for, as far as these checks need it."""
-    return Told({"datagrams": {"rejected": {}}}, found, {})
+    return DaemonAnswers({"datagrams": {"rejected": {}}}, found, {})
 
 
 async def test_who_breaks_the_protocol_is_named_by_all_tools_and_left_out_for_a_while(

@@ -17,7 +17,7 @@ from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import Incarnation, Start
 from groupcomm.engine import DaemonCore
 from groupcomm_client import connect
-from groupcomm_tools.doctor.daemon_checks import Told, check_disk
+from groupcomm_tools.doctor.daemon_checks import DaemonAnswers, check_disk
 from groupcomm_tools.doctor.findings import Finding, Grade
 from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon
 from groupcommd.cli import count_start
@@ -58,7 +58,7 @@ class Watched:
 
     def finding(self, now: float) -> Finding:
         """What the doctor finds."""
-        return check_disk(Told({}, {"disk": self.told(now)}, {}))
+        return check_disk(DaemonAnswers({}, {"disk": self.told(now)}, {}))
 
 
 # ---- what is told ----

@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 from groupcomm.host.key_file import write_key_file
-from groupcomm_tools.doctor.daemon_checks import Told, check_datagrams
+from groupcomm_tools.doctor.daemon_checks import DaemonAnswers, check_datagrams
 from groupcomm_tools.doctor.findings import Grade
 from groupcommd.junk import MANY_PER_S
 from groupcommd.logs import JUNK_LOGGED_S
@@ -89,7 +89,7 @@ async def test_junk_that_goes_on_is_told_again_after_an_hour(
         assert len(warnings) == 3
 
 
-def told(daemons: list[str], **rejected: int) -> Told:
+def told(daemons: list[str], **rejected: int) -> DaemonAnswers:
     datagrams = {"rejected": rejected, "violations": {}, "not_sent": 0, "received": 9}
     before = {"datagrams": {**datagrams, "rejected": {}}}
     later = {
@@ -98,7 +98,7 @@ def told(daemons: list[str], **rejected: int) -> Told:
         "datagrams": datagrams,
         "rejected_senders": [],
     }
-    return Told(before, later, {})
+    return DaemonAnswers(before, later, {})
 
 
 def test_the_doctor_has_a_remedy_for_a_stranger_only_if_a_daemon_is_missing() -> None:

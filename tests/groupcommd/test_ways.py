@@ -9,7 +9,7 @@ from groupcomm.engine import Status
 from groupcomm.link.path_mtu import CLOSE_BYTES, RAISE_S
 from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.wire.link import LINK_BYTES
-from groupcomm_tools.doctor.daemon_checks import Told, check_ways
+from groupcomm_tools.doctor.daemon_checks import DaemonAnswers, check_ways
 from groupcommd.logs import LogWatch
 from groupcommd.status import ways
 from tests.groupcomm.sim.test_lost_links import Sites
@@ -36,7 +36,7 @@ def test_a_link_that_loses_large_packets_is_named_once_and_again_when_it_is_mend
     for way in found:
         assert 1200 - CLOSE_BYTES <= way["packet_bytes"] <= 1200
         assert (way["of_bytes"], way["narrow"]) == (1340, True)
-    findings = check_ways(Told({}, {"ways": found}, {}))
+    findings = check_ways(DaemonAnswers({}, {"ways": found}, {}))
     assert [finding.check for finding in findings] == ["links", "links"]
     assert found[0]["to"] in findings[0].text
     assert f"packet_bytes of the link to {found[0]['packet_bytes']}" in findings[0].remedy
@@ -49,5 +49,5 @@ def test_a_link_that_loses_large_packets_is_named_once_and_again_when_it_is_mend
         sites.cluster.run(RAISE_S)
         watch.check(told(sites))
         assert [record.levelname for record in caplog.records][2:] == ["INFO", "INFO"]
-    (finding,) = check_ways(Told({}, {"ways": ways(told(sites))}, {}))
+    (finding,) = check_ways(DaemonAnswers({}, {"ways": ways(told(sites))}, {}))
     assert "packets of all sizes pass" in finding.text

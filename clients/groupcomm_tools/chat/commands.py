@@ -155,8 +155,8 @@ class ChatCommands:
         await self._session.send([line.removeprefix(b"/")])
         return True
 
-    async def _execute_command(self, order: str) -> bool:
-        letter, _, rest = order.strip().partition(" ")
+    async def _execute_command(self, text: str) -> bool:
+        letter, _, rest = text.strip().partition(" ")
         rest = rest.strip()
         match letter:
             case "":

@@ -59,29 +59,33 @@ def examine(
     if config is None and address is None:
         return  # the address of the daemon is unknown, too
     if config is None or path is None:  # any daemon will do, whatever its configuration
-        running, told = daemon_checks.check_running(address or default_address(), name, path)
+        running, answers = daemon_checks.check_running(address or default_address(), name, path)
     else:
-        running, told = daemon_checks.check_running(address or str(config.unix), config.name, path)
-    if config is not None and (path is not None or told is None):
+        running, answers = daemon_checks.check_running(
+            address or str(config.unix), config.name, path
+        )
+    if config is not None and (path is not None or answers is None):
         yield host_checks.check_key(config)
         yield from host_checks.check_folders(config)
-        listens = told.later["listens"] if told is not None else None
+        listens = answers.later["listens"] if answers is not None else None
         yield host_checks.check_address(
             config, listens, busy=daemon_checks.ADMITS_NOBODY in running.text
         )
     yield running
-    if told is not None:
-        yield from _examine_daemon(told, config if path is not None else None)
-        yield from daemon_checks.check_others(told, others)
+    if answers is not None:
+        yield from _examine_daemon(answers, config if path is not None else None)
+        yield from daemon_checks.check_others(answers, others)
 
 
-def _examine_daemon(told: daemon_checks.Told, config: DaemonConfig | None) -> Iterator[Finding]:
-    yield daemon_checks.check_view(told)
-    yield from daemon_checks.check_files(told)
-    yield from daemon_checks.check_fellows(told)
-    yield from daemon_checks.check_datagrams(told)
-    yield from daemon_checks.check_ways(told)
-    yield daemon_checks.check_disk(told)
-    yield daemon_checks.check_clocks(told)
+def _examine_daemon(
+    answers: daemon_checks.DaemonAnswers, config: DaemonConfig | None
+) -> Iterator[Finding]:
+    yield daemon_checks.check_view(answers)
+    yield from daemon_checks.check_files(answers)
+    yield from daemon_checks.check_fellows(answers)
+    yield from daemon_checks.check_datagrams(answers)
+    yield from daemon_checks.check_ways(answers)
+    yield daemon_checks.check_disk(answers)
+    yield daemon_checks.check_clocks(answers)
     if config is not None:
-        yield daemon_checks.check_same(config, told)
+        yield daemon_checks.check_same(config, answers)

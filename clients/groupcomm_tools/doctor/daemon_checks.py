@@ -33,7 +33,7 @@ RELOADED: Final = ("core", "multicast", "limits")
 
 
 @attrs.frozen
-class Told:
+class DaemonAnswers:
     """The answers of a running daemon.
 
     Attributes:
@@ -47,7 +47,7 @@ class Told:
     configuration: Answer
 
 
-def ask_daemon(address: str, between_s: float = BETWEEN_S) -> Told:
+def ask_daemon(address: str, between_s: float = BETWEEN_S) -> DaemonAnswers:
     """Return everything that the checks need from a daemon.
 
     Raises:
@@ -57,16 +57,16 @@ def ask_daemon(address: str, between_s: float = BETWEEN_S) -> Told:
     with connect(address, options=ConnectOptions(timeout_s=PATIENCE_S)) as connection:
         first = connection.ask("status")
         time.sleep(between_s)
-        return Told(first, connection.ask("status"), connection.ask("configuration"))
+        return DaemonAnswers(first, connection.ask("status"), connection.ask("configuration"))
 
 
 def check_running(
     address: str, name: str | None, config: Path | None
-) -> tuple[Finding, Told | None]:
+) -> tuple[Finding, DaemonAnswers | None]:
     """Check whether a daemon is there, is the right one, and has a view."""
     check = "daemon"
     try:
-        told = ask_daemon(address)
+        answers = ask_daemon(address)
     except CannotConnect as error:
         options = f" --config {config}" if config is not None else ""
         options += f" --name {name}" if name is not None else ""
@@ -75,25 +75,25 @@ def check_running(
         return problem(check, str(error), f"start it: groupcomm daemon{options}"), None
     except SessionEnded as error:
         return problem(check, str(error), "see its log"), None
-    found = told.later
+    found = answers.later
     text = f"{found['daemon']}, process {found['pid']}, up {found['uptime_s']} s"
     if name is not None and found["daemon"] != name:
         remedy = f"give the socket of {name} with --address"
-        return problem(check, f"at {address} is daemon {found['daemon']}", remedy), told
+        return problem(check, f"at {address} is daemon {found['daemon']}", remedy), answers
     if found["state"] != "operational":
         remedy = "wait a little; if this lasts, check the missing daemons"
-        return problem(check, f"{text}: it looks for a view ({found['state']})", remedy), told
-    return ok(check, f"{text}, operational"), told
+        return problem(check, f"{text}: it looks for a view ({found['state']})", remedy), answers
+    return ok(check, f"{text}, operational"), answers
 
 
-def check_view(told: Told) -> Finding:
+def check_view(answers: DaemonAnswers) -> Finding:
     """Check whether all configured daemons are in the view; tell what is known of the others."""
-    found = told.later
+    found = answers.later
     missing = sorted(set(found["configured"]) - set(found["daemons"]))
     if not missing:
         return ok("view", f"all are in it: {', '.join(found['daemons'])}")
     peers = {peer["name"]: peer for peer in found["peers"]}
-    addresses = told.configuration["addresses"]
+    addresses = answers.configuration["addresses"]
     apart = {name for other in found["files"]["differ"] for name in other["daemons"]}
     states = [
         f"{name} {'runs with another file' if name in apart else _state_of(peers.get(name))}"
@@ -117,34 +117,36 @@ def _state_of(peer: Answer | None) -> str:
     return f"was heard {peer['heard_s']:.0f} s ago"
 
 
-def check_datagrams(told: Told) -> list[Finding]:
+def check_datagrams(answers: DaemonAnswers) -> list[Finding]:
     """Check whether datagrams are or were rejected, and whether the system loses datagrams."""
-    before, after = (Counter(s["datagrams"]["rejected"]) for s in (told.first, told.later))
+    before, after = (Counter(s["datagrams"]["rejected"]) for s in (answers.first, answers.later))
     findings = []
     for reason, cause in CAUSES.items():
         total, now = after[reason], after[reason] - before[reason]
         if total:
             text = f"{total} {cause.what} ({reason}), {now} of them in the last {BETWEEN_S:g} s"
-            strangers = told.later["rejected_senders"]
+            strangers = answers.later["rejected_senders"]
             sources = [each["text"] for each in strangers if each["reason"] == reason]
             if sources:
                 text += f"; from {', '.join(sources)}"
-            findings.append(_judge(told, text, cause, is_now=now > 0))
-    refused = told.later["datagrams"]["violations"]
+            findings.append(_judge(answers, text, cause, is_now=now > 0))
+    refused = answers.later["datagrams"]["violations"]
     if refused:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(refused.items()))
         remedy = "run the same release with the same configuration at all daemons"
         findings.append(warning("datagrams", f"refused, against the protocol: {kinds}", remedy))
-    lost = told.later["datagrams"]["not_sent"]
+    lost = answers.later["datagrams"]["not_sent"]
     if lost:
         remedy = "the network is down, or a firewall drops datagrams: see the daemon's log"
         findings.append(warning("datagrams", f"{lost} were refused by the system", remedy))
-    return findings or [ok("datagrams", f"{told.later['datagrams']['received']} came, all valid")]
+    return findings or [
+        ok("datagrams", f"{answers.later['datagrams']['received']} came, all valid")
+    ]
 
 
-def _judge(told: Told, text: str, cause: RejectionCause, *, is_now: bool) -> Finding:
+def _judge(answers: DaemonAnswers, text: str, cause: RejectionCause, *, is_now: bool) -> Finding:
     """Return the remedy for rejected datagrams: no stranger can influence it."""
-    found, remedy = told.later, cause.remedy
+    found, remedy = answers.later, cause.remedy
     if not cause.proven:
         missing = sorted(set(found["configured"]) - set(found["daemons"]))
         if not missing:
@@ -154,26 +156,26 @@ def _judge(told: Told, text: str, cause: RejectionCause, *, is_now: bool) -> Fin
     return (problem if is_now else warning)("datagrams", text, remedy)
 
 
-def check_files(told: Told) -> list[Finding]:
+def check_files(answers: DaemonAnswers) -> list[Finding]:
     """Check whether all other daemons run with the same settings."""
-    found = told.later["files"]
+    found = answers.later["files"]
     return [
         (problem if other["excludes"] else warning)("files", other["text"], other["remedy"])
         for other in found["differ"]
     ] or [ok("files", "no daemon that is heard has other settings")]
 
 
-def check_fellows(told: Told) -> list[Finding]:
+def check_fellows(answers: DaemonAnswers) -> list[Finding]:
     """Check whether other daemons keep to the protocol, as far as this one has seen."""
     return [
         (problem if fellow["left_out_s"] else warning)("fellows", fellow["text"], fellow["remedy"])
-        for fellow in told.later["broken"]
+        for fellow in answers.later["broken"]
     ] or [ok("fellows", "no other daemon has broken the protocol")]
 
 
-def check_ways(told: Told) -> list[Finding]:
+def check_ways(answers: DaemonAnswers) -> list[Finding]:
     """Check whether packets of all sizes pass over the links that end at the daemon."""
-    ways = told.later["ways"]
+    ways = answers.later["ways"]
     narrow = [way for way in ways if way["narrow"]]
     if ways and not narrow:
         return [
@@ -190,9 +192,9 @@ def check_ways(told: Told) -> list[Finding]:
     ]
 
 
-def check_disk(told: Told) -> Finding:
+def check_disk(answers: DaemonAnswers) -> Finding:
     """Check whether the disk of the state folder accepts the daemon's writes, and in time."""
-    check, disk = "disk", told.later["disk"]
+    check, disk = "disk", answers.later["disk"]
     aside = (
         "; the daemon has left the view, and returns when the disk works" if disk["aside"] else ""
     )
@@ -210,13 +212,13 @@ def check_disk(told: Told) -> Finding:
     return ok(check, text)
 
 
-def check_clocks(told: Told) -> Finding:
+def check_clocks(answers: DaemonAnswers) -> Finding:
     """Check whether the daemon's wall clock agrees with the cluster's, and was never set."""
-    own, check = told.later["clock"], "clocks"
+    own, check = answers.later["clock"], "clocks"
     remedy = "run a time service such as chrony on all hosts; order does not depend on it"
     far = {
         peer["name"]: peer["clock_ahead_s"]
-        for peer in told.later["peers"]
+        for peer in answers.later["peers"]
         if abs(peer["clock_ahead_s"] or 0.0) > CLOCK_S
     }
     if far:
@@ -234,12 +236,12 @@ def _apart(ahead_s: float) -> str:
     return f"{abs(ahead_s):.0f} s {'ahead' if ahead_s > 0 else 'behind'}"
 
 
-def check_same(config: DaemonConfig, told: Told) -> Finding:
+def check_same(config: DaemonConfig, answers: DaemonAnswers) -> Finding:
     """Check whether the daemon runs with the present contents of its file."""
     check = "same file"
     now = describe(config)
-    changed = differences({k: now[k] for k in RELOADED}, told.configuration)
-    if config.keys is not None and not told.configuration["sealed"]:
+    changed = differences({k: now[k] for k in RELOADED}, answers.configuration)
+    if config.keys is not None and not answers.configuration["sealed"]:
         changed.append("key_file")
     if changed:
         remedy = "restart it; a SIGHUP is enough for limits"
@@ -247,7 +249,7 @@ def check_same(config: DaemonConfig, told: Told) -> Finding:
     return ok(check, "the daemon runs with the present file")
 
 
-def check_others(told: Told, others: Sequence[str]) -> list[Finding]:
+def check_others(answers: DaemonAnswers, others: Sequence[str]) -> list[Finding]:
     """Check whether other daemons that can be asked from here have the same configuration."""
     findings = []
     for address in others:
@@ -257,8 +259,8 @@ def check_others(told: Told, others: Sequence[str]) -> list[Finding]:
         except (CannotConnect, SessionEnded) as error:
             findings.append(problem("same everywhere", str(error), "check the address"))
             continue
-        changed = differences({"core": told.configuration["core"]}, theirs)
-        ours, other = told.configuration["name"], theirs["name"]
+        changed = differences({"core": answers.configuration["core"]}, theirs)
+        ours, other = answers.configuration["name"], theirs["name"]
         if changed:
             text = f"{ours} and {other} have different {', '.join(changed)}"
             remedy = "give both the same file, and restart them"

@@ -60,11 +60,11 @@ def print_findings(findings: Iterable[Finding], *, as_json: bool) -> int:
             _show(finding)
     counts = {grade.value: sum(f.grade is grade for f in found) for grade in Grade}
     if as_json:
-        told = [
+        rows = [
             {"check": f.check, "grade": f.grade.value, "text": f.text, "remedy": f.remedy}
             for f in found
         ]
-        print(json.dumps({"findings": told, **counts}, ensure_ascii=False))
+        print(json.dumps({"findings": rows, **counts}, ensure_ascii=False))
     else:
         print(f"{counts['ok']} ok, warnings: {counts['warning']}, problems: {counts['problem']}")
     return 1 if counts["problem"] else 0
