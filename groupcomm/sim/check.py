@@ -32,7 +32,7 @@ class CheckResult:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing was found."""
+        """Return whether nothing was found."""
         return not self.violations
 
 
@@ -51,7 +51,7 @@ def check_trace(
 
 
 def read_trace(name: str, lines: Iterable[bytes]) -> Iterator[TraceEvent]:
-    """The events of one trace.
+    """Yield the events of one trace.
 
     Args:
         name: what errors call it, as a rule the file's name.
@@ -79,7 +79,7 @@ def check_together(name: str, traces: Mapping[str, Iterable[bytes]]) -> CheckRes
 
 
 def read_together(traces: Mapping[str, Iterable[bytes]]) -> Iterator[TraceEvent]:
-    """The events of several processes as one trace; see `groupcomm.trace.reading`.
+    """Yield the events of several processes as one trace; see `groupcomm.trace.reading`.
 
     A last line that is cut off, as a process that was killed may leave it, counts as not there.
 
@@ -130,7 +130,7 @@ def check_events(
 
 
 def describe(event: TraceEvent) -> str:
-    """One event as one line for people: seconds, who, what."""
+    """Return one event as one line for people: seconds, who, what."""
     return readable(event)
 
 

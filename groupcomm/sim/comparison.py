@@ -59,7 +59,7 @@ class ComparisonLoad:
 
     @property
     def wires(self) -> Wires:
-        """The network."""
+        """Return the network."""
         delay_us = self.delay_ms * 1000
         return Wires(least_us=int(delay_us / 2), most_us=int(delay_us * 1.5), loss=self.loss)
 
@@ -75,7 +75,7 @@ class ComparisonLoad:
         return tuple(f"p{number:0{width}}" for number in range(1, self.processes + 1))
 
     def draw(self) -> list[tuple[int, Name]]:
-        """When each message is sent, in microseconds, and by whom."""
+        """Return when each message is sent, in microseconds, and by whom."""
         rng = random_for(self.seed, "load")
         now, found = 0, []
         for _ in range(self.messages):
@@ -114,16 +114,16 @@ class ComparisonRow:
 
     @property
     def broken(self) -> list[Order]:
-        """The orders that it claims, and that did not hold."""
+        """Return the orders that it claims, and that did not hold."""
         return [order for order in Order if order in self.entry.type.claims - self.held]
 
     @property
     def is_wrong(self) -> bool:
-        """Whether it broke a promise, or has lost something that its rule does not lose."""
+        """Return whether it broke a promise, or has lost something that its rule does not lose."""
         return bool(self.broken or (self.missing and not self.entry.loses))
 
     def as_json(self) -> dict[str, Any]:
-        """Everything, as JSON."""
+        """Return everything, as JSON."""
         return {
             "name": self.entry.name,
             "claims": [order.value for order in Order if order in self.entry.type.claims],
@@ -147,7 +147,7 @@ class ComparisonRow:
 
 
 def chosen(text: str) -> list[Entry]:
-    """The algorithms that a command line names: ``all``, or names with commas between them.
+    """Return the algorithms that a command line names: ``all``, or names with commas between them.
 
     Raises:
         ConfigError: there is no such algorithm.
@@ -203,7 +203,7 @@ def _mean(values: Sequence[int]) -> float:
 
 
 def make(entry: Entry, name: Name, load: ComparisonLoad) -> Process:
-    """A process; one that knows the time waits until all that is not lost must have come."""
+    """Return a process; one that knows the time waits until all that is not lost must have come."""
     if entry.type is RealTime:
         return RealTime(name, load.names, wait=load.wires.most_us + 1)
     return entry.type(name, load.names)

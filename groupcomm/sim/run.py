@@ -1,4 +1,7 @@
-"""Records a run: keeps its last events, hashes its JSON lines, passes events to the checkers."""
+"""One seed, one run: draw the settings, simulate load and faults, heal, and check.
+
+A recorder keeps the last events, hashes the trace's JSON lines and feeds the checkers.
+"""
 
 import hashlib
 from collections import deque
@@ -25,7 +28,7 @@ REMEMBERED = 4096
 
 
 class Recorder:
-    """Takes the events of one run in their order.
+    """Reader of the events of one run in their order.
 
     Args:
         check: is given every event as it happens.
@@ -73,12 +76,12 @@ class Recorder:
         self._check(event)
 
     def last_events(self) -> Sequence[TraceEvent]:
-        """The most recent events but for horizons, oldest first."""
+        """Return the most recent events but for horizons, oldest first."""
         events = [*self._last, *self._batch]
         return [event for event in events if not isinstance(event, Horizon | Count)][-LAST_EVENTS:]
 
     def trace_hash(self) -> str:
-        """A BLAKE2b digest over all lines so far, in hexadecimal."""
+        """Return a BLAKE2b digest over all lines so far, in hexadecimal."""
         self._flush()
         return self._hash.hexdigest()
 
@@ -221,7 +224,7 @@ def run(settings: Settings, write: Callable[[bytes], object] | None = None) -> R
 
 
 def make_workload(cluster: Cluster) -> Workload:
-    """The programs of a run."""
+    """Return the programs of a run."""
     settings = cluster.settings
     interval_us = max(SEND_INTERVAL_US, microseconds(settings.duration_s) // MOST_SENDS)
     return Workload(

@@ -180,7 +180,7 @@ class Settings:
 
     @property
     def daemons(self) -> int:
-        """How many daemons there are."""
+        """Return how many daemons there are."""
         return sum(map(len, self.sites))
 
 
@@ -284,7 +284,8 @@ def _draw_sites(rng: Random, seed: int, options: Options) -> Sites:
 def _draw_core(
     rng: Random, daemons: int, liars: tuple[int, ...], evicted: int | None
 ) -> tuple[int, ...]:
-    """All daemons more often than not, else any of them; never one that is evicted or lies."""
+    """Return all daemons more often than not, else any of them; never one that is evicted or
+    lies."""
     if liars:
         return tuple(daemon for daemon in range(daemons) if daemon not in liars)
     if rng.random() < ALL_AGREE_SHARE:
@@ -303,7 +304,8 @@ def _draw_starts(rng: Random, bits: int) -> CounterStarts:
 
 
 def _draw_start(rng: Random, bits: int) -> int:
-    """A little below 2 to the power of `bits`, so that most runs step over it; 0 without bits."""
+    """Return a little below 2 to the power of `bits`, so that most runs step over it; 0 without
+    bits."""
     below = int(10 ** rng.uniform(0.0, 2.0))
     return 2**bits - below if bits else 0
 
@@ -315,7 +317,7 @@ def split_evenly(daemons: int, sites: int) -> Sites:
 
 
 def in_order(sizes: Iterable[int]) -> Sites:
-    """Sites of these sizes; the first ones have the first daemons."""
+    """Return sites of these sizes; the first ones have the first daemons."""
     daemons = count()
     return tuple(tuple(islice(daemons, size)) for size in sizes)
 
@@ -375,7 +377,7 @@ def _draw_link(
 def reachable_core(
     core: tuple[int, ...], sites: Sites, links: Sequence[SimulatedLink]
 ) -> tuple[int, ...]:
-    """The daemons of `core` that reach its first one when all others are cut off from it.
+    """Return the daemons of `core` that reach its first one when all others are cut off from it.
 
     Over a site without a daemon of the core nothing is passed on.
     """

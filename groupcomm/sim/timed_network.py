@@ -74,7 +74,8 @@ class _Channel:
         self.last_us = 0
 
     def draw(self) -> tuple[int, int]:
-        """How often the next packet is sent, and how long it takes from the first time on."""
+        """Return how often the next packet is sent, and how long it takes from the first time
+        on."""
         tries, waited_s = 1, 0.0
         while self._rng.random() < self._wires.loss:
             waited_s += self._timing.wait_s(tries)
@@ -117,7 +118,7 @@ class TimedNetwork:
         self._perform(process, step)
 
     def has_all(self, name: Name) -> bool:
-        """Whether a process has delivered all that was sent."""
+        """Return whether a process has delivered all that was sent."""
         return len(self.history.delivered.get(name, ())) == len(self.history.sent)
 
     def _perform(self, process: Process, step: Step) -> None:

@@ -16,12 +16,12 @@ SECOND = 1_000_000
 
 
 def microseconds(seconds: float) -> int:
-    """A duration in whole microseconds."""
+    """Return a duration in whole microseconds."""
     return round(seconds * SECOND)
 
 
 def random_for(seed: int, purpose: str) -> Random:
-    """The random source of one purpose in the run of one seed.
+    """Return the random source of one purpose in the run of one seed.
 
     Each purpose has its own, so that one more draw in one place leaves all others as they were.
     A string seeds the same sequence whatever PYTHONHASHSEED is.
@@ -30,7 +30,7 @@ def random_for(seed: int, purpose: str) -> Random:
 
 
 class Loop:
-    """Runs calls in the order of their virtual times.
+    """Event loop: runs calls in the order of their virtual times.
 
     Attributes:
         now: microseconds since the start; stands still while a call runs.
@@ -50,7 +50,7 @@ class Loop:
 
     @property
     def deadline(self) -> int | None:
-        """When the next call is due; None if none is."""
+        """Return when the next call is due; None if none is."""
         return self._heap[0][0] if self._heap else None
 
     def run(self, until: int) -> None:
@@ -88,11 +88,11 @@ class Clock:
         self._wall = EPOCH_S + rng.uniform(-error_s, error_s)
 
     def monotonic(self, now: int) -> float:
-        """Seconds on the monotonic clock at a virtual time."""
+        """Return seconds on the monotonic clock at a virtual time."""
         return self._base + now * self._rate / SECOND
 
     def wall(self, now: int) -> float:
-        """Seconds since 1970 as this machine believes."""
+        """Return seconds since 1970 as this machine believes."""
         return self._wall + now / SECOND
 
     def jump(self) -> None:
@@ -108,7 +108,7 @@ class Clock:
         self._wall = max(self._wall, wall_s + 1.0 - now / SECOND)
 
     def when(self, deadline: float, now: int) -> int:
-        """The first virtual time, `now` at the earliest, at which `deadline` is reached.
+        """Return the first virtual time, `now` at the earliest, at which `deadline` is reached.
 
         `deadline` is in seconds on the monotonic clock, and finite.
         """

@@ -40,7 +40,7 @@ Connect = Callable[[str, int], SimulatedClient]
 
 
 class Workload:
-    """Keeps the clients of a cluster busy from its start to its stop.
+    """Load that keeps the clients of a cluster busy from its start to its stop.
 
     Args:
         loop: virtual time.
@@ -96,11 +96,11 @@ class Workload:
         self._running = False
 
     def after(self, mean_us: int) -> int:
-        """A random time with this mean, as between independent events."""
+        """Return a random time with this mean, as between independent events."""
         return 1 + int(self._rng.expovariate(1.0 / mean_us))
 
     def connected(self) -> list[SimulatedClient]:
-        """The clients that can ask for something now."""
+        """Return the clients that can ask for something now."""
         return [client for client in self.clients.values() if client.connected]
 
     # ---- clients come and go ----

@@ -52,7 +52,7 @@ class Row:
 
     @property
     def is_well(self) -> bool:
-        """Whether nothing was found, and no view came of the attacker."""
+        """Return whether nothing was found, and no view came of the attacker."""
         return not self.failed and not self.differing
 
     def __str__(self) -> str:

@@ -100,7 +100,7 @@ class Stage:
         self.is_root = True
 
     async def play(self, nursery: trio.Nursery) -> Round:
-        """One round."""
+        """Return one round."""
         self._seen = await self._look()
         quiet = await self._phase([], nursery)
         junk = await self._phase(self._attackers(), nursery)
@@ -108,7 +108,7 @@ class Stage:
         return {"quiet": quiet, "junk": junk, "burner": await self._phase(burners(share), nursery)}
 
     def addresses(self) -> list[str]:
-        """Where those who work connect."""
+        """Return where those who work connect."""
         return [str(daemon.unix) for daemon in self._daemons]
 
     def _attackers(self) -> list[Program]:
@@ -157,7 +157,7 @@ class Stage:
         )
 
     def _cpu(self, others: Sequence[Program]) -> tuple[float, float]:
-        """Seconds that daemons, and those who disturb them, have used."""
+        """Return seconds that daemons, and those who disturb them, have used."""
         return sum(cpu_s(each.pid) for each in self._daemons), sum(cpu_s(o.pid) for o in others)
 
     async def _look(self) -> Seen:
@@ -193,7 +193,7 @@ def burners(share: float) -> list[Program]:
 
 
 def told_by(others: Sequence[Program]) -> dict[str, Any]:
-    """What those who disturb have told, numbers of the same name together."""
+    """Return what those who disturb have told, numbers of the same name together."""
     found: dict[str, Any] = {}
     for line in (line for other in others for line in other.lines):
         for name, value in line.items():
@@ -213,7 +213,7 @@ def dropped(addresses: Sequence[Address]) -> int:
 
 
 def check(rounds: Sequence[Round], rate: float) -> dict[str, Any]:
-    """What was seen, and what is wrong with it.
+    """Return what was seen, and what is wrong with it.
 
     Args:
         rounds: at least one.
@@ -272,7 +272,7 @@ def summary(phases: Sequence[Phase]) -> dict[str, Any]:
 
 @asynccontextmanager
 async def open_stage(options: argparse.Namespace) -> AsyncIterator[Stage]:
-    """Daemons in one view, with the timings of a network."""
+    """Yield daemons in one view, with the timings of a network."""
     policy = 'slow_receivers = "block"'
     async with LocalCluster(NAMES, clients=policy, tcp=True) as cluster:
         await cluster.settle(NAMES)
@@ -296,7 +296,7 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def page(found: dict[str, Any]) -> str:
-    """The same for people."""
+    """Return the same for people."""
     lines = [f"p95 under junk is {found['ratio_p95']} times that beside the burner (bar {BAR})"]
     for name, seen in found["phases"].items():
         p50, p95, p99 = (seen[f"delay_{part}_us"] / 1000 for part in ("p50", "p95", "p99"))

@@ -30,7 +30,7 @@ _IP = struct.Struct("!BBHHHBBH4s4s")
 
 
 def junk(kind: str, real: bytes, rng: Random) -> bytes:
-    """One datagram of a kind.
+    """Return one datagram of a kind.
 
     Args:
         kind: one of KINDS.
@@ -52,7 +52,8 @@ def junk(kind: str, real: bytes, rng: Random) -> bytes:
 
 
 def spoofed(source: Address, target: Address, data: bytes) -> bytes:
-    """An IPv4 packet that looks as if another one had sent it (RFC 791, RFC 768: no checksums)."""
+    """Return an IPv4 packet that looks as if another one had sent it (RFC 791, RFC 768: no
+    checksums)."""
     udp = _UDP.pack(source[1], target[1], 8 + len(data), 0) + data
     ends = socket.inet_aton(source[0]), socket.inet_aton(target[0])
     return _IP.pack(0x45, 0, 20 + len(udp), 0, 0, 64, socket.IPPROTO_UDP, 0, *ends) + udp
@@ -61,7 +62,7 @@ def spoofed(source: Address, target: Address, data: bytes) -> bytes:
 def capture(
     targets: Collection[Address], count: int, patience_s: float
 ) -> dict[Address, list[bytes]]:
-    """What is sent to addresses of this host over loopback, so many for each.
+    """Return what is sent to addresses of this host over loopback, so many for each.
 
     Raises:
         PermissionError: only root may.
@@ -83,7 +84,8 @@ def capture(
 
 
 def _read(packet: bytes) -> tuple[Address, bytes]:
-    """Where an IPv4 packet goes, and what is behind its UDP head; it may be of TCP as well."""
+    """Return where an IPv4 packet goes, and what is behind its UDP head; it may be of TCP as
+    well."""
     head = (packet[0] & 15) * 4
     _, port = _PORTS.unpack_from(packet, head)
     return (socket.inet_ntoa(packet[16:20]), port), packet[head + 8 :]
@@ -95,6 +97,6 @@ def write_captured(path: Path, captured: Mapping[Address, list[bytes]]) -> None:
 
 
 def read_captured(path: Path) -> dict[Address, list[bytes]]:
-    """What was written."""
+    """Return what was written."""
     read = json.loads(path.read_text())
     return {(host, port): [bytes.fromhex(d) for d in of] for host, port, of in read}

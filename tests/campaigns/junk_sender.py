@@ -28,7 +28,7 @@ OWED_S: Final = 0.05
 
 
 def pool(captured: dict[Address, list[bytes]], rng: Random) -> list[tuple[Address, str, bytes]]:
-    """What is sent, in turn; without captured ones random bytes alone."""
+    """Return what is sent, in turn; without captured ones random bytes alone."""
     kinds = KINDS if all(captured.values()) else KINDS[:1]
     return [
         (target, kind, junk(kind, real[at % len(real)] if real else b"", rng))

@@ -80,12 +80,12 @@ class Program:
 
     @property
     def running(self) -> bool:
-        """Whether its process lives."""
+        """Return whether its process lives."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def status(self) -> int | None:
-        """The exit status of its present life; None while it lasts."""
+        """Return the exit status of its present life; None while it lasts."""
         return None if self._process is None else self._process.poll()
 
     async def say(self, line: str) -> None:

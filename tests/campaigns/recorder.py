@@ -67,18 +67,18 @@ def recorder(address: str, log: Path) -> Program:
 
 
 def acknowledged(program: Program) -> Offset:
-    """The last row that a recorder told to be on disk."""
+    """Return the last row that a recorder told to be on disk."""
     found = [line for line in program.lines if line["event"] == "synced"]
     return Offset(found[-1]["epoch"], found[-1]["row"]) if found else BEGIN
 
 
 def writes_behind(program: Program, last: Offset) -> bool:
-    """Whether a recorder has told more than this."""
+    """Return whether a recorder has told more than this."""
     return acknowledged(program) > last
 
 
 def digest(log: Path, last: Offset) -> tuple[int, int]:
-    """How many rows there are up to this one, and a checksum of all that is in them."""
+    """Return how many rows there are up to this one, and a checksum of all that is in them."""
     count = crc = 0
     try:
         for batch in LogReader(log).batches(stop=last._replace(row=last.row + 1)):
@@ -90,7 +90,7 @@ def digest(log: Path, last: Offset) -> tuple[int, int]:
 
 
 def holes(log: Path) -> list[str]:
-    """Where numbers of a sender are missing or come twice, and no gap is marked."""
+    """Return where numbers of a sender are missing or come twice, and no gap is marked."""
     wrong: list[str] = []
     numbers: dict[str, int] = {}
     behind_gap: set[str] = set()
@@ -148,7 +148,7 @@ async def run(kills: int, rate: float, seed: int) -> dict[str, Any]:
 def check(
     logs: dict[str, Path], marks: list[tuple[Offset, tuple[int, int]]], last: Offset
 ) -> dict[str, Any]:
-    """What is in the logs, and what is wrong with them."""
+    """Return what is in the logs, and what is wrong with them."""
     calm, killed = logs.values()
     seen = check_log(killed)
     compared = compare(calm, killed, lambda damage: None)

@@ -70,19 +70,19 @@ async def bench(addresses: list[str], options: argparse.Namespace) -> dict[str, 
 
 
 def waiting(recorder: Program) -> int:
-    """Bytes that the recorder has not written yet."""
+    """Return bytes that the recorder has not written yet."""
     synced = [line for line in recorder.lines if line["event"] == "synced"]
     return int(synced[-1]["waiting_bytes"])
 
 
 def cpu_of(pid: int) -> float:
-    """Seconds of a processor that a process has used."""
+    """Return seconds of a processor that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def check(log: Path, told: list[dict[str, Any]], cpu_s: float) -> dict[str, Any]:
-    """What the recorder has told, and what is in its log."""
+    """Return what the recorder has told, and what is in its log."""
     lags = [line["lag_ms"] for line in told if line["event"] == "synced"]
     parts = [lags[at * len(lags) // 4 : (at + 1) * len(lags) // 4] for at in range(4)]
     found = check_log(log)

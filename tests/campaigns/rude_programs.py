@@ -48,14 +48,14 @@ class RudeStage(Stage):
     kind = ""
 
     def addresses(self) -> list[str]:
-        """Where those who work connect: by TLS, with their token."""
+        """Return where those who work connect: by TLS, with their token."""
         return [f"tls://{daemon.tls}" for daemon in self._daemons]
 
     async def _capture(self) -> None:
         """Nothing of what daemons say is needed."""
 
     async def play_kind(self, kind: str, nursery: trio.Nursery) -> Round:
-        """One round with one kind of frame."""
+        """Return one round with one kind of frame."""
         self._seen = await self._look()
         quiet = await self._phase([], nursery)
         command = [kind, str(self._daemons[1].unix), str(self._options.connections)]
@@ -65,7 +65,7 @@ class RudeStage(Stage):
 
 
 def check(kind: str, rounds: Sequence[Round]) -> dict[str, Any]:
-    """What was seen of one kind of frame, and what is wrong with it."""
+    """Return what was seen of one kind of frame, and what is wrong with it."""
     wrong = []
     for name in PHASES:
         phases = [each[name] for each in rounds]
@@ -114,7 +114,7 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def page(found: Mapping[str, Any]) -> str:
-    """The same for people."""
+    """Return the same for people."""
     lines = [f"{'':24} {'p50, p99 in ms: quiet':24} {'rude':14} {'burner':14} p99 x, views"]
     for kind, seen in found["kinds"].items():
         pairs = [

@@ -71,7 +71,7 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a connection."""
+        """Return whether there is a connection."""
         return self._socket is not None
 
 

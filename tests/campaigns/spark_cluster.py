@@ -80,7 +80,7 @@ def _start(folder: Path, name: str, kind: str, *options: str) -> subprocess.Pope
 
 
 def below(pid: int, word: bytes = b"") -> list[int]:
-    """The processes that descend from one and have a word in their command lines."""
+    """Return the processes that descend from one and have a word in their command lines."""
     children: dict[int, list[int]] = {}
     lines: dict[int, bytes] = {}
     for path in Path("/proc").glob("[0-9]*"):

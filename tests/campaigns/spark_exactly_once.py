@@ -142,7 +142,7 @@ class Campaign:
 
     @property
     def progress(self) -> int:
-        """How many batches all lives of the driver have told."""
+        """Return how many batches all lives of the driver have told."""
         return sum(line["event"] == "batch" for line in self.driver.lines)
 
     # ---- kills ----
@@ -186,7 +186,7 @@ class Campaign:
     # ---- the end ----
 
     def recorded(self) -> list[bytes]:
-        """What OUT is to get: the rows of the log of IN, changed."""
+        """Return what OUT is to get: the rows of the log of IN, changed."""
         found = LogReader(self.logs[IN]).batches(columns=["kind", "data"])
         return [
             data.upper()
@@ -219,7 +219,7 @@ class Campaign:
                     _kill(pid)
 
     def check(self) -> dict[str, Any]:
-        """What came of it."""
+        """Return what came of it."""
         wanted, given = self.recorded(), self.given
         wrong = self.wrong + compare_rows("the receiver", wanted, given)
         in_log: list[bytes] = []
@@ -245,7 +245,7 @@ class Campaign:
         }
 
     def _seen(self) -> dict[str, int]:
-        """What a receiver that does not ask for it was told."""
+        """Return what a receiver that does not ask for it was told."""
         rows = begins = 0
         columns = ["kind", "sender", "type", "data"]
         for batch in LogReader(self.logs[OUT]).batches(columns=columns):
@@ -257,7 +257,7 @@ class Campaign:
 
 
 def compare_rows(who: str, wanted: list[bytes], given: list[bytes]) -> list[str]:
-    """What is wrong with the rows that somebody was given."""
+    """Return what is wrong with the rows that somebody was given."""
     if wanted == given:
         return []
     twice, missing = len(given) - len(set(given)), len(set(wanted) - set(given))
@@ -269,7 +269,7 @@ def compare_rows(who: str, wanted: list[bytes], given: list[bytes]) -> list[str]
 
 
 def _row(data: bytes) -> bytes:
-    """What stands before the tail that the query puts behind each row."""
+    """Return what stands before the tail that the query puts behind each row."""
     return data.removesuffix(TAIL.encode())
 
 

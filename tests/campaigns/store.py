@@ -58,7 +58,7 @@ class Shop:
         return [*self.finished, *self.replicas.values()]
 
     def fellows(self, name: str) -> int:
-        """How many have the same state as this replica; 0 while it is not current."""
+        """Return how many have the same state as this replica; 0 while it is not current."""
         said = [line for line in self.replicas[name].lines if "current" in line]
         return len(said[-1]["fellows"]) if said and said[-1]["current"] else 0
 
@@ -104,7 +104,7 @@ DISASTERS: Final[tuple[Disaster, ...]] = (kill_daemon, kill_program, part, part)
 
 @asynccontextmanager
 async def open_shop(folder: Path, rate: float) -> AsyncIterator[Shop]:
-    """All processes, with all replicas in one state."""
+    """Yield all processes, with all replicas in one state."""
     via = folder / "via.json"
     cluster = LocalCluster(NAMES, options=("--via", str(via)))
     relay = Relay(read_addresses(cluster.config))
@@ -149,7 +149,7 @@ async def run(disasters: int, rate: float, seed: int) -> dict[str, Any]:
 
 
 def check(shop: Shop) -> dict[str, Any]:
-    """What was seen, and what is wrong."""
+    """Return what was seen, and what is wrong."""
     told = [line for program in shop.everybody for line in program.lines]
     contents = [shop.replicas[name].lines[-1]["contents"] for name in NAMES]
     acknowledged = [line["acknowledged"] for line in told if "acknowledged" in line]

@@ -37,7 +37,8 @@ QUIET = Phase(
 
 
 def played(p95_ms: float, **changes: Any) -> Round:
-    """A round in which junk makes delays so long, and something else of it may be changed."""
+    """Return a round in which junk makes delays so long, and something else of it may be
+    changed."""
     worse = attrs.evolve(
         QUIET,
         figures=attrs.evolve(QUIET.figures, delay_p95_us=p95_ms * 1000),

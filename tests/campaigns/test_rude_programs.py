@@ -15,7 +15,7 @@ from tests.groupcomm_tools.test_bench_matrix import figures
 
 
 def played(p99_ms: float, **changes: Any) -> Round:
-    """A round in which delays are so long while the program is rude, and 1 ms else."""
+    """Return a round in which delays are so long while the program is rude, and 1 ms else."""
     quiet = attrs.evolve(QUIET, figures=attrs.evolve(QUIET.figures, delay_p99_us=1000.0))
     worse = attrs.evolve(QUIET, figures=attrs.evolve(QUIET.figures, delay_p99_us=p99_ms * 1000))
     return {"quiet": quiet, "rude": attrs.evolve(worse, **changes), "burner": quiet}

@@ -40,18 +40,19 @@ KEPT: Final = tuple(
 
 
 def name_of(load: Load) -> str:
-    """How a load is called in what is written down."""
+    """Return how a load is called in what is written down."""
     senders = f"{load.senders} sender{'s' * (load.senders > 1)}"
     return f"{load.daemons} daemons, {senders}, {load.level.name}, {load.rate}/s"
 
 
 def read_recorded() -> dict[str, Cost]:
-    """What was written down, by the names of loads."""
+    """Return what was written down, by the names of loads."""
     return {name: Cost(**cost) for name, cost in _recorded()["costs"].items()}
 
 
 def python_recorded() -> str:
-    """The release of Python of what was written down: from 3.12 on comprehensions are no calls."""
+    """Return the release of Python of what was written down: from 3.12 on comprehensions are no
+    calls."""
     return str(_recorded()["python"])
 
 
@@ -73,7 +74,7 @@ def record() -> None:
 
 
 def loads() -> Iterator[Load]:
-    """All that are measured."""
+    """Yield all that are measured."""
     for daemons, senders, level, rate in itertools.product(DAEMONS, SENDERS, LEVELS, RATES):
         yield Load(daemons, senders, level, rate)
 

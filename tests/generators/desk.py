@@ -90,7 +90,7 @@ class Desk:
     # ---- joins, leaves, connects, disconnects ----
 
     def position(self, bundle: Bundle, index: int = 0) -> TracePosition:
-        """Where a bundle or one of its messages stands."""
+        """Return where a bundle or one of its messages stands."""
         return (self._view, bundle.time, bundle.ring, bundle.place, index)
 
     def control(self, bundle: Bundle) -> None:

@@ -133,7 +133,7 @@ class History(Programs):
         daemon.waiting.append(bundle)
 
     def _number(self, daemon: Daemon) -> None:
-        """A daemon makes a packet of what waits, and sends it."""
+        """Number what waits at a daemon as a packet, and send it."""
         if not daemon.waiting:
             return
         ring = daemon.ring
@@ -148,7 +148,7 @@ class History(Programs):
         self._spread(daemon, packet)
 
     def _announce(self, ring: int) -> None:
-        """Some daemon of a ring promises that nothing lower follows."""
+        """Announce a horizon of a ring: nothing lower follows."""
         daemon = self._rng.choice([daemon for daemon in self._daemons if daemon.ring == ring])
         if daemon.prefix[ring] < self._last[ring]:
             return  # as the holder of a token it would know all packets
@@ -168,7 +168,7 @@ class History(Programs):
                 other.inbox.append(item)
 
     def _arrive(self, daemon: Daemon) -> None:
-        """One of the next few things on the way to a daemon arrives."""
+        """Deliver one of the next few items in flight to a daemon."""
         item = daemon.inbox.pop(self._rng.randrange(min(WINDOW, len(daemon.inbox))))
         if isinstance(item, Packet):
             daemon.hold(item)
@@ -180,7 +180,7 @@ class History(Programs):
 
 
 def make_history(seed: int, rounds: int = 10) -> list[TraceEvent]:
-    """A valid trace of some hundred events; equal for equal arguments."""
+    """Return a valid trace of some hundred events; equal for equal arguments."""
     rng = Random(seed)
     daemons = rng.randint(1, 4)
     history = History(

@@ -47,14 +47,14 @@ class Programs:
     # ---- what daemons are there ----
 
     def _hosts(self) -> Sequence[Daemon]:
-        """The daemons that take new clients."""
+        """Return the daemons that take new clients."""
         raise NotImplementedError
 
     def _home(self, session: Session) -> Daemon:
         raise NotImplementedError
 
     def _order(self, bundle: Bundle) -> None:
-        """The client's daemon has got a bundle that is to be ordered, or of UNRELIABLE."""
+        """Give a client's bundle to its daemon, to be ordered or sent as UNRELIABLE."""
         raise NotImplementedError
 
     # ---- what programs do ----
@@ -155,7 +155,7 @@ class Programs:
     # ---- what their daemons take ----
 
     def _accept(self, program: Program) -> None:
-        """A daemon takes the next bundle of a client."""
+        """Accept the next bundle of a client at its daemon."""
         if not program.up:
             return
         session, request = program.session, program.up[0]
@@ -219,7 +219,7 @@ class Programs:
     # ---- what they are told ----
 
     def _notify(self, program: Program) -> None:
-        """A client receives one thing."""
+        """Deliver one event to a client."""
         event = program.session.down.popleft()
         if program.crashed:
             return
@@ -235,7 +235,7 @@ class Programs:
 
 
 def _alike(one: Sent, other: Sent) -> bool:
-    """Whether two messages may share a bundle."""
+    """Return whether two messages may share a bundle."""
     return (one.to, one.level, one.discard) == (other.to, other.level, other.discard) and not (
         one.ordered or other.ordered
     )

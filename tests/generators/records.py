@@ -20,7 +20,7 @@ class Log:
         self._now = 0
 
     def tick(self) -> int:
-        """The time of the next event; time passes with every event, at odd intervals."""
+        """Return the time of the next event; time passes with every event, at odd intervals."""
         self._now += 1 + len(self.events) % 7
         return self._now
 
@@ -102,7 +102,7 @@ class Bundle:
         self.causes: tuple[tuple[int, ...], Place] = ((), (0, 0, 0))
 
     def again(self) -> "Bundle":
-        """The same without a number, for another view."""
+        """Return the same without a number, for another view."""
         copy = Bundle(self.client, self.kind, self.level)
         copy.first, copy.last, copy.index = self.first, self.last, self.index
         copy.group, copy.messages, copy.targets = self.group, self.messages, self.targets
@@ -110,7 +110,7 @@ class Bundle:
 
     @property
     def key(self) -> Place:
-        """Its place in the agreed order."""
+        """Return its place in the agreed order."""
         return (self.time, self.ring, self.place)
 
 

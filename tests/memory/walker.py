@@ -55,7 +55,7 @@ def _held(container: Any) -> Iterator[Any]:
 
 
 def _state(thing: Any) -> Iterator[tuple[str, Any]]:
-    """The attributes of an object, of whatever kind its class is."""
+    """Yield the attributes of an object, of whatever kind its class is."""
     names = dict.fromkeys(getattr(thing, "__dict__", ()))
     names |= dict.fromkeys(getattr(thing, "__struct_fields__", ()))
     for cls in type(thing).__mro__:

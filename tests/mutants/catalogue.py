@@ -31,7 +31,7 @@ MUTANTS: tuple[Mutant, ...] = tuple(
 
 
 def find_mutant(name: str) -> Mutant:
-    """The bug of this name.
+    """Return the bug of this name.
 
     Raises:
         ConfigError: there is none; the text lists those that exist.

@@ -32,7 +32,7 @@ def _reliable(event: Deliver) -> bool:
 
 
 def swap_deliveries(rng: Random, trace: Trace) -> Trace | None:
-    """Two neighbours among what one client gets change places."""
+    """Return two neighbours among what one client gets change places."""
     client = rng.choice(clients(trace) or [""])
     mine = [i for i, e in enumerate(trace) if isinstance(e, Deliver) and e.c == client]
     if len(mine) < 2:
@@ -46,7 +46,8 @@ def swap_deliveries(rng: Random, trace: Trace) -> Trace | None:
 
 
 def swap_agreed(rng: Random, trace: Trace) -> Trace | None:
-    """Two neighbours among the AGREED and SAFE messages that one client gets change places."""
+    """Return two neighbours among the AGREED and SAFE messages that one client gets change
+    places."""
     picked = pick(rng, trace, Deliver, lambda event: event.level >= _AGREED)
     if picked is None:
         return None
@@ -69,7 +70,7 @@ def _phantom(rng: Random, trace: Trace, event: Deliver) -> Deliver:
 
 
 def phantom_delivery(rng: Random, trace: Trace) -> Trace | None:
-    """A client gets a message that nobody sent."""
+    """Return a client gets a message that nobody sent."""
     picked = pick(rng, trace, Deliver)
     if picked is None:
         return None
@@ -77,7 +78,7 @@ def phantom_delivery(rng: Random, trace: Trace) -> Trace | None:
 
 
 def wrong_recipient(rng: Random, trace: Trace) -> Trace | None:
-    """A client gets what is not for it, or gets it twice."""
+    """Return a client gets what is not for it, or gets it twice."""
     picked = pick(rng, trace, Deliver)
     if picked is None:
         return None
@@ -85,7 +86,7 @@ def wrong_recipient(rng: Random, trace: Trace) -> Trace | None:
 
 
 def delivery_after_crash(rng: Random, trace: Trace) -> Trace | None:
-    """A client that has crashed gets something."""
+    """Return a client that has crashed gets something."""
     crash = pick(rng, trace, Ask, lambda ask: ask.what == "crash")
     if crash is None:
         return None
@@ -94,7 +95,7 @@ def delivery_after_crash(rng: Random, trace: Trace) -> Trace | None:
 
 
 def delivery_after_farewell(rng: Random, trace: Trace) -> Trace | None:
-    """A client gets something from a sender whose disconnect it has seen."""
+    """Return a client gets something from a sender whose disconnect it has seen."""
     view = pick(rng, trace, Member, lambda member: member.cause == "disconnect")
     if view is None:
         return None
@@ -104,7 +105,7 @@ def delivery_after_farewell(rng: Random, trace: Trace) -> Trace | None:
 
 
 def lost_self_delivery(rng: Random, trace: Trace) -> Trace | None:
-    """A sender does not get its own message."""
+    """Return a sender does not get its own message."""
     return drop(Deliver, lambda event: event.s == event.c and _reliable(event))(rng, trace)
 
 
@@ -145,7 +146,7 @@ def _other_view(rng: Random, trace: Trace, event: Any) -> Any:
 
 
 def send_after_goodbye(rng: Random, trace: Trace) -> Trace | None:
-    """A client sends after it said goodbye or crashed."""
+    """Return a client sends after it said goodbye or crashed."""
     end = pick(rng, trace, Ask, lambda ask: ask.what in ("crash", "disconnect"))
     if end is None:
         return None
@@ -157,7 +158,7 @@ def send_after_goodbye(rng: Random, trace: Trace) -> Trace | None:
 
 
 def spurious_bounce(rng: Random, trace: Trace) -> Trace | None:
-    """A message comes back although its receiver was there."""
+    """Return a message comes back although its receiver was there."""
     picked = pick(rng, trace, Deliver, lambda e: e.pos is not None and e.to[0][0] == "#")
     if picked is None:
         return None
@@ -168,7 +169,7 @@ def spurious_bounce(rng: Random, trace: Trace) -> Trace | None:
 
 
 def stale_name(rng: Random, trace: Trace) -> Trace | None:
-    """A message to the old owner of a name reaches another owner."""
+    """Return a message to the old owner of a name reaches another owner."""
     picked = pick(rng, trace, Deliver, lambda e: e.to[0] == e.c.rpartition("/")[0])
     if picked is None:
         return None

@@ -25,7 +25,7 @@ _RELIABLE, _AGREED, _SAFE = 1, 4, 5
 
 
 def boundary_moved(rng: Random, trace: Trace) -> Trace | None:
-    """A process ends the regular part of its view before or after another Release."""
+    """Return a process ends the regular part of its view before or after another Release."""
     picked = pick(rng, trace, Conf, is_transitional)
     if picked is None:
         return None
@@ -42,7 +42,7 @@ def boundary_moved(rng: Random, trace: Trace) -> Trace | None:
 
 
 def _in_transition(trace: Trace) -> list[int]:
-    """Indices of Releases in transitional parts that others come through, too."""
+    """Return indices of Releases in transitional parts that others come through, too."""
     confs = [e for e in trace if isinstance(e, Conf)]
     arrived = {(conf.p, conf.view) for conf in confs if is_regular(conf)}
     turns = [c for c in confs if is_transitional(c) and (c.p, c.view) in arrived]
@@ -82,13 +82,13 @@ def _without(trace: Trace, at: int) -> Trace:
 
 
 def safe_not_delivered(rng: Random, trace: Trace) -> Trace | None:
-    """A process does not deliver a SAFE message that others deliver."""
+    """Return a process does not deliver a SAFE message that others deliver."""
     picked = pick(rng, trace, Release, lambda release: release.level == _SAFE)
     return None if picked is None else _without(trace, picked[0])
 
 
 def own_not_delivered(rng: Random, trace: Trace) -> Trace | None:
-    """A daemon does not deliver a message of its own client."""
+    """Return a daemon does not deliver a message of its own client."""
     picked = pick(
         rng,
         trace,
@@ -99,7 +99,7 @@ def own_not_delivered(rng: Random, trace: Trace) -> Trace | None:
 
 
 def released_in_next(rng: Random, trace: Trace) -> Trace | None:
-    """A process releases something of a view after it has installed the next one."""
+    """Return a process releases something of a view after it has installed the next one."""
     picked = pick(rng, trace, Conf, is_regular)
     if picked is None:
         return None
@@ -112,7 +112,7 @@ def _releases(event: object, process: str) -> bool:
 
 
 def released_too_soon(rng: Random, trace: Trace) -> Trace | None:
-    """A process releases something before it knows the groups of the view."""
+    """Return a process releases something before it knows the groups of the view."""
     picked = pick(rng, trace, Release)
     if picked is None:
         return None
@@ -125,7 +125,7 @@ def _installs(event: object, process: str) -> bool:
 
 
 def numbered_in_transition(rng: Random, trace: Trace) -> Trace | None:
-    """A process numbers a packet of a view whose regular part is over."""
+    """Return a process numbers a packet of a view whose regular part is over."""
     picked = pick(rng, trace, Conf, is_transitional)
     if picked is None:
         return None
@@ -138,7 +138,7 @@ def _numbers(event: object, conf: Conf) -> bool:
 
 
 def event_after_end(rng: Random, trace: Trace) -> Trace | None:
-    """A daemon that failed or left does something, or one of its clients does."""
+    """Return a daemon that failed or left does something, or one of its clients does."""
     ends = [(i, e) for i, e in enumerate(trace) if isinstance(e, Fail | Left)]
     if not ends:
         return None

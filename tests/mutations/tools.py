@@ -16,7 +16,7 @@ E = TypeVar("E", bound=TraceEvent)
 def pick(
     rng: Random, trace: Trace, kind: type[E], fits: Callable[[E], bool] = lambda event: True
 ) -> tuple[int, E] | None:
-    """One of the events of a kind, with its index."""
+    """Return one of the events of a kind, with its index."""
     found = [(i, e) for i, e in enumerate(trace) if isinstance(e, kind) and fits(e)]
     return rng.choice(found) if found else None
 
@@ -40,7 +40,7 @@ def after(rng: Random, trace: Trace, index: int) -> int:
 
 
 def drop(kind: type[E], fits: Callable[[E], bool] = lambda event: True) -> Mutation:
-    """An event of a kind is missing."""
+    """Return an event of a kind is missing."""
 
     def mutate(rng: Random, trace: Trace) -> Trace | None:
         picked = pick(rng, trace, kind, fits)
@@ -50,7 +50,7 @@ def drop(kind: type[E], fits: Callable[[E], bool] = lambda event: True) -> Mutat
 
 
 def repeat(kind: type[E], fits: Callable[[E], bool] = lambda event: True) -> Mutation:
-    """An event happens once more, at any later time."""
+    """Return an event happens once more, at any later time."""
 
     def mutate(rng: Random, trace: Trace) -> Trace | None:
         picked = pick(rng, trace, kind, fits)
@@ -66,7 +66,7 @@ def alter(
     change: Callable[[Random, Trace, E], E | None],
     fits: Callable[[E], bool] = lambda event: True,
 ) -> Mutation:
-    """An event says something else."""
+    """Return an event says something else."""
 
     def mutate(rng: Random, trace: Trace) -> Trace | None:
         picked = pick(rng, trace, kind, fits)
@@ -79,7 +79,7 @@ def alter(
 
 
 def earlier(kind: type[E], fits: Callable[[E], bool] = lambda event: True) -> Mutation:
-    """An event happens earlier."""
+    """Return an event happens earlier."""
 
     def mutate(rng: Random, trace: Trace) -> Trace | None:
         picked = pick(rng, trace, kind, fits)
@@ -91,7 +91,7 @@ def earlier(kind: type[E], fits: Callable[[E], bool] = lambda event: True) -> Mu
 
 
 def later(kind: type[E], fits: Callable[[E], bool] = lambda event: True) -> Mutation:
-    """An event happens later."""
+    """Return an event happens later."""
 
     def mutate(rng: Random, trace: Trace) -> Trace | None:
         picked = pick(rng, trace, kind, fits)
@@ -103,10 +103,10 @@ def later(kind: type[E], fits: Callable[[E], bool] = lambda event: True) -> Muta
 
 
 def first(trace: Trace) -> int:
-    """Where the views are installed and the rest begins."""
+    """Return where the views are installed and the rest begins."""
     return next(i for i, e in enumerate(trace) if isinstance(e, Ask | Horizon | Quiet))
 
 
 def clients(trace: Trace) -> list[str]:
-    """All clients that ever did anything."""
+    """Return all clients that ever did anything."""
     return sorted({e.c for e in trace if isinstance(e, Ask)})

@@ -30,22 +30,22 @@ _RELIABLE, _AGREED, _SAFE = 1, 4, 5
 
 
 def is_regular(conf: Conf) -> bool:
-    """Whether a Conf is of a regular view."""
+    """Return whether a Conf is of a regular view."""
     return conf.kind == "R"
 
 
 def is_transitional(conf: Conf) -> bool:
-    """Whether a Conf is of a transitional view."""
+    """Return whether a Conf is of a transitional view."""
     return conf.kind == "T"
 
 
 def processes(trace: Trace) -> list[str]:
-    """All starts of daemons."""
+    """Return all starts of daemons."""
     return sorted({e.p for e in trace if isinstance(e, Conf)})
 
 
 def _other_members(rng: Random, trace: Trace, conf: Conf) -> Conf | None:
-    """One member more or less."""
+    """Return one member more or less."""
     members = [member for ring in conf.rings for member in ring]
     more = [p for p in processes(trace) if p not in members]
     fewer = [member for member in members if member != conf.p]
@@ -75,7 +75,7 @@ def _other_old(rng: Random, trace: Trace, conf: Conf) -> Conf:
 
 
 def rename_view(trace: Trace, old: str, new: str) -> Trace:
-    """A view has another id, wherever it is named."""
+    """Return a view has another id, wherever it is named."""
 
     def renamed(event: Any) -> Any:
         changes: dict[str, Any] = {
@@ -90,7 +90,7 @@ def rename_view(trace: Trace, old: str, new: str) -> Trace:
 
 
 def falling_id(rng: Random, trace: Trace) -> Trace | None:
-    """A view has a lower id than one before it, and everybody agrees on it."""
+    """Return a view has a lower id than one before it, and everybody agrees on it."""
     picked = pick(rng, trace, Conf, is_transitional)
     if picked is None:
         return None
@@ -100,7 +100,7 @@ def falling_id(rng: Random, trace: Trace) -> Trace | None:
 
 
 def reused_id(rng: Random, trace: Trace) -> Trace | None:
-    """A later start installs a view with the id of one that an earlier start was in."""
+    """Return a later start installs a view with the id of one that an earlier start was in."""
     again = pick(rng, trace, Conf, lambda c: is_regular(c) and not c.p.endswith("/1"))
     if again is None:
         return None
@@ -125,7 +125,7 @@ def _of_other_core(rng: Random, trace: Trace, heal: Heal) -> Heal | None:
 
 
 def installed_after_end(rng: Random, trace: Trace) -> Trace | None:
-    """A process goes on after all is healed: it installs its last view once more."""
+    """Return a process goes on after all is healed: it installs its last view once more."""
     healed = pick(rng, trace, Heal)
     if healed is None:
         return None
@@ -134,7 +134,7 @@ def installed_after_end(rng: Random, trace: Trace) -> Trace | None:
 
 
 def _is_formed(trace: Trace, core: tuple[str, ...]) -> bool:
-    """Whether the core is in one view, with nobody else."""
+    """Return whether the core is in one view, with nobody else."""
     last = {e.p: e for e in trace if isinstance(e, Conf) and e.p in core}
     views = {conf.view for conf in last.values() if is_regular(conf)}
     members = {p for conf in last.values() for ring in conf.rings for p in ring}
@@ -142,7 +142,7 @@ def _is_formed(trace: Trace, core: tuple[str, ...]) -> bool:
 
 
 def formed_late(rng: Random, trace: Trace) -> Trace | None:
-    """The core needs more than three seconds to form its view."""
+    """Return the core needs more than three seconds to form its view."""
     healed = pick(rng, trace, Heal)
     if healed is None:
         return None
@@ -157,7 +157,7 @@ def formed_late(rng: Random, trace: Trace) -> Trace | None:
 
 
 def view_after_agreement(rng: Random, trace: Trace) -> Trace | None:
-    """One of the core goes on to a view of its own, long after all were in one."""
+    """Return one of the core goes on to a view of its own, long after all were in one."""
     healed = pick(rng, trace, Heal)
     if healed is None or not isinstance(trace[-1], Quiet):
         return None

@@ -21,7 +21,8 @@ from tests.reference.together import Together
 
 
 def reference_check(events: list[TraceEvent]) -> set[str]:
-    """The ids of all properties that a trace violates, as docs/properties.md defines them."""
+    """Return the ids of all properties that a trace violates, as docs/properties.md defines
+    them."""
     facts = Facts(events)
     tables = Tables(facts)
     stages = Stages(facts, tables)

@@ -5,7 +5,7 @@ from tests.reference.views import Views
 
 
 def are_together(views: Views, one: str, other: str, view: str) -> bool:
-    """Whether two processes are together in a view."""
+    """Return whether two processes are together in a view."""
     if one == other:
         return True
     last, companions = _past(views, one, view)
@@ -14,7 +14,7 @@ def are_together(views: Views, one: str, other: str, view: str) -> bool:
 
 
 def _past(views: Views, process: str, view: str) -> tuple[str, set[str]]:
-    """What a process had completed at its Conf R of a view, and who was in every T since."""
+    """Return what a process had completed at its Conf R of a view, and who was in every T since."""
     last, companions = NO_VIEW, set[str]()
     installed = views.installed_at(process, view)
     for start, old in views.installs(process):
@@ -29,7 +29,7 @@ def _past(views: Views, process: str, view: str) -> tuple[str, set[str]]:
 
 
 def half_of(views: Views, process: str | None, view: str, *, regular: bool) -> object:
-    """What those have in common that deliver the same in a part of a view."""
+    """Return what those have in common that deliver the same in a part of a view."""
     turn = None if process is None else views.turn(process, view)
     if regular or turn is None:
         return regular

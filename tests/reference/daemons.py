@@ -10,7 +10,7 @@ Ring = tuple[str, int]
 
 
 class Daemons:
-    """Checks white-box events; each belongs to the view that its process was in."""
+    """Checker of white-box events; each belongs to the view that its process was in."""
 
     def __init__(self, facts: Facts, stages: Stages) -> None:
         self.facts = facts
@@ -59,15 +59,15 @@ class Daemons:
     # ---- what was there before an index ----
 
     def packets(self, ring: Ring, before: int) -> list[Stamped]:
-        """The packets that were stamped in a ring."""
+        """Return the packets that were stamped in a ring."""
         return [e for i, e in self.stamped.get(ring, []) if i < before]
 
     def announced(self, ring: Ring, before: int) -> list[Horizon]:
-        """The horizons that were announced for a ring."""
+        """Return the horizons that were announced for a ring."""
         return [e for i, e in self.horizons.get(ring, []) if i < before]
 
     def held(self, process: str, ring: Ring, before: int) -> list[Hold]:
-        """The packets of a ring that a process had got."""
+        """Return the packets of a ring that a process had got."""
         return [e for i, e in self.holds.get((process, ring), []) if i < before]
 
     def prefix(self, process: str, ring: Ring, before: int) -> int:
@@ -82,7 +82,7 @@ class Daemons:
         return number
 
     def block(self, process: str, ring: Ring, before: int) -> int:
-        """What a process knew to be complete of a ring."""
+        """Return what a process knew to be complete of a ring."""
         found = [-1]
         found += [e.value for i, e in self.counts.get((process, ring), []) if i < before]
         packets = self.packets(ring, before)
@@ -93,13 +93,13 @@ class Daemons:
         return max(found)
 
     def rings(self, view: str) -> list[Ring]:
-        """The rings of a view."""
+        """Return the rings of a view."""
         return [(view, index) for index in range(len(self.facts.views.rings.get(view, ())))]
 
     # ---- the ids ----
 
     def check(self) -> set[str]:
-        """The ids of violated properties."""
+        """Return the ids of violated properties."""
         for index, event in self.facts.all(Stamped):
             self._check_stamped(index, event)
         for index, horizon in self.facts.all(Horizon):
@@ -116,12 +116,12 @@ class Daemons:
         return self.found
 
     def author(self, view: str, ring: int, number: int) -> str | None:
-        """The process that stamped a packet."""
+        """Return the process that stamped a packet."""
         packets = self.packets((view, ring), self.facts.end)
         return next((e.p for e in packets if e.number == number), None)
 
     def _check_member(self, event: Stamped | Horizon, index: int) -> None:
-        """H1, for who may number and promise."""
+        """Check H1, for who may number and promise."""
         view = self.facts.views.view(event.p, index)
         if self.facts.views.ring_of(event.p, view) != event.ring:
             self.found.add("H1")
@@ -155,7 +155,7 @@ class Daemons:
             self.found.add("H4")
 
     def _check_release(self, released: Released) -> None:
-        """H4, H5."""
+        """Check H4, H5."""
         index, event = released.index, released.event
         if event.level == 0:
             return
@@ -166,7 +166,7 @@ class Daemons:
             self._check_block(event.p, released.view, event.time, index)
 
     def _check_block(self, process: str, view: str, time: int, index: int) -> None:
-        """H5."""
+        """Check H5."""
         for ring in self.rings(view):
             if time > self.block(process, ring, index):
                 self.found.add("H5")

@@ -28,7 +28,7 @@ CLIENT_EVENTS = Send | Deliver | Ask | Member | Order | Bounce
 
 
 class Deliveries:
-    """Checks all Deliver events.
+    """Checker of all Deliver events.
 
     Attributes:
         kept: the Delivers that are checked further: of messages sent before, without repetitions.
@@ -59,7 +59,7 @@ class Deliveries:
         return owed
 
     def _recipients(self, name: Name, process: str, parts: list[Released]) -> list[str]:
-        """Those for whom it held at each of the message's Releases up to the last."""
+        """Return those for whom it held at each of the message's Releases up to the last."""
         found = self._recipients_at(name, process, parts[0].index)
         for released in parts[1:]:
             now = self._recipients_at(name, process, released.index)
@@ -113,7 +113,7 @@ class Deliveries:
     # ---- the ids ----
 
     def check(self) -> set[str]:
-        """The ids of violated properties."""
+        """Return the ids of violated properties."""
         for index, event in self.kept:
             self._check_content(index, event)
             self._check_stage(index, event)
@@ -130,7 +130,7 @@ class Deliveries:
         return told.pos[0] != self.stages.at(told.c, index)[0]
 
     def _check_content(self, index: int, event: Deliver) -> None:
-        """D1, U, MG3."""
+        """Check D1, U, MG3."""
         sent = self.facts.item((event.s, event.m))
         assert isinstance(sent, Send)
         if (event.level, event.to, event.digest) != (sent.level, sent.to, sent.digest):
@@ -148,7 +148,7 @@ class Deliveries:
         return bool(views) and client in views[-1].members
 
     def _check_stage(self, index: int, event: Deliver) -> None:
-        """D3, U, V2: at which stage of its client a message comes."""
+        """Check D3, U, V2: at which stage of its client a message comes."""
         pair = (event.c, (event.s, event.m))
         view, regular = self.stages.at(event.c, index)
         if event.pos is not None and event.pos[0] != view:
@@ -163,7 +163,7 @@ class Deliveries:
             self.found.add("V2")
 
     def _check_uniqueness(self) -> None:
-        """D2, D4, U, V4."""
+        """Check D2, D4, U, V4."""
         if self.facts.reused:
             self.found.add("D4")
         for released in self.facts.repeated:
@@ -182,7 +182,7 @@ class Deliveries:
                     self.found.add("V4")
 
     def _check_orders(self) -> None:
-        """D1, D2 and V2 for positions that senders are told."""
+        """Check D1, D2 and V2 for positions that senders are told."""
         told = []
         for index, order in self.facts.all(Order):
             name = (order.c, order.m)
@@ -223,7 +223,7 @@ class Deliveries:
                 leaving.add(event.c)
 
     def _check_daemons(self) -> None:
-        """D8, and D1 for what daemons accept and release."""
+        """Check D8, and D1 for what daemons accept and release."""
         for released in [*self.facts.everywhere(), *self.facts.repeated]:
             event = released.event
             if event.kind not in (CONNECT, DISCONNECT):

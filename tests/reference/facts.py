@@ -44,11 +44,11 @@ class Released:
 
     @property
     def bundle(self) -> Bundle:
-        """Which bundle it is."""
+        """Return which bundle it is."""
         return (self.view, self.event.ring, self.event.number, self.event.bundle)
 
     def position(self, message: int = 0) -> Position:
-        """Where a message of it stands."""
+        """Return where a message of it stands."""
         return (order_of(self.view), *self.place, message)
 
 
@@ -89,7 +89,7 @@ class Facts:
         self._ends: dict[str, int | None] = {}
 
     def _find_homes(self) -> dict[str, tuple[int, str]]:
-        """Per client its home, and from which index on it has it."""
+        """Return per client its home, and from which index on it has it."""
         homes: dict[str, tuple[int, str]] = {}
         for index, event in enumerate(self._events):
             if isinstance(event, Release) and index not in self.views.void:
@@ -99,7 +99,7 @@ class Facts:
         return homes
 
     def _is_void(self, index: int, event: TraceEvent) -> bool:
-        """Whether an event counts for nothing; D5 for clients whose home has ended."""
+        """Return whether an event counts for nothing; D5 for clients whose home has ended."""
         if index in self.views.void:
             return True
         client = getattr(event, "c", None)
@@ -112,7 +112,7 @@ class Facts:
         return True
 
     def all(self, kind: type[E]) -> list[tuple[int, E]]:
-        """All events of a kind with their indices."""
+        """Return all events of a kind with their indices."""
         if kind not in self._by_kind:
             self._by_kind[kind] = [(i, e) for i, e in self.live if isinstance(e, kind)]
         return self._by_kind[kind]
@@ -120,7 +120,8 @@ class Facts:
     # ---- clients ----
 
     def home(self, client: str, index: int | None = None) -> str | None:
-        """The process of a client, as far as known before an index (by default, at the end)."""
+        """Return the process of a client, as far as known before an index (by default, at the
+        end)."""
         processes = self.views.processes
         if processes and processes[0] not in self.views.booted:
             found = [p for p in processes if name_of(p) == daemon_of(client)]
@@ -129,7 +130,8 @@ class Facts:
         return None if index is not None and since >= index else home
 
     def ended_at(self, client: str) -> int | None:
-        """The index at which a client crashed, or its home released its disconnect or ended."""
+        """Return the index at which a client crashed, or its home released its disconnect or
+        ended."""
         if client not in self._ends:
             home = self.home(client)
             ends = [i for i, e in self.all(Ask) if e.what == "crash" and e.c == client]
@@ -144,7 +146,7 @@ class Facts:
         return self._ends[client]
 
     def stays(self, client: str) -> bool:
-        """Whether nothing may be missing to a client at Quiet."""
+        """Return whether nothing may be missing to a client at Quiet."""
         return self.home(client) in self.views.core and self.ended_at(client) is None
 
     # ---- items ----
@@ -167,21 +169,21 @@ class Facts:
                     self.accepted.setdefault((event.c, number), []).append(index)
 
     def item(self, name: Name) -> Send | Ask:
-        """The event that made an item."""
+        """Return the event that made an item."""
         return self._items[name]
 
     def level(self, name: Name) -> int:
-        """An item's level; joins and leaves count as AGREED."""
+        """Return an item's level; joins and leaves count as AGREED."""
         item = self.item(name)
         return item.level if isinstance(item, Send) else AGREED
 
     def to(self, name: Name) -> tuple[str, ...]:
-        """An item's destinations."""
+        """Return an item's destinations."""
         item = self.item(name)
         return item.to if isinstance(item, Send) else (item.group,)
 
     def messages(self) -> list[Name]:
-        """All items that are messages."""
+        """Return all items that are messages."""
         return self._messages
 
     # ---- releases ----
@@ -202,30 +204,31 @@ class Facts:
                 self.releases[event.p].append(released)
 
     def everywhere(self) -> list[Released]:
-        """The Releases of all processes, in the order of the trace."""
+        """Return the Releases of all processes, in the order of the trace."""
         found = [released for releases in self.releases.values() for released in releases]
         return sorted(found, key=lambda released: released.index)
 
     def of(self, process: str, view: str) -> list[Released]:
-        """What a process released in a view above UNRELIABLE."""
+        """Return what a process released in a view above UNRELIABLE."""
         return [r for r in self.releases[process] if r.view == view and r.event.level > 0]
 
     def _covers(self, released: Released, name: Name) -> bool:
-        """Whether a Release is of an item that was sent before."""
+        """Return whether a Release is of an item that was sent before."""
         event = released.event
         if event.c != name[0] or not event.first <= name[1] <= event.last:
             return False
         return self.sent[name] < released.index and event.kind not in (CONNECT, DISCONNECT)
 
     def parts(self, name: Name, process: str) -> list[Released]:
-        """The Releases of an item at a process, several if it is in fragments."""
+        """Return the Releases of an item at a process, several if it is in fragments."""
         if (name, process) not in self._parts:
             found = [r for r in self.releases[process] if self._covers(r, name)]
             self._parts[name, process] = found
         return self._parts[name, process]
 
     def wholes(self, name: Name, process: str) -> Iterator[list[Released]]:
-        """The Releases that made an item whole at a process, in each view in which they did."""
+        """Yield the Releases that made an item whole at a process, in each view in which they
+        did."""
         by_view: dict[str, list[Released]] = {}
         for released in self.parts(name, process):
             parts = by_view.setdefault(released.view, [])
@@ -234,16 +237,17 @@ class Facts:
                 yield [*parts]
 
     def whole(self, name: Name, process: str) -> list[Released] | None:
-        """The first of these."""
+        """Return the first of these."""
         return next(self.wholes(name, process), None)
 
     def released(self, name: Name, process: str) -> int | None:
-        """The index of the Release that made an item whole at a process."""
+        """Return the index of the Release that made an item whole at a process."""
         found = self.whole(name, process)
         return None if found is None else found[-1].index
 
     def at_home(self, name: Name) -> tuple[Released, Position] | None:
-        """The Release that made a message whole at its sender's home first, and its position."""
+        """Return the Release that made a message whole at its sender's home first, and its
+        position."""
         home = self.home(name[0])
         whole = None if home is None else self.whole(name, home)
         if home is None or whole is None:
@@ -254,14 +258,15 @@ class Facts:
         return None
 
     def is_cut(self, name: Name) -> bool:
-        """Whether a message has fewer Accepts than fragments."""
+        """Return whether a message has fewer Accepts than fragments."""
         counts = [r.event.count for p in self.views.processes for r in self.parts(name, p)]
         return bool(counts) and len(self.accepted.get(name, [])) < counts[0]
 
     # ---- positions ----
 
     def positions(self, name: Name, processes: list[str]) -> list[tuple[Released, Position]]:
-        """The Releases at these processes that tell an item's position, the first one first."""
+        """Return the Releases at these processes that tell an item's position, the first one
+        first."""
         found = [
             (released, released.position(name[1] - released.event.first))
             for process in processes
@@ -271,6 +276,6 @@ class Facts:
         return sorted(found, key=lambda entry: entry[0].index)
 
     def position(self, name: Name) -> Position | None:
-        """Where an item was released first."""
+        """Return where an item was released first."""
         found = self.positions(name, self.views.processes)
         return found[0][1] if found else None

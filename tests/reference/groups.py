@@ -26,7 +26,7 @@ class Owed:
 
 
 class Groups:
-    """Checks tables and views."""
+    """Checker of tables and views."""
 
     def __init__(self, facts: Facts, tables: Tables, stages: Stages) -> None:
         self.facts = facts
@@ -37,7 +37,7 @@ class Groups:
         self.owed: list[tuple[Owed, int]] = []  # with the index at which it was seen, or the end
 
     def check(self) -> set[str]:
-        """The ids of violated properties."""
+        """Return the ids of violated properties."""
         self._check_tables()
         self._check_contents()
         self._check_views()
@@ -48,7 +48,7 @@ class Groups:
     # ---- tables ----
 
     def _check_tables(self) -> None:
-        """G1."""
+        """Check G1."""
         digests: dict[object, str] = {}
         for index, event in self.facts.all(Table):
             regular = self.views.is_regular(event.p, index)
@@ -62,7 +62,8 @@ class Groups:
                     self.found.add("G1")
 
     def _share(self, one: str, other: str, view: str) -> bool:
-        """Whether two go from a view to the same next one, or are of the core in it at Quiet."""
+        """Return whether two go from a view to the same next one, or are of the core in it at
+        Quiet."""
         coming = self.views.next_view(one, view)
         if coming:
             return self.views.next_view(other, view) == coming
@@ -115,7 +116,7 @@ class Groups:
         ]
 
     def _check_contents(self) -> None:
-        """G2, between clients."""
+        """Check G2, between clients."""
         contents: dict[object, object] = {}
         for index, event in self.facts.all(Member):
             view, regular = self.stages.at(event.c, index)
@@ -125,7 +126,7 @@ class Groups:
                 self.found.add("G2")
 
     def _check_views(self) -> None:
-        """G2 and G3, by what is owed."""
+        """Check G2 and G3, by what is owed."""
         owed = [entry for process in self.views.processes for entry in self._owed(process)]
         for index, event in self.facts.all(Member):
             matching = [
@@ -148,7 +149,7 @@ class Groups:
             self.found.add("G3")
 
     def _check_own_views(self, client: str) -> None:
-        """G5 and V3."""
+        """Check G5 and V3."""
         inside: dict[str, bool] = {}
         for index, event in self.facts.all(Member):
             if event.c != client:
@@ -171,7 +172,7 @@ class Groups:
         return tuple(m for m in event.members if self._comes_along(client, m, view, index))
 
     def _comes_along(self, client: str, other: str, view: str, index: int) -> bool:
-        """Whether the homes of two clients are together in a view."""
+        """Return whether the homes of two clients are together in a view."""
         home, theirs = self.facts.home(client, index), self.facts.home(other, index)
         if home is None or theirs is None or view == NO_VIEW:
             return False

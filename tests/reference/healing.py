@@ -15,7 +15,7 @@ FORMED_US = 3_000_000
 
 
 def check_healing(views: Views) -> set[str]:
-    """The ids of violated properties."""
+    """Return the ids of violated properties."""
     if views.healed is None:
         return set()
     heal = views.events[views.healed]
@@ -58,7 +58,8 @@ def _admissions(views: Views, heal: Heal, agreed: int) -> set[int]:
 
 
 def _agreement(views: Views, heal: Heal) -> int | None:
-    """The index before which all processes of Heal are in one view, with nobody but those aside."""
+    """Return the index before which all processes of Heal are in one view, with nobody but those
+    aside."""
     assert views.healed is not None
     for index, event in enumerate(views.events):
         if index > views.healed and _is_late(heal, event) and _is_formed(views, heal, index):
@@ -71,7 +72,8 @@ def _is_late(heal: Heal, event: TraceEvent) -> bool:
 
 
 def _is_formed(views: Views, heal: Heal, index: int) -> bool:
-    """Whether, before an event, the last Conf of all is R of one view, with nobody else inside.
+    """Return whether, before an event, the last Conf of all is R of one view, with nobody else
+    inside.
 
     Those aside may be in it.
     """

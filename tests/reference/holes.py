@@ -9,7 +9,7 @@ from tests.reference.terms import AGREED, CAUSAL, FIFO, Name, Position, told_pos
 
 
 class Holes:
-    """Checks what a client lacks at the moment at which it gets something else."""
+    """Checker of what a client lacks at the moment at which it gets something else."""
 
     def __init__(
         self, facts: Facts, deliveries: Deliveries, orders: Orders, groups: Groups
@@ -44,7 +44,7 @@ class Holes:
         ]
 
     def _check_senders(self) -> None:
-        """F1 and F2, for each message by the first later one of its sender that passes it."""
+        """Check F1 and F2, for each message by the first later one of its sender that passes it."""
         for (client, name), released in self.deliveries.owed.items():
             if self.facts.level(name) < FIFO:
                 continue
@@ -63,7 +63,7 @@ class Holes:
                 self.found.add("F1" if common else "F2")
 
     def _check_message(self, client: str, index: int, name: Name) -> None:
-        """CA, O4 and G3, by a message that is got."""
+        """Check CA, O4 and G3, by a message that is got."""
         level, position = self.facts.level(name), self.orders.positions[name]
         lacks_cause = any(
             other in self.orders.causes[name] for other in self._lacking(client, index)
@@ -78,7 +78,7 @@ class Holes:
         return bool(crashes) and crashes[0] < index
 
     def _check_position(self, client: str, index: int, position: Position) -> None:
-        """O4 and G3, by anything that a client is told at a position of the agreed order."""
+        """Check O4 and G3, by anything that a client is told at a position of the agreed order."""
         for other in self._lacking(client, index):
             lower = self.orders.positions[other]
             if self.facts.level(other) >= AGREED and lower is not None and lower < position:
@@ -89,13 +89,13 @@ class Holes:
                 self.found.add("G3")
 
     def _check_gone(self, event: Member, index: int) -> None:
-        """P3."""
+        """Check P3."""
         for sender, number in self._lacking(event.c, index) if event.cause == "disconnect" else ():
             if sender in event.changed and self.facts.level((sender, number)) >= FIFO:
                 self.found.add("P3")
 
     def _check_accepted(self) -> None:
-        """L5, for any client."""
+        """Check L5, for any client."""
         facts = self.facts
         for client, number in facts.accepted:
             before = [name for name in facts.sent if name[0] == client and name[1] < number]

@@ -9,7 +9,7 @@ from tests.reference.terms import AGREED, NO_VIEW, RELIABLE, Name, daemon_of, na
 
 
 class Missing:
-    """Checks the end."""
+    """Checker of what is missing at the end."""
 
     def __init__(
         self, facts: Facts, tables: Tables, stages: Stages, deliveries: Deliveries
@@ -22,7 +22,7 @@ class Missing:
         self.found: set[str] = set()
 
     def check(self) -> set[str]:
-        """The ids of violated properties."""
+        """Return the ids of violated properties."""
         for index, event in self.facts.all(Member):
             view, _ = self.stages.at(event.c, index)
             if event.cause == "network" and view != NO_VIEW:
@@ -38,7 +38,7 @@ class Missing:
         return self.found
 
     def _check_delivered(self) -> None:
-        """D6, R, G4, X3."""
+        """Check D6, R, G4, X3."""
         facts = self.facts
         for client, name in self.deliveries.owed:
             got = (client, name) in self.deliveries.got
@@ -52,7 +52,7 @@ class Missing:
                 self.found.add("X3")
 
     def _had_joined(self, client: str, name: Name) -> bool:
-        """Whether the client had seen itself join one of the groups before the Send."""
+        """Return whether the client had seen itself join one of the groups before the Send."""
         return any(
             index < self.facts.sent[name]
             and event.c == client
@@ -62,7 +62,7 @@ class Missing:
         )
 
     def _check_released(self) -> None:
-        """R."""
+        """Check R."""
         facts, end = self.facts, self.facts.end
         for name in facts.accepted:
             home = facts.home(name[0])
@@ -76,7 +76,7 @@ class Missing:
             self.found.add("R")
 
     def _check_answers(self) -> None:
-        """L5, for items and views."""
+        """Check L5, for items and views."""
         facts = self.facts
         orders = {(e.c, e.m) for i, e in facts.all(Order) if facts.sent.get((e.c, e.m), i) < i}
         unanswered = self._unanswered_joins()
@@ -108,7 +108,7 @@ class Missing:
         return [(client, number) for client, _, number in waiting]
 
     def _check_homeless(self) -> None:
-        """L5, for clients that no daemon has taken."""
+        """Check L5, for clients that no daemon has taken."""
         asked = {e.c: i for i, e in reversed(self.facts.all(Ask)) if e.what == "connect"}
         for client, index in asked.items():
             if self.facts.home(client) is not None:
@@ -124,14 +124,14 @@ class Missing:
                 self.found.add("L5")
 
     def _check_gone(self) -> None:
-        """G6."""
+        """Check G6."""
         for process in self.views.core:
             for client in self.tables.at(process, self.facts.end).names.values():
                 if self._has_gone(client) and self.facts.home(client) in self.views.core:
                     self.found.add("G6")
 
     def _has_gone(self, client: str) -> bool:
-        """Whether a client crashed or said goodbye."""
+        """Return whether a client crashed or said goodbye."""
         return any(
             event.c == client and event.what in ("crash", "disconnect")
             for _, event in self.facts.all(Ask)

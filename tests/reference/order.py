@@ -24,7 +24,7 @@ NOWHERE: Position = ((-1, "", 0), -1, -1, -1, -1)
 
 
 class Orders:
-    """Checks orders of Releases and Delivers."""
+    """Checker of the orders of Releases and Delivers."""
 
     def __init__(self, facts: Facts, stages: Stages, deliveries: Deliveries) -> None:
         self.facts = facts
@@ -37,7 +37,7 @@ class Orders:
         self.causes = self._find_causes()
 
     def check(self) -> set[str]:
-        """The ids of violated properties."""
+        """Return the ids of violated properties."""
         self._check_senders_at_daemons()
         self._check_senders_at_clients()
         self._check_causes()
@@ -51,7 +51,7 @@ class Orders:
     # ---- one sender ----
 
     def _check_senders_at_daemons(self) -> None:
-        """F1, F2, M1: for each process, view and client."""
+        """Check F1, F2, M1: for each process, view and client."""
         for process in self.views.processes:
             for _, view in self.views.installs(process):
                 for sender in sorted({name[0] for name in self.facts.accepted}):
@@ -84,7 +84,7 @@ class Orders:
                     self.found.add(self._which(a, b))
 
     def _wholes(self, name: Name, process: str, since: int) -> list[tuple[int, str]]:
-        """Where an item became whole at a process after its acceptance and an index."""
+        """Return where an item became whole at a process after its acceptance and an index."""
         accepted = self.facts.accepted[name][0]
         return [
             (parts[-1].index, parts[-1].view)
@@ -129,7 +129,7 @@ class Orders:
         return causes
 
     def _check_causes(self) -> None:
-        """CA."""
+        """Check CA."""
         facts, got = self.facts, self.deliveries.got
         for (client, name), at in got.items():
             ended = facts.ended_at(client)
@@ -142,7 +142,7 @@ class Orders:
     # ---- the agreed order ----
 
     def _check_agreed_at_daemons(self) -> None:
-        """O1, O4."""
+        """Check O1, O4."""
         agreed = [r for r in self.facts.everywhere() if r.event.level >= AGREED]
         for process in self.views.processes:
             mine = [r for r in agreed if r.event.p == process]
@@ -206,7 +206,7 @@ class Orders:
     # ---- positions ----
 
     def _check_keys(self) -> None:
-        """O3."""
+        """Check O3."""
         facts = self.facts
         contents: dict[object, object] = {}
         for released in [*facts.everywhere(), *facts.repeated]:
@@ -232,7 +232,7 @@ class Orders:
             self.found.add("O3")
 
     def _check_positions(self) -> None:
-        """O2, X1, X2."""
+        """Check O2, X1, X2."""
         facts = self.facts
         for name in facts.messages():
             sent_at, position = facts.sent[name], self.positions[name]
@@ -250,7 +250,7 @@ class Orders:
                     self.found.add("X2")
 
     def _completed(self, before: int, view: str) -> list[Position]:
-        """What anybody had got of a view in its regular part, or been told."""
+        """Return what anybody had got of a view in its regular part, or been told."""
         found = [(i, e.c, e.pos) for i, e in self.facts.all(Order) if not e.trans]
         for index, event in self.deliveries.kept:
             if event.level >= AGREED and event.pos is not None:
@@ -262,7 +262,7 @@ class Orders:
         ]
 
     def _check_own(self, name: Name, position: Position) -> None:
-        """O2, for messages that are released at their sender's daemon."""
+        """Check O2, for messages that are released at their sender's daemon."""
         facts, client = self.facts, name[0]
         if facts.at_home(name) is None:
             return
@@ -280,7 +280,8 @@ class Orders:
 
 
 def _keys_of(released: Released) -> list[tuple[object, object]]:
-    """What is the same wherever a bundle, and the messages or requests in it, are released."""
+    """Return what is the same wherever a bundle, and the messages or requests in it, are
+    released."""
     e = released.event
     if e.level == 0:
         return []

@@ -15,7 +15,7 @@ from tests.reference.terms import (
 
 
 class Private:
-    """Checks who has gone, and what is for one client only."""
+    """Checker of who has gone, and what is for one client only."""
 
     def __init__(self, facts: Facts, tables: Tables, deliveries: Deliveries) -> None:
         self.facts = facts
@@ -24,14 +24,14 @@ class Private:
         self.found: set[str] = set()
 
     def check(self) -> set[str]:
-        """The ids of violated properties."""
+        """Return the ids of violated properties."""
         self._check_gone()
         self._check_names()
         self._check_bounces()
         return self.found
 
     def _check_gone(self) -> None:
-        """P1 and P3."""
+        """Check P1 and P3."""
         for index, event in self.facts.all(Member):
             if event.cause == "disconnect":
                 for gone in event.changed:
@@ -43,13 +43,13 @@ class Private:
                             self.found.add("P3")
 
     def _disconnects(self, client: str) -> list[Released]:
-        """The Releases of a disconnect."""
+        """Return the Releases of a disconnect."""
         return [
             r for r in self.facts.everywhere() if r.event.kind == DISCONNECT and r.event.c == client
         ]
 
     def _check_names(self) -> None:
-        """P4."""
+        """Check P4."""
         connects = [event.c for _, event in self.facts.all(Ask) if event.what == "connect"]
         if len(connects) != len(set(connects)):
             self.found.add("P4")
@@ -63,7 +63,7 @@ class Private:
     # ---- what comes back ----
 
     def _check_bounces(self) -> None:
-        """P2."""
+        """Check P2."""
         seen = set()
         for index, event in self.facts.all(Bounce):
             name = (event.c, event.m)
@@ -78,7 +78,8 @@ class Private:
                         self.found.add("P2")
 
     def _comes_back(self, name: Name, private: str, before: int) -> bool:
-        """Whether nobody of that name was there at the message's position, as known by then."""
+        """Return whether nobody of that name was there at the message's position, as known by
+        then."""
         facts, home = self.facts, self.facts.home(name[0])
         accepts = facts.accepted.get(name)
         if home is None or not accepts or accepts[0] >= before:
@@ -101,7 +102,7 @@ class Private:
         )
 
     def _is_there(self, client: str, process: str, view: str, before: int) -> bool:
-        """Whether a client was or came into the table of a process in a view."""
+        """Return whether a client was or came into the table of a process in a view."""
         if client in self.tables.start(process, view).names.values():
             return True
         return any(

@@ -75,7 +75,7 @@ class Stages:
         self._stages.setdefault(event.c, []).append((index, stage))
 
     def _check_content(self, event: Dview) -> None:
-        """C3."""
+        """Check C3."""
         names = tuple(name_of(member) for member in self.views.members(event.view))
         if event.daemons != names:
             self.found.add("C3")
@@ -83,11 +83,11 @@ class Stages:
             self.found.add("C3")
 
     def began_late(self, client: str, view: str) -> bool:
-        """Whether a client's stage in a view was transitional from the beginning."""
+        """Return whether a client's stage in a view was transitional from the beginning."""
         return self._late.get((client, view), False)
 
     def at(self, client: str, index: int) -> Stage:
-        """The stage of a client before an index."""
+        """Return the stage of a client before an index."""
         home = self.facts.home(client, index)
         if home is not None and home not in self.views.booted:
             return (self.views.view(home, index), True)

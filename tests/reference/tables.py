@@ -21,7 +21,7 @@ class Table:
         self.gone: set[str] = set()
 
     def copy(self) -> "Table":
-        """The same, to be changed."""
+        """Return the same, to be changed."""
         table = Table()
         table.groups = {group: [*members] for group, members in self.groups.items()}
         table.names = dict(self.names)
@@ -29,7 +29,7 @@ class Table:
         return table
 
     def members(self, group: str) -> list[str]:
-        """The members of a group, in order."""
+        """Return the members of a group, in order."""
         return self.groups.get(group, [])
 
     def apply(self, facts: Facts, index: int, event: Release) -> None:
@@ -76,12 +76,12 @@ class Tables:
                 self._states[event.p].append((index, self._united(event.p, index, event.pos[0])))
 
     def at(self, process: str | None, index: int) -> Table:
-        """The table of a process before an index."""
+        """Return the table of a process before an index."""
         states = self._states.get(process or "", [])
         return next((table for i, table in reversed(states) if i < index), None) or Table()
 
     def _own(self, process: str, index: int) -> Table:
-        """What a process knows of its own clients."""
+        """Return what a process knows of its own clients."""
         own, whole = Table(), self.at(process, index)
         for name, client in whole.names.items():
             if self.facts.home(client, index) == process:
@@ -91,7 +91,7 @@ class Tables:
         return own
 
     def _united(self, process: str, index: int, view: str) -> Table:
-        """What the members of a view have brought to it, in the order of their names."""
+        """Return what the members of a view have brought to it, in the order of their names."""
         table = Table()
         table.gone = set(self.at(process, index).gone)
         for member in self.facts.views.members(view):
@@ -104,17 +104,17 @@ class Tables:
     # ---- what is asked of them ----
 
     def local(self, process: str, group: str, index: int) -> list[str]:
-        """The members of a group at a process that are its own clients."""
+        """Return the members of a group at a process that are its own clients."""
         members = self.at(process, index).members(group)
         return [client for client in members if self.facts.home(client) == process]
 
     def connected(self, process: str, index: int) -> list[str]:
-        """The own clients of a process that are connected there."""
+        """Return the own clients of a process that are connected there."""
         names = self.at(process, index).names.values()
         return [client for client in names if self.facts.home(client) == process]
 
     def start(self, process: str, view: str) -> Table:
-        """The table with which a process began a view."""
+        """Return the table with which a process began a view."""
         completed = self.facts.views.completed_at(process, view)
         return Table() if completed is None else self.at(process, completed + 1)
 

@@ -16,25 +16,25 @@ Position = tuple[tuple[int, str, int], int, int, int, int]
 
 
 def name_of(process: str) -> str:
-    """The name of the daemon that a process is a start of."""
+    """Return the name of the daemon that a process is a start of."""
     return process.rpartition("/")[0]
 
 
 def daemon_of(client: str) -> str:
-    """The name of the daemon in a client's name."""
+    """Return the name of the daemon in a client's name."""
     return client.rpartition("/")[0].rpartition("#")[2]
 
 
 def private_name(client: str) -> str:
-    """A client's name without its connection number."""
+    """Return a client's name without its connection number."""
     return client.rpartition("/")[0]
 
 
 def order_of(view: str) -> tuple[int, str, int]:
-    """What a view sorts by; NO_VIEW comes first."""
+    """Return what a view sorts by; NO_VIEW comes first."""
     return (-1, "", 0) if view == NO_VIEW else view_order(view)
 
 
 def told_position(pos: tuple[str, int, int, int, int]) -> Position:
-    """A position that a client was told."""
+    """Return a position that a client was told."""
     return (order_of(pos[0]), *pos[1:])

@@ -12,7 +12,7 @@ from tests.reference.terms import AGREED, CAUSAL, SAFE, Name
 
 
 class Together:
-    """Checks what is delivered of a view by the time that it is left."""
+    """Checker of what is delivered of a view by the time that it is left."""
 
     def __init__(
         self, facts: Facts, stages: Stages, deliveries: Deliveries, daemons: Daemons
@@ -25,7 +25,7 @@ class Together:
         self.found: set[str] = set()
 
     def check(self) -> set[str]:
-        """The ids of violated properties."""
+        """Return the ids of violated properties."""
         for one, other in combinations(self.views.processes, 2):
             for _, view in self.views.installs(one):
                 coming = self.views.next_view(one, view)
@@ -44,7 +44,7 @@ class Together:
         return self.found
 
     def _check_pair(self, one: str, other: str, view: str) -> None:
-        """V1."""
+        """Check V1."""
         mine, theirs = self.facts.of(one, view), self.facts.of(other, view)
         if {r.bundle for r in mine} != {r.bundle for r in theirs}:
             self.found.add("V1")
@@ -57,7 +57,7 @@ class Together:
     # ---- who must release what ----
 
     def _check_obligations(self, view: str) -> None:
-        """D6, O5, S1, S3: what who has left a view should have released."""
+        """Check D6, O5, S1, S3: what who has left a view should have released."""
         everything = [r for r in self.facts.everywhere() if r.view == view and r.event.level > 0]
         for process in self.views.processes:
             if self.views.left_at(process, view) is None:
@@ -78,7 +78,7 @@ class Together:
                     self.found.add("O5")
 
     def _bound(self, released: Released) -> list[str]:
-        """Who must release a SAFE bundle, too."""
+        """Return who must release a SAFE bundle, too."""
         if released.regular:
             return self.views.members(released.view)
         return self.views.fellows(released.event.p, released.view)
@@ -86,7 +86,7 @@ class Together:
     # ---- what must be everywhere before ----
 
     def _check_stable(self, released: Released) -> None:
-        """S1, S2, S3: who has what when something is released."""
+        """Check S1, S2, S3: who has what when something is released."""
         index, event, view = released.index, released.event, released.view
         if not released.regular and event.level > 0:
             for fellow in self.views.fellows(event.p, view):
@@ -101,7 +101,7 @@ class Together:
                     self.found.add("S2")
 
     def _check_prefixes(self, view: str, time: int, index: int) -> None:
-        """S1."""
+        """Check S1."""
         for ring in self.daemons.rings(view):
             needed = [e.number for e in self.daemons.packets(ring, index) if e.time <= time]
             for process in self.views.members(view):
@@ -142,7 +142,7 @@ class Together:
         return (before.group, before.pos, after.pos, half)
 
     def _got(self, client: str, start: tuple[int, Member], end: tuple[int, Member]) -> set[Name]:
-        """What a client got to a group between two of its views, as far as it counts."""
+        """Return what a client got to a group between two of its views, as far as it counts."""
         found = set()
         for index, event in self.deliveries.kept:
             name = (event.s, event.m)

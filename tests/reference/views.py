@@ -65,7 +65,7 @@ class Views:
     # ---- what makes an event void ----
 
     def _why_void(self, event: TraceEvent, index: int) -> str | None:
-        """The first rule that makes an event void: D5, then in the order of the page."""
+        """Return the first rule that makes an event void: D5, then in the order of the page."""
         if isinstance(event, Heal):
             return None if self.healed is None else "D5"
         process = getattr(event, "p", None)
@@ -83,7 +83,7 @@ class Views:
         return rule
 
     def _why_unborn(self, event: TraceEvent, process: str) -> str | None:
-        """C1."""
+        """Return what contradicts C1, or None."""
         if isinstance(event, Boot):
             return "C1" if process in self.confs else None
         if self.booted and process not in self.booted:
@@ -96,7 +96,7 @@ class Views:
         return None
 
     def _why_wrong(self, conf: Conf, index: int) -> str | None:
-        """C2 to C6 and C10."""
+        """Return what contradicts C2 to C6 and C10, or None."""
         if conf.p not in flat(conf):
             return "C2"
         if conf.kind == "R":
@@ -123,7 +123,7 @@ class Views:
         return found
 
     def _lost_disk(self, process: str) -> int:
-        """The index of the last Boot with a restart count not above all earlier ones."""
+        """Return the index of the last Boot with a restart count not above all earlier ones."""
         found, highest = -1, -1
         for other, index in self.booted.items():
             if name_of(other) == name_of(process):
@@ -138,7 +138,7 @@ class Views:
         return found
 
     def _why_no_way(self, conf: Conf) -> str | None:
-        """C5, for regular views."""
+        """Return what contradicts C5, for regular views, or None."""
         before = self.confs.get(conf.p)
         if not before:
             return None
@@ -148,7 +148,7 @@ class Views:
         return None
 
     def _why_no_turn(self, conf: Conf) -> str | None:
-        """C5, C6 and C10, for transitional views."""
+        """Return what contradicts C5, C6 and C10, for transitional views, or None."""
         members = flat(conf)
         if self.confs[conf.p][-1][1].kind == "T" or self._installs(conf.p)[-1] != conf.old:
             return "C5"
@@ -170,7 +170,7 @@ class Views:
         return sorted((entry for confs in self.confs.values() for entry in confs), key=_index)
 
     def _why_too_soon(self, table: Table) -> str | None:
-        """C8."""
+        """Return what contradicts C8, or None."""
         view, *place = table.pos
         if any(place):
             return None
@@ -179,7 +179,7 @@ class Views:
         return None
 
     def _why_elsewhere(self, event: TraceEvent, process: str) -> str | None:
-        """D3."""
+        """Return what contradicts D3, or None."""
         installs = self._installs(process)
         view = installs[-1] if installs else NO_VIEW
         if isinstance(event, Stamped | Horizon) and event.view != view:
@@ -194,7 +194,7 @@ class Views:
         return None
 
     def _why_incomplete(self, event: Release | Table) -> str | None:
-        """G1."""
+        """Return what contradicts G1, or None."""
         view = self._installs(event.p)[-1]
         complete = self.booted.get(event.p) is None or (event.p, view) in self._complete
         if isinstance(event, Release):
@@ -235,13 +235,13 @@ class Views:
     # ---- who is in a view ----
 
     def members(self, view: str) -> list[str]:
-        """The members of a regular view, by name."""
+        """Return the members of a regular view, by name."""
         return sorted(
             (p for ring in self.rings.get(view, ()) for p in ring), key=lambda p: (name_of(p), p)
         )
 
     def ring_of(self, process: str, view: str) -> int | None:
-        """The index of a process's ring; None if it is not in the view."""
+        """Return the index of a process's ring; None if it is not in the view."""
         for index, ring in enumerate(self.rings.get(view, ())):
             if process in ring:
                 return index
@@ -250,49 +250,49 @@ class Views:
     # ---- a process's way through views ----
 
     def installs(self, process: str) -> list[tuple[int, str]]:
-        """The regular views of a process, with the indices of their Confs."""
+        """Return the regular views of a process, with the indices of their Confs."""
         return [(i, conf.view) for i, conf in self.confs.get(process, []) if conf.kind == "R"]
 
     def installed_at(self, process: str, view: str) -> int | None:
-        """The index at which a process installed a view; None if it never did."""
+        """Return the index at which a process installed a view; None if it never did."""
         return next((i for i, v in self.installs(process) if v == view), None)
 
     def left_at(self, process: str, view: str) -> int | None:
-        """The index at which a process left a view for another; None if it never did."""
+        """Return the index at which a process left a view for another; None if it never did."""
         at = self.installed_at(process, view)
         if at is None:
             return None
         return next((i for i, _ in self.installs(process) if i > at), None)
 
     def next_view(self, process: str, view: str) -> str:
-        """The view that a process went to from another; NO_VIEW if none."""
+        """Return the view that a process went to from another; NO_VIEW if none."""
         at = self.left_at(process, view)
         return next((v for i, v in self.installs(process) if i == at), NO_VIEW)
 
     def view(self, process: str | None, index: int) -> str:
-        """The view of a process before an index; NO_VIEW if none."""
+        """Return the view of a process before an index; NO_VIEW if none."""
         found = [v for i, v in self.installs(process or "") if i < index]
         return found[-1] if found else NO_VIEW
 
     def is_regular(self, process: str, index: int) -> bool:
-        """Whether a process was in the regular part of its view before an index."""
+        """Return whether a process was in the regular part of its view before an index."""
         found = [conf for i, conf in self.confs.get(process, []) if i < index]
         return bool(found) and found[-1].kind == "R"
 
     def turn(self, process: str, view: str) -> tuple[int, Conf] | None:
-        """The Conf T with which a process ended a view's regular part."""
+        """Return the Conf T with which a process ended a view's regular part."""
         for i, conf in self.confs.get(process, []):
             if conf.kind == "T" and conf.old == view:
                 return i, conf
         return None
 
     def fellows(self, process: str, view: str) -> list[str]:
-        """The members of that Conf T; none without it."""
+        """Return the members of that Conf T; none without it."""
         turn = self.turn(process, view)
         return [] if turn is None else flat(turn[1])
 
     def completed_at(self, process: str, view: str) -> int | None:
-        """The index from which a view was complete at a process; None if it never was."""
+        """Return the index from which a view was complete at a process; None if it never was."""
         if process not in self.booted:
             return self.installed_at(process, view)
         return self._complete.get((process, view))
@@ -301,7 +301,7 @@ class Views:
 
     @property
     def core(self) -> list[str]:
-        """The processes of which nothing may be missing at Quiet; none without Quiet."""
+        """Return the processes of which nothing may be missing at Quiet; none without Quiet."""
         if not self.quiet:
             return []
         if self.healed is not None:
@@ -312,7 +312,7 @@ class Views:
 
 
 def flat(conf: Conf) -> list[str]:
-    """The members that a Conf lists."""
+    """Return the members that a Conf lists."""
     return [p for ring in conf.rings for p in ring]
 
 

@@ -41,7 +41,7 @@ class AttackContext:
 
     @property
     def cluster(self) -> int:
-        """The number of the cluster, which every head shows."""
+        """Return the number of the cluster, which every head shows."""
         return cluster_number(self.config.cluster)
 
 
@@ -89,7 +89,7 @@ class Attack:
 
     @property
     def is_prepared(self) -> bool:
-        """Whether what it does from now on must change nothing."""
+        """Return whether what it does from now on must change nothing."""
         return True
 
     def start(self) -> None:
@@ -128,11 +128,11 @@ class Attack:
             target.put(self._stage.loop.now, Forged(datagram))
 
     def _numbers(self) -> dict[int, SimulatedHost]:
-        """The hosts by the numbers of their daemons, which follow from the names."""
+        """Return the hosts by the numbers of their daemons, which follow from the names."""
         return {daemon_number(host.name): host for host in self._stage.hosts}
 
     def _drawn_start(self) -> Incarnation:
-        """A start that there never was."""
+        """Return a start that there never was."""
         return incarnation_of(self._rng.randrange(12), self._rng.getrandbits(64))
 
 

@@ -66,7 +66,7 @@ class Attackers:
 
     @property
     def breaches(self) -> list[str]:
-        """What they got that they may not get, and the views that came of it."""
+        """Return what they got that they may not get, and the views that came of it."""
         return self._breaches + [text for attack in self.playing for text in attack.breaches]
 
     def start(self) -> None:
@@ -78,7 +78,7 @@ class Attackers:
             self._watch(None)
 
     def on_heal(self) -> None:
-        """Who agrees in the end is to change now: look at the views for the last time."""
+        """Look at the views for the last time, before the core changes."""
         self._look()
         self._running = self.is_watched = False
 
@@ -88,14 +88,14 @@ class Attackers:
             attack.on_settle()
 
     def stop(self) -> None:
-        """Nobody does anything more."""
+        """Stop all attackers."""
         for attack in self.playing:
             attack.stop()
 
     # ---- views ----
 
     def _is_calm(self) -> bool:
-        """Whether nothing but attackers disturbs the daemons."""
+        """Return whether nothing but attackers disturbs the daemons."""
         return attrs.evolve(self._settings.faults, attacker=False) == Faults()
 
     def _watch(self, _: object) -> None:

@@ -60,7 +60,7 @@ class Evicted(KeyHolder):
 
     @property
     def is_prepared(self) -> bool:
-        """Whether all know that it was evicted, and have a view without it."""
+        """Return whether all know that it was evicted, and have a view without it."""
         if self._gate is None or not all(map(self._knows, self._others)):
             return False
         first = self._others[0].completed
@@ -78,7 +78,7 @@ class Evicted(KeyHolder):
     # ---- the operator ----
 
     def _order(self, _: object) -> None:
-        """Evict it wherever that is not known."""
+        """Evict the daemon at each host that does not know of the eviction."""
         if not self._running:
             return
         for host in self._others:
@@ -99,7 +99,7 @@ class Evicted(KeyHolder):
         return not host.credentials.roll.is_trusted(self._host.name)
 
     def _take_over(self) -> None:
-        """The host is the attacker's from now on, with what its daemon has."""
+        """Give the host to the attacker, with everything that its daemon has."""
         process = self._host.process
         if process is None:
             return  # it is down: next time
@@ -165,7 +165,7 @@ class Evicted(KeyHolder):
             self._kept.append(opened.packet)
 
     def _is_settled(self, host: SimulatedHost) -> bool:
-        """Whether a daemon knows, and seals with what it drew since."""
+        """Return whether a daemon knows, and seals with what it drew since."""
         if not self._knows(host):
             return False
         assert host.process is not None
@@ -189,12 +189,12 @@ class Evicted(KeyHolder):
     # ---- what he sends ----
 
     def _inject(self, target: SimulatedHost, datagram: bytes) -> None:
-        """Only to who knows: who was not told yet believes it, and may."""
+        """Send only to daemons that know of the eviction; others believe the attacker, and may."""
         if self._gate is not None and self._knows(target):
             super()._inject(target, datagram)
 
     def ways(self) -> Sequence[Callable[[SimulatedHost], bytes | None]]:
-        """What he can do: all that the ring's key allows, and what a daemon can."""
+        """Return what he can do: all that the ring's key allows, and what a daemon can."""
         return (
             *super().ways(),
             self._say_as_itself,
@@ -205,7 +205,7 @@ class Evicted(KeyHolder):
         )
 
     def _say_as_itself(self, target: SimulatedHost) -> bytes | None:
-        """What was said once, sealed with the secrets that all others have had."""
+        """Return what was said once, sealed with the secrets that all others have had."""
         if self._gate is None or not self._kept:
             return None
         packet = self._rng.choice(self._kept)
@@ -214,7 +214,8 @@ class Evicted(KeyHolder):
         return self._gate.seal(self._rng.choice((None, target.name)), packet)
 
     def _sign_as_itself(self, target: SimulatedHost) -> bytes | None:
-        """An introduction with the signature that counted, in its own name or in another one."""
+        """Return an introduction with the signature that counted, in its own name or in another
+        one."""
         if self._gate is None:
             return None
         rng, gate = self._rng, self._gate

@@ -159,7 +159,7 @@ class KeyHolder(Attack):
                 self._inject(target, datagram)
 
     def ways(self) -> Sequence[Callable[[SimulatedHost], bytes | None]]:
-        """What he can do."""
+        """Return what he can do."""
         return (
             self._introduce,
             self._introduce,
@@ -183,7 +183,7 @@ class KeyHolder(Attack):
         return sealer
 
     def _claimed(self, target: SimulatedHost) -> tuple[int, Incarnation]:
-        """Somebody whose name the target may believe: mostly a start that is there."""
+        """Return a daemon whose name the target may believe: mostly a start that is there."""
         number = self._rng.choice(list(self._starts))
         if self._rng.random() < 0.1:
             number = daemon_number(self._rng.choice(self._stage.hosts).name)
@@ -197,7 +197,7 @@ class KeyHolder(Attack):
         return starts[-1] if starts else self._drawn_start()
 
     def _counter(self, claimed: tuple[int, Incarnation], channel: int) -> int:
-        """A counter that is near to what was heard, or far beyond it."""
+        """Return a counter that is near to what was heard, or far beyond it."""
         heard = [s.counter for s in self._heard if (s.sender, s.start) == claimed]
         near = max(heard, default=0) + self._rng.randint(1, 5000)
         return self._rng.choice((near, near, max(heard, default=0) + 1, *FAR))
@@ -206,7 +206,7 @@ class KeyHolder(Attack):
         return self._rng.choice((0, 0, 0, 1, 7, 1 << 12, 3 << 12, 2**31, 2**32 - 1))
 
     def _introduce(self, target: SimulatedHost) -> bytes:
-        """An introduction of anybody to the target, whose signature does not fit."""
+        """Return an introduction of anybody to the target, whose signature does not fit."""
         rng, claimed = self._rng, self._claimed(target)
         told = Introduction(
             hello=Hello(
@@ -237,7 +237,7 @@ class KeyHolder(Attack):
         target: SimulatedHost,
         counter: int,
     ) -> bytes:
-        """A signature of nobody, of himself, or of somebody for something else."""
+        """Return a signature of nobody, of himself, or of somebody for something else."""
         rng, lot = self._rng, self._rng.random()
         if lot < 0.3 or not self._introductions:
             return rng.choice((bytes(SIGNATURE_BYTES), rng.randbytes(SIGNATURE_BYTES)))
@@ -255,7 +255,8 @@ class KeyHolder(Attack):
         return [told.public for _, told, _ in list(self._introductions)[-3:]]
 
     def _alter(self, target: SimulatedHost) -> bytes | None:
-        """Something true of a daemon, under another counter, for another one, or changed."""
+        """Return a true statement of a daemon, under another counter, for another one, or
+        changed."""
         if not self._introductions:
             return None
         rng = self._rng
@@ -281,7 +282,8 @@ class KeyHolder(Attack):
         )
 
     def _say_control(self, target: SimulatedHost) -> bytes:
-        """A control message with a right seal around it, and within it none, or the file's key."""
+        """Return a control message with a right seal around it, and within it none, or the
+        file's key."""
         claimed = self._claimed(target)
         counter, epoch = self._counter(claimed, Channel.CONTROL), self._epoch()
         said = bytes((PacketKind.CONTROL,)) + self._view() + self._rng.randbytes(300)
@@ -291,7 +293,7 @@ class KeyHolder(Attack):
         return self._sealer(claimed, epoch, counter).seal(said, Channel.CONTROL, receiver)
 
     def _rewrap(self, target: SimulatedHost) -> bytes | None:
-        """What a daemon has sealed for those whom it trusts, in another outer seal."""
+        """Return what a daemon has sealed for those whom it trusts, in another outer seal."""
         heard = [seen for seen in self._heard if seen.channel == Channel.CONTROL and seen.for_all]
         if not heard:
             return None
@@ -308,7 +310,7 @@ class KeyHolder(Attack):
         return self._sealer(claimed, epoch, counter).seal(inner, Channel.CONTROL, receiver)
 
     def _say_on_the_ring(self, target: SimulatedHost) -> bytes:
-        """A token, or data, sealed with the file's key alone."""
+        """Return a token, or data, sealed with the file's key alone."""
         claimed = self._claimed(target)
         channel = self._rng.choice((Channel.RING, Channel.RING, Channel.LINK))
         said = bytes((self._rng.choice(_RING_PACKETS),)) + self._view() + self._rng.randbytes(80)

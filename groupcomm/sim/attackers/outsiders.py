@@ -100,19 +100,20 @@ class KeylessAttacker:
             self._moments.append(list(self._recent))
 
     def _spoof(self, datagram: bytes) -> bytes:
-        """The same under the name of another sender."""
+        """Return the same under the name of another sender."""
         other = self._rng.choice(self._captured)[0][_SENDER_AT : _SENDER_AT + 8]
         forged = datagram[:_SENDER_AT] + other + datagram[_SENDER_AT + 8 :]
         return Forged(forged) if forged != datagram else corrupt(self._rng, datagram)
 
     def _count_forward(self, datagram: bytes) -> bytes:
-        """The same with another counter: accepted, it would move the window away from the truth."""
+        """Return the same with another counter: accepted, it would move the window away from the
+        truth."""
         counter = _U64.unpack_from(datagram, _COUNTER_AT)[0] + self._rng.randint(1, 2**40)
         number = _U64.pack(counter % 2**64)
         return Forged(datagram[:_COUNTER_AT] + number + datagram[_COUNTER_AT + 8 :])
 
     def _craft(self, datagram: bytes) -> bytes:
-        """A true header, and in front of the body a field at its edge."""
+        """Return a true header, and in front of the body a field at its edge."""
         edge = _U64.pack(self._rng.choice(_EDGES))
         at = self._rng.randrange(HEAD_BYTES, max(HEAD_BYTES + 1, len(datagram) - 8))
         forged = datagram[:at] + edge + datagram[at + 8 :]
@@ -150,7 +151,7 @@ class LocalUser(RogueProgramsAttack):
         return self._rng.randbytes(self._rng.choice((*SHORT, self._rng.randrange(2000))))
 
     def _headed(self, _: SimulatedHost) -> bytes:
-        """A right head as far as one can know it, and no seal."""
+        """Return a right head as far as one can know it, and no seal."""
         rng = self._rng
         suite = rng.choice((0, 1, 2, self._stage.settings.suite))
         number, start = self._somebody()
@@ -159,7 +160,7 @@ class LocalUser(RogueProgramsAttack):
         return under_a_head(rng.choice(heads), counter, rng.randbytes(rng.randrange(400)))
 
     def _sealed(self, target: SimulatedHost) -> bytes:
-        """What has a seal, by a key of his own."""
+        """Return what has a seal, by a key of his own."""
         kind = RingKeySealer if self._stage.settings.suite == SUITE_IDENTITIES else Sealer
         sealer = kind(self._keys, self._stage.cluster, *self._somebody())
         said = Hello(start=self._drawn_start(), asks=1).encode()

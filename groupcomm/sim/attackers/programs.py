@@ -92,7 +92,7 @@ class RogueProgram:
     # ---- what its connection calls ----
 
     def attach(self, up: Pipe, down: Pipe, connection: int) -> None:
-        """The connection is there."""
+        """Accept the connection."""
         self._up, self._down, self.alive = up, down, True
 
     def flush(self) -> None:
@@ -131,7 +131,7 @@ class RogueProgram:
             self.is_open = False
 
     def ended(self) -> None:
-        """The connection has ended."""
+        """Note that the connection has ended."""
         self.alive = self.is_open = False
         if self._down is not None:
             self._down.break_off()
@@ -150,7 +150,7 @@ class RogueProgram:
             self._down.set_reading(reading)
 
     def hang_up(self) -> None:
-        """Be gone."""
+        """Hang up."""
         if self.alive and self._up is not None:
             self._up.close()
             self.ended()
@@ -189,7 +189,7 @@ class RogueProgramsAttack(Attack):
         self.refused = 0
 
     def on_settle(self) -> None:
-        """Whatever it does programs are told, so nothing would ever settle."""
+        """Stop: programs are notified of each of its acts, so nothing would ever settle."""
         self.stop()
         for rude in self._open:
             rude.set_reading(True)
@@ -219,7 +219,7 @@ class RogueProgramsAttack(Attack):
             rude.write(data)
 
     def _first_words(self) -> Sequence[bytes]:
-        """A name of its own, one of another, or what is no greeting."""
+        """Return a name of its own, one of another, or what is no greeting."""
         rng, lot = self._rng, self._rng.random()
         if lot < 0.5:
             name = rng.choice((*OWN_NAMES, f"u{rng.getrandbits(32):012x}"))
@@ -256,7 +256,7 @@ class RogueProgramsAttack(Attack):
     # ---- frames ----
 
     def _flood(self, rude: RogueProgram) -> None:
-        """The same thing again and again, as fast as it is read."""
+        """Send the same frame again and again, as fast as it is read."""
         make: Callable[[int], bytes] = self._rng.choice(
             (
                 lambda _: encode_query("status"),
@@ -307,7 +307,7 @@ class RogueProgramsAttack(Attack):
         rude.write(self._counted(rude, partial(self._frame, kind)))
 
     def _fragments(self, rude: RogueProgram) -> None:
-        """A message in parts, all of them or not; a join may come in their midst."""
+        """Send a message in fragments, all of them or not; a join may come between them."""
         rng, count = self._rng, self._rng.randint(2, 4)
         part = encode_fragment(0, 40 * count, bytes(40))
         groups = (rng.choice(GROUPS),)
@@ -318,7 +318,7 @@ class RogueProgramsAttack(Attack):
         rude.message += 1
 
     def _speak_as_a_daemon(self, rude: RogueProgram) -> None:
-        """Kinds of bundles and frames that only daemons send."""
+        """Send kinds of bundles and frames that only daemons send."""
         rng = self._rng
         kind = rng.choice([kind for kind in BundleKind if kind not in (0, 1)])
         group = (rng.choice(GROUPS),)

@@ -1,4 +1,10 @@
-"""Which daemons of a run lie, and how: drawn from its seed, swarm style."""
+"""A liar: a daemon of the cluster that has the key and sends lies.
+
+It runs the real core, and believes what the core says. Now and then what it sends is changed: it
+has other fields, differs between receivers, repeats earlier packets of this or another view under a
+fresh seal, or repeats packets of other daemons, changed, in their names. Which daemons lie, and
+how, is drawn from the seed, swarm style.
+"""
 
 from collections.abc import Callable
 from random import Random
@@ -107,7 +113,7 @@ class Liar:
     # ---- whether, and what ----
 
     def lies(self) -> bool:
-        """Whether the next packet comes with a lie."""
+        """Return whether the next packet comes with a lie."""
         if not self._running:
             return False
         now, rng = self._loop.now, self._rng

@@ -1,7 +1,9 @@
-"""Lies: packets with fields that no daemon in order would send, decoded, changed and encoded again.
+"""Lies: packets with fields that no correct daemon would send.
 
-All is drawn from a source. What is changed still decodes, more often than not: what does not is
-found by fuzzing the decoders.
+A lie changes a decoded packet and encodes it again; most results still decode, as fuzzing the
+decoders finds those that do not. A forgery is made up to fit what the liar's core knows of the
+view: it has the next numbers, stamps, hops and chains, so it passes the first checks, and states
+something else, maybe in the name of another daemon. All is drawn from one source.
 """
 
 import struct

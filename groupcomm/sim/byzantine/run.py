@@ -87,7 +87,7 @@ class Byzantine:
         self._workload.stop()
 
     def _end_lies(self) -> None:
-        """The liars are gone for good, or come back in order; the others find together."""
+        """End the lies: liars are gone for good, or come back in order; the others form a view."""
         cluster, settings = self._cluster, self._cluster.settings
         core = list(settings.core)
         for liar, index in zip(self._liars, settings.liars, strict=True):
@@ -126,7 +126,7 @@ class Byzantine:
         return [self._cluster.daemons[index] for index in self._cluster.core]
 
     def _empty(self) -> None:
-        """All programs leave, and nobody knows of any program any more."""
+        """Have all programs leave until no daemon knows of any program."""
         for client in self._cluster.clients:
             if client.alive and client.connected:
                 client.disconnect()
@@ -139,7 +139,7 @@ class Byzantine:
         return cluster.agree(cluster.core) and all(_is_empty(host) for host in self._core)
 
     def _part(self) -> None:
-        """Every daemon is alone for a moment; from then on everything is checked."""
+        """Isolate every daemon for a moment; from then on all properties are checked."""
         cluster = self._cluster
         pairs = [(a, b) for a in cluster.core for b in cluster.core if a != b]
         processes = [host.process for host in self._core]
@@ -162,7 +162,7 @@ class Byzantine:
         cluster.record(Heal(cluster.loop.now, tuple(names)))
 
     def _go_on(self) -> None:
-        """New programs come."""
+        """Connect new programs."""
         cluster, workload = self._cluster, self._workload
         workload.start()
         cluster.run(AFTER_S)

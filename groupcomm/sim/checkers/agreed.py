@@ -1,4 +1,7 @@
-"""The agreed order: O1, O4 as it goes on; O6 and MG1 at the end, where they can fail."""
+"""The agreed order: O1 and O4 as it goes on; O6 and MG1 at the end, where they can fail.
+
+Positions: one key per message (O3), above its causes (O2) and side channels (X1, X2).
+"""
 
 from bisect import bisect_left
 from collections import deque
@@ -22,14 +25,14 @@ places."""
 
 
 class AgreedOrder:
-    """Checks agreed bundles at daemons, AGREED and SAFE messages and views at clients."""
+    """Checker of agreed bundles at daemons, AGREED and SAFE messages and views at clients."""
 
     def __init__(self, report: Report, state: ObservedState) -> None:
         self._report = report
         self._state = state
 
     def released(self, stay: Stay, bundle: Bundle, event: Release) -> None:
-        """O1 and O4 at a daemon: in the regular part all daemons release one sequence."""
+        """Check O1 and O4 at a daemon: in the regular part all daemons release one sequence."""
         view = stay.view
         if not stay.part.regular:
             self._released_late(stay, bundle, event)
@@ -53,7 +56,7 @@ class AgreedOrder:
             _forget_log(view)
 
     def _pass(self, stay: Stay, bundle: Bundle, event: Release) -> None:
-        """What others have released below, in transitional parts, is missing here."""
+        """Report what others have released below, in transitional parts, is missing here."""
         beyond = stay.view.beyond
         while beyond and beyond[0] <= bundle:
             other = heappop(beyond)
@@ -62,7 +65,7 @@ class AgreedOrder:
                 self._report.add("O4", text, event)
 
     def _released_late(self, stay: Stay, bundle: Bundle, event: Release) -> None:
-        """In the transitional part there may be holes, as long as nobody passes them before it."""
+        """Check a release of the transitional part, whose holes nobody may have passed before."""
         view = stay.view
         log, index = view.log, stay.agreed
         if bundle < stay.last and bundle[:3] < stay.last[:3]:
@@ -84,7 +87,7 @@ class AgreedOrder:
     def delivered(
         self, client: ClientRecord, item: Item, position: Position, event: Deliver
     ) -> None:
-        """O1 at a client, for a message."""
+        """Check O1 at a client, for a message."""
         if position <= client.last_agreed or position <= client.last_view:
             self._report.add(
                 "O1",
@@ -96,7 +99,7 @@ class AgreedOrder:
         client.agreed.append(item)
 
     def viewed(self, client: ClientRecord, position: Position, event: Member) -> None:
-        """O1 at a client, for a group view; several groups may change at one position."""
+        """Check O1 at a client, for a group view; several groups may change at one position."""
         if position < client.last_agreed or position < client.last_view:
             self._report.add(
                 "O1",
@@ -107,7 +110,7 @@ class AgreedOrder:
         client.last_view = position
 
     def finish(self) -> None:
-        """Positions that rise everywhere, and are the same everywhere, leave no cycle."""
+        """Check for cycles: equal positions that rise everywhere leave none."""
         if self._report.ids.isdisjoint(("O1", "O3")):
             return
         sequences = [
@@ -168,13 +171,13 @@ REPEATED, KNOWN, FIRST = range(3)
 
 
 class Positions:
-    """Checks where messages stand."""
+    """Checker of the positions of messages."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
 
     def place(self, event: Release, key: PacketBundle, stay: Stay) -> int:
-        """O3 and D2 of a place: the same content everywhere, once per daemon."""
+        """Check O3 and D2 of a place: the same content everywhere, once per daemon."""
         view = stay.view
         content = (
             event.time,
@@ -211,7 +214,7 @@ class Positions:
             item.floor_x2 = view.high_x2
 
     def found(self, item: Item, position: Position, stay: Stay, event: Release) -> None:
-        """A message is released: its position is known now, or must be the same (O3, X1, X2)."""
+        """Note the position of a released message, or check that it is the same (O3, X1, X2)."""
         if item.position is not None:
             if item.position != position:
                 self._wrong(item, position, event)
@@ -234,7 +237,7 @@ class Positions:
                 self._wrong(item, claim, event)
 
     def found_unsent(self, client: ClientRecord, number: int, stay: Stay, event: Release) -> None:
-        """The same for what is released before it was sent: its position is one, too (O3)."""
+        """Note the position of a message that is released before it was sent (O3)."""
         if event.level and event.index == event.count - 1:
             place = (event.time, event.ring, event.bundle, number - event.first)
             position = (stay.view.order, *place)
@@ -244,7 +247,7 @@ class Positions:
                 self._report.add("O3", text, event)
 
     def found_request(self, item: Item, position: Position, stay: Stay, event: Release) -> None:
-        """The same for a join or leave: O3."""
+        """Check O3 for a join or leave."""
         if item.position is None:
             item.position = position
             item.view = stay.view
@@ -255,7 +258,7 @@ class Positions:
     def found_session(
         self, client: ClientRecord, event: Release, order: Order, *, ends: bool
     ) -> None:
-        """The same for a connect or disconnect."""
+        """Check O3 for a connect or disconnect."""
         position = (order, event.time, event.ring, event.bundle)
         known = client.disconnect if ends else client.connect
         if known is None:
@@ -267,7 +270,7 @@ class Positions:
             self._report.add("O3", f"{client} comes or goes at {known}, and at {position}", event)
 
     def found_at_home(self, item: Item, stay: Stay, event: Release) -> None:
-        """A message is released at its sender's daemon: O2."""
+        """Check O2 for a message that is released at its sender's daemon."""
         position = item.position
         assert position is not None
         if position <= item.floor:
@@ -291,7 +294,7 @@ class Positions:
     def notified(
         self, item: Item, position: Position, event: Deliver | OrderEvent | Bounce
     ) -> None:
-        """O3: everybody is told the position of the release."""
+        """Check O3: every program is told the position of the release."""
         if item.position is None:
             claims = item.claims
             item.claims = [position] if claims is None else [*claims, position]

@@ -43,7 +43,7 @@ _FIFO = 2
 
 
 def _pass(_: AlgorithmStep) -> None:
-    """Steps of algorithms and filters promise nothing of their own."""
+    """Ignore steps of algorithms and filters, which promise nothing of their own."""
 
 
 Handler = Callable[[Any], None]
@@ -144,7 +144,7 @@ class Checkers:
             self._out_of_place(event)
 
     def finish(self) -> None:
-        """The trace ends here; if it ends with Quiet nothing may be missing."""
+        """Finish the trace; if it ends with Quiet nothing may be missing."""
         self._agreed.finish()
         if self._quiet is not None:
             self._delivery.quiet(self._quiet)
@@ -155,16 +155,16 @@ class Checkers:
 
     @property
     def violations(self) -> list[Violation]:
-        """What was found so far."""
+        """Return what was found so far."""
         return self._report.violations
 
     @property
     def ids(self) -> set[str]:
-        """The ids of the properties that were violated."""
+        """Return the ids of the properties that were violated."""
         return self._report.ids
 
     def _out_of_place(self, event: Any) -> None:
-        """An event of a daemon that has ended, or that has no view."""
+        """Report an event of a daemon that has ended, or that has no view."""
         process = self._state.processes.get(event.p)
         if process is not None and process.ended:
             self._report.add("D5", f"{process} goes on after its end", event)

@@ -30,7 +30,7 @@ _CAUSAL, _AGREED, _SAFE = 3, 4, 5
 
 
 class ClientEvents:
-    """Takes the events of clients; D1 to D5, D7 and U for what they say by themselves.
+    """Reader of the events of clients; D1 to D5, D7 and U for what they say by themselves.
 
     Attributes:
         handlers: by kind of event.
@@ -78,7 +78,7 @@ class ClientEvents:
         }
 
     def _client(self, event: Any) -> ClientRecord | None:
-        """The client of an event; None if its daemon has ended (D5)."""
+        """Return the client of an event; None if its daemon has ended (D5)."""
         client = self._state.client(event.c)
         if client.home is not None and client.home.ended:
             self._report.add("D5", f"{client} goes on after the end of its daemon", event)
@@ -101,7 +101,7 @@ class ClientEvents:
             self._client_views.sent(client, item)
 
     def _is_new(self, client: ClientRecord, event: Send | Ask) -> bool:
-        """D4: whether a number is used for the first time; D5: nothing follows a goodbye."""
+        """Check D4: a number is used for the first time; D5: nothing follows a goodbye."""
         if event.m in client.sent or event.m <= client.forgotten:
             self._report.add("D4", f"{client} uses number {event.m} twice", event)
             return False
@@ -173,7 +173,8 @@ class ClientEvents:
         self._sender_order.delivered(client, item, event)
 
     def _on_phantom(self, client: ClientRecord, sender: ClientRecord, event: Deliver) -> None:
-        """A message that is not there: never sent, or complete so long ago that it is forgotten."""
+        """Report a message that was never sent, or that was complete so long ago that it is
+        forgotten."""
         which, what = ("D1", "which was not sent")
         if event.m <= sender.forgotten:
             which, what = ("D2", "long after everybody has got it")
@@ -199,7 +200,7 @@ class ClientEvents:
             self._note(client, position)
 
     def _position(self, client: ClientRecord, pos: TracePosition, event: TraceEvent) -> Position:
-        """D3: a position of the view that the client was told of last."""
+        """Check D3: the position is of the view that the client was told of last."""
         stage = client.stage
         if stage is not None and stage.stay.view.text == pos[0]:
             return (stage.stay.view.order, *pos[1:])
@@ -207,7 +208,7 @@ class ClientEvents:
         return (self._state.order_of(pos[0]), *pos[1:])
 
     def _note(self, client: ClientRecord, position: Position) -> None:
-        """What is sent from now on has a higher position (X1)."""
+        """Note the position: later messages of the client have a higher one (X1)."""
         stage = client.stage
         if stage is not None and stage.regular:
             view = stage.stay.view
@@ -255,7 +256,7 @@ class ClientEvents:
             self._note(client, position)
 
     def _check_part(self, client: ClientRecord, item: Item | None, event: Order) -> None:
-        """V2: a position is marked as transitional if it is."""
+        """Check V2: a position is marked as transitional if it is."""
         if event.trans != (client.stage is not None and not client.stage.regular):
             self._report.add("V2", f"{client} learns of {event.m} in the wrong part", event)
         elif event.trans and item is not None and item.home_part is not None:
@@ -290,6 +291,6 @@ class ClientEvents:
             self._stages.notified(client, event)
 
     def _check_alive(self, client: ClientRecord, event: TraceEvent) -> None:
-        """D5: it has not crashed."""
+        """Check D5: the client has not crashed."""
         if client.crashed:
             self._report.add("D5", f"{client} acts after its crash", event)

@@ -1,7 +1,8 @@
-"""Holes in what a client is told, also of one that ends: F1, F2, O4, G3 and P3.
+"""Deliveries that are owed, and whether they come: D1, D2, D3, D6, U, R, G4, V2, MG3, L5, X3.
 
-What a client is told is a prefix of what it is owed, so far as a property orders it. So whatever is
-told shows what has to be there before it, however soon the client is cut off after it.
+`Holes` checks F1, F2, O4, G3 and P3 for clients that may end: what a client gets is a prefix of
+what it is owed, as far as a property orders it. So each delivery shows what has to come before it,
+however soon the client is cut off after it.
 """
 
 from heapq import heappop, heappush
@@ -18,7 +19,7 @@ _RELIABLE, _FIFO, _AGREED = 1, 2, 4
 
 
 class Holes:
-    """Checks what a client has not got yet when it is told something that comes behind it.
+    """Checker of what a client has not got yet when it is told something that comes behind it.
 
     Heaps hold what a client is owed, and what of it has come already until something passes it.
     """
@@ -65,14 +66,14 @@ class Holes:
             self._check_gone(client, event)
 
     def _check_passed(self, client: ClientRecord, item: Item, number: int, event: Deliver) -> None:
-        """F1 and F2: an earlier message of the same sender has not come."""
+        """Check F1 and F2: report an earlier message of the same sender has not come."""
         earlier = item.sender.sent.get(number)
         if earlier is not None and earlier in client.owed:
             text = f"{client} gets {item}, and has not got {number}"
             self._report.add(which_order(earlier, item), text, event)
 
     def _pass(self, client: ClientRecord, position: Position, event: Deliver | Member) -> None:
-        """O4 and G3: something at a position is told; all that is owed below it must have come."""
+        """Check O4 and G3: what is owed below a delivered position must have come."""
         due = client.due
         while due and due[0][0] < position:
             lower, _, what = heappop(due)
@@ -85,7 +86,7 @@ class Holes:
                 self._report.add("O4", text, event)
 
     def _check_gone(self, client: ClientRecord, event: Member) -> None:
-        """P3: a sender has gone, and a message of it has not come."""
+        """Check P3: report a message that has not come although its sender has gone."""
         for item in client.owed:
             if item.level >= _FIFO and item.sender.identity in event.changed:
                 text = f"{client} sees {item.sender} go, and has not got {item}"
@@ -93,7 +94,7 @@ class Holes:
 
 
 class Delivery:
-    """Checks deliveries against what daemons have released."""
+    """Checker of deliveries against what daemons have released."""
 
     def __init__(self, report: Report, state: ObservedState, holes: Holes) -> None:
         self._report = report
@@ -103,7 +104,7 @@ class Delivery:
     # ---- what is owed ----
 
     def _recipients(self, process: ProcessRecord, item: Item) -> dict[ClientRecord, None]:
-        """To whom a message released now at a daemon goes there."""
+        """Return the local recipients of a message that a daemon releases now."""
         members = process.table.members
         found: dict[ClientRecord, None] = {}
         for group in item.to:
@@ -120,7 +121,7 @@ class Delivery:
         return found
 
     def released(self, stay: Stay, item: Item) -> None:
-        """A whole message was released at a daemon: it is owed from here on."""
+        """Note that a daemon released a whole message: it is owed from here on."""
         to = item.to
         if len(to) == 1 and to[0][0] != "#" and not item.discard:
             self._owe(stay, item, stay.process.table.members.get(to[0], {}))
@@ -128,7 +129,7 @@ class Delivery:
             self._owe(stay, item, self._recipients(stay.process, item))
 
     def _owe(self, stay: Stay, item: Item, clients: dict[ClientRecord, None]) -> None:
-        """A message is owed to these clients."""
+        """Note that a message is owed to these clients."""
         item.released += 1
         part = stay.part
         again = item.view is not None and item.view is not stay.view  # O3
@@ -141,7 +142,8 @@ class Delivery:
             self._holes.owe(client, item)
 
     def fragment(self, stay: Stay, item: Item, event: Release) -> bool:
-        """One fragment was released at a daemon; True if it was the last that was missing."""
+        """Return one fragment was released at a daemon; True if it was the last that was
+        missing."""
         progress = item.fragments
         if progress is None:
             progress = item.fragments = {}
@@ -159,7 +161,7 @@ class Delivery:
         return True
 
     def end(self, client: ClientRecord) -> None:
-        """A client has crashed or disconnected: what it has not got nobody waits for."""
+        """End a client that crashed or disconnected: nothing is owed to it any more."""
         if not client.ended:
             client.ended = True
             for item in client.owed:
@@ -169,7 +171,7 @@ class Delivery:
     # ---- what is got ----
 
     def delivered(self, client: ClientRecord, item: Item, event: Deliver) -> bool:
-        """A client gets a message; True if it was owed."""
+        """Return a client gets a message; True if it was owed."""
         part = client.owed.pop(item, None)
         item.got.append(client)
         if part is None:
@@ -193,7 +195,7 @@ class Delivery:
         return True
 
     def in_no_group(self, client: ClientRecord, event: Deliver) -> None:
-        """MG3: no destination is the client's."""
+        """Check MG3: report a delivery to a client that no destination names."""
         groups = client.groups
         if not any(group in groups or group == client.name for group in event.to):
             self._report.add("MG3", f"{client} is in none of {', '.join(event.to)}", event)
@@ -201,7 +203,7 @@ class Delivery:
     # ---- nothing may be missing ----
 
     def quiet(self, event: Quiet) -> None:
-        """Completeness, after all faults have ended."""
+        """Check completeness, after all faults have ended."""
         final = set(self._state.final)
         for client in self._state.clients.values():
             self._check_taken(client, event)
@@ -225,7 +227,7 @@ class Delivery:
                 self._report.add("L5", f"{item} was never taken", event)
 
     def _check_taken(self, client: ClientRecord, event: Quiet) -> None:
-        """L5, for any client: nothing is taken after what was not."""
+        """Check L5 for any client: nothing is accepted after an item that was not."""
         last = max((item.number for item in client.sent.values() if item.accepted), default=0)
         for item in client.sent.values():
             if item.accepted < item.count and item.number < last:
@@ -234,7 +236,7 @@ class Delivery:
     def _check_homeless(
         self, client: ClientRecord, final: set[ProcessRecord], event: Quiet
     ) -> None:
-        """L5: a connect that never comes through."""
+        """Check L5: report a connect that never comes through."""
         if client.crashed or client.leaving or not client.asked_at:
             return
         processes = self._state.processes.values()
@@ -264,5 +266,5 @@ class Delivery:
 
 
 def _had(item: Item, client: ClientRecord) -> bool:
-    """Whether a client has got what it was owed."""
+    """Return whether a client has got what it was owed."""
     return client in item.got and (item.early is None or client not in item.early)

@@ -17,7 +17,7 @@ _RELIABLE, _FIFO, _CAUSAL, _AGREED = 1, 2, 3, 4
 
 
 class SenderOrder:
-    """Checks items at FIFO or above."""
+    """Checker of items at FIFO or above."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -28,7 +28,7 @@ class SenderOrder:
         item.sender.ranks += 1
 
     def released(self, stay: Stay, item: Item, event: Release) -> None:
-        """One item was released; all before it in its sequence, but for earlier views, must be."""
+        """Check the release of an item: all items before it in its sequence must be released."""
         sender = item.sender
         rank = item.rank
         if rank < 0:
@@ -44,7 +44,8 @@ class SenderOrder:
             stay.next_rank[sender] = rank + 1
 
     def _begin(self, stay: Stay, sender: ClientRecord) -> int | None:
-        """The rank from which on a sender's items are of this view; None if it is not in it."""
+        """Return the rank from which on a sender's items are of this view; None if it is not in
+        it."""
         home = sender.home
         base = stay.view.base.get(home.identity) if home is not None else None
         if base is None:
@@ -71,7 +72,7 @@ class SenderOrder:
             del stay.missing[item.sender]
 
     def delivered(self, client: ClientRecord, item: Item, event: Deliver) -> None:
-        """One message was delivered; none of its sender's later ones may have been."""
+        """Check a delivery: none of the sender's later messages may have been delivered."""
         if item.level < _FIFO:
             return
         highest = client.highest.get(item.sender)
@@ -95,7 +96,7 @@ MANY: Final = 64
 
 
 class Causes:
-    """Checks messages at CAUSAL or above; call `sent` and `delivered` for every message."""
+    """Checker of messages at CAUSAL or above; call `sent` and `delivered` for every message."""
 
     def __init__(self, report: Report, state: ObservedState) -> None:
         self._report = report
@@ -118,7 +119,7 @@ class Causes:
         return causes
 
     def delivered(self, client: ClientRecord, item: Item, event: Deliver) -> None:
-        """A message that was owed is delivered."""
+        """Check the delivery of a message that was owed."""
         if item.level < _RELIABLE:
             return
         needs = client.needs
@@ -142,14 +143,14 @@ class Causes:
             self._tidy(client)
 
     def _check_hole(self, client: ClientRecord, item: Item, cause: Item, event: Deliver) -> None:
-        """A cause is owed to the client already, which may end before it gets it."""
+        """Note a cause that is owed already; the client may end before it gets the cause."""
         if not client.crashed:
             text = f"{client} gets {item}, and has not got its cause {cause}"
             self._report.add("CA", text, event)
 
 
 class Contexts:
-    """Checks what one session is told, in order.
+    """Checker of what one session is told, in order.
 
     Attributes:
         messages: that had a position.
@@ -164,7 +165,7 @@ class Contexts:
         self._begin()
 
     def _begin(self) -> None:
-        """A view begins: no row of it is there, so nothing may come too late."""
+        """Begin a view: no row of it is there, so nothing may come too late."""
         self._heard: list[int] = []  # per ring: nothing below AGREED up to here may come
         self._agreed = Stamp(0, 0)  # nothing of AGREED and SAFE up to here may come
 

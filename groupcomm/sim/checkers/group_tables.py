@@ -23,7 +23,7 @@ START = (0, 0, 0, 0)
 
 
 class Tables:
-    """Keeps the tables of all daemons by what they release; checks Table events."""
+    """Tables of all daemons by what they release; checks Table events."""
 
     def __init__(self, state: ObservedState, report: Report, stages: Stages, holes: Holes) -> None:
         self._state = state
@@ -36,7 +36,7 @@ class Tables:
     # ---- Table events ----
 
     def table(self, event: TableEvent, stay: Stay) -> None:
-        """A daemon's table has changed, or is whole for the first time in a view."""
+        """Check a daemon's table that has changed, or is whole for the first time in a view."""
         if event.pos[0] != stay.view.text:
             self._report.add("D3", f"{stay} has a table of view {event.pos[0]}", event)
             return
@@ -78,7 +78,7 @@ class Tables:
         return True
 
     def _owe_all(self, stay: Stay, table: TableRecord) -> None:
-        """Each local member is owed a view of its group."""
+        """Note that each local member is owed a view of its group."""
         view, me = stay.view, stay.process.identity
         position: Position = (view.order, *START)
         for group, locals_ in table.members.items():
@@ -96,7 +96,7 @@ class Tables:
     # ---- what daemons release ----
 
     def changed(self, stay: Stay, client: ClientRecord, item: Item | None, event: Release) -> None:
-        """A join, leave or disconnect is released: local members are owed views."""
+        """Note a released join, leave or disconnect: local members are owed views."""
         process = stay.process
         if process in client.disconnected_at:
             return
@@ -132,7 +132,7 @@ class Tables:
                 self._holes.owe_view(recipient, group, position)
 
     def connected(self, stay: Stay, client: ClientRecord, event: Release) -> None:
-        """A connect is released."""
+        """Note that a connect is released."""
         process = stay.process
         if process in client.disconnected_at:
             return
@@ -147,7 +147,7 @@ class Tables:
         table.known.add(client)
 
     def disconnected(self, stay: Stay, client: ClientRecord, event: Release) -> None:
-        """A disconnect is released; `changed` has been called before."""
+        """Note that a disconnect is released; call `changed` before."""
         process = stay.process
         client.disconnected_at.add(process)
         table = process.table

@@ -1,4 +1,4 @@
-"""What clients see of groups: G2, G3, G5, G6, V3, and who has gone: P1, P3."""
+"""Views of groups at clients: G2, G3, G5, G6, V2, V3; private names and departures: P1 to P4."""
 
 from collections import deque
 from typing import Final
@@ -19,7 +19,7 @@ ViewKey = tuple[str, Position, str]
 
 
 class GroupViews:
-    """Checks Member events by what daemons have released."""
+    """Checker of Member events by what daemons have released."""
 
     def __init__(self, state: ObservedState, report: Report) -> None:
         self._state = state
@@ -28,7 +28,7 @@ class GroupViews:
         self._order: deque[ViewKey] = deque()
 
     def viewed(self, client: ClientRecord, position: Position, event: Member) -> None:
-        """A client is shown the members of a group."""
+        """Check a view of a group that a client is shown."""
         together = self._check_content(client, position, event)
         me = client.identity
         joined = event.cause == "join" and event.changed == (me,)
@@ -57,7 +57,8 @@ class GroupViews:
     def _check_content(
         self, client: ClientRecord, position: Position, event: Member
     ) -> tuple[str, ...] | None:
-        """G2 and G3; returns who came with the client, if that is known from what it is owed."""
+        """Check G2 and G3; return who came with the client, if that is known from what it is
+        owed."""
         content = (event.members, event.cause, event.changed)
         stage = client.stage
         next_ = "" if stage is None or stage.regular else stage.stay.next
@@ -78,7 +79,7 @@ class GroupViews:
         return None
 
     def _check_homes(self, client: ClientRecord, event: Member) -> None:
-        """G6: nobody is a member whose daemon is not in the view."""
+        """Check G6: the daemon of each member is in the view."""
         if client.stage is None:
             return
         names = client.stage.stay.view.by_name
@@ -88,7 +89,7 @@ class GroupViews:
                 return
 
     def _came_along(self, client: ClientRecord, event: Member) -> tuple[str, ...]:
-        """V3, where the view is not what it should be."""
+        """Check V3 where the view is not the expected one."""
         stage, home = client.stage, client.home
         if stage is None or home is None or client.identity not in event.members:
             return ()
@@ -110,14 +111,14 @@ class GroupViews:
                 self._report.add("P1", text, event)
 
     def delivered(self, client: ClientRecord, item: Item, event: Deliver) -> None:
-        """P3."""
+        """Check P3."""
         if item.sender in client.gone:
             self._report.add("P3", f"{client} gets {item} after its disconnect", event)
 
     # ---- in the end ----
 
     def quiet(self, event: Quiet) -> None:
-        """G3 and G6: nothing is missing, nobody is left over."""
+        """Check G3 and G6: no view is missing, and no member is left over."""
         final = self._state.final
         for process in final:
             for client in process.clients:
@@ -131,7 +132,8 @@ class GroupViews:
 
 
 def _together(me: str, event: Member) -> tuple[str, ...]:
-    """Who came with the receiver from the view before (V3), if the daemons' view is the same."""
+    """Return who came with the receiver from the view before (V3), if the daemons' view is the
+    same."""
     if me not in event.members:
         return ()
     if event.cause == "join" and me in event.changed:
@@ -140,7 +142,7 @@ def _together(me: str, event: Member) -> tuple[str, ...]:
 
 
 class Private:
-    """Checks undeliverable messages, and identities that connect."""
+    """Checker of undeliverable messages, and identities that connect."""
 
     def __init__(self, state: ObservedState, report: Report) -> None:
         self._state = state
@@ -149,7 +151,7 @@ class Private:
         self._messages: deque[Item] = deque()  # with private names
 
     def connects(self, client: ClientRecord, event: Ask) -> None:
-        """P4: an identity connects once."""
+        """Check P4: an identity connects once."""
         if client in self._connects:
             self._report.add("P4", f"{client} connects twice", event)
         self._connects.add(client)
@@ -170,7 +172,7 @@ class Private:
                     self._messages.append(oldest)
 
     def bounced(self, client: ClientRecord, item: Item, event: Bounce) -> None:
-        """P2: a message came back."""
+        """Check P2 for a message that came back."""
         bounced = item.bounced
         if bounced is None:
             bounced = item.bounced = []
@@ -179,7 +181,7 @@ class Private:
         bounced.append(event.target)
 
     def quiet(self, event: Quiet) -> None:
-        """P2: all that should have come back has."""
+        """Check P2: every message that should have come back has."""
         final = set(self._state.final)
         for item in self._messages:
             if item.sender.home in final:
@@ -188,7 +190,7 @@ class Private:
 
 
 def _missing(item: Item) -> list[str]:
-    """The names from which a message should have come back, and has not."""
+    """Return the names from which a message should have come back, and has not."""
     if item.sender.ended:
         return []
     bounced = item.bounced or ()
@@ -197,7 +199,7 @@ def _missing(item: Item) -> list[str]:
 
 
 def _comes_back(item: Item, name: str) -> bool:
-    """Whether nobody was there at the message's position."""
+    """Return whether nobody was there at the message's position."""
     if item.level < _RELIABLE or item.targets is None or name not in item.targets:
         return False
     table, position = item.home_table, item.position
@@ -219,7 +221,7 @@ Entry = tuple[str, int, int]
 
 
 class ClientViews:
-    """Checks what clients get from one view of a group to the next, by hashes over sets."""
+    """Checker of what clients get from one view of a group to the next, by hashes over sets."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -233,7 +235,7 @@ class ClientViews:
             item.seen = tuple([group_at.get(group) for group in item.to])
 
     def delivered(self, client: ClientRecord, item: Item) -> None:
-        """A client gets a message at CAUSAL or above that it is owed."""
+        """Note that a client gets a message at CAUSAL or above that it is owed."""
         if item.discard or item.count > 1:
             return
         if item.level >= _AGREED:
@@ -248,7 +250,7 @@ class ClientViews:
                     client.causal_since[group] = client.causal_since.get(group, 0) ^ item.mark
 
     def viewed(self, client: ClientRecord, position: Position, event: Member) -> None:
-        """A client is shown a group."""
+        """Compare what a client got before this view with what others got."""
         group = event.group
         before = client.group_at.get(group)
         agreed = client.since.get(group, 0)

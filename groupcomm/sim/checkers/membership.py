@@ -1,4 +1,8 @@
-"""What daemons tell their clients of views: which has begun, and that its regular part is over."""
+"""Starts and ends of daemons and the views they install: C1 to C10, L1, L2.
+
+`Stages` checks what daemons notify their clients of: which view has begun, and that its regular
+part is over.
+"""
 
 from collections.abc import Set
 from typing import Final
@@ -13,7 +17,7 @@ from groupcomm.trace.events import Boot, Conf, Dview, Fail, Heal, Left, Quiet, T
 
 
 class Stages:
-    """Checks Dview and Trans: C5, and C3 for what they say."""
+    """Checker of Dview and Trans: C5, and C3 for what they say."""
 
     def __init__(self, state: ObservedState, report: Report) -> None:
         self._state = state
@@ -22,21 +26,21 @@ class Stages:
     # ---- what is owed ----
 
     def complete(self, process: ProcessRecord) -> None:
-        """A daemon knows all groups of its view."""
+        """Note that a daemon knows all groups of its view."""
         assert process.stay is not None
         for client in process.table.connected.values():
             if client.home is process:
                 client.stages.append((True, process.stay.part))
 
     def connected(self, process: ProcessRecord, client: ClientRecord) -> None:
-        """A connect of its own is released at a daemon."""
+        """Note that a daemon releases the connect of a client of its own."""
         if process.booted and process.stay is not None:
             if not process.stay.part.regular:
                 client.began = process.stay.part
             client.stages.append((True, process.stay.part))
 
     def transitional(self, process: ProcessRecord) -> None:
-        """The regular part of a complete view is over at a daemon."""
+        """Note that the regular part of a complete view is over at a daemon."""
         assert process.stay is not None
         for client in process.table.connected.values():
             if client.home is process:
@@ -45,7 +49,7 @@ class Stages:
     # ---- what is told ----
 
     def notified(self, client: ClientRecord, event: Dview | Trans) -> None:
-        """A client is told of a view."""
+        """Check that a client is told of the expected view."""
         begins = isinstance(event, Dview)
         stages = client.stages
         if not any(is_it == begins and p.stay.view.text == event.view for is_it, p in stages):
@@ -71,7 +75,7 @@ class Stages:
             self._report.add("C3", f"{client} is told something else of a majority", event)
 
     def quiet(self, event: Quiet) -> None:
-        """Nothing may be missing."""
+        """Check that nothing is missing."""
         final = set(self._state.final)
         for client in self._state.clients.values():
             if client.stages and not client.ended and client.home in final:
@@ -88,7 +92,7 @@ NEVER: Final = 2**63
 
 
 class Membership:
-    """Checks Boot, Fail, Left, Conf and Heal.
+    """Checker of Boot, Fail, Left, Conf and Heal.
 
     Attributes:
         deadline: at the first event after it `look` has to be called before anything else.
@@ -117,7 +121,7 @@ class Membership:
     # ---- starts and ends ----
 
     def boot(self, event: Boot) -> None:
-        """A daemon starts."""
+        """Check and note the start of a daemon."""
         process = self._state.processes.get(event.p)
         if process is None:
             self._state.start(event.p, int(event.incarnation.partition(".")[0]))
@@ -127,7 +131,7 @@ class Membership:
             self._report.add("C1", f"{process} starts twice", event)
 
     def ends(self, event: Fail | Left) -> None:
-        """A daemon is over, and its clients with it."""
+        """End a daemon, and its clients with it."""
         process = self._state.processes.get(event.p)
         if process is None:
             self._report.add("C1", f"{event.p} ends, and never was", event)
@@ -144,7 +148,7 @@ class Membership:
     # ---- views ----
 
     def conf(self, event: Conf) -> None:
-        """A daemon installs a view."""
+        """Check a view that a daemon installs."""
         state = self._state
         process = state.processes.get(event.p)
         if process is None and state.boots:
@@ -263,7 +267,7 @@ class Membership:
     # ---- the core ----
 
     def heal(self, event: Heal) -> None:
-        """All faults have ended."""
+        """Note that all faults have ended."""
         if self._healed_at is not None:
             self._report.add("D5", "the faults end twice", event)
             return
@@ -306,7 +310,7 @@ class Membership:
         return event.view in self._admitting
 
     def look(self, event: TraceEvent) -> None:
-        """Some time has passed since Heal, or the trace is over: L1."""
+        """Check L1: some time has passed since Heal, or the trace is over."""
         if self._healed_at is None or self.deadline == NEVER:
             return
         if not self._late:

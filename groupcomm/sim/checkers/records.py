@@ -9,12 +9,12 @@ _DRAW: Final = Random("marks").getrandbits
 
 
 def new_mark() -> int:
-    """A mark for something that has no other."""
+    """Return a mark for something that has no other."""
     return _DRAW(64)
 
 
 def mark_of(one: int, two: int, three: int) -> int:
-    """The mark of three numbers, the same whenever it is asked for."""
+    """Return the mark of three numbers, the same whenever it is asked for."""
     mixed = (
         one * 0x9E3779B97F4A7C15 + two * 0xC2B2AE3D27D4EB4F + three * 0x165667B19E3779F9
     ) & _MASK
@@ -338,7 +338,7 @@ class ClientRecord:
 
     @property
     def daemon_name(self) -> str:
-        """The name of its daemon."""
+        """Return the name of its daemon."""
         return self.name.rpartition("#")[2]
 
     def __str__(self) -> str:

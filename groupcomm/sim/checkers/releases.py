@@ -46,7 +46,7 @@ class Releases:
         self._together = together
 
     def released(self, event: Release, stay: Stay) -> None:
-        """A daemon gives out one bundle."""
+        """Check one bundle that a daemon releases."""
         ring = event.ring
         if not (0 <= ring < len(stay.blocks) or self._stamps.fits(event, stay)):
             return
@@ -79,7 +79,8 @@ class Releases:
             self._release_new(event, stay, client, items)
 
     def _settle(self, client: ClientRecord, stay: Stay) -> None:
-        """The first release of anything of a client tells which start of its daemon is its home."""
+        """Set a client's home, the start of its daemon that released anything of the client
+        first."""
         state = self._state
         identity = stay.view.by_name.get(client.daemon_name)
         home = state.processes.get(identity) if identity is not None else None
@@ -90,7 +91,7 @@ class Releases:
             self._delivery.end(client)
 
     def _items(self, client: ClientRecord, event: Release, stay: Stay) -> list[Item]:
-        """What a bundle holds, of all that was sent; D1 if some was not, or not accepted."""
+        """Return what a bundle holds, of all that was sent; D1 if some was not, or not accepted."""
         items = []
         for number in range(event.first, event.last + 1):
             item = client.sent.get(number)

@@ -8,13 +8,13 @@ from groupcomm.trace.events import Count, Hold, Horizon, Order, Release, Stamped
 
 
 class Stamps:
-    """Checks white-box events of daemons."""
+    """Checker of white-box events of daemons."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
 
     def fits(self, event: Stamped | Hold | Horizon | Count | Release, stay: Stay) -> bool:
-        """D3: a ring of the view."""
+        """Check D3: the ring is one of the view."""
         if 0 <= event.ring < len(stay.blocks):
             return True
         self._report.add("D3", f"{stay} names ring {event.ring}, which is not there", event)
@@ -32,7 +32,7 @@ class Stamps:
     # ---- numbering ----
 
     def stamped(self, event: Stamped, stay: Stay) -> bool:
-        """D3, H1, H3, H6; False if it numbers nothing."""
+        """Check D3, H1, H3 and H6; return False if the event numbers nothing."""
         if not self._may_act(event, stay):
             return False
         self._check_ring(event, stay)
@@ -64,7 +64,7 @@ class Stamps:
             self._report.add("H1", f"{stay} speaks for ring {event.ring}, not its own", event)
 
     def hold(self, event: Hold, stay: Stay) -> None:
-        """H1 and D2; move the prefix and the block that follows from it."""
+        """Check H1 and D2; move the prefix and the block that follows from it."""
         if not (stay.part.regular and 0 <= event.ring < len(stay.blocks)):
             self._may_act(event, stay)
             return
@@ -92,7 +92,7 @@ class Stamps:
     # ---- horizons ----
 
     def horizon(self, event: Horizon, stay: Stay) -> None:
-        """D3, H1, H2, and H3 for packets that were there already."""
+        """Check D3, H1, H2, and H3 for packets that were there already."""
         if not self._may_act(event, stay):
             return
         self._check_ring(event, stay)
@@ -110,7 +110,7 @@ class Stamps:
             )
 
     def count(self, event: Count, stay: Stay) -> None:
-        """H4."""
+        """Check H4."""
         if not (stay.part.regular and 0 <= event.ring < len(stay.blocks)):
             self._may_act(event, stay)
             return
@@ -130,7 +130,8 @@ class Stamps:
     # ---- releases ----
 
     def released(self, event: Release, packet: tuple[int, str] | None, stay: Stay) -> None:
-        """H4: a daemon releases what it holds; `packet`: stamp and author of what was numbered."""
+        """Check H4: a daemon releases what it holds; `packet`: stamp and author of what was
+        numbered."""
         number, index = event.number, event.ring
         held = number <= stay.prefix[index] or number in stay.early[index]
         if not held or packet is None or packet[0] != event.time:
@@ -139,12 +140,12 @@ class Stamps:
             )
 
     def agreed(self, event: Release | Order, time: int, stay: Stay) -> None:
-        """H5: nothing of the agreed order beyond a block."""
+        """Check H5: no bundle of the agreed order is released beyond a block."""
         if time > stay.block:
             self._report.add("H5", f"{stay} passes its block {stay.block} with stamp {time}", event)
 
     def safe(self, event: Release | Order, time: int, stay: Stay) -> None:
-        """S1: every daemon holds everything up to this stamp."""
+        """Check S1: every daemon holds every packet up to this stamp."""
         stays = stay.view.stays
         for index, stream in enumerate(stay.view.streams):
             below = bisect_right(stream.times, time)
@@ -164,7 +165,7 @@ class Stamps:
 
 
 def _raise(stay: Stay, ring: int, value: int) -> None:
-    """A block rises."""
+    """Raise the block of a ring."""
     blocks = stay.blocks
     before = blocks[ring]
     if value > before:

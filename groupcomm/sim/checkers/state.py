@@ -1,4 +1,4 @@
-"""All records: daemons, views, clients and messages; what is complete is forgotten in time."""
+"""All records: daemons, views, clients and messages. Complete ones are forgotten in time."""
 
 from collections import deque
 from typing import Final
@@ -63,7 +63,7 @@ class ObservedState:
     # ---- daemons ----
 
     def order_of(self, view: str) -> Order:
-        """What a view's id sorts by."""
+        """Return what a view's id sorts by."""
         order = self._orders.get(view)
         if order is None:
             if len(self._orders) >= KEPT_VIEWS:
@@ -99,7 +99,7 @@ class ObservedState:
                     del home.clients[client]
 
     def end_process(self, process: ProcessRecord) -> None:
-        """A start of a daemon is over."""
+        """End a start of a daemon."""
         process.ended = True
         self.stays.pop(process.identity, None)
         disk = (process.name, process.generation)
@@ -110,7 +110,7 @@ class ObservedState:
         process.table = TableRecord()
 
     def install(self, process: ProcessRecord, view: ViewRecord) -> Stay:
-        """A daemon begins with a view."""
+        """Return a daemon begins with a view."""
         process.floor = view.order
         still = []
         for other in process.views:
@@ -148,7 +148,7 @@ class ObservedState:
 
     @property
     def final(self) -> list[ProcessRecord]:
-        """The daemons of which completeness is demanded at Quiet."""
+        """Return the daemons of which completeness is demanded at Quiet."""
         if self.core is None:
             found = (p for p in self.processes.values() if p.stay is not None)
         else:
@@ -158,7 +158,7 @@ class ObservedState:
     # ---- clients ----
 
     def client(self, identity: str) -> ClientRecord:
-        """The record of a client; made at its first mention."""
+        """Return the record of a client; made at its first mention."""
         client = self.clients.get(identity)
         if client is None:
             client = self.clients[identity] = ClientRecord(identity, KEPT)
@@ -167,7 +167,7 @@ class ObservedState:
         return client
 
     def settle(self, client: ClientRecord, home: ProcessRecord | None) -> None:
-        """It is known now at which daemon a client is."""
+        """Set the daemon of a client, once it is known."""
         client.home = home
         if home is not None:
             home.clients[client] = None
@@ -175,7 +175,7 @@ class ObservedState:
                 client.stage = home.stay.regular
 
     def announce(self, process: ProcessRecord) -> None:
-        """A daemon without a start has a view: its clients are taken to know that at once."""
+        """Note that a daemon without a start has a view, which its clients know at once."""
         assert process.stay is not None
         for client in process.clients:
             client.stage = process.stay.regular
@@ -220,14 +220,14 @@ class ObservedState:
                 client.owed.pop(item, None)
 
     def is_open(self, item: Item) -> bool:
-        """Whether somebody may still get it."""
+        """Return whether somebody may still get it."""
         view = item.view
         if item.waiting > 0 or view is None:
             return True
         return item.released < len(view.members) and not view.over
 
     def _is_complete(self, item: Item) -> bool:
-        """Whether nothing more is expected of an item."""
+        """Return whether nothing more is expected of an item."""
         sender = item.sender
         if sender.ended and item.accepted < item.count:
             return True  # never accepted, or cut
@@ -238,5 +238,5 @@ class ObservedState:
 
 
 def same_place(one: ViewPart | None, other: ViewPart | None) -> bool:
-    """Whether two parts are of one view at one daemon."""
+    """Return whether two parts are of one view at one daemon."""
     return one is not None and other is not None and one.stay is other.stay

@@ -22,7 +22,7 @@ class SurvivorRecord:
         self._top = (0, 0, 0)  # the highest of those in the agreed order
 
     def install(self, event: Conf) -> None:
-        """Its views rise, it is in all of them, and it comes to them with members of the last."""
+        """Check that the views rise, hold the daemon, and bring members of the last view only."""
         members = frozenset(name for ring in event.rings for name in ring)
         if event.p not in members:
             self._find(event, f"installs {event.view} without itself")
@@ -37,7 +37,7 @@ class SurvivorRecord:
         self._given, self._top = set(), (0, 0, 0)
 
     def release(self, event: Release) -> None:
-        """It gives each place of a view once, and those of the agreed order by their stamps."""
+        """Check that each place of a view is released once, in the agreed order by stamps."""
         if not event.number:
             return
         place = (event.time, event.ring, event.bundle)
@@ -65,7 +65,7 @@ class Survivors:
         self._courses: dict[str, SurvivorRecord] = {}
 
     def spare(self, names: Iterable[str]) -> None:
-        """These daemons lie."""
+        """Exempt these daemons, which lie."""
         self._liars = frozenset(names)
 
     def find(self, property_id: str, text: str) -> None:
@@ -73,7 +73,7 @@ class Survivors:
         self._report.add(property_id, text)
 
     def begin_anew(self, starts: Iterable[tuple[str, int]]) -> None:
-        """From now on check everything of these starts, once each has been alone.
+        """Check all properties of these starts from now on, once each has been alone.
 
         Args:
             starts: identity and restart count of each.
@@ -104,7 +104,7 @@ class Survivors:
         checkers.feed(event)
 
     def _is_of_others(self, event: TraceEvent) -> bool:
-        """Whether a liar that was cut off, or one of its programs, does this."""
+        """Return whether a liar that was cut off, or one of its programs, does this."""
         identity = getattr(event, "p", None) or getattr(event, "c", None)
         if identity is None:
             return False
@@ -112,12 +112,12 @@ class Survivors:
         return name.rpartition("#")[2] not in self._names
 
     def finish(self) -> None:
-        """The trace ends here."""
+        """Finish the trace."""
         if self._checkers is not None:
             self._checkers.finish()
 
     @property
     def violations(self) -> list[Violation]:
-        """What was found so far."""
+        """Return what was found so far."""
         found = self._checkers.violations if self._checkers is not None else []
         return self._report.violations + found

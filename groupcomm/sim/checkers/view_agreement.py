@@ -1,4 +1,4 @@
-"""What the members of a view share when it ends: V1, O5, D6, S1, S2, S3 and G1."""
+"""Agreement of the members of a view when it ends: V1, O5, D6, S1, S2, S3 and G1."""
 
 from groupcomm.sim.checkers.report import Report
 from groupcomm.sim.checkers.state import ObservedState
@@ -9,7 +9,7 @@ _AGREED, _SAFE = 4, 5
 
 
 class Together:
-    """Checks sets of releases, by hashes and counts: what happens at many is looked at once."""
+    """Checker of sets of releases, by hashes and counts: what happens at many is looked at once."""
 
     def __init__(self, state: ObservedState, report: Report) -> None:
         self._state = state
@@ -18,7 +18,7 @@ class Together:
     def released(
         self, stay: Stay, key: PacketBundle, author: str | None, first: bool, event: Release
     ) -> None:
-        """A bundle above UNRELIABLE is released, for the first time here; `first`: anywhere."""
+        """Note the first release here of a bundle above UNRELIABLE; `first`: anywhere."""
         view = stay.view
         mark = view.places[key].mark
         stay.released ^= mark
@@ -42,7 +42,7 @@ class Together:
                     self._lacks(other, author, event)
 
     def stamped(self, event: Stamped, stay: Stay) -> None:
-        """The author of bundles that were released before, against all rules, is known now."""
+        """Note the author of bundles that were released, against all rules, before it was known."""
         view, author = stay.view, event.p
         for releasers in view.unauthored.pop((event.ring, event.number), {}).values():
             view.authored[author] = view.authored.get(author, 0) + 1
@@ -58,7 +58,7 @@ class Together:
         self._report.add(which, text, event)
 
     def _check_held(self, stay: Stay, event: Release) -> None:
-        """S3: all who come along hold what is given out now."""
+        """Check S3: all transitional members hold what is released now."""
         view, number, ring = stay.view, event.number, event.ring
         known = number in view.streams[ring].packets
         for fellow in stay.fellows or ():
@@ -124,7 +124,7 @@ class Together:
     # ---- ends ----
 
     def left(self, stay: Stay, event: Conf) -> None:
-        """A daemon goes on from a view to the next."""
+        """Check what a daemon released when it goes on from a view to the next."""
         view = stay.view
         assert stay.fellows is not None
         for author in stay.fellows:
@@ -144,7 +144,7 @@ class Together:
         view.left.append(stay)
 
     def quiet(self, event: Quiet) -> None:
-        """R and G1: the core has released the same of its last view."""
+        """Check R and G1: all daemons of the core have released the same of their last view."""
         firsts: dict[ViewRecord, Stay] = {}
         for process in self._state.final:
             stay = process.stay

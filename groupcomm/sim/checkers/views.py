@@ -140,7 +140,7 @@ class ViewRecord:
         self.ends: dict[str, tuple[int, int, int, bool]] = {}
 
     def together(self, one: str, other: str) -> bool:
-        """Whether two of its daemons came along with each other (V3)."""
+        """Return whether two of its daemons came along with each other (V3)."""
         if one == other:
             return True
         mine, theirs = self.came.get(one), self.came.get(other)
@@ -149,7 +149,7 @@ class ViewRecord:
         return bool(mine[0]) and mine[0] == theirs[0] and other in mine[1] and one in theirs[1]
 
     def close(self) -> None:
-        """Nobody does anything in it any more, but clients may still be told of it."""
+        """Close the view: no daemon acts in it any more, but clients may still be told of it."""
         self.over = True
         self.places.clear()
         self.safes.clear()
@@ -288,7 +288,7 @@ class TableRecord:
         self.gone: dict[ClientRecord, Place] = {}
 
     def go_on(self) -> "TableRecord":
-        """The same, with which a view begins."""
+        """Return the same, with which a view begins."""
         table = TableRecord()
         table.groups = {group: dict(members) for group, members in self.groups.items()}
         table.members = {group: dict(members) for group, members in self.members.items()}
@@ -299,7 +299,8 @@ class TableRecord:
     def bring(
         self, process: "ProcessRecord"
     ) -> tuple[list[ClientRecord], dict[str, list[ClientRecord]]]:
-        """What its daemon tells others in a new view: its clients, and who of them is where."""
+        """Return what its daemon tells others in a new view: its clients, and who of them is
+        where."""
         own = [client for client in self.connected.values() if client.home is process]
         return own, {group: list(members) for group, members in self.members.items() if members}
 
@@ -361,5 +362,5 @@ class ProcessRecord:
 
 
 def name_of(identity: str) -> str:
-    """A daemon's name without its start."""
+    """Return a daemon's name without its start."""
     return identity.rpartition("/")[0]

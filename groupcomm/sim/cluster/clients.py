@@ -73,12 +73,12 @@ class SimulatedClient:
 
     @property
     def groups(self) -> Collection[str]:
-        """The groups that it is a member of, as its last views say."""
+        """Return the groups that it is a member of, as its last views say."""
         return self._session.memberships.views.keys() if self.alive else ()
 
     @property
     def asked(self) -> Collection[str]:
-        """The groups that it is a member of once all that it has asked for is answered."""
+        """Return the groups that it is a member of once all that it has asked for is answered."""
         return self._session.memberships.asked
 
     # ---- what a program does ----
@@ -133,7 +133,7 @@ class SimulatedClient:
         self.flush()
 
     def crash(self) -> None:
-        """The program dies; what it has not read is lost, what the kernel has is still sent."""
+        """Crash: data that the program has not read is lost; data in the kernel is still sent."""
         self._trace.requested("crash")
         assert self._up is not None
         assert self._down is not None
@@ -147,13 +147,13 @@ class SimulatedClient:
 
     @property
     def writable(self) -> bool:
-        """Whether a polite program would send more now."""
+        """Return whether a polite program would send more now."""
         return self.connected and self._session.writable
 
     # ---- what its daemon and connection call ----
 
     def attach(self, up: Pipe, down: Pipe, connection: int) -> None:
-        """The connection is there: say hello."""
+        """Accept the connection and send HELLO."""
         self._up, self._down = up, down
         self._member = MemberId(self.name, connection)
         self.identity = self._trace.identity = str(self._member)
@@ -173,7 +173,7 @@ class SimulatedClient:
         self.flush()
 
     def ended(self) -> None:
-        """The connection has ended: closed by the daemon, or with it."""
+        """Note that the connection has ended: closed by the daemon, or with it."""
         self._notify(self._session.connection_lost())
         self._end()
 

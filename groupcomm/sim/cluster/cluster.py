@@ -160,7 +160,7 @@ class Cluster:
     # ---- programs ----
 
     def up(self) -> list[int]:
-        """Indices of the hosts that a program can connect to."""
+        """Return indices of the hosts that a program can connect to."""
         return [host.index for host in self.daemons if host.is_up]
 
     def connect(self, user: str, daemon: int, *, causes: bool = False) -> SimulatedClient:
@@ -188,13 +188,14 @@ class Cluster:
 
     @property
     def view(self) -> View:
-        """The view that the first daemon of `core` is in."""
+        """Return the view that the first daemon of `core` is in."""
         view = self.daemons[self.core[0]].core.view
         assert view is not None, "no view yet"
         return view
 
     def agree(self, hosts: Collection[int]) -> bool:
-        """Whether these hosts' daemons have completed one view, of nobody else but those aside."""
+        """Return whether these hosts' daemons have completed one view, of nobody else but those
+        aside."""
         daemons = [self.daemons[index] for index in hosts]
         first = daemons[0].completed
         if first is None or any(host.completed != first for host in daemons):
@@ -225,11 +226,11 @@ class Cluster:
     # ---- the end ----
 
     def end_faults(self) -> None:
-        """From now on nothing goes wrong; all daemons run."""
+        """End all faults; all daemons run."""
         self.heal(range(len(self.daemons)))
 
     def heal(self, core: Collection[int], *, sick_share: float = 0.0) -> None:
-        """From now on nothing goes wrong in `core`; its daemons run with one configuration.
+        """End all faults in `core`; its daemons run with one configuration.
 
         Others are dead, cut off or, with the fault ``files``, run with another configuration.
         That begins once all that was sent to the core before has arrived, as what faults have
@@ -345,7 +346,8 @@ class Cluster:
         self.record(Quiet(self.loop.now))
 
     def _progress(self) -> tuple[object, ...]:
-        """What changes when a client of the core is told something or a packet is held there."""
+        """Return what changes when a client of the core is told something or a packet is held
+        there."""
         hosts = [self.daemons[index] for index in self.core]
         streams = [stream for host in hosts for stream in host.core.streams]
         held = ((stream.held, len(stream.packets)) for stream in streams)  # and behind a gap
@@ -356,7 +358,7 @@ class Cluster:
 
 
 def make_config(settings: Settings) -> CoreConfig:
-    """What all cores of a run have in common."""
+    """Return what all cores of a run have in common."""
     names = daemon_names(settings.daemons)
     return CoreConfig(
         suite=settings.suite,
@@ -377,6 +379,6 @@ def make_config(settings: Settings) -> CoreConfig:
 
 
 def sites_by_host(settings: Settings) -> list[int]:
-    """Per host the index of its site."""
+    """Return per host the index of its site."""
     places = {host: site for site, hosts in enumerate(settings.sites) for host in hosts}
     return [places[host] for host in range(settings.daemons)]

@@ -1,4 +1,7 @@
-"""One direction of a client's connection: a reliable byte stream with bounded buffers."""
+"""The clients' connections of one start of a daemon.
+
+Each direction is a pipe: a reliable byte stream with bounded buffers.
+"""
 
 from collections.abc import Callable, Collection
 from typing import Final, NamedTuple, Protocol
@@ -63,7 +66,7 @@ class Pipe:
         self._broken = False
 
     def room(self) -> int:
-        """Bytes that can be written now; when there is none, `drained` will be called."""
+        """Return bytes that can be written now; when there is none, `drained` will be called."""
         if self._closing or self._broken:
             return 0
         room = CAPACITY_BYTES - self._unread
@@ -72,7 +75,7 @@ class Pipe:
 
     @property
     def is_broken(self) -> bool:
-        """Whether the reader is gone, as a writer to a socket finds out."""
+        """Return whether the reader is gone, as a writer to a socket finds out."""
         return self._broken
 
     def write(self, data: bytes) -> None:
@@ -83,13 +86,13 @@ class Pipe:
             self._loop.at(self._loop.now + DELAY_US, self._arrive, data)
 
     def close(self) -> None:
-        """The writer is done: the reader sees the end behind everything written."""
+        """Close the writing end: the reader sees the end behind all written data."""
         if not self._closing and not self._broken:
             self._closing = True
             self._loop.at(self._loop.now + DELAY_US, self._arrive, b"")
 
     def break_off(self) -> None:
-        """The reader is gone: what was not read is lost, and nobody is told anything more."""
+        """Break off the reading end: unread data is lost, and no callback is called any more."""
         self._broken = True
         self._arrived.clear()
 
@@ -132,16 +135,16 @@ class ConnectedProgram(Protocol):
     alive: bool
 
     def attach(self, up: Pipe, down: Pipe, connection: int) -> None:
-        """The connection is there."""
+        """Accept the connection."""
 
     def flush(self) -> None:
-        """There is room again."""
+        """Write again, as there is room."""
 
     def receive(self, data: bytes) -> None:
         """Take bytes from the daemon."""
 
     def ended(self) -> None:
-        """The connection has ended."""
+        """Note that the connection has ended."""
 
 
 class SimulatedConnection(NamedTuple):
@@ -171,7 +174,7 @@ class Connections:
         self._closing: set[int] = set()  # the core is done, output may still wait
 
     def accept(self, client: ConnectedProgram) -> None:
-        """A client connects."""
+        """Accept a client that connects."""
         number = self._core.next_connection()
         up = Pipe(
             self._loop,
@@ -189,7 +192,7 @@ class Connections:
         self._feed(ClientBytes(number, data))
 
     def _on_end(self, number: int) -> None:
-        """The client has closed its end."""
+        """Note that the client has closed its end."""
         self._gone(number)
         self._feed(ClientGone(number))
 
@@ -201,11 +204,11 @@ class Connections:
 
     @property
     def all_served(self) -> bool:
-        """Whether every client that is still there has read all that it is to get."""
+        """Return whether every client that is still there has read all that it is to get."""
         return not any(connection.client.alive for connection in self._open.values())
 
     def serve(self, output: Output) -> None:
-        """After a step: do for its clients what the core wants."""
+        """Serve the clients after a step, as its output says."""
         for number, _ in output.questions:  # else a session that waits is never read again
             self._feed(QuestionAnswered(number, ANSWER))
         for number in output.ready:
@@ -250,7 +253,7 @@ class Connections:
         self._paused = self._unread.copy()
 
     def break_all(self) -> None:
-        """The daemon is gone: every connection ends at once, and what is in it is lost."""
+        """End every connection at once, as the daemon is gone; data in them is lost."""
         connections, self._open = self._open, {}
         for connection in connections.values():
             connection.up.break_off()

@@ -132,7 +132,7 @@ class Disk:
     # ---- faults ----
 
     def ail(self, ailment: Ailment, slow_us: int = 0) -> None:
-        """Be unwell from now on.
+        """Start an ailment.
 
         Args:
             ailment: in which way.
@@ -143,26 +143,26 @@ class Disk:
         self._slow_us = slow_us
 
     def recover(self) -> None:
-        """Be well again: what is under way ends soon."""
+        """Recover: a write that is in flight ends soon."""
         if self.ailment is not None:
             self.ailment = None
             if self._under_way is not None:
                 self._go_on()
 
     def crash(self) -> None:
-        """Whoever writes is gone: what is under way is lost, or lasts although nobody was told."""
+        """Crash: a write in flight is lost, or is durable although its writer was not notified."""
         if self._under_way is not None:
             record, self._under_way = self._under_way.record, None
             if self._rng.random() < 0.5:
                 self._keep(record)
 
     def lose(self) -> None:
-        """Everything is lost: a new, empty disk."""
+        """Replace the disk by an empty one."""
         self.crash()
         self.record, self._earlier = DiskRecord(), []
 
     def roll_back(self, *, starts: bool = False) -> None:
-        """An earlier record is all there is, as from a backup; of an earlier start, if `starts`."""
+        """Restore an earlier record, as from a backup; one of an earlier start, if `starts`."""
         self.crash()
         before = self.record.restarts if starts else self.record.restarts + 1
         places = [at for at, record in enumerate(self._earlier) if record.restarts < before]
@@ -172,7 +172,7 @@ class Disk:
             del self._earlier[place:]
 
     def copy(self) -> "Disk":
-        """A clone: another disk with the same content."""
+        """Return a clone: another disk with the same content."""
         return Disk(self._loop, Random(self._rng.random()), self.record)
 
     def repair(self, restarts: int, mark: int) -> None:

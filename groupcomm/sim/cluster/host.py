@@ -123,28 +123,28 @@ class SimulatedHost:
 
     @property
     def core(self) -> DaemonCore:
-        """The core of the daemon that runs here."""
+        """Return the core of the daemon that runs here."""
         assert self.process is not None, f"{self.name} is down"
         return self.process.core
 
     @property
     def is_up(self) -> bool:
-        """Whether a daemon runs here that takes clients."""
+        """Return whether a daemon runs here that takes clients."""
         return self.process is not None and not self.process.leaving
 
     @property
     def is_idle(self) -> bool:
-        """Whether no daemon runs here and none is about to."""
+        """Return whether no daemon runs here and none is about to."""
         return self.process is None and not self._booting
 
     @property
     def completed(self) -> ViewId | None:
-        """The last view whose group table is whole at the daemon that runs here."""
+        """Return the last view whose group table is whole at the daemon that runs here."""
         return None if self.process is None else self.process.probe.completed
 
     @property
     def is_gateway(self) -> bool:
-        """Whether the daemon that runs here is at the end of a link of its view."""
+        """Return whether the daemon that runs here is at the end of a link of its view."""
         view = None if self.process is None else self.process.core.view
         if view is None:
             return False
@@ -152,22 +152,23 @@ class SimulatedHost:
 
     @property
     def differs(self) -> bool:
-        """Whether a daemon runs here with settings that are not those of all others."""
+        """Return whether a daemon runs here with settings that are not those of all others."""
         return self.process is not None and self.process.core.config != self._cluster.config
 
     @property
     def most_restarts(self) -> int:
-        """The highest restart count that any daemon here had."""
+        """Return the highest restart count that any daemon here had."""
         return max(self._all_restarts, default=0)
 
     @property
     def is_outdated(self) -> bool:
-        """Whether others may know of another start with as many restarts as this one, or more."""
+        """Return whether others may know of another start with as many restarts as this one, or
+        more."""
         mine = 0 if self.process is None else self.process.restarts
         return sum(restarts >= mine for restarts in self._all_restarts) > 1
 
     def repair_disk(self) -> None:
-        """While no daemon runs: have the disk know of all starts, and of views that have ended."""
+        """Repair the disk while no daemon runs, so that it knows of all starts and ended views."""
         self.disk.repair(self.most_restarts, self._counter)
 
     # ---- starts ----
@@ -189,7 +190,7 @@ class SimulatedHost:
             )
 
     def _not_counted(self, boot: int, adopt: Adoption | None, _: str) -> None:
-        """The disk did not take the record: try again later."""
+        """Try again later, as the disk did not store the record."""
 
         def boot_again(_: object) -> None:
             if boot == self._boots and self._booting:
@@ -212,7 +213,7 @@ class SimulatedHost:
         self.boot()
 
     def _counted(self, boot: int, start: Start, begun: int) -> None:
-        """The start is on disk: the daemon runs, and gets what is on its way."""
+        """Run the daemon, whose start is on disk, and give it the datagrams in flight."""
         if boot == self._boots and self._booting:
             self._booting = False
             write_s = (self._loop.now - begun) / SECOND
@@ -283,7 +284,7 @@ class SimulatedHost:
         return process
 
     def is_forming_since(self, time: int) -> bool:
-        """Whether its daemon looks for a view, and has done so since before a time."""
+        """Return whether its daemon looks for a view, and has done so since before a time."""
         if self.process is None:
             return False
         membership = self.process.core.membership
@@ -293,7 +294,7 @@ class SimulatedHost:
     # ---- ends ----
 
     def kill(self) -> None:
-        """Whatever runs or starts here ends at once; a clone does not."""
+        """Kill whatever runs or starts here at once, but for a clone."""
         if self._booting:
             self._booting = False
             self.disk.crash()
@@ -302,7 +303,7 @@ class SimulatedHost:
             self.process.end(ProcessEnd.KILLED)
 
     def damage_disk(self, lost: bool) -> None:
-        """While no daemon runs: the disk is lost, or an earlier record is all there is.
+        """Damage the disk while no daemon runs: it is lost, or holds an earlier record.
 
         Then only the wall clock can tell that there were views before, so it is not behind them.
         Where counters are far ahead of all clocks the restart count tells others that it happened.
@@ -344,7 +345,7 @@ class SimulatedHost:
     # ---- what daemons and clients do ----
 
     def _listen(self) -> None:
-        """What comes goes to the daemons that run now, or waits for the next one."""
+        """Route arriving datagrams to the daemons that run now, or to the next one."""
         if self.process is None or self.clone is not None:
             self.put = self._put
         else:
@@ -361,7 +362,7 @@ class SimulatedHost:
             self.clone.put(arrival, datagram)
 
     def accept(self, client: ConnectedProgram) -> None:
-        """A client connects to the daemon that runs here."""
+        """Connect a client to the daemon that runs here."""
         assert self.process is not None, f"{self.name} is down"
         self.process.accept(client)
 

@@ -18,7 +18,7 @@ _WORDS: Final = tuple(
 
 
 def daemon_names(daemons: int) -> list[str]:
-    """So many different names, sorted: words first, then words with a number behind them."""
+    """Return so many different names, sorted: words first, then words with a number behind them."""
     words = len(_WORDS)
     names = [
         _WORDS[at % words] + (str(at // words + 1) if at >= words else "") for at in range(daemons)
@@ -27,7 +27,7 @@ def daemon_names(daemons: int) -> list[str]:
 
 
 def draw_private(seed: int, name: str) -> bytes:
-    """The private key of a daemon."""
+    """Return the private key of a daemon."""
     return random_for(seed, f"identity {name}").randbytes(IDENTITY_BYTES)
 
 
@@ -37,5 +37,5 @@ def _roll(seed: int, names: tuple[str, ...]) -> Roll:
 
 
 def roll_of(seed: int, names: Iterable[str]) -> Roll:
-    """Of all daemons of a cluster; none is evicted."""
+    """Return the roll of all daemons of a cluster; none is evicted."""
     return _roll(seed, tuple(names))

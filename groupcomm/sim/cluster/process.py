@@ -159,18 +159,18 @@ class SimulatedProcess:
     # ---- what comes in ----
 
     def put(self, arrival: int, datagram: bytes) -> None:
-        """A datagram will have come at `arrival`."""
+        """Put a datagram that comes at `arrival` into the inbox."""
         self._count += 1
         heappush(self._inbox, (arrival, self._count, datagram))
         if arrival + WAKE_US < self._step_at:
             self._wake_at(arrival + WAKE_US)
 
     def pop_in_flight(self) -> list[tuple[int, bytes]]:
-        """What is still on its way here, with its arrivals."""
+        """Return what is still on its way here, with its arrivals."""
         return [(at, datagram) for at, _, datagram in sorted(self._inbox) if at > self._loop.now]
 
     def accept(self, client: ConnectedProgram) -> None:
-        """A client connects."""
+        """Accept a client that connects."""
         self.connections.accept(client)
 
     def _input(self, event: Input) -> None:
@@ -228,7 +228,7 @@ class SimulatedProcess:
 
     @property
     def paused(self) -> bool:
-        """Whether it stands still."""
+        """Return whether it stands still."""
         return self._loop.now < self._paused_until
 
     # ---- steps ----
@@ -335,11 +335,12 @@ class SimulatedProcess:
 
     @property
     def replays(self) -> int:
-        """Datagrams of daemons that were dropped as replays."""
+        """Return the number of daemons' datagrams that were dropped as replays."""
         return self.core.counters.rejected["replay"] - self._forged_replays
 
     def bad(self) -> int:
-        """Datagrams that the core dropped, but for valid ones that it had already or sent itself.
+        """Return the number of datagrams that the core dropped, but for valid ones that it had
+        already or sent itself.
 
         A forged one may carry a counter that makes the core take it for a replay without a look
         at its seal. Those are known here, because forged ones are fed apart from others.

@@ -98,7 +98,7 @@ class Faults:
 
     @property
     def on_paths(self) -> bool:
-        """Whether any fault acts on single datagrams."""
+        """Return whether any fault acts on single datagrams."""
         return any(
             (self.loss, self.burst_packets, self.duplication, self.reorder_packets, self.jam_s)
         ) or any((self.corruption, self.capacity_packets, self.delay_mean_s))
@@ -173,7 +173,7 @@ def draw_faults(rng: Random, wanted: str, between_sites: Random | None = None) -
 def _draw(
     table: dict[str, tuple[str, Callable[[Random], Any]]], rng: Random
 ) -> dict[str, tuple[bool, Any]]:
-    """Whether each fault is on, and how strong.
+    """Return whether each fault is on, and how strong.
 
     Every one draws both, so that --faults with some names keeps strengths.
     """

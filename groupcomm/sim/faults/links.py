@@ -1,4 +1,7 @@
-"""Which paths a cut of links takes: one link, the middle of a chain, a whole site, three parts."""
+"""Faults of links between sites: cuts of one link or several, links that come and go.
+
+The shapes say which paths a cut takes: one link, the middle of a chain, a site, three parts.
+"""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -29,11 +32,11 @@ class SitePlan:
 
     @property
     def all_sites(self) -> list[int]:
-        """The sites, rising."""
+        """Return the sites, rising."""
         return sorted(set(self.sites))
 
     def over(self, near: int, far: int) -> set[Pair]:
-        """All paths from one site to another."""
+        """Return all paths from one site to another."""
         return {
             (source, target)
             for source, here in enumerate(self.sites)
@@ -43,30 +46,31 @@ class SitePlan:
 
 
 def draw_link_cut(rng: Random, plan: SitePlan) -> tuple[Pair, ...]:
-    """The paths (source, target) that a random cut of links takes; sorted."""
+    """Return the paths (source, target) that a random cut of links takes; sorted."""
     return tuple(sorted(rng.choice(SHAPES)(rng, plan)))
 
 
 def draw_one_link(rng: Random, plan: SitePlan) -> tuple[Pair, ...]:
-    """The paths over a random link, in both directions or only one; sorted."""
+    """Return the paths over a random link, in both directions or only one; sorted."""
     shape = one_way if rng.random() < ONE_WAY_SHARE else one_link
     return tuple(sorted(shape(rng, plan)))
 
 
 def one_link(rng: Random, plan: SitePlan) -> set[Pair]:
-    """One link is cut."""
+    """Return one link is cut."""
     near, far = rng.choice(plan.links)
     return plan.over(near, far) | plan.over(far, near)
 
 
 def one_way(rng: Random, plan: SitePlan) -> set[Pair]:
-    """One link carries nothing in one direction."""
+    """Return one link carries nothing in one direction."""
     ways = [*plan.links, *((far, near) for near, far in plan.links)]
     return plan.over(*rng.choice(ways))
 
 
 def in_the_middle(rng: Random, plan: SitePlan) -> set[Pair]:
-    """The link is cut whose loss leaves parts as equal as can be; a chain breaks in its middle."""
+    """Return the link is cut whose loss leaves parts as equal as can be; a chain breaks in its
+    middle."""
     sites = plan.all_sites
 
     def smaller_part(link: SitePair) -> int:
@@ -79,13 +83,14 @@ def in_the_middle(rng: Random, plan: SitePlan) -> set[Pair]:
 
 
 def off(rng: Random, plan: SitePlan) -> set[Pair]:
-    """One site hears no other one."""
+    """Return one site hears no other one."""
     alone = rng.choice(plan.all_sites)
     return between([int(site == alone) for site in plan.sites])
 
 
 def three_parts(rng: Random, plan: SitePlan) -> set[Pair]:
-    """Three parts of whole sites, which meet again all at once; of hosts if there are two sites."""
+    """Return three parts of whole sites, which meet again all at once; of hosts if there are two
+    sites."""
     sites = plan.all_sites
     if len(sites) < PARTS:
         return between([rng.randrange(PARTS) for _ in plan.sites])
@@ -97,7 +102,8 @@ def three_parts(rng: Random, plan: SitePlan) -> set[Pair]:
 
 
 def inside(rng: Random, plan: SitePlan) -> set[Pair]:
-    """Two halves of a site do not hear each other, while both hear the neighbours they had."""
+    """Return two halves of a site do not hear each other, while both hear the neighbours they
+    had."""
     large = [site for site in plan.all_sites if plan.sites.count(site) > 1]
     if not large:
         return off(rng, plan)
@@ -124,7 +130,7 @@ MOST_FLAPS: Final = 12
 
 
 class LinkFaults:
-    """Cuts and mends links.
+    """Faults that cut and mend links.
 
     Args:
         loop: virtual time.

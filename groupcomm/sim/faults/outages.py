@@ -1,6 +1,7 @@
-"""What happens to disks while daemons run: they get slow, hang, fill up, fail, and recover.
+"""Faults of daemons and of their disks.
 
-What befalls a disk while no daemon runs (it is lost, rolled back, copied) is in outages.py.
+Daemons are killed, stand still, lose their disks, leave and start again. Disks of running daemons
+get slow, hang, fill up, fail, and recover.
 """
 
 from collections.abc import Sequence
@@ -265,7 +266,7 @@ class Outages:
             self._loop.at(self._loop.now + down, partial(self._boot, host))
 
     def _down_us(self, how: ProcessEnd) -> int:
-        """How long a host stays without a daemon: not at all, a moment, or long."""
+        """Return how long a host stays without a daemon: not at all, a moment, or long."""
         rng = self._rng
         longest = self._faults.crash_s or 2.0
         if how in (ProcessEnd.LEFT, ProcessEnd.CUT_SHORT):

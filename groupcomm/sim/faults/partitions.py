@@ -1,4 +1,7 @@
-"""What is cut now, and until when."""
+"""Faults of the network as a whole: partitions, one-way loss, paths that come and go.
+
+Cuts last a while; the shapes say which hosts no longer receive from which others.
+"""
 
 from collections.abc import Callable, Sequence
 from itertools import permutations
@@ -11,7 +14,7 @@ from groupcomm.sim.virtual_time import Loop, microseconds
 
 
 class Cuts:
-    """Cuts paths for a while; cuts of the same path add up.
+    """Cuts of paths that last a while; cuts of the same path add up.
 
     Args:
         loop: virtual time.
@@ -51,7 +54,7 @@ Sides: TypeAlias = Sequence[int]
 
 
 def draw_partition(rng: Random, sites: Sides) -> tuple[Pair, ...]:
-    """The paths (source, target) that a random partition cuts; sorted.
+    """Return the paths (source, target) that a random partition cuts; sorted.
 
     Args:
         rng: the source.
@@ -68,19 +71,19 @@ def draw_partition(rng: Random, sites: Sides) -> tuple[Pair, ...]:
 
 
 def between(sides: Sides) -> set[Pair]:
-    """All paths from one side to another."""
+    """Return all paths from one side to another."""
     return {(a, b) for a, b in permutations(range(len(sides)), 2) if sides[a] != sides[b]}
 
 
 def isolate(rng: Random, sites: Sides) -> tuple[set[Pair], Sides]:
-    """One host is alone."""
+    """Return one host is alone."""
     alone = rng.randrange(len(sites))
     sides = [int(host == alone) for host in range(len(sites))]
     return between(sides), sides
 
 
 def halves(rng: Random, sites: Sides) -> tuple[set[Pair], Sides]:
-    """Two parts of about the same size."""
+    """Return two parts of about the same size."""
     hosts = list(range(len(sites)))
     rng.shuffle(hosts)
     first = set(hosts[: len(hosts) // 2])
@@ -89,7 +92,7 @@ def halves(rng: Random, sites: Sides) -> tuple[set[Pair], Sides]:
 
 
 def sets(rng: Random, sites: Sides) -> tuple[set[Pair], Sides]:
-    """Two to four parts of any size."""
+    """Return two to four parts of any size."""
     parts = rng.randint(2, 4)
     sides = [rng.randrange(parts) for _ in sites]
     return between(sides), sides
@@ -110,7 +113,7 @@ def overlapping(rng: Random, sites: Sides) -> tuple[set[Pair], Sides]:
 
 
 def apart(rng: Random, sites: Sides) -> tuple[set[Pair], Sides]:
-    """Sites do not hear each other; with one site, halves."""
+    """Return sites do not hear each other; with one site, halves."""
     return (between(sites), sites) if len(set(sites)) > 1 else halves(rng, sites)
 
 
@@ -141,7 +144,7 @@ FOR_EVER_SHARE: Final = 0.2
 
 
 class Disruptions:
-    """Cuts and mends paths.
+    """Faults that cut and mend paths.
 
     Args:
         loop: virtual time.

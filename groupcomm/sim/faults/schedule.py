@@ -81,7 +81,7 @@ class FaultSchedule:
                 loop.at(loop.now + rng.randrange(SECOND), act)
 
     def _disrupting(self) -> list[Callable[[], None]]:
-        """What breaks views, as far as it is on."""
+        """Return what breaks views, as far as it is on."""
         faults = self._faults
         acts: list[tuple[Any, Callable[[], None]]] = [
             (faults.crash_s, self.outages.crash),
@@ -165,5 +165,5 @@ class FaultSchedule:
 
 
 def sites_of(hosts: Sequence[SimulatedHost]) -> list[int]:
-    """Per host the site it is in."""
+    """Return per host the site it is in."""
     return [host.site for host in hosts]

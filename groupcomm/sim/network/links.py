@@ -39,7 +39,8 @@ class Bottleneck:
         self.dropped = 0
 
     def passed_at(self, now: int, size: int) -> int | None:
-        """When a datagram of so many bytes that comes now has passed; None if it is dropped."""
+        """Return when a datagram of so many bytes that comes now has passed; None if it is
+        dropped."""
         begin = max(self._free_at, now)
         if begin - now > self._queue_us:
             self.dropped += 1
@@ -100,22 +101,22 @@ class SimulatedLink:
 
 
 def mesh(sites: int) -> set[SitePair]:
-    """Each is a neighbour of each."""
+    """Return each is a neighbour of each."""
     return {(near, far) for far in range(sites) for near in range(far)}
 
 
 def chain(sites: int) -> set[SitePair]:
-    """One behind the other."""
+    """Return one behind the other."""
     return {(site, site + 1) for site in range(sites - 1)}
 
 
 def star(sites: int) -> set[SitePair]:
-    """All are neighbours of the first one only."""
+    """Return all are neighbours of the first one only."""
     return {(0, site) for site in range(1, sites)}
 
 
 def ring(sites: int) -> set[SitePair]:
-    """A chain whose ends are neighbours, too."""
+    """Return a chain whose ends are neighbours, too."""
     return chain(sites) | ({(0, sites - 1)} if sites > 2 else set())
 
 
@@ -142,7 +143,7 @@ def equal_links(
 
 
 def longest_way_s(sites: int, links: Iterable[SimulatedLink]) -> float:
-    """The longest delay over the shortest way between any two sites; inf if there is none.
+    """Return the longest delay over the shortest way between any two sites; inf if there is none.
 
     It is what a datagram of the two sites farthest apart takes when all links jitter at their most.
     """
@@ -151,7 +152,7 @@ def longest_way_s(sites: int, links: Iterable[SimulatedLink]) -> float:
 
 
 def joined(among: Collection[int], pairs: Iterable[SitePair], start: int) -> set[int]:
-    """The sites that `start` reaches over neighbours of which all are `among` these."""
+    """Return the sites that `start` reaches over neighbours of which all are `among` these."""
     near = list(pairs)
     found, edge = {start}, [start]
     while edge:

@@ -135,7 +135,7 @@ class PeerPaths:
         self.to(end).send(action.data)
 
     def to(self, end: str) -> PeerPath:
-        """The way to a peer of this name, or to an address."""
+        """Return the way to a peer of this name, or to an address."""
         if end not in self._found:
             ends = f"{self._me} {end}"
             arrive = self._arrive(end)

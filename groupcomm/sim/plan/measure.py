@@ -1,4 +1,7 @@
-"""The programs of one load: a sender, and members that note how long messages were under way."""
+"""Measurement of one plan in virtual time: the real core, real sessions, the plan's network.
+
+Each load has a sender, and members that note how long messages were in flight.
+"""
 
 from collections.abc import Sequence
 from functools import partial
@@ -64,7 +67,7 @@ class LoadPrograms:
 
     @property
     def sent(self) -> int:
-        """Messages that count."""
+        """Return messages that count."""
         return len(self._sent_at)
 
     def missing(self, site: int) -> int:
@@ -140,7 +143,7 @@ class MeasuredDelays:
     missing: int
 
     def quantile(self, part: float) -> float | None:
-        """The delay that this part of all deliveries does not exceed; None without any."""
+        """Return the delay that this part of all deliveries does not exceed; None without any."""
         last = len(self.seconds) - 1
         return None if last < 0 else self.seconds[min(last, int(part * len(self.seconds)))]
 
@@ -228,7 +231,7 @@ def _form(cluster: Cluster, meter: Meter) -> TrafficPhase:
 def _load(
     cluster: Cluster, meter: Meter, programs: Sequence[LoadPrograms], duration_s: float
 ) -> TrafficPhase:
-    """All loads at once, until what they have sent has come."""
+    """Return all loads at once, until what they have sent has come."""
     for each in programs:
         each.start()
     cluster.run(WARM_S)
@@ -250,7 +253,7 @@ def _is_missing(programs: Sequence[LoadPrograms]) -> bool:
 
 
 def _delays(programs: Sequence[LoadPrograms]) -> list[MeasuredDelays]:
-    """Those of all loads, put together by level and sites."""
+    """Return those of all loads, put together by level and sites."""
     found: dict[tuple[ServiceLevel, int, int], tuple[list[int], list[int]]] = {}
     for each in programs:
         for site, delays_us in each.delays_us.items():

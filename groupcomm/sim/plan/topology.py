@@ -1,4 +1,8 @@
-"""Tables of a file with settings, key by key, so that a mistake is told with its place."""
+"""A plan: sites, the links between them, and the loads of programs; checked as a whole.
+
+Its tables are read key by key, so that an error names its place. A plan can be copied with more
+sites or more daemons, to see how the cost grows.
+"""
 
 from collections.abc import Mapping, Sequence
 from math import inf
@@ -15,7 +19,7 @@ from groupcomm.sim.settings import MAX_DAEMONS, Settings, plain_settings, split_
 
 
 class TableReader:
-    """Takes the keys of one table of a file, and refuses what is left over.
+    """Reader of one table of a file; it refuses keys that are left over.
 
     Args:
         where: the table, for people.
@@ -32,21 +36,21 @@ class TableReader:
         self._left = dict(found)
 
     def text(self, key: str, usual: str | None = None) -> str:
-        """A string."""
+        """Return a string."""
         value = self._pop(key, usual)
         if not isinstance(value, str) or not value:
             raise ConfigError(f"{self._where}: {key} is {value!r}; it must be a name")
         return value
 
     def texts(self, key: str) -> list[str]:
-        """A list of strings."""
+        """Return a list of strings."""
         value = self._pop(key, None)
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise ConfigError(f"{self._where}: {key} is {value!r}; it must be a list of names")
         return value
 
     def number(self, key: str, least: float, most: float, usual: float | None = None) -> float:
-        """A number between two others, both included."""
+        """Return a number between two others, both included."""
         value = self._pop(key, usual)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ConfigError(f"{self._where}: {key} is {value!r}; it must be a number")
@@ -56,7 +60,7 @@ class TableReader:
         return float(value)
 
     def whole(self, key: str, least: int, most: int) -> int:
-        """A whole number between two others, both included."""
+        """Return a whole number between two others, both included."""
         value = self.number(key, least, most)
         if value != int(value):
             raise ConfigError(f"{self._where}: {key} is {value:g}; it must be a whole number")
@@ -67,7 +71,7 @@ class TableReader:
         return self._pop(key, usual)
 
     def has(self, key: str) -> bool:
-        """Whether the file says something."""
+        """Return whether the file says something."""
         return key in self._left
 
     def end(self) -> None:
@@ -134,7 +138,7 @@ class Topology:
         return plain_settings(daemons=self.sizes, links=self.links, seed=seed)
 
     def link_name(self, near: int, far: int) -> str:
-        """One direction of a link, for people."""
+        """Return one direction of a link, for people."""
         return f"{self.names[near]} > {self.names[far]}"
 
 
@@ -231,7 +235,7 @@ def _read_load(names: Sequence[str], table: object) -> PlannedLoad:
 
 
 def with_sites(plan: Topology, sites: int) -> Topology:
-    """The plan with so many sites: copies of its own in turn, in the same shape.
+    """Return the plan with so many sites: copies of its own in turn, in the same shape.
 
     The shape is that of the plan (full mesh, chain, star or ring); a plan of another one grows as a
     full mesh. Links are copies of the plan's, in turn. What is sent stays the same; groups have
@@ -262,7 +266,7 @@ def with_sites(plan: Topology, sites: int) -> Topology:
 
 
 def with_daemons(plan: Topology, daemons: int) -> Topology:
-    """The plan with so many daemons in all, spread over its sites as evenly as possible.
+    """Return the plan with so many daemons in all, spread over its sites as evenly as possible.
 
     Raises:
         ConfigError: there are fewer than sites, or too many.

@@ -1,4 +1,4 @@
-"""What is sent where, counted datagram by datagram."""
+"""Traffic by place, counted datagram by datagram, and the least that a plan's messages need."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -97,7 +97,7 @@ class Meter:
         self._steps = self._steps_so_far()
 
     def end(self) -> TrafficPhase:
-        """What was counted since `begin`; the next phase begins."""
+        """Return what was counted since `begin`; the next phase begins."""
         before, now = self._steps, self._steps_so_far()
         phase = TrafficPhase(
             seconds=(self._loop.now - self._since) / SECOND,
@@ -133,7 +133,7 @@ class Meter:
 
 
 def bodies_per_s(plan: Topology) -> dict[SitePair, float]:
-    """Bytes a second that messages' bodies alone would put on each direction of a link.
+    """Return bytes a second that messages' bodies alone would put on each direction of a link.
 
     That is the least that any protocol needs: a body goes once over each link on the ways with the
     fewest links, the shortest of these, from the sender's site to those of the members.
@@ -153,7 +153,7 @@ def bodies_per_s(plan: Topology) -> dict[SitePair, float]:
 
 
 def _tree(links: Sequence[SimulatedLink], root: int) -> dict[int, int]:
-    """Per site the one before it on the way from `root`."""
+    """Return per site the one before it on the way from `root`."""
     ways = {root: (0, 0.0)}
     before: dict[int, int] = {}
     again = True

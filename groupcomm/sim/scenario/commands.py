@@ -318,7 +318,7 @@ COMMANDS: Final[dict[str, Parser]] = {
 
 
 def parse(words: Words) -> Act:
-    """What a command does.
+    """Return what a command does.
 
     Raises:
         ScenarioError: it is written wrongly.

@@ -51,7 +51,7 @@ _DONE: Final = {
 
 
 def kind_of(datagram: bytes) -> str:
-    """What an unencrypted datagram carries."""
+    """Return what an unencrypted datagram carries."""
     kind = datagram[HEAD_BYTES]
     if kind == PacketKind.CONTROL:
         return ControlKind(datagram[_CONTROL_KIND]).name.lower()
@@ -79,7 +79,7 @@ class Rule:
     done: int = 0
 
     def concerns(self, kind: str) -> bool:
-        """Whether it concerns the packet that is sent now, of this kind."""
+        """Return whether it concerns the packet that is sent now, of this kind."""
         if kind not in self.kinds and ANY not in self.kinds:
             return False
         self.seen += 1
@@ -91,7 +91,7 @@ class Rule:
         return concerned
 
     def report(self) -> str:
-        """What it has done; of rules without a number only whether it did something."""
+        """Return what it has done; of rules without a number only whether it did something."""
         what = f"{','.join(self.kinds)} {_DONE[self.effect]}"
         if self.count > 0:
             return f"{self.done} of {self.count} {what}"

@@ -1,4 +1,16 @@
-"""The words of one command, taken one after the other; each says what it should have been."""
+"""The text of a scenario: blocks of commands, each followed by what happened.
+
+::
+
+    # a comment
+    crash c
+    await a b within 700ms
+    ----
+    a b: leaves with a b
+
+A block ends with an empty line. Comments stand anywhere but in the part below ``----``. `Words`
+gives the words of one command one after the other; its errors say what each should have been.
+"""
 
 import re
 from collections.abc import Sequence
@@ -52,24 +64,24 @@ class Words:
 
     @property
     def more(self) -> bool:
-        """Whether there are words left."""
+        """Return whether there are words left."""
         return bool(self._left)
 
     def pop(self, expected: str) -> str:
-        """The next word, which has to be there."""
+        """Return the next word, which has to be there."""
         if not self._left:
             self.fail(expected)
         return self._left.pop()
 
     def got(self, word: str) -> bool:
-        """Whether this word comes next; if so it is taken."""
+        """Return whether this word comes next; if so it is taken."""
         if self._left and self._left[-1] == word:
             self._left.pop()
             return True
         return False
 
     def one_of(self, words: Sequence[str]) -> str:
-        """The next word, one of these."""
+        """Return the next word, one of these."""
         word = self.pop(" or ".join(words))
         if word not in words:
             self.fail(" or ".join(words), word)
@@ -81,7 +93,7 @@ class Words:
             self.fail("the end of the line", None if self._left else ":")
 
     def text(self) -> str:
-        """What stands behind a colon and a space, with which the words end."""
+        """Return what stands behind a colon and a space, with which the words end."""
         if self._left or not self._text:
             self.fail("': ' and a text")
         text, self._text = self._text, ""
@@ -97,24 +109,24 @@ class Words:
     # ---- numbers ----
 
     def number(self, expected: str) -> int:
-        """A count above 0."""
+        """Return a count above 0."""
         word = self.pop(expected)
         if not word.isdecimal() or not int(word):
             self.fail(expected, word)
         return int(word)
 
     def power(self) -> int:
-        """A power of two less something, such as 2^31-5."""
+        """Return a power of two less something, such as 2^31-5."""
         match = self._match(_POWER, "a power of two less something, such as 2^31-5")
         return int(2 ** int(match[1]) - int(match[2]))
 
     def duration(self) -> int:
-        """A time such as 20ms or 2s, in microseconds."""
+        """Return a time such as 20ms or 2s, in microseconds."""
         match = self._match(_TIME, "a time such as 20ms or 2s")
         return int(match[1]) * _UNITS[match[2]]
 
     def shift(self) -> int:
-        """A time with a sign, such as +1d or -2s, in microseconds."""
+        """Return a time with a sign, such as +1d or -2s, in microseconds."""
         word = self.pop("a time with a sign, such as +1d")
         match = _TIME.fullmatch(word[1:])
         if word[0] not in "+-" or match is None:
@@ -124,7 +136,7 @@ class Words:
     # ---- names ----
 
     def daemon(self) -> int:
-        """One daemon, by its letter; its index."""
+        """Return one daemon, by its letter; its index."""
         word = self.pop("a daemon")
         return self._index(word)
 
@@ -136,7 +148,7 @@ class Words:
         return index
 
     def daemons(self) -> tuple[int, ...]:
-        """One or more daemons, to a word of another kind or the end."""
+        """Return one or more daemons, to a word of another kind or the end."""
         found = [self.daemon()]
         while self._left and len(self._left[-1]) == 1 and self._left[-1] in ascii_lowercase:
             found.append(self.daemon())
@@ -150,7 +162,7 @@ class Words:
         return tuple(sides)
 
     def paths(self) -> tuple[Pair, ...]:
-        """One or more of ``a>b`` (one way), ``a-b`` (both), ``*>b`` and the like."""
+        """Return one or more of ``a>b`` (one way), ``a-b`` (both), ``*>b`` and the like."""
         found: dict[Pair, None] = {}
         while not found or (self._left and _PATH.fullmatch(self._left[-1])):
             match = self._match(_PATH, "a path such as a>b, a-b or *>b")
@@ -173,12 +185,12 @@ class Words:
         return tuple(users)
 
     def user_at(self) -> tuple[str, int]:
-        """A program and its daemon, such as anna@a."""
+        """Return a program and its daemon, such as anna@a."""
         match = self._match(_PLACE, "a user and a daemon, such as anna@a")
         return match[1], self._index(match[2])
 
     def groups(self) -> tuple[str, ...]:
-        """Groups, and programs as ``#anna``, with commas between them."""
+        """Return groups, and programs as ``#anna``, with commas between them."""
         groups = self.pop("groups such as room,#anna").split(",")
         for group in groups:
             if _GROUP.fullmatch(group) is None:
@@ -219,7 +231,7 @@ class Script:
     blocks: tuple[Block, ...]
 
     def rewritten(self, outputs: Sequence[Sequence[str]]) -> str:
-        """The text with other lines below its marks; blocks without any keep theirs."""
+        """Return the text with other lines below its marks; blocks without any keep theirs."""
         lines: list[str] = []
         place = 0
         for block, output in zip(self.blocks, outputs, strict=False):

@@ -1,4 +1,7 @@
-"""Who is in a scene: the line of a scenario that begins with ``daemons``."""
+"""The state of a scenario: its cluster, programs, changed paths, and the checkers' verdict.
+
+The participants are read from the line that begins with ``daemons``.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -189,14 +192,14 @@ class ScenarioState:
     # ---- daemons ----
 
     def host(self, index: int) -> SimulatedHost:
-        """A host with a daemon that runs."""
+        """Return a host with a daemon that runs."""
         host = self.cluster.daemons[index]
         if host.process is None:
             raise ScenarioFailed(f"{ascii_lowercase[index]} is down")
         return host
 
     def process(self, index: int) -> SimulatedProcess:
-        """The daemon that runs on a host."""
+        """Return the daemon that runs on a host."""
         process = self.host(index).process
         assert process is not None
         return process
@@ -239,7 +242,7 @@ class ScenarioState:
     # ---- programs ----
 
     def label(self, identity: str) -> str:
-        """A program's name in scenarios, by its identity."""
+        """Return a program's name in scenarios, by its identity."""
         return self._labels.get(identity, identity)
 
     def connect(self, user: str, daemon: int) -> None:
@@ -262,7 +265,7 @@ class ScenarioState:
         self._await(lambda: group in self.client(user).groups, f"{user} is not in {group}")
 
     def client(self, user: str) -> SimulatedClient:
-        """A program that is there."""
+        """Return a program that is there."""
         client = self._clients.get(user)
         if client is None or not client.alive:
             raise ScenarioFailed(f"{user} is not connected")

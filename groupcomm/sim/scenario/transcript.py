@@ -1,7 +1,7 @@
-"""What happened, as lines for people: per daemon and program, those alike told once.
+"""The transcript of a scenario: lines for people by daemon and program, equal ones once.
 
-No times, no numbers of views or packets: they change with every change of the protocol that
-keeps its promises.
+It has no times and no numbers of views or packets, which change with every change of the protocol
+that keeps its promises.
 """
 
 import re
@@ -128,7 +128,7 @@ class Transcript:
     # ---- telling ----
 
     def pop_lines(self) -> list[str]:
-        """What has happened since the last call."""
+        """Return what has happened since the last call."""
         alike: dict[tuple[str, ...], list[str]] = {}
         for name in (*sorted(self._daemons), *self._programs):
             if name in self._told:
@@ -141,14 +141,14 @@ class Transcript:
 
 
 def together(names: Iterable[str], what: Iterable[str]) -> list[str]:
-    """What is the same for some: on one line if it is one, else below their names."""
+    """Return what is the same for some: on one line if it is one, else below their names."""
     first, *more = what
     who = " ".join(names)
     return [f"{who}:", *(f"  {line}" for line in (first, *more))] if more else [f"{who}: {first}"]
 
 
 def daemon_name(identity: str) -> str:
-    """The letter of a daemon, with the number of its start if that is not the first."""
+    """Return the letter of a daemon, with the number of its start if that is not the first."""
     name, _, start = identity.partition("/")
     return name[0] if start == "1" else f"{name[0]}/{start}"
 
@@ -171,13 +171,13 @@ def shorten(lines: Iterable[str]) -> list[str]:
 
 
 def _is_run(line: str, match: re.Match[str]) -> bool:
-    """Whether a line tells of messages like this one but for their numbers."""
+    """Return whether a line tells of messages like this one but for their numbers."""
     before, after = re.escape(match[1]), re.escape(match[3])
     return re.fullmatch(rf"{before} \d+(?: \.\. \d+)?{after}", line) is not None
 
 
 def _more_load(line: str, other: str) -> str:
-    """One line for load that follows other load: all senders, and whether all was right."""
+    """Return one line for load that follows other load: all senders, and whether all was right."""
     if "OUT OF ORDER" in line or "OUT OF ORDER" in other:
         return line if "OUT OF ORDER" in line else other
     gap = " after a gap" if line.endswith(" after a gap") or other.endswith(" after a gap") else ""

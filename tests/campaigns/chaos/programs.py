@@ -129,19 +129,21 @@ class ProgramProcess:
                 self.heard, self.sent = self._lived[0] + heard, self._lived[1] + sent
 
     def is_in(self, daemons: tuple[str, ...]) -> bool:
-        """Whether all its sessions are open and were told of this view last."""
+        """Return whether all its sessions are open and were told of this view last."""
         return len(self.open) == self.sessions and all(
             seen.views and seen.views[-1][0] == daemons for seen in self.open.values()
         )
 
     def notified_at(self, daemons: tuple[str, ...], since: int) -> int:
-        """When all sessions that were there at `since` had been told; `since` if none was later."""
+        """Return when all sessions that were there at `since` had been told; `since` if none was
+        later."""
         there = [seen.views for seen in self.open.values() if seen.views[0][1] < since]
         told = [[at for view, at in views if view == daemons and at >= since] for views in there]
         return max((times[0] for times in told if times), default=since)
 
     def views_with(self, prefix: str) -> Iterator[tuple[bool, int]]:
-        """Per open session: whether a group has a member whose name begins so; when one left."""
+        """Yield per open session: whether a group has a member whose name begins so; when one
+        left."""
         for seen in self.open.values():
             members = frozenset[str]().union(*seen.groups.values())
             left = [at for name, at in seen.lost.items() if name.startswith(prefix)]

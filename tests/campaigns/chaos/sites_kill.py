@@ -57,13 +57,14 @@ class Watcher:
 
 
 def processor_ticks() -> list[int]:
-    """What /proc/stat counts of all processors together."""
+    """Return what /proc/stat counts of all processors together."""
     line, *_ = Path("/proc/stat").read_text().splitlines()
     return [int(word) for word in line.split()[1:9]]
 
 
 def shares(ticks: Sequence[int]) -> dict[str, float]:
-    """How much of the processors all programs had, and how much other machines took from them."""
+    """Return how much of the processors all programs had, and how much other machines took from
+    them."""
     *_, idle, waiting, _, _, stolen = ticks
     total = sum(ticks) or 1
     busy = total - idle - waiting - stolen

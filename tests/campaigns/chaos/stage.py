@@ -50,7 +50,7 @@ class Stage:
         self._seed = seed
 
     def others(self, *victims: str) -> list[str]:
-        """All daemons but these."""
+        """Return all daemons but these."""
         return [name for name in self.names if name not in victims]
 
     async def start_programs(self, nursery: trio.Nursery, load: Load) -> None:
@@ -171,7 +171,7 @@ def _all_in(programs: Sequence[ProgramProcess], daemons: tuple[str, ...]) -> boo
 async def open_stage(
     trace: Path, seed: str, load: Load, topology: Topology, within: Line | None = None
 ) -> AsyncIterator[Stage]:
-    """A cluster under load, in one view; its traces are written to a folder.
+    """Yield a cluster under load, in one view; its traces are written to a folder.
 
     Args:
         trace: the folder.

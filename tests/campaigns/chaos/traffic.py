@@ -33,11 +33,12 @@ class SessionTold:
     came: list[tuple[int, str, int]]
 
     def view_at(self, at: int) -> str:
-        """The view it was in."""
+        """Return the view it was in."""
         return next((view for told, view in reversed(self.views) if told <= at), "")
 
     def on_again(self, at: int, level: ServiceLevel) -> float:
-        """When the first message of another site came in a view that began later; or never."""
+        """Return when the first message of another site came in a view that began later; or
+        never."""
         old = self.view_at(at)
         found = (t for t, view, its in self.came if t > at and its >= level and view != old)
         return next(found, inf)

@@ -79,11 +79,11 @@ class Program:
 
     @property
     def running(self) -> bool:
-        """Whether it lives."""
+        """Return whether it lives."""
         return self._process.poll() is None
 
     def events(self) -> list[dict[str, Any]]:
-        """What it has written down by now; a line that a kill has cut short is none."""
+        """Return what it has written down by now; a line that a kill has cut short is none."""
         if self._record.exists():
             with self._record.open() as file:
                 file.seek(self._read)
@@ -142,7 +142,7 @@ class Campaign:
         self.settle()
 
     def records(self) -> dict[str, list[dict[str, Any]]]:
-        """What all have written down, by name."""
+        """Return what all have written down, by name."""
         return {program.name: program.events() for program in self._all}
 
     def close(self) -> None:

@@ -66,7 +66,7 @@ class Checker:
 
     @property
     def views(self) -> int:
-        """How many different ones were seen."""
+        """Return how many different ones were seen."""
         return len(self._views())
 
     @property
@@ -84,7 +84,8 @@ class Checker:
     # ---- one member ----
 
     def _follow(self, name: str, events: Iterable[Event]) -> dict[str, Passage]:
-        """Its passages; whether each message came in the view in which it was sent, and once."""
+        """Return its passages; whether each message came in the view in which it was sent, and
+        once."""
         found: dict[str, Passage] = {}
         now: Passage | None = None
         times: Counter[Name] = Counter()

@@ -14,14 +14,16 @@ _Value = TypeVar("_Value")
 
 
 def known(value: _Value | None) -> _Value:
-    """What was decoded; BadDatagram if it is None, as with what others than this project sent."""
+    """Return what was decoded; BadDatagram if it is None, as with what others than this project
+    sent."""
     if value is None:
         raise BadDatagram("unknown")
     return value
 
 
 def exact(decode: Callable[[bytes], Any], encode: Callable[[Any, bytes], bytes]) -> Target:
-    """What decodes has one encoding; `encode` takes the value and the bytes that it came from."""
+    """Return what decodes has one encoding; `encode` takes the value and the bytes that it came
+    from."""
 
     def target(raw: bytes) -> None:
         assert encode(decode(raw), raw) == raw
@@ -30,7 +32,7 @@ def exact(decode: Callable[[bytes], Any], encode: Callable[[Any, bytes], bytes])
 
 
 def frame(decode: Callable[[bytes], Any], encode: Callable[[Any], bytes]) -> Target:
-    """What decodes stays as it is when a daemon or client encodes it; a frame has a kind."""
+    """Return what decodes stays as it is when a daemon or client encodes it; a frame has a kind."""
 
     def target(raw: bytes) -> None:
         value = decode(raw or b"\0")
@@ -40,7 +42,7 @@ def frame(decode: Callable[[bytes], Any], encode: Callable[[Any], bytes]) -> Tar
 
 
 def stable(decode: Callable[[bytes], Any], encode: Callable[[Any], bytes]) -> Target:
-    """What decodes stays as it is when it is encoded; None stands for what is refused."""
+    """Return what decodes stays as it is when it is encoded; None stands for what is refused."""
 
     def target(raw: bytes) -> None:
         value = known(decode(raw))

@@ -75,7 +75,8 @@ def _coordination() -> Iterator[tuple[str, bytes]]:
 
 
 def _received() -> Iterator[tuple[str, bytes]]:
-    """What members send that have the same filters, or another secret; the level stands before."""
+    """Yield what members send that have the same filters, or another secret; the level stands
+    before."""
     stamp = stamps.encode_stamp(stamps.Stamp(1, 1, (0, 1)))
     mark = stamps.encode_mark(stamps.Mark(1, 0, (_ANN, _BOB)))
     prefix = prefix_of([filters.causal(), filters.compression()])
@@ -91,7 +92,7 @@ def _received() -> Iterator[tuple[str, bytes]]:
 
 
 def client_seeds() -> Iterator[tuple[str, bytes]]:
-    """Names of targets, and inputs for them."""
+    """Yield names of targets, and inputs for them."""
     yield from _end_to_end()
     yield from _filters()
     yield from _coordination()

@@ -58,7 +58,8 @@ def _packet(decode: Callable[[bytes], Any]) -> Target:
 
 
 def _numbered(raw: bytes) -> tuple[int, bytes]:
-    """A count u32, as a bundle's body has it, and the payload that is said to hold so many."""
+    """Return a count u32, as a bundle's body has it, and the payload that is said to hold so
+    many."""
     return int.from_bytes(raw[:4], "big"), raw[4:]
 
 
@@ -168,7 +169,7 @@ def _flood(raw: bytes) -> None:
 
 
 def control_limit(payload: int) -> int:
-    """The limit of packets with so much of a message in each."""
+    """Return the limit of packets with so much of a message in each."""
     (packet,) = control.cut_message(0, Incarnation(0, 0), 0, 0, b"", 100)
     return len(packet) + payload
 

@@ -31,7 +31,7 @@ DECODERS_FAIL: Final = 1
 
 
 def place_of(error: Exception) -> str:
-    """What an error is, and where it was raised: the same for the same bug."""
+    """Return what an error is, and where it was raised: the same for the same bug."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__} in {Path(last.filename).name}:{last.lineno}"
 
@@ -64,7 +64,7 @@ def run_chunk(name: str, chunk: int, count: int) -> dict[str, Any]:
 
 
 def read_results(path: Path) -> list[dict[str, Any]]:
-    """What earlier runs have written; a line that was cut off is taken out of the file."""
+    """Return what earlier runs have written; a line that was cut off is taken out of the file."""
     if not path.exists():
         return []
     text = path.read_text()
@@ -75,7 +75,7 @@ def read_results(path: Path) -> list[dict[str, Any]]:
 
 
 def table(results: Iterable[dict[str, Any]]) -> str:
-    """A line for each target, as docs/testing.md has it."""
+    """Return a line for each target, as docs/testing.md has it."""
     sums: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for line in results:
         sums[line["target"]].update({k: line[k] for k in ("inputs", "taken", "exceptions")})

@@ -23,7 +23,7 @@ _ROLL: Final = Roll({f"d{n}": public_of(private) for n, private in enumerate(_PR
 
 
 def _meeting() -> tuple[IdentityProtection, IdentityProtection]:
-    """Two daemons with identities that have heard of each other, and no more."""
+    """Return two daemons with identities that have heard of each other, and no more."""
     ring, entropy = KeyRing({1: bytes(32)}, 1), Random(1).randbytes
     one, other = (
         IdentityProtection(_CONFIG, start, ring, 0.0, DaemonCredentials(private, _ROLL, entropy))

@@ -36,7 +36,7 @@ _VIEW: Final = GroupView(
 
 
 def message(sender: MemberId, raw: bytes) -> Message:
-    """A message of somebody to the group."""
+    """Return a message of somebody to the group."""
     level = LEVELS[raw[0] % len(LEVELS)] if raw else LEVELS[0]
     return Message(sender, 1, (GROUP,), level, 0, raw[1:], None)
 

@@ -53,7 +53,7 @@ _TIMES: Final = tuple(1 if n < 128 else 2 if n < 192 else 3 if n < 240 else 8 fo
 
 
 def _change(raw: bytearray, draw: int, seeds: Sequence[bytes]) -> bytearray:
-    """One change; `draw` has 64 random bits: what, where, how much, and another number."""
+    """Return one change; `draw` has 64 random bits: what, where, how much, and another number."""
     what, draw = draw & 15, draw >> 4
     at, draw = (draw & 0xFFFF) % (len(raw) + 1), draw >> 16
     size, draw = draw & 0xFF, draw >> 8  # 36 bits are left
@@ -82,5 +82,5 @@ def _change(raw: bytearray, draw: int, seeds: Sequence[bytes]) -> bytearray:
 
 
 def inputs(name: str, chunk: int, count: int, seeds: Sequence[bytes]) -> Iterator[bytes]:
-    """So many inputs for a target, always the same for the same chunk of the same seeds."""
+    """Yield so many inputs for a target, always the same for the same chunk of the same seeds."""
     return islice(mutated(Random(f"{name}/{chunk}"), seeds), count)

@@ -37,7 +37,7 @@ def _said() -> bytes:
 
 
 def port_seeds() -> Iterator[tuple[str, bytes]]:
-    """Names of targets, and inputs for them."""
+    """Yield names of targets, and inputs for them."""
     for datagrams in _datagrams():
         yield "daemon.udp", datagrams
     said = _said()

@@ -33,7 +33,8 @@ _CONFIG: Final = CoreConfig(sites=(("a", "b", "c"),))
 
 
 def pieces(raw: bytes) -> Iterator[bytes]:
-    """The first byte says how many pieces there are, 8 at most; so many more, how long each is."""
+    """Yield the first byte says how many pieces there are, 8 at most; so many more, how long
+    each is."""
     count = raw[0] % 8 if raw else 0
     at = 1 + count
     for size in raw[1:at]:
@@ -46,7 +47,7 @@ def pieces(raw: bytes) -> Iterator[bytes]:
 
 
 def sealed_core(name: str, secret: bytes = bytes(32)) -> DaemonCore:
-    """A daemon of three, with keys; its first join is out."""
+    """Return a daemon of three, with keys; its first join is out."""
     start = Start(name=name, incarnation=Incarnation(1, ord(name)))
     return DaemonCore(_CONFIG, start, keys=KeyRing({1: secret}, 1), now=0.0, wall=0.0)
 
@@ -115,7 +116,7 @@ _listener: Final = TlsListener(_NOTHING, TlsCredentials(_NOTHING, cast("Any", _T
 
 
 def _at_once(coroutine: Coroutine[Any, Any, tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
-    """The result of what never has to wait."""
+    """Return the result of what never has to wait."""
     try:
         coroutine.send(None)
     except StopIteration as stopped:
@@ -124,7 +125,7 @@ def _at_once(coroutine: Coroutine[Any, Any, tuple[bytes, bytes]]) -> tuple[bytes
 
 
 def _admit(raw: bytes) -> tuple[AuthenticatedPeer, _Pieces]:
-    """What the listener for TLS does between handshake and session."""
+    """Return what the listener for TLS does between handshake and session."""
     socket = _Pieces(raw)
     tls = cast("TlsSocket", socket)
     frame, first = _at_once(_read_frame(tls))

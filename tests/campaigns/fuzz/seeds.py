@@ -104,7 +104,7 @@ def _wire() -> Iterator[tuple[str, bytes]]:
 
 
 def _messages() -> Iterator[ControlMessage]:
-    """Each kind of control message; joins of a first start and from a view of two rings."""
+    """Yield each kind of control message; joins of a first start and from a view of two rings."""
     holding = Holding(3, ((5, 9), (11, 11)), ((4, 2**40),), 2**40)
     heard = ((7, 8), (9, 2**63))
     join = Join(

@@ -58,7 +58,7 @@ def run(name: str, raw: bytes) -> bool:
 
 
 def untrusted() -> Iterator[str]:
-    """Names of all functions and methods of this project that take bytes from outside."""
+    """Yield names of all functions and methods of this project that take bytes from outside."""
     for package, prefix in PACKAGES.items():
         for path in (ROOT / package).rglob("*.py"):
             text = path.read_text()

@@ -39,7 +39,7 @@ WRAPPING: Final = {
 
 
 def taken(name: str, raw: bytes) -> int:
-    """Bytes that a target has at most while it has this input."""
+    """Return bytes that a target has at most while it has this input."""
     tracemalloc.start()
     try:
         run(name, raw)
@@ -49,7 +49,7 @@ def taken(name: str, raw: bytes) -> int:
 
 
 def one_field(seed: bytes) -> Iterator[bytes]:
-    """A seed with one length or count at its edges, at any place."""
+    """Yield a seed with one length or count at its edges, at any place."""
     edges = [value.to_bytes(width) for width, all_ in LENGTHS.items() for value in all_]
     for at in range(0, len(seed), max(1, -(-len(seed) // PLACES))):
         for field in (*edges, *VARINTS):
@@ -59,7 +59,7 @@ def one_field(seed: bytes) -> Iterator[bytes]:
 
 
 def two_counts(seed: bytes) -> Iterator[bytes]:
-    """A seed with two counts, beside each other or near, whose sum wraps."""
+    """Yield a seed with two counts, beside each other or near, whose sum wraps."""
     for width, pairs in WRAPPING.items():
         for at in range(0, len(seed), max(1, -(-len(seed) // PLACES))):
             for gap in (0, 2, width):

@@ -37,12 +37,12 @@ class Verdict:
 
     @property
     def is_good(self) -> bool:
-        """Whether it is written down, and no worse than its spread allows."""
+        """Return whether it is written down, and no worse than its spread allows."""
         return self.recorded is not None and self.worse <= self.allowed
 
 
 def allowed(ratios: Sequence[float]) -> float:
-    """How many times worse a median may be than that of these rounds.
+    """Return how many times worse a median may be than that of these rounds.
 
     As a check takes the median of a few rounds, what counts is how far the medians of any few of
     these lie apart: a single round that was disturbed does not widen it.
@@ -86,7 +86,7 @@ def compare(
 
 
 def lines_of(verdicts: Sequence[Verdict]) -> list[str]:
-    """A table for people."""
+    """Return a table for people."""
     lines = [f"{'figure':<24}{'recorded':>12}{'now':>12}  {'change':<16}{'allowed':<16}"]
     for each in verdicts:
         if each.recorded is None:
@@ -108,5 +108,5 @@ def _change(worse: float) -> str:
 
 
 def as_json(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
-    """The same for a script."""
+    """Return the same for a script."""
     return [{**attrs.asdict(each), "is_good": each.is_good} for each in verdicts]

@@ -81,7 +81,7 @@ def run(found: list[Arrangement], options: argparse.Namespace) -> int:
 
 
 def ours_is_right(results: Results) -> bool:
-    """Whether ours was measured, and every message came as it should."""
+    """Return whether ours was measured, and every message came as it should."""
     ours = [
         figures
         for (_, name), rounds in results.figures.items()

@@ -62,7 +62,7 @@ class Programs:
 async def open_server(
     command: Command, log: Path, listens: Callable[[], bool]
 ) -> AsyncIterator[int]:
-    """A server, killed at the end of the block.
+    """Yield a server, killed at the end of the block.
 
     Args:
         command: that starts it.
@@ -87,13 +87,13 @@ async def open_server(
 
 
 def last_words(log: Path) -> str:
-    """The last line of a log."""
+    """Return the last line of a log."""
     lines = log.read_text(errors="replace").strip().splitlines()
     return lines[-1] if lines else "it says nothing"
 
 
 def not_installed(packages: Sequence[str], modules: Sequence[str] = ()) -> str:
-    """What to do about what is missing, empty if nothing is.
+    """Return what to do about what is missing, empty if nothing is.
 
     Args:
         packages: of Debian, that are missing.

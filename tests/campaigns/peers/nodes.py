@@ -31,7 +31,7 @@ class Node:
 
     @property
     def address(self) -> str:
-        """The one that the others see on the first network."""
+        """Return the one that the others see on the first network."""
         return self.addresses[0]
 
     def plug(self, network: int, *, up: bool) -> None:
@@ -81,7 +81,7 @@ def open_nodes(
 
 @contextmanager
 def _namespaces(private: Sequence[str]) -> Iterator[int]:
-    """The process that holds them. It ends when its input does."""
+    """Yield the process that holds them. It ends when its input does."""
     mounts = [f"mount -t tmpfs none {folder} &&" for folder in private]
     command = ["unshare", "--net", "--mount", "sh", "-c", f"{' '.join(mounts)} echo && exec cat"]
     pipe = subprocess.PIPE

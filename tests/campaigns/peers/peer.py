@@ -42,11 +42,11 @@ class Peer(ABC):
     sending: str
 
     def adapted(self, plan: Plan) -> Plan | None:
-        """The plan as it applies to this system; None if nothing new would come of it."""
+        """Return the plan as it applies to this system; None if nothing new would come of it."""
         return plan
 
     def missing(self) -> str:
-        """Why it cannot run here, and what to do about it; empty if it can."""
+        """Return why it cannot run here, and what to do about it; empty if it can."""
         return ""
 
     @abstractmethod
@@ -87,4 +87,4 @@ class Client(ABC):
 
     @abstractmethod
     async def receive(self) -> list[bytes]:
-        """What has come, in its order; nothing if nothing comes within LISTEN_S."""
+        """Return what has come, in its order; nothing if nothing comes within LISTEN_S."""

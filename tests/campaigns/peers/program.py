@@ -42,7 +42,7 @@ class Counters:
 
     @property
     def least(self) -> int:
-        """What the slowest has got."""
+        """Return what the slowest has got."""
         return min(self._numbers)
 
 
@@ -60,7 +60,7 @@ class Tally:
 
     @property
     def got(self) -> int:
-        """How many messages."""
+        """Return how many messages."""
         return self._account.got
 
     def check(self, messages: list[bytes]) -> None:
@@ -89,7 +89,7 @@ class Tally:
             self._counts.append((now, self.got))
 
     def report(self) -> dict[str, Any]:
-        """All that was seen."""
+        """Return all that was seen."""
         return {
             "accounts": [self._account.report(self._timed)],
             "wrong_timed": self._wrong_timed,
@@ -112,7 +112,7 @@ class Said(threading.Event):
 
 
 def end_of(plan: Plan) -> bytes:
-    """The message behind the last one."""
+    """Return the message behind the last one."""
     return bytes(plan.size)
 
 

@@ -38,7 +38,7 @@ class Arrangement:
     plans: Sequence[Plan]
 
     def describe(self, plan: Plan) -> str:
-        """A plan in words."""
+        """Return a plan in words."""
         load = f"{plan.rate:g} messages/s" if plan.is_timed else "as many as pass"
         receivers = f"{plan.receivers} receiver{'s' if plan.receivers > 1 else ''}"
         return f"{self.title}: 1 sender, {receivers}, {plan.size} bytes, {load}"
@@ -58,7 +58,7 @@ class Results:
 
 
 def arrangements(duration_s: float, families: Sequence[str]) -> list[Arrangement]:
-    """All that is measured.
+    """Return all that is measured.
 
     Args:
         duration_s: of a measurement; the load lasts half as long before it.

@@ -16,7 +16,7 @@ Measure = Callable[[Figures], float | None]
 
 
 def rate(figures: Figures) -> float:
-    """Messages a second that each receiver got."""
+    """Return messages a second that each receiver got."""
     return figures.msgs_per_s_each
 
 
@@ -26,7 +26,7 @@ def p50_us(figures: Figures) -> float | None:
 
 
 def p99_us(figures: Figures) -> float | None:
-    """What 99 of 100 one-way delays do not exceed."""
+    """Return what 99 of 100 one-way delays do not exceed."""
     return figures.delay_p99_us
 
 
@@ -94,7 +94,7 @@ def _row(name: str, plan: Plan, results: Results) -> str:
 
 
 def _wrong(rounds: Sequence[Figures]) -> str:
-    """What went wrong in all rounds; nothing if all was right."""
+    """Return what went wrong in all rounds; nothing if all was right."""
     names = ("lost", "duplicated", "misordered", "wrong")
     counts = {name: sum(getattr(each, name) for each in rounds) for name in names}
     told = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
@@ -102,7 +102,7 @@ def _wrong(rounds: Sequence[Figures]) -> str:
 
 
 def as_object(found: Sequence[Arrangement], results: Results) -> dict[str, Any]:
-    """The same as JSON; medians as of `groupcomm bench --json`, with ratios."""
+    """Return the same as JSON; medians as of `groupcomm bench --json`, with ratios."""
     return {
         "settings": [
             {
@@ -134,5 +134,5 @@ def _cell(peer: Peer, plan: Plan, results: Results) -> dict[str, Any]:
 
 
 def _all_peers(found: Sequence[Arrangement]) -> list[Peer]:
-    """Each once."""
+    """Return each once."""
     return list({peer.name: peer for each in found for peer in each.peers}.values())

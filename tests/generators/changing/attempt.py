@@ -90,7 +90,7 @@ class Attempt:
         return not all(daemon.alive and self._connected(one, daemon) for daemon in self._everybody)
 
     def give_up(self) -> None:
-        """It fails, for all for whom it is not over."""
+        """Fail the attempt for all daemons for which it is not over."""
         self.members.clear()
         self.phase = Phase.OVER
 
@@ -151,7 +151,7 @@ class Attempt:
 
 
 def unite(fellows: list[ChangingDaemon]) -> Union:
-    """What daemons that come from one view hold together."""
+    """Return what daemons that come from one view hold together."""
     view = fellows[0].config
     assert view is not None
     packets: dict[tuple[int, int], ViewPacket] = {}

@@ -60,12 +60,12 @@ class ChangingDaemon(Daemon):
 
     @property
     def operates(self) -> bool:
-        """Whether it takes part in a view that goes on."""
+        """Return whether it takes part in a view that goes on."""
         return self.alive and not self.frozen
 
     @property
     def whole(self) -> bool:
-        """Whether it operates in a view whose groups it knows."""
+        """Return whether it operates in a view whose groups it knows."""
         return self.operates and self.complete
 
     # ---- a view begins ----
@@ -165,7 +165,7 @@ class ChangingDaemon(Daemon):
 
     @property
     def wants_number(self) -> bool:
-        """Whether it has something for a packet."""
+        """Return whether it has something for a packet."""
         if not self.operates or self.config is None:
             return False
         announces = self._announced < self.config.parts[self.identity]

@@ -35,7 +35,7 @@ class ChangingDesk(Desk):
     # ---- views ----
 
     def announce(self) -> tuple[tuple[Session, ...], dict[str, tuple[Session, ...]]]:
-        """Its own sessions, and per group its own members."""
+        """Return its own sessions, and per group its own members."""
         own = tuple(s for s in self.names.values() if s.home == self._identity)
         groups = {
             group: tuple(s for s in members if s.home == self._identity)
@@ -83,7 +83,7 @@ class ChangingDesk(Desk):
                 session.down.append(Trans(LATER, session.identity, self._view))
 
     def end(self) -> None:
-        """The view is over: what came in part only is given up."""
+        """End the view: give up messages that came in part only."""
         self._parts.clear()
         self._last_parts.clear()
 

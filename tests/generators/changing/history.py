@@ -51,7 +51,7 @@ class ChangingHistory(Network):
                 self._dismiss(program, daemon)
 
     def _dismiss(self, program: Program, daemon: ChangingDaemon) -> None:
-        """A leaving daemon ends a session: nothing more is taken from it."""
+        """End a session of a leaving daemon, which accepts nothing more from it."""
         program.open, program.silent = False, True
         program.up.clear()
         if program.session not in daemon.desk.left:
@@ -172,7 +172,7 @@ class ChangingHistory(Network):
         self.log.add(Quiet(self.log.tick()))
 
     def _form(self, core: list[ChangingDaemon]) -> None:
-        """One view of exactly these."""
+        """Form one view of exactly these daemons."""
         for attempt in self._attempts:
             if set(attempt.members) & set(core):
                 attempt.give_up()
@@ -191,7 +191,7 @@ def _by_name(daemons: list[ChangingDaemon]) -> list[ChangingDaemon]:
 
 
 def make_changing_history(seed: int, rounds: int = 40) -> list[TraceEvent]:
-    """A valid trace with changing views; equal for equal arguments."""
+    """Return a valid trace with changing views; equal for equal arguments."""
     rng = Random(f"changing {seed}")
     history = ChangingHistory(
         seed,

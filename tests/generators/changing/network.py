@@ -63,11 +63,11 @@ class Network(Programs):
         self.log.add(Boot(self.log.tick(), identity, f"{self._restarts[name]}.{random_id}"))
 
     def connected(self, one: ChangingDaemon, other: ChangingDaemon) -> bool:
-        """Whether two daemons hear each other."""
+        """Return whether two daemons hear each other."""
         return one.alive and other.alive and self._side[one.name] == self._side[other.name]
 
     def _receivable_from(self, daemon: ChangingDaemon) -> list[ChangingDaemon]:
-        """Who takes part in the same view and is heard, itself included."""
+        """Return who takes part in the same view and is heard, itself included."""
         return [
             other
             for other in self._daemons
@@ -117,7 +117,7 @@ class Network(Programs):
         (daemon.waiting if bundle.level else daemon.unreliable).append(bundle)
 
     def _token(self, daemon: ChangingDaemon) -> Token | None:
-        """The token of its ring, if it can get it."""
+        """Return the token of its ring, if it can get it."""
         if not daemon.operates or daemon.config is None:
             return None
         token = daemon.config.tokens[daemon.ring]
@@ -135,7 +135,7 @@ class Network(Programs):
         daemon.release_all()
 
     def _announce(self, daemon: ChangingDaemon) -> None:
-        """It promises for its ring that nothing lower follows."""
+        """Announce a horizon of its ring: nothing lower follows."""
         token = self._token(daemon)
         if token is None or daemon.config is None:
             return
@@ -165,7 +165,7 @@ class Network(Programs):
                 self._flying[other.identity].append((daemon, view, item))
 
     def _arrive(self, daemon: ChangingDaemon) -> None:
-        """One of the next few things on the way to a daemon arrives."""
+        """Deliver one of the next few items in flight to a daemon."""
         flying = self._flying[daemon.identity]
         if not flying:
             return
@@ -213,7 +213,7 @@ class Network(Programs):
                 self._announce(daemon)
 
     def _core_waits(self, daemon: ChangingDaemon) -> bool:
-        """Whether the core waits for horizons, and this daemon is of it."""
+        """Return whether the core waits for horizons, and this daemon is of it."""
         return self._side[daemon.name] == CORE and any(
             other.agreed or other.answers or other.checks for other in self._receivable_from(daemon)
         )

@@ -60,12 +60,12 @@ class View:
 
     @property
     def daemons(self) -> list["ChangingDaemon"]:
-        """All of its daemons by name."""
+        """Return all of its daemons by name."""
         return sorted((d for ring in self.rings for d in ring), key=lambda d: d.name)
 
     @property
     def shape(self) -> tuple[tuple[str, ...], ...]:
-        """The rings as traces write them."""
+        """Return the rings as traces write them."""
         return tuple(tuple(daemon.identity for daemon in ring) for ring in self.rings)
 
 
@@ -97,12 +97,12 @@ class ViewPacket(Packet):
 
     @property
     def is_agreed(self) -> bool:
-        """Whether something in it is of the agreed order."""
+        """Return whether something in it is of the agreed order."""
         return any(bundle.level >= AGREED for bundle in self.bundles)
 
     @property
     def is_safe(self) -> bool:
-        """Whether something in it is SAFE: all of it in the agreed order waits for that."""
+        """Return whether something in it is SAFE: all of it in the agreed order waits for that."""
         return any(bundle.level == SAFE for bundle in self.bundles)
 
 

@@ -5,7 +5,7 @@ from tests.generators.records import AGREED, CAUSAL, RELIABLE, Bundle, Place, Se
 
 
 def last_whole(union: Union) -> list[int]:
-    """Per ring the time of the last packet before the first gap; 0 if there is none."""
+    """Return per ring the time of the last packet before the first gap; 0 if there is none."""
     times = [0] * len(union.prefix)
     for packet in union.packets:
         if packet.number <= union.prefix[packet.ring]:
@@ -14,7 +14,7 @@ def last_whole(union: Union) -> list[int]:
 
 
 def find_boundary(union: Union, horizon: int, frontier: int) -> tuple[int, int] | None:
-    """The stamp of the first packet of the transitional part; None if there is none."""
+    """Return the stamp of the first packet of the transitional part; None if there is none."""
     for packet in union.packets:
         beyond = packet.time > horizon or (packet.is_safe and packet.time > frontier)
         if packet.is_agreed and beyond:
@@ -34,7 +34,7 @@ class Walk:
         self._dropped: list[Bundle] = []
 
     def deliverable(self, packet: ViewPacket) -> list[Bundle]:
-        """The bundles of the next packet that are not dropped."""
+        """Return the bundles of the next packet that are not dropped."""
         if packet.previous is None or (packet.ring, packet.previous) in self._whole:
             self._whole.add((packet.ring, packet.number))
         if packet.daemon.identity in self._union.fellows:

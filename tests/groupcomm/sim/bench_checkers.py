@@ -18,7 +18,7 @@ SIZES = (100_000, 1_000_000)
 
 
 def slices(events: int) -> Iterator[list[TraceEvent]]:
-    """A history of about so many events, some thousands at a time."""
+    """Yield a history of about so many events, some thousands at a time."""
     history = History(1, daemons=5, rings=2, clients=10)
     made = 0
     while made < events:
@@ -31,7 +31,7 @@ def slices(events: int) -> Iterator[list[TraceEvent]]:
 
 
 def measure(events: int) -> tuple[int, float]:
-    """How many events were checked, and in how many seconds of the processor."""
+    """Return how many events were checked, and in how many seconds of the processor."""
     checkers, checked, took = Checkers(), 0, 0.0
     feed = checkers.feed
     for part in slices(events):

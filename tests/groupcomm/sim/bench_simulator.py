@@ -54,7 +54,7 @@ class Figure:
 
     @property
     def missed(self) -> bool:
-        """Whether the figure is not what is required."""
+        """Return whether the figure is not what is required."""
         too_low = self.least is not None and self.value < self.least
         too_high = self.most is not None and self.value > self.most
         return too_low or too_high
@@ -95,7 +95,7 @@ def checking_speed() -> float:
 
 
 def speed_figures() -> list[Figure]:
-    """How fast clusters are simulated, and their traces checked."""
+    """Return how fast clusters are simulated, and their traces checked."""
     return [
         Figure(
             "simulation, 5 daemons, 10 multicasts/s",

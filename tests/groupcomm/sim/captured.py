@@ -29,7 +29,7 @@ def sealed_cluster(
     suite: int = SUITE_AES_GCM,
     start: bool = True,
 ) -> Cluster:
-    """A cluster with keys that has formed, or is to be started."""
+    """Return a cluster with keys that has formed, or is to be started."""
     cluster = Cluster(attrs.evolve(settings, suite=suite), start=False)
     if rekeying is not None:
         cluster.config = attrs.evolve(cluster.config, rekeying=rekeying)
@@ -55,7 +55,7 @@ class Captured:
             self.sent.append((self._cluster.loop.now, source, target, datagram))
 
     def arrived(self, target: int, source: int | None = None) -> list[bytes]:
-        """What has surely come to a host so far, or of it what came from one other."""
+        """Return what has surely come to a host so far, or of it what came from one other."""
         before = self._cluster.loop.now - UNDER_WAY_US
         return [
             datagram
@@ -65,7 +65,7 @@ class Captured:
 
 
 def running(host: SimulatedHost) -> SimulatedProcess:
-    """The daemon of a host."""
+    """Return the daemon of a host."""
     assert host.process is not None
     return host.process
 
@@ -119,7 +119,8 @@ def _parts(process: SimulatedProcess) -> dict[str, Any]:
 
 
 def picture(value: Any, seen: set[int] | None = None) -> Any:
-    """All that an object holds, and all that these hold, as plain values that can be compared."""
+    """Return all that an object holds, and all that these hold, as plain values that can be
+    compared."""
     seen = set() if seen is None else seen
     if isinstance(value, int | float | str | bytes | None):
         return value

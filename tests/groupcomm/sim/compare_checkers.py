@@ -25,7 +25,7 @@ History = Sequence[TraceEvent]
 
 
 def fast(events: History) -> Checkers:
-    """The checkers after a whole trace."""
+    """Return the checkers after a whole trace."""
     checkers = Checkers()
     for event in events:
         checkers.feed(event)
@@ -34,7 +34,8 @@ def fast(events: History) -> Checkers:
 
 
 def break_history(history: History, kind: str, seed: int) -> list[TraceEvent] | None:
-    """A mutation of a history; None if it has nothing of the kind, or nothing has changed."""
+    """Return a mutation of a history; None if it has nothing of the kind, or nothing has
+    changed."""
     trace = mutate(Random(f"{kind} {seed}"), history, kind)
     return None if trace == list(history) else trace
 

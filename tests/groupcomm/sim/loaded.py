@@ -74,7 +74,7 @@ class Rude:
         self.numbers: dict[int, Iterator[bytes]] = {}
 
     def speak(self, daemon: "Loaded") -> list[ClientInput]:
-        """What comes of it until the next step."""
+        """Return what comes of it until the next step."""
         sessions, inputs = daemon.core.sessions.by_connection, list[ClientInput]()
         if self.streams:  # one is accepted in each round
             number = daemon.core.next_connection()
@@ -110,7 +110,7 @@ class Loaded:
         self._now = self._done = 0.0
 
     def due(self) -> float:
-        """When it makes a step."""
+        """Return when it makes a step."""
         if (
             self._answered
             or self.rude is not None
@@ -133,7 +133,7 @@ class Loaded:
         self._answered += marks_stored_at_once(wanted)
 
     def send(self, output: Output) -> bool:
-        """What the step has done takes time, then the datagrams leave."""
+        """Return what the step has done takes time, then the datagrams leave."""
         self._done = self._now + STEP_S + UNIT_S * self.core.sessions.intake.work_done
         for target, datagram in output.datagrams:
             self._plant.send(self.name, target, datagram, self._done)
@@ -199,7 +199,7 @@ class Plant:
         )
 
     def connect(self, name: str, user: str) -> Polite:
-        """A program that is a member of group g."""
+        """Return a program that is a member of group g."""
         daemon = self.daemons[name]
         program = Polite(daemon.core, user)
         daemon.polite.append(program)

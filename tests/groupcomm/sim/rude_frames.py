@@ -27,12 +27,12 @@ Stream = Callable[[int], Iterator[bytes]]
 
 
 def hello(number: int) -> bytes:
-    """The name is one that looks random, which everybody may have."""
+    """Return the name is one that looks random, which everybody may have."""
     return encode_hello(f"u{number:012x}", 2)
 
 
 def frames_of(number: int, frame: Callable[[int], bytes], at_once: int = FRAMES) -> Iterator[bytes]:
-    """A session that says hello, and then the same kind of frame for ever."""
+    """Yield a session that says hello, and then the same kind of frame for ever."""
     messages = count(1)
     while True:
         yield hello(number)
@@ -57,7 +57,7 @@ def messages(number: int, groups: int = 1) -> Iterator[bytes]:
 
 
 def fragments(number: int) -> Iterator[bytes]:
-    """Both fragments of each message."""
+    """Yield both fragments of each message."""
 
     def both(message: int) -> bytes:
         parts = [encode_fragment(0, 20, bytes(10))] * 2
@@ -81,12 +81,12 @@ def queries(text: str, number: int) -> Iterator[bytes]:
 
 
 def comes_and_goes(number: int, last: bytes) -> Iterator[bytes]:
-    """A session that says hello and ends at once, again and again."""
+    """Yield a session that says hello and ends at once, again and again."""
     return repeat(hello(number) + last)
 
 
 def hello_of_another(_number: int) -> Iterator[bytes]:
-    """A session that wants a name that is not its own."""
+    """Yield a session that wants a name that is not its own."""
     return repeat(encode_hello("polite", 2))
 
 
@@ -95,12 +95,12 @@ FRAMES_OF_DAEMONS = [kind for kind in FrameKind if kind >= FIRST_FROM_DAEMONS]
 
 
 def bundles_of_daemons(number: int) -> Iterator[bytes]:
-    """Each connection another kind."""
+    """Yield each connection another kind."""
     return control(BUNDLES_OF_DAEMONS[number % len(BUNDLES_OF_DAEMONS)], number)
 
 
 def frames_of_daemons(number: int) -> Iterator[bytes]:
-    """Each connection another kind."""
+    """Yield each connection another kind."""
     kind = FRAMES_OF_DAEMONS[number % len(FRAMES_OF_DAEMONS)]
     return comes_and_goes(number, struct.pack("!IB", 1, kind))
 

@@ -178,7 +178,7 @@ class Soak:
                         break
 
     def summary(self) -> str:
-        """One line on the new seeds of this and all earlier runs."""
+        """Return one line on the new seeds of this and all earlier runs."""
         state = self.state
         return (
             f"{state.next_seed - FIRST_NEW_SEED} new seeds, {state.simulated_s / 3600:.1f} "
@@ -186,7 +186,7 @@ class Soak:
         )
 
     def file_of(self, seed: int) -> Path:
-        """Where is kept what happened in a run that failed."""
+        """Return where is kept what happened in a run that failed."""
         return self.folder / f"seed-{seed}.txt"
 
     def _fail(self, result: RunResult, options: Options) -> None:
@@ -208,12 +208,12 @@ def say(text: str) -> None:
 
 
 def properties_of(result: RunResult) -> list[str]:
-    """What does not hold in a run, each once."""
+    """Return what does not hold in a run, each once."""
     return sorted({found.property for found in result.findings})
 
 
 def digest_of_sources() -> str:
-    """What tells whether an earlier hunt still says something about this core."""
+    """Return what tells whether an earlier hunt still says something about this core."""
     digest = hashlib.blake2b(digest_size=16)
     for path in sorted((ROOT / "groupcomm").rglob("*.py")):
         digest.update(path.read_bytes())

@@ -68,7 +68,8 @@ class Stopwatch:
 
 
 def delays_of(level: ServiceLevel, messages: int, seed: int) -> list[float]:
-    """The delays of so many messages of one level, lowest first; senders and times are random."""
+    """Return the delays of so many messages of one level, lowest first; senders and times are
+    random."""
     watch = Stopwatch(seed)
     rng = Random(seed)
     for _ in range(messages):
@@ -80,7 +81,7 @@ def delays_of(level: ServiceLevel, messages: int, seed: int) -> list[float]:
 
 
 def delays_after_silence(seed: int) -> list[float]:
-    """The delays of AGREED messages, from each ring one, after ten seconds of silence."""
+    """Return the delays of AGREED messages, from each ring one, after ten seconds of silence."""
     watch = Stopwatch(seed)
     for sender in (0, 4, 8):
         watch.cluster.run(10.0)

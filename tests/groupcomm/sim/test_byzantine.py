@@ -21,7 +21,7 @@ VIEWS = [f"{counter}.alfa.a" for counter in range(5)]
 
 
 def liars(seed: int, *ways: str) -> Settings:
-    """The settings of a run in which every other packet comes with a lie of these ways."""
+    """Return the settings of a run in which every other packet comes with a lie of these ways."""
     settings = draw_settings(seed, BYZANTINE)
     return attrs.evolve(settings, lying=Lying(share=0.5, ways=ways, spells=False))
 

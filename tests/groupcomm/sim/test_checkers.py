@@ -117,7 +117,8 @@ def test_what_the_rules_allow_is_no_violation() -> None:
 
 
 def _swap_reliable(events: list[TraceEvent], index: int) -> list[TraceEvent] | None:
-    """Two RELIABLE deliveries at one client, next to each other in the trace, change places."""
+    """Return two RELIABLE deliveries at one client, next to each other in the trace, change
+    places."""
     pair = events[index : index + 2]
     one, other = (pair[0], pair[-1])
     if not (isinstance(one, Deliver) and isinstance(other, Deliver) and one is not other):

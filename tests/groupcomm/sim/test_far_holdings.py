@@ -31,7 +31,7 @@ def most_behind(
 
 
 def rings(checked: CheckedCluster) -> list[int]:
-    """How many daemons are in each ring."""
+    """Return how many daemons are in each ring."""
     view = checked.cluster.daemons[0].core.view
     assert view is not None
     return [len(ring) for ring in view.rings]

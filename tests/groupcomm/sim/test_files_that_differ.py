@@ -47,7 +47,7 @@ class Stage:
 
     @property
     def members(self) -> list[list[str]]:
-        """Per daemon who is in its view."""
+        """Return per daemon who is in its view."""
         views = [host.core.view for host in self.cluster.daemons]
         return [[] if view is None else [d.name for d in view.daemons] for view in views]
 

@@ -24,7 +24,7 @@ class Traced:
         self.hosts = self.cluster.daemons
 
     def of(self, process: str) -> list[TraceEvent]:
-        """The events of one process."""
+        """Return the events of one process."""
         return [event for event in self.trace if getattr(event, "p", "") == process]
 
     def kinds(self, process: str) -> list[str]:
@@ -32,7 +32,7 @@ class Traced:
         return [type(event).__name__ for event in self.of(process)]
 
     def member(self, daemon: int, user: str = "user") -> SimulatedClient:
-        """A member of group g."""
+        """Return a member of group g."""
         client = self.cluster.connect(user, daemon)
         self.cluster.run(0.2)
         client.join("g")

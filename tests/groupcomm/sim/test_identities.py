@@ -231,7 +231,7 @@ class Stolen:
 
 
 def opened(cluster: Cluster, datagrams: Iterable[bytes], secret: bytes) -> int:
-    """How many somebody opens who has the key file and one secret."""
+    """Return how many somebody opens who has the key file and one secret."""
     number, nobody = cluster_number(cluster.config.cluster), (0, Incarnation(0, 0))
     thief = SecretOpener(cluster.daemons[0].keys, number, nobody, Stolen(secret), QUICK)  # type: ignore[arg-type]
     count = 0

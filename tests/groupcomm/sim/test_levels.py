@@ -47,7 +47,7 @@ def lose_nothing(cluster: Cluster) -> None:
 
 
 def first_data(packet: bytes, seen: set[int]) -> bool:
-    """The first packet of a stream that comes after `seen` was emptied, and its copies."""
+    """Return the first packet of a stream that comes after `seen` was emptied, and its copies."""
     if packet[0] != PacketKind.DATA:
         return False
     number = decode_data_untrusted(packet).number
@@ -115,7 +115,7 @@ def test_only_causal_waits_for_what_its_sender_had_received(
 
 
 def hops_of(cluster: Cluster) -> list[int]:
-    """How often the token has moved, as each daemon knows."""
+    """Return how often the token has moved, as each daemon knows."""
     operations = [host.core.view_state for host in cluster.daemons]
     return [operation.ring.monitor.hop for operation in operations if operation is not None]
 

@@ -33,7 +33,7 @@ SEEDS = range(30)
 
 
 def parts(pairs: set[tuple[int, int]], plan: SitePlan) -> set[frozenset[int]]:
-    """The sets of hosts that hear each other, also over others, when these paths are cut."""
+    """Return the sets of hosts that hear each other, also over others, when these paths are cut."""
     hosts = range(len(plan.sites))
     hears = {
         (a, b)

@@ -122,7 +122,7 @@ class Ear:
 
 
 def wire(link: SimulatedLink, sizes: tuple[int, ...] = (2, 2)) -> tuple[Network, list[Ear], Loop]:
-    """Some sites in a chain, the first two joined by `link`."""
+    """Return some sites in a chain, the first two joined by `link`."""
     loop, hosts = Loop(), sum(sizes)
     ears = [Ear() for _ in range(hosts)]
     spread = plain_settings(daemons=sizes).sites
@@ -221,7 +221,7 @@ def test_sites_differ_in_size_and_lie_in_every_topology() -> None:
 
 
 def same_shape(one: set[SitePair], other: set[SitePair]) -> bool:
-    """Whether two sets of links have as many, and sites with as many neighbours."""
+    """Return whether two sets of links have as many, and sites with as many neighbours."""
 
     def neighbours(pairs: set[SitePair]) -> list[int]:
         return sorted(sum(site in pair for pair in pairs) for site in range(4))

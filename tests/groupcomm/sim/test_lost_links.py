@@ -30,7 +30,7 @@ class Sites:
 
     @property
     def views(self) -> int:
-        """How many views some daemon has left so far."""
+        """Return how many views some daemon has left so far."""
         return sum(host.core.membership.reasons.total() for host in self.cluster.daemons)
 
     def cut(self, one: int, other: int) -> None:

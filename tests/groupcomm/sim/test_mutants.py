@@ -174,7 +174,7 @@ def test_the_core_does_not_check_itself_while_a_bug_is_active() -> None:
 
 
 def make_packet(time: int) -> DataPacket:
-    """A packet with nothing in it."""
+    """Return a packet with nothing in it."""
     return DataPacket(ring=0, number=1, time=time, daemon=0, previous=0, bundles=[])
 
 

@@ -29,7 +29,7 @@ def narrow(cluster: Cluster, largest_bytes: float) -> None:
 
 
 def narrow_links(largest_bytes: int) -> list[SimulatedLink]:
-    """All three sites are neighbours, and never heard anything larger."""
+    """Return all three sites are neighbours, and never heard anything larger."""
     return [attrs.evolve(link, largest_bytes=largest_bytes) for link in equal_links(3, DELAY_S)]
 
 
@@ -47,7 +47,7 @@ def send_large(sites: Sites, times: int) -> None:
 
 
 def paths(sites: Sites) -> list[PathMtu]:
-    """What is known of the links that are in use."""
+    """Return what is known of the links that are in use."""
     operations = [host.core.view_state for host in sites.cluster.daemons]
     return [
         link.path

@@ -24,7 +24,7 @@ SEEDS = range(30)
 
 
 def hears(pairs: set[Pair], hosts: int) -> list[set[int]]:
-    """Per host whom it hears, itself included."""
+    """Return per host whom it hears, itself included."""
     return [{b for b in range(hosts) if (b, a) not in pairs} for a in range(hosts)]
 
 

@@ -46,7 +46,7 @@ def started(
 
 
 def news(network: PeerNetwork, name: Name) -> list[str]:
-    """What a peer was told, messages by their names."""
+    """Return what a peer was told, messages by their names."""
     found = []
     for told in network.events:
         match told.news:
@@ -95,7 +95,7 @@ def test_messages_to_some_are_in_causal_order_too(seed: int) -> None:
 
 
 def churn(seed: int) -> tuple[PeerNetwork, set[Name]]:
-    """Members come, leave and send, all at once; the names of those that were to leave."""
+    """Return members come, leave and send, all at once; the names of those that were to leave."""
     rng = Random(seed)
     network = started(seed, VectorSession, some_way(rng))
     coming, leaving = ["aaa", "dan", "eve", "abe"], set()

@@ -35,7 +35,7 @@ def plan(
     rate: float = 20.0,
     daemons: tuple[int, ...] = (2, 1, 2),
 ) -> Topology:
-    """Sites a, b and c in a chain, 20 ms apart; a FIFO load from a to a and c."""
+    """Return sites a, b and c in a chain, 20 ms apart; a FIFO load from a to a and c."""
     load = PlannedLoad(
         group="g", members=members, sender=sender, level=ServiceLevel.FIFO, rate=rate, bytes=100
     )

@@ -92,7 +92,7 @@ class Life:
 
 
 def memberships(cluster: Cluster, index: int) -> dict[str, list[str]]:
-    """Groups of each session, as a daemon has it."""
+    """Return groups of each session, as a daemon has it."""
     operation = cluster.daemons[index].core.view_state
     assert operation is not None
     sessions = operation.delivery.groups.table.sessions.values()

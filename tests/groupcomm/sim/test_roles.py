@@ -51,7 +51,7 @@ def test_all_roles_together_achieve_no_more() -> None:
 
 
 def watched(settings: Settings) -> Cluster:
-    """A cluster that lives for four seconds with nobody but attackers."""
+    """Return a cluster that lives for four seconds with nobody but attackers."""
     cluster = Cluster(settings)
     for host in cluster.daemons:
         if not host.is_taken:

@@ -54,7 +54,7 @@ def load_keys(cluster: Cluster, hosts: Sequence[int], *, active: int = 1) -> Non
 
 
 def sealing(cluster: Cluster, hosts: Sequence[int]) -> list[int]:
-    """The key that each daemon seals with."""
+    """Return the key that each daemon seals with."""
     return [cluster.daemons[index].core.key_manager.describe()["active"] for index in hosts]
 
 

@@ -134,7 +134,7 @@ def test_no_frame_takes_more_work_than_its_price(attack: str) -> None:
 
 
 def calls_of(act: Callable[[], object]) -> int:
-    """How many functions are called."""
+    """Return how many functions are called."""
     called = 0
 
     def count_call(_frame: FrameType, event: str, _what: object) -> None:

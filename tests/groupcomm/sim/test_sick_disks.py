@@ -186,7 +186,7 @@ def history(*moves: tuple[float, int, str, str]) -> list[TraceEvent]:
 
 
 def both(trace: list[TraceEvent]) -> set[str]:
-    """What both checks find about the views of the core."""
+    """Return what both checks find about the views of the core."""
     found = fast(trace).ids & {"L1", "L2"}
     assert reference_check(trace) & {"L1", "L2"} == found
     return found

@@ -48,7 +48,7 @@ class Watch:
             self.got[site][int(event.data)] = self.now
 
     def delays(self, site: int) -> list[float]:
-        """Seconds to a site's member, lowest first; each message got there."""
+        """Return seconds to a site's member, lowest first; each message got there."""
         got = self.got[site]
         assert len(got) == len(self.sent)
         return sorted(got[number] - sent for number, sent in enumerate(self.sent))

@@ -53,7 +53,8 @@ def live(cluster: Cluster) -> None:
 
 
 def strangers(suite: int, key: KeyRing | None = None, name: str | None = None) -> list[bytes]:
-    """All that such a cluster of daemons with the same names has sent, each datagram once."""
+    """Return all that such a cluster of daemons with the same names has sent, each datagram
+    once."""
     settings = with_few_notices(plain_settings(daemons=4, sites=2))
     settings = attrs.evolve(settings, suite=suite, seed=77)
     cluster = Cluster(settings, start=False)

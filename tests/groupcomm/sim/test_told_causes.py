@@ -166,7 +166,7 @@ def test_two_rows_that_have_changed_places_are_found(watch: Watch) -> None:
 
 
 def depends(after: Message, before: Message) -> bool:
-    """Whether a message names another one among its causes."""
+    """Return whether a message names another one among its causes."""
     causes, bundle = after.causes, before.bundle
     assert causes is not None
     assert before.causes is not None

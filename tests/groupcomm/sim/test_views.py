@@ -46,7 +46,7 @@ class Watched:
         self.cluster.run(0.5)
 
     def views(self) -> int:
-        """How many regular views were installed, each counted once."""
+        """Return how many regular views were installed, each counted once."""
         confs = [event for event in self.trace if isinstance(event, Conf)]
         return len({conf.view for conf in confs if conf.kind == "R"})
 
@@ -73,7 +73,7 @@ class Watched:
 
 
 def between(*parts: Iterable[int]) -> list[tuple[int, int]]:
-    """The paths between parts of a cluster, both ways."""
+    """Return the paths between parts of a cluster, both ways."""
     side = {host: at for at, part in enumerate(parts) for host in part}
     return [(a, b) for a, b in permutations(side, 2) if side[a] != side[b]]
 
@@ -234,7 +234,8 @@ def test_sites_that_were_apart_merge() -> None:
 
 
 def size_of(root: object, stop: frozenset[int]) -> int:
-    """Bytes of everything that is reached from an object, but for what `stop` names and code."""
+    """Return bytes of everything that is reached from an object, but for what `stop` names and
+    code."""
     seen, edge, size = {id(root), *stop}, [root], 0
     while edge:
         found = edge.pop()
