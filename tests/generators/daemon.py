@@ -63,7 +63,7 @@ class Daemon:
 
     @property
     def least(self) -> int:
-        """Return everything at or below is held here, and nothing of it can still come."""
+        """Return whether everything at or below is held here, and nothing of it can still come."""
         return min(self.blocks)
 
     # ---- what comes in ----
@@ -130,7 +130,7 @@ class Daemon:
         return self.agreed.pop(0)
 
     def _is_stable(self, bundle: Bundle) -> bool:
-        """Return nothing lower can still come here, nor, if it is SAFE, to anybody."""
+        """Return whether nothing lower can still come here, nor, if it is SAFE, to anybody."""
         everywhere = self.daemons if bundle.level == SAFE else [self]
         return all(daemon.least >= bundle.time for daemon in everywhere)
 

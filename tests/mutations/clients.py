@@ -32,7 +32,7 @@ def _reliable(event: Deliver) -> bool:
 
 
 def swap_deliveries(rng: Random, trace: Trace) -> Trace | None:
-    """Return two neighbours among what one client gets change places."""
+    """Return a trace in which two neighbours among what one client gets change places."""
     client = rng.choice(clients(trace) or [""])
     mine = [i for i, e in enumerate(trace) if isinstance(e, Deliver) and e.c == client]
     if len(mine) < 2:
@@ -46,8 +46,7 @@ def swap_deliveries(rng: Random, trace: Trace) -> Trace | None:
 
 
 def swap_agreed(rng: Random, trace: Trace) -> Trace | None:
-    """Return two neighbours among the AGREED and SAFE messages that one client gets change
-    places."""
+    """Return a trace in which two AGREED or SAFE neighbours that a client gets change places."""
     picked = pick(rng, trace, Deliver, lambda event: event.level >= _AGREED)
     if picked is None:
         return None
@@ -70,7 +69,7 @@ def _phantom(rng: Random, trace: Trace, event: Deliver) -> Deliver:
 
 
 def phantom_delivery(rng: Random, trace: Trace) -> Trace | None:
-    """Return a client gets a message that nobody sent."""
+    """Return a trace in which a client gets a message that nobody sent."""
     picked = pick(rng, trace, Deliver)
     if picked is None:
         return None
@@ -78,7 +77,7 @@ def phantom_delivery(rng: Random, trace: Trace) -> Trace | None:
 
 
 def wrong_recipient(rng: Random, trace: Trace) -> Trace | None:
-    """Return a client gets what is not for it, or gets it twice."""
+    """Return a trace in which a client gets what is not for it, or gets it twice."""
     picked = pick(rng, trace, Deliver)
     if picked is None:
         return None
@@ -86,7 +85,7 @@ def wrong_recipient(rng: Random, trace: Trace) -> Trace | None:
 
 
 def delivery_after_crash(rng: Random, trace: Trace) -> Trace | None:
-    """Return a client that has crashed gets something."""
+    """Return a trace in which a client that has crashed gets something."""
     crash = pick(rng, trace, Ask, lambda ask: ask.what == "crash")
     if crash is None:
         return None
@@ -95,7 +94,7 @@ def delivery_after_crash(rng: Random, trace: Trace) -> Trace | None:
 
 
 def delivery_after_farewell(rng: Random, trace: Trace) -> Trace | None:
-    """Return a client gets something from a sender whose disconnect it has seen."""
+    """Return a trace in which a client gets a message although it has seen its sender go."""
     view = pick(rng, trace, Member, lambda member: member.cause == "disconnect")
     if view is None:
         return None
@@ -105,7 +104,7 @@ def delivery_after_farewell(rng: Random, trace: Trace) -> Trace | None:
 
 
 def lost_self_delivery(rng: Random, trace: Trace) -> Trace | None:
-    """Return a sender does not get its own message."""
+    """Return a trace in which a sender does not get its own message."""
     return drop(Deliver, lambda event: event.s == event.c and _reliable(event))(rng, trace)
 
 
@@ -146,7 +145,7 @@ def _other_view(rng: Random, trace: Trace, event: Any) -> Any:
 
 
 def send_after_goodbye(rng: Random, trace: Trace) -> Trace | None:
-    """Return a client sends after it said goodbye or crashed."""
+    """Return a trace in which a client sends after it said goodbye or crashed."""
     end = pick(rng, trace, Ask, lambda ask: ask.what in ("crash", "disconnect"))
     if end is None:
         return None
@@ -158,7 +157,7 @@ def send_after_goodbye(rng: Random, trace: Trace) -> Trace | None:
 
 
 def spurious_bounce(rng: Random, trace: Trace) -> Trace | None:
-    """Return a message comes back although its receiver was there."""
+    """Return a trace in which a message comes back although its receiver was there."""
     picked = pick(rng, trace, Deliver, lambda e: e.pos is not None and e.to[0][0] == "#")
     if picked is None:
         return None

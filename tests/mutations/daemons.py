@@ -26,7 +26,7 @@ def _reliable(event: Release) -> bool:
 
 
 def unsafe_safe(rng: Random, trace: Trace) -> Trace | None:
-    """Return a SAFE bundle is released before another daemon holds its packet."""
+    """Return a trace in which a SAFE bundle is released before another daemon holds its packet."""
     picked = pick(rng, trace, Release, lambda event: event.level == _SAFE)
     if picked is None:
         return None
@@ -41,7 +41,7 @@ def unsafe_safe(rng: Random, trace: Trace) -> Trace | None:
 
 
 def stamp_lowered_everywhere(rng: Random, trace: Trace) -> Trace | None:
-    """Return a packet has a lower stamp, and everybody agrees on it."""
+    """Return a trace in which a packet has a lower stamp, and everybody agrees on it."""
     picked = pick(rng, trace, Stamped)
     if picked is None:
         return None
@@ -90,12 +90,12 @@ def _other_place(rng: Random, trace: Trace, event: Release) -> Release:
 
 
 def early_agreed(rng: Random, trace: Trace) -> Trace | None:
-    """Return a daemon releases a bundle of the agreed order before it may."""
+    """Return a trace in which a daemon releases a bundle of the agreed order before it may."""
     return earlier(Release, lambda event: event.level >= _AGREED)(rng, trace)
 
 
 def swap_releases(rng: Random, trace: Trace) -> Trace | None:
-    """Return two neighbours among what one daemon releases change places."""
+    """Return a trace in which two neighbours among what one daemon releases change places."""
     picked = pick(rng, trace, Release, _reliable)
     if picked is None:
         return None
@@ -119,7 +119,7 @@ def _other_table(rng: Random, trace: Trace, event: Table) -> Table:
 
 
 def time_falls(rng: Random, trace: Trace) -> Trace | None:
-    """Return an event happens before the one before it."""
+    """Return a trace in which an event happens before the one before it."""
     at = rng.randrange(1, len(trace))
     return [*trace[:at], replace(trace[at], t=trace[at - 1].t - 1), *trace[at + 1 :]]
 

@@ -25,7 +25,8 @@ _RELIABLE, _AGREED, _SAFE = 1, 4, 5
 
 
 def boundary_moved(rng: Random, trace: Trace) -> Trace | None:
-    """Return a process ends the regular part of its view before or after another Release."""
+    """Return a trace in which a process ends the regular part of its view before or after
+    another Release."""
     picked = pick(rng, trace, Conf, is_transitional)
     if picked is None:
         return None
@@ -82,13 +83,13 @@ def _without(trace: Trace, at: int) -> Trace:
 
 
 def safe_not_delivered(rng: Random, trace: Trace) -> Trace | None:
-    """Return a process does not deliver a SAFE message that others deliver."""
+    """Return a trace in which a process does not deliver a SAFE message that others deliver."""
     picked = pick(rng, trace, Release, lambda release: release.level == _SAFE)
     return None if picked is None else _without(trace, picked[0])
 
 
 def own_not_delivered(rng: Random, trace: Trace) -> Trace | None:
-    """Return a daemon does not deliver a message of its own client."""
+    """Return a trace in which a daemon does not deliver a message of its own client."""
     picked = pick(
         rng,
         trace,
@@ -99,7 +100,8 @@ def own_not_delivered(rng: Random, trace: Trace) -> Trace | None:
 
 
 def released_in_next(rng: Random, trace: Trace) -> Trace | None:
-    """Return a process releases something of a view after it has installed the next one."""
+    """Return a trace in which a process releases something of a view after it has installed the
+    next one."""
     picked = pick(rng, trace, Conf, is_regular)
     if picked is None:
         return None
@@ -112,7 +114,8 @@ def _releases(event: object, process: str) -> bool:
 
 
 def released_too_soon(rng: Random, trace: Trace) -> Trace | None:
-    """Return a process releases something before it knows the groups of the view."""
+    """Return a trace in which a process releases something before it knows the groups of the
+    view."""
     picked = pick(rng, trace, Release)
     if picked is None:
         return None
@@ -125,7 +128,7 @@ def _installs(event: object, process: str) -> bool:
 
 
 def numbered_in_transition(rng: Random, trace: Trace) -> Trace | None:
-    """Return a process numbers a packet of a view whose regular part is over."""
+    """Return a trace in which a process numbers a packet of a view whose regular part is over."""
     picked = pick(rng, trace, Conf, is_transitional)
     if picked is None:
         return None
@@ -138,7 +141,8 @@ def _numbers(event: object, conf: Conf) -> bool:
 
 
 def event_after_end(rng: Random, trace: Trace) -> Trace | None:
-    """Return a daemon that failed or left does something, or one of its clients does."""
+    """Return a trace in which a daemon that failed or left does something, or one of its clients
+    does."""
     ends = [(i, e) for i, e in enumerate(trace) if isinstance(e, Fail | Left)]
     if not ends:
         return None

@@ -23,7 +23,7 @@ _UNRELIABLE, _AGREED, _SAFE = 0, 4, 5
 
 
 def lost_before_leave(rng: Random, trace: Trace) -> Trace | None:
-    """Return a member does not get a message, and leaves the group afterwards."""
+    """Return a trace in which a member does not get a message, and leaves the group afterwards."""
     ends = {e.c for e in trace if isinstance(e, Ask) and e.what in ("crash", "disconnect")}
     leaving = pick(
         rng,
@@ -57,7 +57,7 @@ def lost_before_leave(rng: Random, trace: Trace) -> Trace | None:
 
 
 def level_lowered_everywhere(rng: Random, trace: Trace) -> Trace | None:
-    """Return all daemons release a SAFE bundle as if it were AGREED."""
+    """Return a trace in which all daemons release a SAFE bundle as if it were AGREED."""
     picked = pick(rng, trace, Release, lambda release: release.level == _SAFE)
     if picked is None:
         return None
@@ -71,7 +71,7 @@ def level_lowered_everywhere(rng: Random, trace: Trace) -> Trace | None:
 
 
 def unasked_order(rng: Random, trace: Trace) -> Trace | None:
-    """Return a client is told a position that it did not ask for."""
+    """Return a trace in which a client is told a position that it did not ask for."""
     plain = {(e.c, e.m) for e in trace if isinstance(e, Send) and not e.ordered}
     picked = pick(
         rng, trace, Deliver, lambda e: e.level >= _AGREED and e.c == e.s and (e.s, e.m) in plain

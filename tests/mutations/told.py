@@ -42,7 +42,8 @@ def _other_together(rng: Random, trace: Trace, event: Member) -> Member | None:
 
 
 def ghost(rng: Random, trace: Trace) -> Trace | None:
-    """Return a network view has a member that is not there; everybody is told so."""
+    """Return a trace in which a network view has a member that is not there; everybody is told
+    so."""
     picked = pick(rng, trace, Member, _is_network)
     if picked is None:
         return None
@@ -79,7 +80,7 @@ def _turned(rng: Random, trace: Trace, order: Order) -> Order:
 
 
 def delivered_in_next(rng: Random, trace: Trace) -> Trace | None:
-    """Return a client gets a message of one view after it was told of the next."""
+    """Return a trace in which a client gets a message of one view after it was told of the next."""
     picked = pick(rng, trace, Dview)
     if picked is None:
         return None

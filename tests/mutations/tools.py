@@ -40,7 +40,7 @@ def after(rng: Random, trace: Trace, index: int) -> int:
 
 
 def drop(kind: type[E], fits: Callable[[E], bool] = lambda event: True) -> Mutation:
-    """Return an event of a kind is missing."""
+    """Return a trace that lacks an event of a kind."""
 
     def mutate(rng: Random, trace: Trace) -> Trace | None:
         picked = pick(rng, trace, kind, fits)

@@ -75,7 +75,7 @@ def _other_old(rng: Random, trace: Trace, conf: Conf) -> Conf:
 
 
 def rename_view(trace: Trace, old: str, new: str) -> Trace:
-    """Return a view has another id, wherever it is named."""
+    """Return a trace in which a view has another id, wherever it is named."""
 
     def renamed(event: Any) -> Any:
         changes: dict[str, Any] = {
@@ -90,7 +90,8 @@ def rename_view(trace: Trace, old: str, new: str) -> Trace:
 
 
 def falling_id(rng: Random, trace: Trace) -> Trace | None:
-    """Return a view has a lower id than one before it, and everybody agrees on it."""
+    """Return a trace in which a view has a lower id than one before it, and everybody agrees on
+    it."""
     picked = pick(rng, trace, Conf, is_transitional)
     if picked is None:
         return None
@@ -100,7 +101,8 @@ def falling_id(rng: Random, trace: Trace) -> Trace | None:
 
 
 def reused_id(rng: Random, trace: Trace) -> Trace | None:
-    """Return a later start installs a view with the id of one that an earlier start was in."""
+    """Return a trace in which a later start installs a view with the id of one that an earlier
+    start was in."""
     again = pick(rng, trace, Conf, lambda c: is_regular(c) and not c.p.endswith("/1"))
     if again is None:
         return None
@@ -125,7 +127,8 @@ def _of_other_core(rng: Random, trace: Trace, heal: Heal) -> Heal | None:
 
 
 def installed_after_end(rng: Random, trace: Trace) -> Trace | None:
-    """Return a process goes on after all is healed: it installs its last view once more."""
+    """Return a trace in which a process goes on after all is healed: it installs its last view
+    once more."""
     healed = pick(rng, trace, Heal)
     if healed is None:
         return None
@@ -157,7 +160,8 @@ def formed_late(rng: Random, trace: Trace) -> Trace | None:
 
 
 def view_after_agreement(rng: Random, trace: Trace) -> Trace | None:
-    """Return one of the core goes on to a view of its own, long after all were in one."""
+    """Return a trace in which one of the core goes on to a view of its own, long after all were
+    in one."""
     healed = pick(rng, trace, Heal)
     if healed is None or not isinstance(trace[-1], Quiet):
         return None

@@ -250,6 +250,7 @@ class _LyingSealer:
     """A sealer whose hellos lie now and then (suite 1)."""
 
     def __init__(self, sealer: Any, liar: Liar) -> None:
+        assert hasattr(sealer, "seal_hello"), "a lie would replace nothing"
         self._sealer = sealer
         self._liar = liar
 
@@ -268,13 +269,14 @@ class _LyingExchange:
     """An exchange whose introductions lie now and then (suite 2); they are signed as they are."""
 
     def __init__(self, exchange: Any, liar: Liar) -> None:
+        assert hasattr(exchange, "introduce"), "a lie would replace nothing"
         self._exchange = exchange
         self._liar = liar
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._exchange, name)
 
-    def tell(self, *arguments: Any) -> Any:
+    def introduce(self, *arguments: Any) -> Any:
         """Return an introduction, maybe another one."""
-        told = self._exchange.tell(*arguments)
+        told = self._exchange.introduce(*arguments)
         return self._liar.change(told) if self._liar.lies() else told

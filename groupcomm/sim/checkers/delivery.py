@@ -142,7 +142,7 @@ class Delivery:
             self._holes.owe(client, item)
 
     def fragment(self, stay: Stay, item: Item, event: Release) -> bool:
-        """Return one fragment was released at a daemon; True if it was the last that was
+        """Note a fragment that a daemon released; return True if it was the last that was
         missing."""
         progress = item.fragments
         if progress is None:
@@ -171,7 +171,7 @@ class Delivery:
     # ---- what is got ----
 
     def delivered(self, client: ClientRecord, item: Item, event: Deliver) -> bool:
-        """Return a client gets a message; True if it was owed."""
+        """Note that a client gets a message; return True if it was owed."""
         part = client.owed.pop(item, None)
         item.got.append(client)
         if part is None:

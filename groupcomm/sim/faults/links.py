@@ -57,7 +57,7 @@ def draw_one_link(rng: Random, plan: SitePlan) -> tuple[Pair, ...]:
 
 
 def one_link(rng: Random, plan: SitePlan) -> set[Pair]:
-    """Return one link is cut."""
+    """Return the paths of one link."""
     near, far = rng.choice(plan.links)
     return plan.over(near, far) | plan.over(far, near)
 
@@ -69,8 +69,10 @@ def one_way(rng: Random, plan: SitePlan) -> set[Pair]:
 
 
 def in_the_middle(rng: Random, plan: SitePlan) -> set[Pair]:
-    """Return the link is cut whose loss leaves parts as equal as can be; a chain breaks in its
-    middle."""
+    """Return the paths of the link whose loss leaves parts as equal as can be.
+
+    A chain breaks in its middle.
+    """
     sites = plan.all_sites
 
     def smaller_part(link: SitePair) -> int:
@@ -83,14 +85,16 @@ def in_the_middle(rng: Random, plan: SitePlan) -> set[Pair]:
 
 
 def off(rng: Random, plan: SitePlan) -> set[Pair]:
-    """Return one site hears no other one."""
+    """Return the paths that cut one site off from all others."""
     alone = rng.choice(plan.all_sites)
     return between([int(site == alone) for site in plan.sites])
 
 
 def three_parts(rng: Random, plan: SitePlan) -> set[Pair]:
-    """Return three parts of whole sites, which meet again all at once; of hosts if there are two
-    sites."""
+    """Return paths between three parts of whole sites, or of hosts if there are two sites.
+
+    The parts meet again all at once.
+    """
     sites = plan.all_sites
     if len(sites) < PARTS:
         return between([rng.randrange(PARTS) for _ in plan.sites])
@@ -102,7 +106,7 @@ def three_parts(rng: Random, plan: SitePlan) -> set[Pair]:
 
 
 def inside(rng: Random, plan: SitePlan) -> set[Pair]:
-    """Return two halves of a site do not hear each other, while both hear the neighbours they
+    """Return paths between two halves of a site, while both hear the neighbours they
     had."""
     large = [site for site in plan.all_sites if plan.sites.count(site) > 1]
     if not large:

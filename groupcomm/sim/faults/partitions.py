@@ -76,7 +76,7 @@ def between(sides: Sides) -> set[Pair]:
 
 
 def isolate(rng: Random, sites: Sides) -> tuple[set[Pair], Sides]:
-    """Return one host is alone."""
+    """Return the sides of a partition in which one host is alone."""
     alone = rng.randrange(len(sites))
     sides = [int(host == alone) for host in range(len(sites))]
     return between(sides), sides

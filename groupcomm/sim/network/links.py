@@ -101,7 +101,7 @@ class SimulatedLink:
 
 
 def mesh(sites: int) -> set[SitePair]:
-    """Return each is a neighbour of each."""
+    """Return links between all pairs of sites."""
     return {(near, far) for far in range(sites) for near in range(far)}
 
 
@@ -111,7 +111,7 @@ def chain(sites: int) -> set[SitePair]:
 
 
 def star(sites: int) -> set[SitePair]:
-    """Return all are neighbours of the first one only."""
+    """Return links of all sites to the first one only."""
     return {(0, site) for site in range(1, sites)}
 
 

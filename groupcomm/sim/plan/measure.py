@@ -231,7 +231,7 @@ def _form(cluster: Cluster, meter: Meter) -> TrafficPhase:
 def _load(
     cluster: Cluster, meter: Meter, programs: Sequence[LoadPrograms], duration_s: float
 ) -> TrafficPhase:
-    """Return all loads at once, until what they have sent has come."""
+    """Run all loads at once until what they have sent has come; return the traffic."""
     for each in programs:
         each.start()
     cluster.run(WARM_S)

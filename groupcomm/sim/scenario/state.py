@@ -265,7 +265,7 @@ class ScenarioState:
         self._await(lambda: group in self.client(user).groups, f"{user} is not in {group}")
 
     def client(self, user: str) -> SimulatedClient:
-        """Return a program that is there."""
+        """Return a connected program."""
         client = self._clients.get(user)
         if client is None or not client.alive:
             raise ScenarioFailed(f"{user} is not connected")

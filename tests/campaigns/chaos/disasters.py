@@ -30,7 +30,7 @@ class Outcome:
 
 
 async def kill_daemon(stage: Stage, rng: Random) -> Outcome:
-    """Return a daemon is killed, and started again."""
+    """A daemon is killed, and started again."""
     victim = rng.choice(stage.names)
     view_ms = await stage.view(stage.others(victim), await stage.kill_daemon(victim))
     await trio.sleep(rng.uniform(0.0, 0.5))
@@ -38,7 +38,7 @@ async def kill_daemon(stage: Stage, rng: Random) -> Outcome:
 
 
 async def leave_daemon(stage: Stage, rng: Random) -> Outcome:
-    """Return a daemon leaves in order, and is started again."""
+    """A daemon leaves in order, and is started again."""
     victim = rng.choice(stage.names)
     at = now_us()
     async with trio.open_nursery() as nursery:
@@ -56,7 +56,7 @@ async def start_daemon(stage: Stage, name: str) -> float:
 
 
 async def stop_daemon(stage: Stage, rng: Random) -> Outcome:
-    """Return a daemon stands still for a while."""
+    """A daemon stands still for a while."""
     victim, seconds = rng.choice(stage.names), rng.uniform(0.2, 3.0)
     at, view_ms = now_us(), None
     stage.cluster[victim].signal(signal.SIGSTOP)
@@ -70,13 +70,13 @@ async def stop_daemon(stage: Stage, rng: Random) -> Outcome:
 
 
 async def kill_program(stage: Stage, rng: Random) -> Outcome:
-    """Return a program is killed while it sends, and started again."""
+    """A program is killed while it sends, and started again."""
     view_ms = await stage.kill_program(rng.choice(stage.names))
     return Outcome("kill program", view_ms, await stage.view(stage.names, now_us()))
 
 
 async def stop_program(stage: Stage, rng: Random) -> Outcome:
-    """Return a program does not read for a while."""
+    """A program does not read for a while."""
     program = stage.programs[rng.choice(stage.names)]
     program.signal(signal.SIGSTOP)
     await trio.sleep(rng.uniform(0.2, 2.0))
@@ -85,7 +85,7 @@ async def stop_program(stage: Stage, rng: Random) -> Outcome:
 
 
 async def isolate(stage: Stage, rng: Random) -> Outcome:
-    """Return nothing passes between a daemon and the others."""
+    """Nothing passes between a daemon and the others."""
     victim = rng.choice(stage.names)
     at = now_us()
     stage.relay.cut(list(stage.relay.between([victim], stage.others(victim))))
@@ -97,7 +97,7 @@ async def isolate(stage: Stage, rng: Random) -> Outcome:
 
 
 async def cut_one_way(stage: Stage, rng: Random) -> Outcome:
-    """Return nothing passes from one daemon to another, but back."""
+    """Nothing passes from one daemon to another, but back."""
     source, target = rng.sample(stage.names, 2)
     stage.relay.cut([(source, target)])
     await trio.sleep(rng.uniform(0.2, 3.0))
@@ -106,7 +106,7 @@ async def cut_one_way(stage: Stage, rng: Random) -> Outcome:
 
 
 async def hold(stage: Stage, rng: Random) -> Outcome:
-    """Return all that goes to a daemon is held, and let go at once."""
+    """All that goes to a daemon is held, and let go at once."""
     victim, seconds = rng.choice(stage.names), rng.uniform(0.2, 2.0)
     stage.relay.hold([pair for pair in stage.relay.ports if pair[1] == victim], seconds)
     await trio.sleep(seconds)

@@ -30,12 +30,12 @@ Link = tuple[str, str]
 
 
 def one_site(daemons: int) -> Topology:
-    """Return all on one network without any delay."""
+    """All on one network without any delay."""
     return Topology.of(NAMES[:daemons], 1, Line())
 
 
 def draw_topology(rng: Random, daemons: int, sites: int) -> Topology:
-    """Return sites whose links differ: 5 to 80 ms, up to 5 % loss, some of them narrow."""
+    """Sites whose links differ: 5 to 80 ms, up to 5 % loss, some of them narrow."""
     if sites == 1:
         return one_site(daemons)
     plain = Topology.of(NAMES[:daemons], sites, Line(), rng.choice(SHAPES))
@@ -54,7 +54,7 @@ def _draw_line(rng: Random) -> Line:
 
 
 def describe(topology: Topology) -> str:
-    """Return what lies between sites, in a line."""
+    """What lies between sites, in a line."""
     return "; ".join(
         f"{one}-{other} {line.delay_s * 1000:.0f} ms, loss {line.loss:g}"
         + (f", {line.bytes_per_s / BYTES_PER_S:g} Mbit/s" if line.bytes_per_s else "")
@@ -63,7 +63,7 @@ def describe(topology: Topology) -> str:
 
 
 def parts(topology: Topology, without: Collection[Link]) -> list[list[str]]:
-    """Return the daemons that still reach each other once these links are gone, part by part."""
+    """The daemons that still reach each other once these links are gone, part by part."""
     found = [{site} for site in topology.sites]
     for link in topology.links:
         if link not in without:
@@ -86,7 +86,7 @@ async def _part(stage: Stage, rng: Random, kind: str, links: Collection[Link]) -
 
 
 async def kill_gateway(stage: Stage, rng: Random) -> Outcome:
-    """Return the daemon that serves the links of a site is killed, and started again."""
+    """The daemon that serves the links of a site is killed, and started again."""
     victim = stage.topology.sites[rng.choice(list(stage.topology.sites))][0]
     view_ms = await stage.view(stage.others(victim), await stage.kill_daemon(victim))
     await trio.sleep(rng.uniform(0.0, 0.5))
@@ -94,25 +94,23 @@ async def kill_gateway(stage: Stage, rng: Random) -> Outcome:
 
 
 async def cut_off_site(stage: Stage, rng: Random) -> Outcome:
-    """Return nothing passes between a site and all others; in the middle of a chain this parts
-    three."""
+    """Nothing passes between a site and all others; in the middle of a chain this parts three."""
     site = rng.choice(list(stage.topology.sites))
     return await _part(stage, rng, "site cut off", [x for x in stage.topology.links if site in x])
 
 
 async def break_link(stage: Stage, rng: Random) -> Outcome:
-    """Return a link is gone: another way is taken if there is one, else the chain is in two
-    parts."""
+    """A link is gone: another way is taken if there is one, else the chain is in two parts."""
     return await _part(stage, rng, "link broken", [rng.choice(list(stage.topology.links))])
 
 
 async def break_all_links(stage: Stage, rng: Random) -> Outcome:
-    """Return every site is alone, and all merge at once."""
+    """Every site is alone, and all merge at once."""
     return await _part(stage, rng, "all sites apart", list(stage.topology.links))
 
 
 async def flap_link(stage: Stage, rng: Random) -> Outcome:
-    """Return a link comes and goes, faster and slower than it takes to notice."""
+    """A link comes and goes, faster and slower than it takes to notice."""
     pairs = list(stage.topology.between(*rng.choice(list(stage.topology.links))))
     for _ in range(rng.randint(3, 6)):
         stage.relay.cut(pairs)
@@ -123,8 +121,7 @@ async def flap_link(stage: Stage, rng: Random) -> Outcome:
 
 
 async def split_site(stage: Stage, rng: Random) -> Outcome:
-    """Return the daemons of a site do not hear each other, but other sites: it has two rings
-    then."""
+    """The daemons of a site do not hear each other, but other sites: it has two rings then."""
     site = rng.choice(list(stage.topology.sites.values()))
     stage.relay.cut(list(stage.relay.between(site[:1], site[1:])))
     await trio.sleep(rng.uniform(1.0, 3.0))
@@ -134,7 +131,7 @@ async def split_site(stage: Stage, rng: Random) -> Outcome:
 
 
 async def hold_link(stage: Stage, rng: Random) -> Outcome:
-    """Return all that is on its way over a link is held, and let go at once."""
+    """All that is on its way over a link is held, and let go at once."""
     seconds = rng.uniform(0.2, 2.0)
     stage.relay.hold(stage.topology.between(*rng.choice(list(stage.topology.links))), seconds)
     await trio.sleep(seconds)

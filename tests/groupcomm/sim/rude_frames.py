@@ -27,7 +27,7 @@ Stream = Callable[[int], Iterator[bytes]]
 
 
 def hello(number: int) -> bytes:
-    """Return the name is one that looks random, which everybody may have."""
+    """Return a frame whose name looks random, which everybody may have."""
     return encode_hello(f"u{number:012x}", 2)
 
 

@@ -29,7 +29,7 @@ def narrow(cluster: Cluster, largest_bytes: float) -> None:
 
 
 def narrow_links(largest_bytes: int) -> list[SimulatedLink]:
-    """Return all three sites are neighbours, and never heard anything larger."""
+    """Return a cluster of three linked sites that never received anything larger."""
     return [attrs.evolve(link, largest_bytes=largest_bytes) for link in equal_links(3, DELAY_S)]
 
 

@@ -127,8 +127,7 @@ def test_a_notice_that_was_lost_in_one_ring_only_is_passed_on_again() -> None:
 
 
 def begin_attempts_with_all(cluster: Cluster) -> list[Membership]:
-    """Return the third daemon was away, and the memberships of the first two have agreed with
-    it."""
+    """Return memberships of the first two daemons that agreed with the third, which was away."""
     cluster.run(1.0)
     pairs = [(0, 2), (2, 0), (1, 2), (2, 1)]
     cluster.network.cut(pairs)

@@ -1,0 +1,76 @@
+"""Words that were retired from names stay out of the names of the packages."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+RETIRED = frozenset(
+    """
+    announcer cast conversation desk door doors ending facts farewell fellows gathering guard guest
+    handover hear heritage histories judge judges judgement keeper neighbours oracle oracles
+    operation outside patience scene seat story surroundings take teller told trouble union variants
+    verb verbs visit withheld world
+    """.split()  # noqa: SIM905 - words read better than forty quoted strings
+)
+"""Words of an earlier version; docs/glossary.md has those that replaced them."""
+
+STANDARD = {
+    "Is_subgroup_cast": "a name of Spread's interface",
+    "Seat": "a place in a packet of the wire format",
+    "Verb": "the word of the access rules, as in docs/security.md",
+    "verb": "the field of an access rule",
+    "_read_verbs": "reads the verbs of access rules",
+    "_review_verbs": "reviews the verbs of access rules",
+    "story": "the name of a command",
+    "_union": "a UNION of SQL",
+}
+"""Names that hold such a word in its standard meaning, with the reason."""
+
+TEMPORARY: frozenset[str] = frozenset()
+"""Names that still have to be changed; nothing may be added."""
+
+
+def names_of(path: Path) -> Iterator[str]:
+    """Yield the names that a module declares: its own, classes, functions and attributes."""
+    yield path.stem
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
+                yield name
+            case ast.AsyncFunctionDef(name=name):
+                yield name
+            case ast.Attribute(attr=name, ctx=ast.Store()):
+                yield name
+
+
+def words_of(name: str) -> set[str]:
+    """Return the words of a name in snake or camel case, in lower case."""
+    return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)}
+
+
+def declared() -> set[str]:
+    """Return all names that the packages declare."""
+    return {
+        name
+        for folder in ("groupcomm", "daemon", "clients")
+        for path in (ROOT / folder).rglob("*.py")
+        for name in names_of(path)
+    }
+
+
+def test_retired_words_are_in_no_name() -> None:
+    found = {name for name in declared() if words_of(name) & RETIRED}
+    wrong = sorted(found - STANDARD.keys() - TEMPORARY)
+    assert not wrong, f"docs/glossary.md has the words to use in place of those of {wrong}"
+
+
+def test_every_exception_is_needed() -> None:
+    assert not (STANDARD.keys() | TEMPORARY) - declared(), "delete the names that are gone"
+
+
+def test_words_are_found_in_snake_and_camel_case() -> None:
+    assert words_of("_take_secret") == {"take", "secret"}
+    assert words_of("ToldCause") == {"told", "cause"}
