@@ -33,6 +33,13 @@ def starting(daemon: LocalDaemon) -> threading.Thread:
     return thread
 
 
+def settle(cluster: LocalCluster) -> None:
+    """Wait until both daemons are in one view, so that each program's messages reach the other."""
+    thread = threading.Thread(target=trio.run, args=(cluster.settle, "ab"))
+    thread.start()
+    thread.join()
+
+
 async def until(kind: Kind, connection: Any, wanted: type) -> list[Any]:
     """All events up to the first of a class."""
     found: list[Any] = []
@@ -55,6 +62,7 @@ def test_the_groups_are_joined_again_and_the_gap_is_told(kind: Kind, cluster: Lo
             cluster["a"].kill()
             await bob.multicast_ordered("g", b"missed")
             starting(cluster["a"]).join()
+            settle(cluster)
             told = (await until(kind, ann, Reconnected))[-1]
             assert told.last == one.position
             assert "lost" in told.why
@@ -122,8 +130,10 @@ def test_giving_up_while_there_is_no_session_loses_nothing(
                 waited += await kind.receive(ann, 0.05) is None
             start = starting(cluster["a"])
             events: list[Any] = []
+            wait_s = 0.002
             while not events or not isinstance(events[-1], GroupView):
-                event = await kind.receive(ann, 0.002)
+                event = await kind.receive(ann, wait_s)
+                wait_s = min(1.0, 1.2 * wait_s)  # a call that is given up tries from the beginning
                 events += [event] if event is not None else []
             start.join()
             assert [type(event) for event in events].count(Reconnected) == 1
