@@ -18,7 +18,6 @@ from typing import NamedTuple, TypeAlias
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import DaemonId, Incarnation, View
-from groupcomm.names import daemon_number
 from groupcomm.wire.membership import Join, Proposal, Seat
 
 Mutual: TypeAlias = Sequence[frozenset[int]]
@@ -234,11 +233,3 @@ def _by_place(proposal: Proposal, numbers: list[int]) -> list[frozenset[int]]:
         bits = int.from_bytes(seat.mutual, "little")
         mutual[place] = frozenset(order[bit] for bit in range(len(order)) if bits >> bit & 1)
     return mutual
-
-
-def names_are_true(joins: Mapping[int, Join]) -> bool:
-    """Return whether each name belongs to its number.
-
-    Else the daemon that says so is not to be used.
-    """
-    return all(daemon_number(join.name) == number for number, join in joins.items())
