@@ -20,7 +20,7 @@ from typing import Any, Final
 import trio
 
 from groupcomm.sim.check import check_events
-from groupcomm_tools.local_cluster import LocalCluster
+from groupcomm_tools.local_cluster import ClusterError, LocalCluster
 from groupcomm_tools.relay import Relay
 from groupcomm_tools.traces import trace_events
 from groupcommd.config_file import read_addresses
@@ -34,6 +34,8 @@ BETWEEN_S: Final = 1.0
 """From one disaster to its end, and on to the next."""
 
 SETTLE_S: Final = 60.0
+ATTEMPTS: Final = 4
+"""Of all daemons to be in one view, each of some seconds."""
 
 _UNTRACED: Final = "D1:"
 """What is delivered was sent: that needs traces of clients, and these write none; `Judge` looks."""
@@ -100,8 +102,16 @@ class Campaign:
             self._relay.cut(list(self._relay.between([victim], others)))
             await trio.sleep(BETWEEN_S)
             self._relay.mend()
-        await self._cluster.settle(NAMES)
+        await self._rejoin()
         await trio.sleep(BETWEEN_S)
+
+    async def _rejoin(self) -> None:
+        """Wait until all daemons are in one view, however long a busy machine takes for that."""
+        for _ in range(ATTEMPTS):
+            with suppress(ClusterError):
+                await self._cluster.settle(NAMES)
+                return
+        await self._cluster.settle(NAMES)
 
     async def settle(self) -> None:
         """End the load, and wait until all members of each group are in one view of it."""
