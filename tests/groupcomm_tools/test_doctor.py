@@ -288,7 +288,7 @@ def test_what_only_should_be_equal_and_is_not() -> None:
     with unlike(*heads) as (cluster, _):
         trio.run(_until_told, cluster["a"])
         found = look(cluster.config, "a", str(cluster["a"].unix))
-    text = "in windows.ring_bytes (here 2000000, there 1000000); these daemons form views all"
+    text = "in windows.ring_bytes (here 2000000, there 1000000); these daemons form views together"
     says(found["files"], WARNING, text, "restart the daemons whose files were changed")
     says(found["view"], OK, "a, b")
 
