@@ -130,10 +130,19 @@ class Program:
 
 
 @asynccontextmanager
-async def program(module: str, name: str, *arguments: str) -> AsyncIterator[Program]:
-    """Run a module as a process, which ends with the block."""
+async def program(
+    module: str, name: str, *arguments: str, prefix: Sequence[str] = ()
+) -> AsyncIterator[Program]:
+    """Run a module as a process, which ends with the block.
+
+    Args:
+        module: with a function `main`.
+        name: of the program.
+        arguments: of its command line.
+        prefix: begins a command line that runs it elsewhere.
+    """
     process = await trio.lowlevel.open_process(
-        [sys.executable, "-m", module, "--name", name, *arguments],
+        [*prefix, sys.executable, "-m", module, "--name", name, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=ROOT,
