@@ -331,7 +331,7 @@ class Delivery:
 
     def receive_announcement(self, bundle: Bundle) -> None:
         """Take a part of a daemon's announcement."""
-        self.announcements.take(bundle.packet.daemon, bundle)
+        self.announcements.accept(bundle.packet.daemon, bundle)
         if self.announcements.complete and not self.complete:
             self._complete()
 

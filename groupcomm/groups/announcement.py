@@ -122,8 +122,8 @@ class Announcements:
         """Whether those of all daemons are here."""
         return len(self.whole) == self._daemons
 
-    def take(self, daemon: int, bundle: Bundle) -> None:
-        """Take one part of a daemon's announcement; one that makes no sense counts as empty."""
+    def accept(self, daemon: int, bundle: Bundle) -> None:
+        """Add one part of a daemon's announcement; one that makes no sense counts as empty."""
         parts = self._parts[daemon]
         parts[bundle.index] = body_payload(bundle.body)
         if len(parts) < bundle.count or daemon in self.whole:

@@ -223,7 +223,7 @@ class Forwarding:
     def _requests(self, now: float) -> list[Transmission]:
         sent: list[Transmission] = []
         for gaps in self._gaps:
-            ranges = gaps.take_due(now)
+            ranges = gaps.pop_due(now)
             neighbour = self._upstream[gaps.stream.ring]
             if neighbour is None:
                 continue

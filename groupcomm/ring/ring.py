@@ -394,7 +394,7 @@ class Ring:
             # They enter here, so the whole ring lacks them: the token need not circulate for them.
             token.requests = [r for r in token.requests if r[0] not in self.entered]
         for gaps in self._gaps:
-            add_requests(token, gaps.stream.ring, gaps.take_due(now), self._room)
+            add_requests(token, gaps.stream.ring, gaps.pop_due(now), self._room)
 
     def _number(self, token: Token, budget: int, now: float, *, far: bool) -> list[DataPacket]:
         """Give waiting bundles numbers, within the windows."""

@@ -19,7 +19,7 @@ class Gaps:
 
     Attributes:
         stream: the stream.
-        deadline: when `take_due` has something to give; inf without gaps.
+        deadline: when `pop_due` has something to give; inf without gaps.
     """
 
     __slots__ = ("_delay_s", "_due", "_retry_s", "_scanned", "deadline", "stream")
@@ -49,8 +49,8 @@ class Gaps:
         self._scanned = max(stop, start - 1)
         self.deadline = min(due.values()) if due else inf
 
-    def take_due(self, now: float) -> list[Range]:
-        """The ranges to ask for now; they are due again after the retry interval."""
+    def pop_due(self, now: float) -> list[Range]:
+        """Return the ranges to request now; they are due again after the retry interval."""
         if now < self.deadline:
             return []
         due = self._due

@@ -180,11 +180,11 @@ def _announcement(raw: bytes) -> None:
     body = raw[:-2]
     token = Announcements(["a"])
     for index, part in ((1, body[cut:]), (0, body[:cut])):
-        token.take(0, bundle.state_bundle(part, index, 2))
+        token.accept(0, bundle.state_bundle(part, index, 2))
     again = Announcements(["a"])
     for piece in reversed(cut_announcement(token.whole[0], 100)):
         assert piece.size <= 100
-        again.take(0, piece)
+        again.accept(0, piece)
     assert again.complete
     assert again.whole == token.whole
     assert again.together(0, [(1, 1)]) == {0}

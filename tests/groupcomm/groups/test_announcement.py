@@ -52,9 +52,9 @@ def test_an_announcement_comes_whole_in_parts_of_any_order(
     random.shuffle(bundles)
     held = Announcements(["a"])
     for bundle in bundles[:-1]:
-        held.take(0, bundle)
+        held.accept(0, bundle)
         assert not held.complete
-    held.take(0, bundles[-1])
+    held.accept(0, bundles[-1])
     assert held.complete
     assert held.whole == {0: announcement}
 
@@ -64,9 +64,9 @@ def test_all_must_be_here_and_each_is_its_own_daemons() -> None:
     other = Announcement(KEY_A, (), ((1, "u"),), ())
     for daemon, announcement in ((2, NOTHING), (0, other)):
         (bundle,) = cut_announcement(announcement, 1000)
-        held.take(daemon, bundle)
+        held.accept(daemon, bundle)
         assert not held.complete
-    held.take(1, bundle)
+    held.accept(1, bundle)
     assert held.complete
     assert held.whole == {0: other, 1: other, 2: NOTHING}
 
@@ -79,13 +79,13 @@ def test_a_part_that_comes_twice_changes_nothing() -> None:
     bundles = cut_announcement(Announcement(KEY_A, (), MANY, ()), 100)
     assert len(bundles) > 2
     for bundle in (*bundles[:1] * 3, *bundles[1:], *bundles):
-        held.take(0, bundle)
+        held.accept(0, bundle)
     assert held.whole[0].sessions == MANY
 
 
 def taken(body: bytes) -> Announcement:
     held = Announcements("a")
-    held.take(0, state_bundle(body, 0, 1))
+    held.accept(0, state_bundle(body, 0, 1))
     return held.whole[0]
 
 
@@ -128,7 +128,7 @@ PARTS = st.tuples(st.integers(0, 3), st.integers(1, 4), st.binary(max_size=12))
 def test_parts_that_do_not_fit_together_do_no_harm(parts: list[tuple[int, int, bytes]]) -> None:
     held = Announcements("ab")
     for index, count, payload in parts:
-        held.take(0, state_bundle(payload, index, max(count, index + 1)))
+        held.accept(0, state_bundle(payload, index, max(count, index + 1)))
     assert not held.complete
     assert held.whole.keys() <= {0}
 

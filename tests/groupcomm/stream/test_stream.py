@@ -93,13 +93,13 @@ def test_a_gap_is_asked_for_late_once_and_again_later() -> None:
     gaps = Gaps(stream, delay_s=0.01, retry_s=0.1)
     stream.accept(packet(3))
     gaps.update(1.0)
-    assert gaps.take_due(1.005) == []
+    assert gaps.pop_due(1.005) == []
     stream.accept(packet(1))
     gaps.update(1.006)
-    assert gaps.take_due(1.01) == [(2, 2)]
-    assert gaps.take_due(1.05) == []
+    assert gaps.pop_due(1.01) == [(2, 2)]
+    assert gaps.pop_due(1.05) == []
     assert gaps.deadline == 1.01 + 0.1
-    assert gaps.take_due(1.2) == [(2, 2)]
+    assert gaps.pop_due(1.2) == [(2, 2)]
     stream.accept(packet(2))
     gaps.update(1.3)
     assert gaps.deadline == float("inf")
@@ -110,11 +110,11 @@ def test_only_so_many_gaps_are_timed_at_once_and_the_rest_after_them() -> None:
     gaps = Gaps(stream, delay_s=0.01, retry_s=0.1)
     stream.learn(MAX_GAPS + 10)
     gaps.update(0.0)
-    assert gaps.take_due(0.01) == [(1, MAX_GAPS)]
+    assert gaps.pop_due(0.01) == [(1, MAX_GAPS)]
     for number in range(1, MAX_GAPS + 1):
         stream.accept(packet(number))
     gaps.update(0.02)
-    assert gaps.take_due(0.03) == [(MAX_GAPS + 1, MAX_GAPS + 10)]
+    assert gaps.pop_due(0.03) == [(MAX_GAPS + 1, MAX_GAPS + 10)]
 
 
 STEPS = st.lists(st.tuples(st.sets(st.integers(1, 30), max_size=5), st.floats(0.0, 0.05)))
@@ -140,7 +140,7 @@ def test_what_is_missing_is_asked_for_in_time_and_nothing_else(
         }
         assert gaps.deadline == min(due.values(), default=float("inf"))
         now += wait_s
-        asked = [n - base for first, last in gaps.take_due(now) for n in range(first, last + 1)]
+        asked = [n - base for first, last in gaps.pop_due(now) for n in range(first, last + 1)]
         assert asked == [number for number, time in due.items() if time <= now]
         due.update(dict.fromkeys(asked, now + retry_s))
 
