@@ -180,3 +180,11 @@ def test_a_path_that_became_another_daemons_is_not_removed(tmp_path: Path) -> No
         theirs.listen()
         close_for_spread(ours, path)
         assert path.exists()
+
+
+async def test_a_principal_with_too_many_connections_is_told_so() -> None:
+    async with LocalCluster("a", clients="[clients.quotas]\nconnections = 1") as cluster:
+        async with await connect(cluster["a"].spread, "ann"):
+            with pytest.raises(spread.Rejected) as refused:
+                await connect(cluster["a"].spread, "ben")
+        assert refused.value.code == -3
