@@ -102,10 +102,10 @@ def _check_text(what: str, name: str) -> None:
         )
     hidden = find_hidden(name)
     if hidden:
-        raise LocalProtocolError(f"{what} {name!r} contains {_told(hidden)}")
+        raise LocalProtocolError(f"{what} {name!r} contains {_describe_hidden(hidden)}")
 
 
-def _told(letter: str) -> str:
+def _describe_hidden(letter: str) -> str:
     if unicodedata.category(letter) == "Cc":
         return "a control character"
     return (

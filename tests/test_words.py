@@ -31,13 +31,9 @@ STANDARD = {
 
 TEMPORARY = frozenset(
     """
-    Farewell Guard HorizonAnnouncer Told _announcer _check_neighbours _facts _fellows
-    _has_told _hear _hear_methods _hear_version _judge _outside _take _take_answer
-    _take_key _take_latecomer _take_next _take_over _take_plain _take_ready _take_rekey
-    _take_sealed _take_secret _take_without_key _told _told_as _told_at _trouble
-    check_fellows decode_told_untrusted facts_of farewell fellows gathering_since guard
-    horizon_announcer judge judge_all left_told_at patience_s take take_all take_due
-    take_next take_obligation take_out take_repair teller told
+    Guard Told _facts _has_told _judge _take _take_key _take_next _take_plain _take_ready
+    _take_rekey _take_sealed _take_secret _take_without_key _told_at _trouble check_fellows
+    decode_told_untrusted facts_of fellows guard judge judge_all take_all take_next teller told
     """.split()  # noqa: SIM905
 )
 """Names that still have to be changed; nothing may be added."""

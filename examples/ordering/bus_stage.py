@@ -144,7 +144,7 @@ class BusStage:
 
     def take(self, name: Name) -> Message | None:
         """Take out what is next at a peer."""
-        taken = self._queues[name].take()
+        taken = self._queues[name].pop()
         return None if taken is None else taken[1]
 
     def stamps(self, *messages: Message) -> dict[str, int]:
@@ -213,7 +213,7 @@ class NodeStage(BusStage):
 
     def take(self, name: Name) -> Message | None:
         """See there; refused messages are never taken out."""
-        match self._peers[name].take():
+        match self._peers[name].pop():
             case Destroyed():
                 return self._end
             case Received(data=data):

@@ -85,7 +85,7 @@ def _pass_time(stage: Stage, first: int, last: int) -> None:
 def _set_clock(stage: Stage, name: Name, now: int) -> None:
     process = stage.network.processes[name]
     assert isinstance(process, RealTime)
-    stage.network.take(name, process.set_clock(now))
+    stage.network.accept(name, process.set_clock(now))
 
 
 @story("history", "Message history: right for any destinations, and how it grows")
@@ -283,10 +283,10 @@ def latecomer() -> Run:
         if isinstance(process, VectorSession)
     }
     step, welcome = session["p"].sponsor("s")
-    network.take("p", step)
+    network.accept("p", step)
     for name in "qr":
-        network.take(name, session[name].join("s"))
-    network.take("s", session["s"].start(welcome))
+        network.accept(name, session[name].join("s"))
+    network.accept("s", session["s"].start(welcome))
     stage.bring(stage.send("q"), "s", "p", "r")
     stage.bring(stage.send("s"), "p")
     return stage.end()

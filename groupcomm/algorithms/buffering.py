@@ -31,7 +31,7 @@ class Buffering(Process):
         """Buffer it, and deliver what is next now."""
         assert packet.message is not None
         self._buffer.append(Received(packet.message, packet.stamp))
-        return Step(deliveries=tuple(self._take_next()))
+        return Step(deliveries=tuple(self._pop_next()))
 
     @property
     def waiting(self) -> tuple[Message, ...]:
@@ -59,7 +59,7 @@ class Buffering(Process):
     def _count(self, received: Received) -> None:
         """Note that a message of another process is delivered."""
 
-    def _take_next(self) -> Iterator[Message]:
+    def _pop_next(self) -> Iterator[Message]:
         while (received := next(filter(self._is_next, self._buffer), None)) is not None:
             self._buffer.remove(received)
             self._count(received)

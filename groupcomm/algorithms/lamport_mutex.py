@@ -56,7 +56,7 @@ class LamportMutex(Claimant):
     def receive(self, packet: Packet) -> Step:
         """Follow the clock, keep the queue, and see whether the own request has its turn."""
         kind, clock = packet.stamp
-        self._hear(packet.source, clock)
+        self._clock_received(packet.source, clock)
         packets: tuple[Packet, ...] = ()
         if kind == Kind.REQUEST:
             self._queue[packet.source] = clock
@@ -70,7 +70,7 @@ class LamportMutex(Claimant):
         """See `Process.says`."""
         return Kind(packet.stamp[0]).name.lower()
 
-    def _hear(self, source: Name, clock: int) -> None:
+    def _clock_received(self, source: Name, clock: int) -> None:
         self._latest[source] = clock
         self._clock.receive(clock)
 

@@ -147,7 +147,7 @@ class MutexNetwork(Network):
         assert claimant.wish is not None
         self.uses.requested.append(claimant.wish)
         self.history.send(claimant.wish)
-        self.take(name, step)
+        self.accept(name, step)
         return claimant.wish
 
     def release(self, name: Name) -> None:
@@ -160,10 +160,10 @@ class MutexNetwork(Network):
         request, step = claimant.wish, claimant.release()
         assert request is not None
         self.uses.release(request)
-        self.take(name, step)
+        self.accept(name, step)
 
-    def _take(self, process: Process, step: Step) -> None:
+    def _accept(self, process: Process, step: Step) -> None:
         for message in step.deliveries:
             if message in self.uses.requested:
                 self.uses.grant(message)
-        super()._take(process, step)
+        super()._accept(process, step)

@@ -59,7 +59,7 @@ class Network:
         sent = max(own, key=lambda m: m.number, default=None)
         if sent is not None:
             self.history.send(sent)
-        self._take(process, step)
+        self._accept(process, step)
         return sent
 
     @property
@@ -80,28 +80,28 @@ class Network:
         self.under_way.remove(packet)
         process = self.processes[packet.destination]
         self.now += 1
-        self._take(process, self._endpoint(process.me).receive(packet))
+        self._accept(process, self._endpoint(process.me).receive(packet))
 
     def bring_all(self) -> None:
         """Let everything arrive, the oldest first, and what comes of it."""
         while self.under_way:
             self.bring(self.under_way[0])
 
-    def take(self, name: Name, step: Step) -> None:
-        """Take what comes of any other call to a process, as when its clock is set."""
+    def accept(self, name: Name, step: Step) -> None:
+        """Accept what comes of any other call to a process, as when its clock is set."""
         self.now += 1
         if name in self._traced:
-            self._traced[name].take(step)
+            self._traced[name].accept(step)
         told = (*(packet.message for packet in step.packets), *step.deliveries)
         for message in told:
             if message and message.sender == name and message not in self.history.sent:
                 self.history.send(message)
-        self._take(self.processes[name], step)
+        self._accept(self.processes[name], step)
 
     def _endpoint(self, name: Name) -> Process | Traced:
         return self._traced.get(name) or self.processes[name]
 
-    def _take(self, process: Process, step: Step) -> None:
+    def _accept(self, process: Process, step: Step) -> None:
         for message in step.deliveries:
             self.history.deliver(process.me, message)
         self.under_way += step.packets

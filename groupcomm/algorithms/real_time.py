@@ -67,7 +67,7 @@ class RealTime(Buffering):
         if now < self.now:
             raise LocalProtocolError(f"the clock of {self.me} shows {self.now}, {now} is before it")
         self.now = now
-        return Step(deliveries=tuple(self._take_next()))
+        return Step(deliveries=tuple(self._pop_next()))
 
     @property
     def deadline(self) -> int | None:
@@ -85,7 +85,7 @@ class RealTime(Buffering):
         """Put it in its place, and deliver what is due."""
         assert packet.message is not None
         insort(self._buffer, Received(packet.message, packet.stamp), key=lambda one: one.stamp)
-        return Step(deliveries=tuple(self._take_next()))
+        return Step(deliveries=tuple(self._pop_next()))
 
     def _is_next(self, received: Received) -> bool:
         return bool(received.stamp.time + self.wait <= self.now)

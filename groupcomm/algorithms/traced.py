@@ -65,7 +65,7 @@ class Traced:
 
     def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
         """See `Process.send`."""
-        return self.take(self.process.send(data, destinations))
+        return self.accept(self.process.send(data, destinations))
 
     def receive(self, packet: Packet) -> Step:
         """See `Process.receive`."""
@@ -75,9 +75,9 @@ class Traced:
             self._trace.passed("a packet without a message")
         else:
             self._trace.received(told, packet.source)
-        return self.take(self.process.receive(packet))
+        return self.accept(self.process.receive(packet))
 
-    def take(self, step: Step) -> Step:
+    def accept(self, step: Step) -> Step:
         """Record what comes of any call to the process."""
         for packet in step.packets:
             self._note_sent(packet.message, packet)

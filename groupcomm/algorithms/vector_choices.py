@@ -77,7 +77,7 @@ class _AtOnce(Vector):
         if packet.stamp.compare(self.stamp) is Relation.AFTER:
             return super().receive(packet)
         self._count(Received(packet.message, packet.stamp))
-        return Step(deliveries=(packet.message, *self._take_next()))
+        return Step(deliveries=(packet.message, *self._pop_next()))
 
     def _is_next(self, received: Received) -> bool:
         return self.stamp.deliverable(received.stamp, received.message.sender)

@@ -136,7 +136,7 @@ class VectorSession(Vector):
 
     def _go_on(self) -> Step:
         """What a change of the members lets go."""
-        deliveries = tuple(self._take_next())
+        deliveries = tuple(self._pop_next())
         packets: tuple[Packet, ...] = ()
         while self._held and not self.missing:
             step = super().send(self._held.pop(0))

@@ -63,7 +63,7 @@ def shared_settings(config: CoreConfig) -> SharedSettings:
     whole = (sorted(required), sorted(places), sorted(links), expected or len(config.daemons))
     return SharedSettings(
         digests=_digest(whole) + _digest(sorted(advised)),
-        required=_told(
+        required=_rows(
             (
                 *required,
                 *(_plain("", {"expected_daemons": expected}) if expected is not None else ()),
@@ -71,7 +71,7 @@ def shared_settings(config: CoreConfig) -> SharedSettings:
                 *_links(config),
             )
         ),
-        advised=_told(advised),
+        advised=_rows(advised),
     )
 
 
@@ -129,7 +129,7 @@ def _digest(value: object) -> bytes:
     return hashlib.blake2b(text, digest_size=DIGEST_BYTES, person=b"groupcomm config").digest()
 
 
-def _told(settings: Sequence[Setting]) -> Rows:
+def _rows(settings: Sequence[Setting]) -> Rows:
     return tuple((key[:MAX_KEY], _cut(items)) for key, items in settings[:MAX_ROWS])
 
 

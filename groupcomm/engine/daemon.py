@@ -490,8 +490,8 @@ class DaemonCore:
         packet = self.view_state.streams[ring].packets.get(number)
         return packet.raw if packet is not None else None
 
-    def take_repair(self, packet: bytes, recovered_set: RecoveredSet) -> tuple[int, int] | None:
-        """Take a packet of the view that is frozen; its ring and number if it is taken."""
+    def accept_repair(self, packet: bytes, recovered_set: RecoveredSet) -> tuple[int, int] | None:
+        """Accept a packet of the frozen view; return its ring and number if it is new here."""
         assert self.view_state is not None
         return self.view_state.view_change.receive_repair(packet, recovered_set)
 
@@ -501,20 +501,20 @@ class DaemonCore:
         assert self.view_state is not None
         return self.view_state.view_change
 
-    def bind(self, recovered_set: RecoveredSet, fellows: frozenset[int]) -> None:
+    def bind(self, recovered_set: RecoveredSet, transitional_members: frozenset[int]) -> None:
         """Take the obligation to treat the old view as these members do.
 
         This daemon holds the recovered set, and has said so.
         """
         assert self.view_state is not None
-        self.view_state.view_change.take_obligation(recovered_set, fellows)
+        self.view_state.view_change.accept_obligation(recovered_set, transitional_members)
 
     def install(
-        self, view: View, recovered_set: RecoveredSet | None, fellows: frozenset[int]
+        self, view: View, recovered_set: RecoveredSet | None, transitional_members: frozenset[int]
     ) -> None:
         """Deliver what is left of the old view, then begin this one."""
         if self.view_state is not None and recovered_set is not None:
-            self._finish(self.view_state, view, fellows)
+            self._finish(self.view_state, view, transitional_members)
         self.probe.installed(view)
         self._history.installed = view
         self.reservation.renew(self._now)
@@ -536,8 +536,8 @@ class DaemonCore:
         """Forget a start of a daemon: it is over."""
         self._protection.forget_start(number, incarnation)
 
-    def _finish(self, old: ViewState, view: View, fellows: frozenset[int]) -> None:
-        members = tuple(old.view.daemons[index] for index in sorted(fellows))
+    def _finish(self, old: ViewState, view: View, transitional_members: frozenset[int]) -> None:
+        members = tuple(old.view.daemons[index] for index in sorted(transitional_members))
         was_complete = old.delivery.complete
 
         def turn() -> None:

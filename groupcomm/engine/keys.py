@@ -257,7 +257,7 @@ class KeyManager:
         return {
             "active": here.active,
             "keys": {str(number): found.hex() for number, found in here.prints},
-            "members": {name: _told(report) for name, report in members.items()},
+            "members": {name: _status_of(report) for name, report in members.items()},
             "missing": sorted(set(self._core.config.daemons) - set(self._members)),
             "identities": self._describe_identities(),
         }
@@ -277,7 +277,7 @@ class KeyManager:
         }
 
 
-def _told(report: KeyReport | None) -> dict[str, Any] | None:
+def _status_of(report: KeyReport | None) -> dict[str, Any] | None:
     if report is None:
         return None
     return {

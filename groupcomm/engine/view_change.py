@@ -107,9 +107,11 @@ class ViewChange:
             for stream in self._delivery.streams
         ]
 
-    def take_obligation(self, recovered_set: RecoveredSet, fellows: frozenset[int]) -> None:
-        """Take the obligation: this daemon holds the recovered set and says so."""
-        self.obligation |= fellows | recovered_set.obligation
+    def accept_obligation(
+        self, recovered_set: RecoveredSet, transitional_members: frozenset[int]
+    ) -> None:
+        """Accept the obligation: this daemon holds the recovered set and says so."""
+        self.obligation |= transitional_members | recovered_set.obligation
         order = self._delivery.order
         for stream in self._delivery.streams:
             ring, held = stream.ring, stream.held
@@ -160,7 +162,7 @@ class ViewChange:
 
     # ---- what is delivered ----
 
-    def prepare(self, recovered_set: RecoveredSet, fellows: frozenset[int]) -> bool:
+    def prepare(self, recovered_set: RecoveredSet, transitional_members: frozenset[int]) -> bool:
         """Find out what is left to deliver, now that the recovered set is held.
 
         Returns:
@@ -168,7 +170,7 @@ class ViewChange:
             is not so; alone this daemon then delivers nothing more.
         """
         packets = self._packets(recovered_set)
-        limits = self._limits(recovered_set, fellows)
+        limits = self._limits(recovered_set, transitional_members)
         boundary = find_boundary(packets, limits)
         walk = RecoveryWalk(limits, self._delivery.order.resolve)
         plan = DeliveryPlan([], [], boundary)
@@ -180,12 +182,14 @@ class ViewChange:
                 sound = sound and _may_drop(packet, kept, regular=regular)
             left = plan.regular if regular else plan.transitional
             left += [bundle for bundle in kept if not bundle.given]
-        if not sound and fellows == {self._me}:
+        if not sound and transitional_members == {self._me}:
             sound, plan = True, DeliveryPlan([], [], _NOTHING)
         self._plan = plan if sound else None
         return sound
 
-    def _limits(self, recovered_set: RecoveredSet, fellows: frozenset[int]) -> WalkLimits:
+    def _limits(
+        self, recovered_set: RecoveredSet, transitional_members: frozenset[int]
+    ) -> WalkLimits:
         """Return the limits of the recovered set and of what is known here together."""
         order = self._delivery.order
         horizons = order.blocks.values.copy()
@@ -200,7 +204,7 @@ class ViewChange:
             prefix=recovered_set.prefix,
             horizon=min(horizons),
             frontier=min(map(max, order.frontiers.values, recovered_set.frontiers)),
-            obligation=fellows | recovered_set.obligation,
+            obligation=transitional_members | recovered_set.obligation,
         )
 
     def _packets(self, recovered_set: RecoveredSet) -> list[DataPacket]:

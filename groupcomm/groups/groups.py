@@ -83,7 +83,7 @@ class Groups:
         start = Position(self._view.id, 0, 0, 0, 0)
         self._audience.table_changed(start, table.digest)
         keys = [(d.number, d.incarnation.random_id) for d in self._view.daemons]
-        fellows = announcements.together(self._me, keys)
+        transitional_members = announcements.together(self._me, keys)
         origins = announcements.origins(keys)
         self._audience.came_from(dict(zip(self._names, origins, strict=True)))
         for group in sorted(table.local):
@@ -93,7 +93,7 @@ class Groups:
                 members=table.member_ids(group),
                 cause=Cause.NETWORK,
                 changed=(),
-                vs_set=tuple(m.id for m in table.groups[group] if m.daemon in fellows),
+                vs_set=tuple(m.id for m in table.groups[group] if m.daemon in transitional_members),
                 own=False,
             )
             self._audience.show_view(list(table.local[group]), view)

@@ -21,14 +21,15 @@ class Reach:
     nothing is kept stays, so to forget what is over changes nothing.
     """
 
-    __slots__ = ("_elsewhere", "_fellows", "_outside")
+    __slots__ = ("_elsewhere", "_remote_subscribers", "_ring_daemons")
 
     def __init__(self, view: View, me: int) -> None:
         """Begin without any."""
-        self._fellows = frozenset(view.rings[view.ring_of[me]])
+        self._ring_daemons = frozenset(view.rings[view.ring_of[me]])
         daemons = enumerate(view.daemons)
-        self._elsewhere = frozenset(d.name for at, d in daemons if at not in self._fellows)
-        self._outside: dict[str, set[int]] = {}  # by group those of other rings that want it
+        self._elsewhere = frozenset(d.name for at, d in daemons if at not in self._ring_daemons)
+        # By group, the daemons of other rings that want it.
+        self._remote_subscribers: dict[str, set[int]] = {}
 
     def begin(self, announcements: dict[int, Announcement]) -> None:
         """Enter the groups with which daemons come into the view."""
@@ -38,16 +39,16 @@ class Reach:
 
     def subscribe(self, daemon: int, group: str) -> None:
         """A daemon wants what is sent to a group."""
-        if daemon not in self._fellows:
-            self._outside.setdefault(group, set()).add(daemon)
+        if daemon not in self._ring_daemons:
+            self._remote_subscribers.setdefault(group, set()).add(daemon)
 
     def unsubscribe(self, daemon: int, group: str) -> None:
         """A daemon has no members of a group any more, and none that is about to join."""
-        daemons = self._outside.get(group)
+        daemons = self._remote_subscribers.get(group)
         if daemons is not None:
             daemons.discard(daemon)
             if not daemons:
-                del self._outside[group]
+                del self._remote_subscribers[group]
 
     def is_local_only(self, bundle: Bundle) -> bool:
         """Whether nobody outside the own ring is a recipient of this bundle of messages."""
@@ -59,5 +60,5 @@ class Reach:
 
     def _leaves(self, group: str) -> bool:
         if group[0] != "#":
-            return group in self._outside
+            return group in self._remote_subscribers
         return group.rpartition("#")[2] in self._elsewhere

@@ -69,7 +69,7 @@ class Comparison:
         due: when `step` has something to do; inf if nobody differs.
     """
 
-    __slots__ = ("_flood", "_interval_s", "_name", "_own", "_peers", "_told_at", "digests", "due")
+    __slots__ = ("_flood", "_interval_s", "_name", "_own", "_peers", "_sent_at", "digests", "due")
 
     def __init__(
         self, config: CoreConfig, start: Start, flood: Flood, peers: Mapping[int, PeerDaemon]
@@ -80,7 +80,7 @@ class Comparison:
         self._flood = flood
         self._peers = peers
         self._interval_s = FIRST_INTERVAL_S
-        self._told_at = -inf
+        self._sent_at = -inf
         self.due = inf
 
     # ---- what others tell ----
@@ -110,7 +110,7 @@ class Comparison:
                 peer.join = peer.commit = peer.beacon = None
         if digests != self.digests and (is_news or self.due == inf):
             self._interval_s = FIRST_INTERVAL_S
-            self.due = min(self.due, max(now, self._told_at + FIRST_INTERVAL_S))
+            self.due = min(self.due, max(now, self._sent_at + FIRST_INTERVAL_S))
 
     # ---- what this daemon tells ----
 
@@ -121,7 +121,7 @@ class Comparison:
             return
         own = self._own
         self._flood.send_all(Settings(self._name, own.digests, own.required, own.advised))
-        self._told_at, self.due = now, now + self._interval_s
+        self._sent_at, self.due = now, now + self._interval_s
         self._interval_s = min(2 * self._interval_s, LONGEST_INTERVAL_S)
 
     # ---- what came of it ----
@@ -139,26 +139,26 @@ class Comparison:
             if self._is_known(peer, now) or (peer.number in members and peer.digests is not None):
                 assert peer.digests is not None
                 groups.setdefault(peer.digests, []).append(peer)
-        fellows = groups.pop(self.digests, [])
-        return [self._other(found, fellows, groups) for _, found in sorted(groups.items())]
+        alike = groups.pop(self.digests, [])
+        return [self._other(found, alike, groups) for _, found in sorted(groups.items())]
 
     def _other(
         self,
         found: list[PeerDaemon],
-        fellows: list[PeerDaemon],
+        alike: list[PeerDaemon],
         groups: Mapping[bytes, list[PeerDaemon]],
     ) -> OtherConfiguration:
         excludes = found[0].differs
-        ours, theirs = 1 + len(fellows), len(found)
+        ours, theirs = 1 + len(alike), len(found)
         if excludes:  # those whose advised settings differ form one view all the same
             half = must_equal(found[0].digests or b"")
-            ours = 1 + sum(len(g) for g in (fellows, *groups.values()) if g and not g[0].differs)
+            ours = 1 + sum(len(g) for g in (alike, *groups.values()) if g and not g[0].differs)
             theirs = sum(len(g) for digests, g in groups.items() if must_equal(digests) == half)
         told = next((peer.settings for peer in found if peer.settings is not None), None)
         differ = () if told is None else self._differences(told, excludes=excludes)
         return OtherConfiguration(
             daemons=_names(found),
-            alike=_names(fellows),
+            alike=_names(alike),
             excludes=excludes,
             verdict=_verdict(ours, theirs),
             differences=differ,
@@ -176,8 +176,8 @@ class Comparison:
         """Return whether a daemon has told its digests and, as far as is known, still runs."""
         if peer.left or peer.digests is None:
             return False
-        patience_s = SILENT_S if peer.heard_at > -inf else FORGOTTEN_S
-        return max(peer.digests_at, peer.heard_at) >= now - patience_s
+        timeout_s = SILENT_S if peer.heard_at > -inf else FORGOTTEN_S
+        return max(peer.digests_at, peer.heard_at) >= now - timeout_s
 
 
 def _names(peers: list[PeerDaemon]) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ class OldView(Protocol):
     def is_plausible(self, past: Past) -> bool:
         """Return whether another member can hold of the view what it says."""
 
-    def prepare(self, recovered_set: RecoveredSet, fellows: frozenset[int]) -> bool:
+    def prepare(self, recovered_set: RecoveredSet, transitional_members: frozenset[int]) -> bool:
         """Return whether what was delivered here can have come of the recovered set, held here.
 
         Find out what is left to deliver of it. Alone it always could: in doubt nothing more
@@ -61,8 +61,8 @@ class MembershipContext(Protocol):
     def old_packet(self, ring: int, number: int) -> bytes | None:
         """Return a whole packet of the frozen view; None if it is not held here."""
 
-    def take_repair(self, packet: bytes, recovered_set: RecoveredSet) -> tuple[int, int] | None:
-        """Take a packet of the view that is frozen, if it is of the recovered set and not here.
+    def accept_repair(self, packet: bytes, recovered_set: RecoveredSet) -> tuple[int, int] | None:
+        """Accept a packet of the view that is frozen, if it is of the recovered set and not here.
 
         Returns:
             Its ring and number; None if it is not taken.
@@ -72,25 +72,25 @@ class MembershipContext(Protocol):
     def old(self) -> OldView:
         """Return the frozen view, which exists."""
 
-    def bind(self, recovered_set: RecoveredSet, fellows: frozenset[int]) -> None:
+    def bind(self, recovered_set: RecoveredSet, transitional_members: frozenset[int]) -> None:
         """Take the obligation to treat the old view as these members do.
 
         This daemon holds the recovered set, and has said so.
 
         Args:
             recovered_set: of the frozen view.
-            fellows: indices in that view.
+            transitional_members: indices in that view.
         """
 
     def install(
-        self, view: View, recovered_set: RecoveredSet | None, fellows: frozenset[int]
+        self, view: View, recovered_set: RecoveredSet | None, transitional_members: frozenset[int]
     ) -> None:
         """Deliver what is left of the old view, then begin this one.
 
         Args:
             view: the new view.
             recovered_set: of the old view; None if there is none.
-            fellows: who comes along from the old view, by index there.
+            transitional_members: who comes along from the old view, by index there.
         """
 
     def reroute(self, links: tuple[tuple[int, int], ...]) -> None:

@@ -47,10 +47,10 @@ class ControlReceiver:
         take: a message that counts.
 
     Attributes:
-        gathering_since: when this daemon began to look for a view.
+        gather_began_at: when this daemon began to look for a view.
     """
 
-    __slots__ = ("_accept", "_detector", "_flood", "_news", "_peers", "_trust", "gathering_since")
+    __slots__ = ("_accept", "_detector", "_flood", "_news", "_peers", "_trust", "gather_began_at")
 
     def __init__(self, flood: Flood, detector: FailureDetector, trust: Trust, take: Accept) -> None:
         self._flood = flood
@@ -59,7 +59,7 @@ class ControlReceiver:
         self._trust = trust
         self._accept = take
         self._news = False
-        self.gathering_since = -inf
+        self.gather_began_at = -inf
 
     def pop_news(self) -> bool:
         """Return, once, whether a daemon was heard for the first time since then."""
@@ -78,7 +78,7 @@ class ControlReceiver:
             peer = self._detector.on_heard(number, incarnation, now)
             if peer is None:
                 return False
-        if peer.heard_at < self.gathering_since:
+        if peer.heard_at < self.gather_began_at:
             self._news = True
         peer.heard_at = now
         return True

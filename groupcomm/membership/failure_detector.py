@@ -26,8 +26,8 @@ from groupcomm.wire.membership import Beacon, ControlKind, Join, Outdated
 ANSWER_INTERVAL_S = 0.02
 """A daemon that does not know that it is heard is told so at most this often."""
 
-FIRST_PATIENCE_S = 0.3
-LONGEST_PATIENCE_S = 30.0
+FIRST_BACKOFF_S = 0.3
+LONGEST_BACKOFF_S = 30.0
 """For how long a daemon that is heard but was in no new view starts no further view."""
 
 MEMBER_WRITES = 3
@@ -276,12 +276,12 @@ class FailureDetector:
         """
         for peer in self.peers.values():
             if peer.number in view.numbers:
-                peer.patience_s = 0.0
+                peer.backoff_s = 0.0
             elif peer.heard_at >= gathered_at:
-                longer_s = max(2 * peer.patience_s, FIRST_PATIENCE_S)
-                peer.patience_s = min(longer_s, LONGEST_PATIENCE_S)
+                longer_s = max(2 * peer.backoff_s, FIRST_BACKOFF_S)
+                peer.backoff_s = min(longer_s, LONGEST_BACKOFF_S)
                 peer.streak = 0
-                peer.ignored_until = now + peer.patience_s
+                peer.ignored_until = now + peer.backoff_s
         timeout_s = self._timing.token_timeout_s
         numbers = [daemon.number for daemon in view.daemons]
         me = numbers.index(self.key[0])
@@ -348,7 +348,7 @@ class OutdatedStart:
         self._since = inf
         self._adoption = Adoption()
 
-    def receive(self, teller: PeerDaemon, told: Outdated, now: float) -> Adoption | None:
+    def receive(self, reporter: PeerDaemon, told: Outdated, now: float) -> Adoption | None:
         """Take what a daemon says; what to adopt, once it is to be believed.
 
         Raises:
@@ -361,7 +361,7 @@ class OutdatedStart:
             raise ProtocolViolation("outdated", f"{told.restarts} restarts, of {own.restarts}")
         if all(at < now - LATELY_S for at in self._reporters.values()):
             self._since, self._adoption = now, Adoption()
-        self._reporters[teller.number] = now
+        self._reporters[reporter.number] = now
         self._adoption = self._adoption.united(told.restarts, told.counter)
         return self._adoption if self._is_believed(now) else None
 

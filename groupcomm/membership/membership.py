@@ -30,9 +30,9 @@ from groupcomm.membership.agreement import (
 from groupcomm.membership.context import MembershipContext
 from groupcomm.membership.control_receiver import ControlReceiver
 from groupcomm.membership.failure_detector import FailureDetector, OutdatedStart
-from groupcomm.membership.farewell import Farewell
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.gather import Backoff, Gather, OwnJoin, silence_s
+from groupcomm.membership.leave_schedule import LeaveSchedule
 from groupcomm.membership.operational import STEADY_BEACONS, OperationalPhase
 from groupcomm.membership.peer import PeerDaemon
 from groupcomm.membership.reservation import Reservation
@@ -107,7 +107,7 @@ class Membership:
         self._schedule = CommitSchedule(self._timing)
         self._sent_at = self._repair_at = self._progress_at = self._met_at = -inf
         self._operational = OperationalPhase(self._timing, self.flood, self._detector, context)
-        self._leave = Farewell()
+        self._leave = LeaveSchedule()
 
     @property
     def gathered_at(self) -> float:
@@ -232,7 +232,7 @@ class Membership:
         self._context.freeze()
         self.state, self._agreement = MembershipState.GATHER, None
         self._reservation.note_used(self._context.used)
-        self._receiver.gathering_since = now
+        self._receiver.gather_began_at = now
         self._own_join.begin(None if self._isolation.is_isolated else self._context.past, now)
         jitter = (self._me >> self._own_join.attempt % 48 & 0xFF) / 256
         manner = self._backoff.factor, jitter

@@ -31,8 +31,8 @@ class PeerDaemon:
         incarnation: which start this is.
         heard_at: when its own datagrams came last; -inf if never.
         left: it has left in order.
-        left_sequence, left_told_at: the sequence of the message by which others have said so, -1 if
-            none has, and when it came.
+        left_sequence, left_reported_at: the sequence of the message by which others have said so,
+            -1 if none has, and when it came.
         met: this very start was heard; else others have told of it.
         strange: look closer when it is heard next: it was not met, or it is left out.
         passed_on_at: when others have last passed on a message of it; -inf if never.
@@ -52,12 +52,13 @@ class PeerDaemon:
         settings: what it has told of its settings; None if nothing.
         answered_at: when it was last answered with a beacon, or told that it is outdated.
         ignored_until: no view is begun because it is heard, before this time.
-        patience_s: for how long it is ignored when a view comes out without it once more.
+        backoff_s: for how long it is ignored when a view comes out without it once more.
         kept_waiting_since: since when a view with it waits for disks of members; inf if none does.
     """
 
     __slots__ = (
         "answered_at",
+        "backoff_s",
         "beacon",
         "beacon_at",
         "commit",
@@ -72,15 +73,14 @@ class PeerDaemon:
         "join_at",
         "kept_waiting_since",
         "left",
+        "left_reported_at",
         "left_sequence",
-        "left_told_at",
         "mentioned_at",
         "met",
         "name",
         "number",
         "passed_on",
         "passed_on_at",
-        "patience_s",
         "said_at",
         "seen",
         "sequences",
@@ -94,7 +94,7 @@ class PeerDaemon:
     ) -> None:
         self.number = number
         self.name = name
-        self.patience_s = 0.0
+        self.backoff_s = 0.0
         self.ignored_until = -inf
         self.restart(incarnation, met=met)
 
@@ -106,7 +106,7 @@ class PeerDaemon:
         self.passed_on_at = self.mentioned_at = self.said_at = -inf
         self.heard_at = -inf
         self.left = False
-        self.left_sequence, self.left_told_at = -1, -inf
+        self.left_sequence, self.left_reported_at = -1, -inf
         self.sequences: dict[tuple[type, bool], tuple[int, float]] = {}
         self.seen = ReplayWindow()
         self.passed_on = ReplayWindow()
@@ -136,7 +136,7 @@ class PeerDaemon:
 
     def leave(self, sequence: int, now: float, *, own: bool) -> None:
         """Note that it has left; if only others say so, it may be heard again."""
-        self.left, self.left_sequence, self.left_told_at = True, -1 if own else sequence, now
+        self.left, self.left_sequence, self.left_reported_at = True, -1 if own else sequence, now
         self.strange |= not own
         self.join = None
 
@@ -151,7 +151,7 @@ class PeerDaemon:
         Who has left says nothing more, and what it said before is not that long on its way: then
         who has told that it left has lied, whatever the sequence of that was.
         """
-        if sequence > self.left_sequence or now > self.left_told_at + HEARSAY_S:
+        if sequence > self.left_sequence or now > self.left_reported_at + HEARSAY_S:
             self.retract_leave()
 
     def forget_passed_on(self) -> None:

@@ -15,7 +15,7 @@ from math import inf
 from groupcomm.config.view import View
 from groupcomm.membership.context import MembershipContext
 from groupcomm.membership.recovered_set import RecoveredSet
-from groupcomm.stream.ranges import Range, among, take_out
+from groupcomm.stream.ranges import Range, among, remove_number
 from groupcomm.stream.stream import MAX_AHEAD
 from groupcomm.wire.membership import MAX_MISSING, Join, Past, Proposal, Span
 
@@ -138,11 +138,11 @@ class Recovery:
         if self.recovered_set is None or sender not in self.member_numbers:
             return False
         lacking = self._find_lacking()
-        taken = self._context.take_repair(packet, self.recovered_set)
+        taken = self._context.accept_repair(packet, self.recovered_set)
         if taken is None:
             return False
         ring, number = taken
-        take_out(lacking[ring], number)
+        remove_number(lacking[ring], number)
         self.begun = True
         return True
 

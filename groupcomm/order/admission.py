@@ -74,12 +74,12 @@ class Admission:
         if last is not None and time <= last.time:  # of a view that stands still blocks do not tell
             raise Contradiction("stamp", f"packet {number} has {time}, {stream.held} {last.time}")
         if stream.early:
-            self._check_neighbours(stream, number, time)
+            self._check_adjacent_stamps(stream, number, time)
         for upto, value in self._blocks.pending(ring):
             if upto < number and time <= value:
                 raise Contradiction("stamp", f"{time}, and behind {upto} nothing below {value}")
 
-    def _check_neighbours(self, stream: Stream, number: int, time: int) -> None:
+    def _check_adjacent_stamps(self, stream: Stream, number: int, time: int) -> None:
         """Stamps rise with the numbers."""
         early, packets = stream.early, stream.packets
         place = bisect_left(early, number)

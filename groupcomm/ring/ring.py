@@ -32,7 +32,7 @@ from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import RING, View
 from groupcomm.ring.context import RingContext
 from groupcomm.ring.flow_control import FlowControl
-from groupcomm.ring.horizon_announcer import HorizonAnnouncer
+from groupcomm.ring.horizon_notices import HorizonNotices
 from groupcomm.ring.lingering import Holdings, Lingering
 from groupcomm.ring.token_handling import (
     add_requests,
@@ -88,7 +88,6 @@ class Ring:
 
     __slots__ = (
         "_alone",
-        "_announcer",
         "_blocks",
         "_clock",
         "_config",
@@ -100,6 +99,7 @@ class Ring:
         "_gaps",
         "_held",
         "_holdings",
+        "_horizons",
         "_key",
         "_lingering",
         "_me",
@@ -155,8 +155,8 @@ class Ring:
         self._holdings = Holdings(self._members, me)
         self._stream = streams[self._ring]
         timing = config.timing
-        self._announcer = HorizonAnnouncer(view, me, timing, clock=clock, context=context, now=now)
-        self.notices = self._announcer.notices
+        self._horizons = HorizonNotices(view, me, timing, clock=clock, context=context, now=now)
+        self.notices = self._horizons.notices
         self.flow = FlowControl(config, view, self._stream)
         self.monitor = TokenMonitor(
             self._ring,
@@ -200,7 +200,7 @@ class Ring:
         if token.hop <= self.last_hop:
             self.duplicate_tokens += 1
             if self.state is TokenState.RESTING or self.state is TokenState.LINGERING:
-                self._announcer.rest_at = now  # its sender has not heard that it arrived
+                self._horizons.rest_at = now  # its sender has not heard that it arrived
             return
         self.last_hop = token.hop
         self.monitor.came_by(token.hop)
@@ -369,7 +369,7 @@ class Ring:
         for packet in packets[:early]:
             self._context.publish(packet)
         if not self._single:
-            self._announcer.horizon_if_due(token.last, self._held, self._frontier, now)
+            self._horizons.horizon_if_due(token.last, self._held, self._frontier, now)
         if rests:
             self._rest(now)
         elif lingers:
@@ -512,17 +512,17 @@ class Ring:
         self.flow.settle(self._token, self._token.rows[self._place])
         self._note_rest(self._token, now)
         self._round_at = now + self._config.timing.rest_interval_s
-        self._announcer.announce_rest(self._token, now)
+        self._horizons.announce_rest(self._token, now)
 
     def _note_rest(self, token: Token, now: float) -> None:
         self._noted_frontier = self._blocks.least
         self.monitor.rests(token.hop, self._me, now, wanted=self._packer.source.size > 0)
 
     def _stay(self, now: float) -> None:
-        if now >= self._announcer.rest_at and self.state is TokenState.RESTING:
-            self._announcer.announce_rest(self._token, now)
+        if now >= self._horizons.rest_at and self.state is TokenState.RESTING:
+            self._horizons.announce_rest(self._token, now)
         if not self._single:
-            self._announcer.horizon_if_due(self._token.last, self._held, self._frontier, now)
+            self._horizons.horizon_if_due(self._token.last, self._held, self._frontier, now)
 
     def _must_circulate(self, now: float) -> bool:
         """Return whether others need the resting token, or it must collect what they hold."""
@@ -544,7 +544,7 @@ class Ring:
         """Return whether senders of other rings will soon wait for what this ring holds."""
         if self._single or self.flow.blocked:
             return False
-        reported, after = self._token.rows[self._place].held, self._announcer.report_after
+        reported, after = self._token.rows[self._place].held, self._horizons.report_after
         return any(
             stream.held - reported[stream.ring] >= after
             for stream in self._streams
@@ -556,9 +556,9 @@ class Ring:
         return self._alone and self.held_by_all < self._token.last
 
     def _rest_deadline(self) -> float:
-        deadline = self._announcer.horizon_at
+        deadline = self._horizons.horizon_at
         if (not self._alone and self.state is TokenState.RESTING) or self._lags():
-            deadline = min(deadline, self._announcer.rest_at)
+            deadline = min(deadline, self._horizons.rest_at)
         for gaps in self._gaps:
             deadline = min(deadline, gaps.deadline)
         written = self._token.rows[self._place].frontier

@@ -130,7 +130,7 @@ class Introductions:
         self._check_listed(number)
         if hello.start != self._own:
             raise BadDatagram("hello", "for another start of this daemon")
-        answered = self._take_answer(start, hello.answers)
+        answered = self._accept_answer(start, hello.answers)
         trust = not proven and (answered or not self.forgot)
         if not (trust or hello.asks):
             raise BadDatagram("hello", f"answers {hello.answers}, which is not asked")
@@ -143,7 +143,7 @@ class Introductions:
         if number not in self._listed:
             raise BadDatagram("unlisted", f"daemon {number:x} is not in the configuration")
 
-    def _take_answer(self, start: StartId, answers: int) -> bool:
+    def _accept_answer(self, start: StartId, answers: int) -> bool:
         number, incarnation = start
         for starts in (self._asked.get(number, {}), self._greeted.get(number, {})):
             asked = starts.get(incarnation)

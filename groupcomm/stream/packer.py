@@ -105,14 +105,14 @@ class Packer:
         first = self.source.head(far=far)
         while first is not None and budget > 0:
             local_only = self.source.is_local_only(first)
-            bundles = self._take(first, far, local_only)
+            bundles = self._pop_bundles(first, far, local_only)
             budget -= sum(bundle.size for bundle in bundles)
             last += 1
             packets.append(self._number(last, bundles, causes, local_only))
             first = self.source.head(far=far)
         return packets
 
-    def _take(self, first: Bundle, far: bool, local_only: bool) -> list[Bundle]:
+    def _pop_bundles(self, first: Bundle, far: bool, local_only: bool) -> list[Bundle]:
         """The bundles of the next packet.
 
         AGREED and SAFE do not share one, as an agreed packet is delivered whole and the one

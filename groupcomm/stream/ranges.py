@@ -48,7 +48,7 @@ def without(ranges: Iterable[Range], taken: Sequence[Range]) -> list[Range]:
     return left
 
 
-def take_out(ranges: list[Range], number: int) -> None:
+def remove_number(ranges: list[Range], number: int) -> None:
     """Take a number out of sorted, disjoint ranges, if one of them holds it."""
     place = bisect_left(ranges, (number + 1,)) - 1
     if place >= 0 and number <= ranges[place][1]:

@@ -77,7 +77,7 @@ class EventCheck:
             **dict.fromkeys((Fail, Left, Rejects, Hold, Count), self._daemon),
             **dict.fromkeys((Stamped, Horizon), self._of_view),
             **dict.fromkeys((Order, Bounce), self._at_position),
-            **dict.fromkeys((Trans, Dview), self._told),
+            **dict.fromkeys((Trans, Dview), self._at_client),
             **dict.fromkeys(STEPS, self._step),
         }
         self._processes: set[str] = set()  # names known to be of the right form
@@ -179,7 +179,7 @@ class EventCheck:
         self._client(event.c)
         self._view(event.pos[0])
 
-    def _told(self, event: Trans | Dview) -> None:
+    def _at_client(self, event: Trans | Dview) -> None:
         self._client(event.c)
         self._view(event.view)
 

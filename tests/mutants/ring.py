@@ -106,7 +106,7 @@ def horizon_without_token(right: Right) -> Right:
         right(self, now)
         if self.state is TokenState.AWAY:
             last = self._token.last
-            self._announcer.horizon_if_due(last, self._held, self._frontier, now)
+            self._horizons.horizon_if_due(last, self._held, self._frontier, now)
 
     return step
 

@@ -10,7 +10,7 @@ from groupcomm.membership.failure_detector import FailureDetector
 from groupcomm.membership.operational import LinkStates
 from groupcomm.membership.recovery import Recovery
 from groupcomm.ring.flow_control import FlowControl
-from groupcomm.ring.horizon_announcer import HorizonAnnouncer
+from groupcomm.ring.horizon_notices import HorizonNotices
 from groupcomm.wire.horizon import HorizonNotice, decode_horizon_untrusted
 from tests.mutants.mutant import Right, site_mutant
 
@@ -41,12 +41,12 @@ def forgotten_by_own_site(right: Right) -> Right:
     return ring_frontier
 
 
-@site_mutant((HorizonAnnouncer, "horizon_if_due"))
+@site_mutant((HorizonNotices, "horizon_if_due"))
 def frontier_of_the_teller(right: Right) -> Right:
     """A horizon notice tells the frontier of the daemon that sends it, not of its ring."""
 
     def horizon_if_due(
-        self: HorizonAnnouncer, last: int, held: list[int], _frontier: int, now: float
+        self: HorizonNotices, last: int, held: list[int], _frontier: int, now: float
     ) -> None:
         right(self, last, held, self._context.blocks.least, now)
 
@@ -99,12 +99,12 @@ def membership_not_passed_on(_right: Right) -> Right:
     return lacking
 
 
-@site_mutant((HorizonAnnouncer, "horizon_if_due"))
+@site_mutant((HorizonNotices, "horizon_if_due"))
 def notice_of_what_is_held(right: Right) -> Right:
     """A horizon notice speaks of the packets that all its ring holds, not of all with numbers."""
 
     def horizon_if_due(
-        self: HorizonAnnouncer, _last: int, held: list[int], frontier: int, now: float
+        self: HorizonNotices, _last: int, held: list[int], frontier: int, now: float
     ) -> None:
         right(self, held[self._ring], held, frontier, now)
 

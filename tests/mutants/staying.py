@@ -41,13 +41,17 @@ class _ByTable(Reach):
     def __init__(self, delivery: Delivery) -> None:
         self._table = delivery.groups.table
         right = delivery.wanted
-        self._fellows, self._elsewhere, self._outside = right._fellows, right._elsewhere, {}
+        self._ring_daemons, self._elsewhere, self._remote_subscribers = (
+            right._ring_daemons,
+            right._elsewhere,
+            {},
+        )
 
     def _leaves(self, group: str) -> bool:
         if group[0] == "#":
             return super()._leaves(group)
         members = self._table.groups.get(group, {})
-        return any(member.daemon not in self._fellows for member in members)
+        return any(member.daemon not in self._ring_daemons for member in members)
 
 
 @site_mutant((Subscriptions, "_must_wait"))
@@ -60,18 +64,18 @@ def join_before_all_know(_right: Right) -> Right:
     return must_wait
 
 
-@site_mutant((Packer, "_take"))
+@site_mutant((Packer, "_pop_bundles"))
 def stays_if_its_first_bundle_does(right: Right) -> Right:
     """A packet stays in its ring if the first bundle in it does, whatever else it holds."""
 
-    def take(self: Packer, first: Bundle, far: bool, stays: bool) -> Any:
+    def pop_bundles(self: Packer, first: Bundle, far: bool, stays: bool) -> Any:
         source = self.source
         self.source = cast(Source, _Alike(source, stays))
         bundles = right(self, first, far, stays)
         self.source = source
         return bundles
 
-    return take
+    return pop_bundles
 
 
 class _Alike:

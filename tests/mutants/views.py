@@ -34,22 +34,22 @@ def transitional_rule_by_the_streams_holes(right: Right) -> Right:
     return deliverable
 
 
-@mutant((ViewChange, "take_obligation"))
+@mutant((ViewChange, "accept_obligation"))
 def own_horizons_at_the_boundary(_right: Right) -> Right:
     """The boundary is found from the horizons and frontiers that a daemon knows itself."""
 
-    def bind(self: ViewChange, union: RecoveredSet, fellows: frozenset[int]) -> None:
-        self.obligation |= fellows | union.obligation
+    def bind(self: ViewChange, union: RecoveredSet, transitional_members: frozenset[int]) -> None:
+        self.obligation |= transitional_members | union.obligation
 
     return bind
 
 
-@mutant((ViewChange, "take_obligation"))
+@mutant((ViewChange, "accept_obligation"))
 def obligations_forgotten(right: Right) -> Right:
     """A daemon that has said that it holds the union is not bound by it when the attempt fails."""
 
-    def bind(self: ViewChange, union: RecoveredSet, fellows: frozenset[int]) -> None:
-        right(self, union, fellows)
+    def bind(self: ViewChange, union: RecoveredSet, transitional_members: frozenset[int]) -> None:
+        right(self, union, transitional_members)
         self.obligation = frozenset()
 
     return bind
@@ -231,10 +231,10 @@ def credit_lost_with_the_view(right: Right) -> Right:
 def safe_whatever_the_frontier(right: Right) -> Right:
     """Before the boundary SAFE messages are delivered that some daemon may not hold."""
 
-    def prepare(self: ViewChange, union: Any, fellows: frozenset[int]) -> bool:
+    def prepare(self: ViewChange, union: Any, transitional_members: frozenset[int]) -> bool:
         for ring in range(len(self._delivery.streams)):
             self._delivery.order.frontiers.raise_to(ring, self._delivery.order.blocks.least)
-        sound: bool = right(self, union, fellows)
+        sound: bool = right(self, union, transitional_members)
         return sound
 
     return prepare

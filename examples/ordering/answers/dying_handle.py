@@ -26,7 +26,7 @@ def until(destruction: Destruction, what: What) -> None:
 def told(peer: Peer) -> str:
     """What a peer receives, in its order."""
     words = []
-    for event in iter(peer.take, None):
+    for event in iter(peer.pop, None):
         match event:
             case Received(handles=(None,)):
                 words.append("a message with an invalid handle")

@@ -52,7 +52,7 @@ class LockedQueue(Queue[Item]):
         with self._lock:
             super().put(stamp, item, block)
 
-    def take(self) -> tuple[Stamp, Item] | None:
-        """See `Queue.take`."""
+    def pop(self) -> tuple[Stamp, Item] | None:
+        """See `Queue.pop`."""
         with self._lock:
-            return super().take()
+            return super().pop()

@@ -217,9 +217,9 @@ class Peer:
         node.dying = Destruction(node)
         return node.dying
 
-    def take(self) -> Received | Destroyed | None:
-        """Take out what is next; messages to nodes that were destroyed before them are refused."""
-        while (taken := self.queue.take()) is not None:
+    def pop(self) -> Received | Destroyed | None:
+        """Pop what is next; messages to nodes that were destroyed before them are refused."""
+        while (taken := self.queue.pop()) is not None:
             stamp, item = taken
             if isinstance(item, Ended):
                 if item.node in self.handles:

@@ -75,7 +75,7 @@ class Bus1(Process):
         message, lifted = self._blocks.pop((sender, number))
         self._queue.put(Stamp(value, sender), message, lifted)
         self._queued.append(message)
-        return Step(deliveries=self._take())
+        return Step(deliveries=self._pop_all())
 
     def _answer(self, packet: Packet, what: int, value: int) -> Step:
         _, sender, number, _ = packet.stamp
@@ -104,8 +104,8 @@ class Bus1(Process):
                 packets += self._ask(sending, SYNCHRONISE)
         return packets
 
-    def _take(self) -> tuple[Message, ...]:
-        taken = tuple(message for _, message in iter(self._queue.take, None))
+    def _pop_all(self) -> tuple[Message, ...]:
+        taken = tuple(message for _, message in iter(self._queue.pop, None))
         for message in taken:
             self._queued.remove(message)
         return taken

@@ -113,8 +113,8 @@ class Queue(Generic[Item]):
             block.lifted = True
         heapq.heappush(self._heap, ((stamp.value, 0, stamp.queue), stamp, item))
 
-    def take(self) -> tuple[Stamp, Item] | None:
-        """Take out the first message; None if there is none, or a block stands before it."""
+    def pop(self) -> tuple[Stamp, Item] | None:
+        """Pop the first message; None if there is none, or a block stands before it."""
         while self._heap:
             _, stamp, item = self._heap[0]
             if not isinstance(item, Block):

@@ -124,7 +124,7 @@ class Group:
         """The time is `now`, which an algorithm may want to know."""
         self.now = max(self.now, int(now * SECOND_US))
         if isinstance(self._process, RealTime):
-            self._take(self._process.set_clock(self.now))
+            self._accept(self._process.set_clock(self.now))
 
     @property
     def deadline(self) -> float | None:
@@ -132,9 +132,9 @@ class Group:
         due = self._process.deadline if isinstance(self._process, RealTime) else None
         return None if due is None else due / SECOND_US
 
-    def _take(self, step: Step) -> None:
+    def _accept(self, step: Step) -> None:
         """Do what comes of any other call to the process."""
-        self._act(step if self._traced is None else self._traced.take(step))
+        self._act(step if self._traced is None else self._traced.accept(step))
 
     def _act(self, step: Step) -> None:
         steps = deque([step])
@@ -209,7 +209,7 @@ class Group:
         self._sponsored.add(contact.name)
         self._tell_of(newcomer)
         self._say_all_to(newcomer)
-        self._take(step)
+        self._accept(step)
 
     def _be_welcomed(self, welcoming: Welcoming, now: float) -> None:
         """Start late; all whom the sponsor knew are told whom this one knows."""
@@ -227,7 +227,7 @@ class Group:
             self._say_all_to(other)
         step = self._process.start(Welcome(clock, buffer, frozenset(left)))
         self.start(now)
-        self._take(step)
+        self._accept(step)
 
     def _add(self, joined: Joined, now: float) -> None:
         """Somebody is a member, as another member says."""
@@ -238,7 +238,7 @@ class Group:
         other = self._others.add(joined.contact, now, joined.sponsor)
         self._tell_of(other)
         self._say_all_to(other)
-        self._take(self._process.join(name))
+        self._accept(self._process.join(name))
         if joined.bye is not None:
             self._on_bye(joined.bye)
 
@@ -288,7 +288,7 @@ class Group:
             if all(name in other.done for other in self._others):
                 self._counted.remove(name)
                 assert isinstance(self._process, VectorSession)
-                self._take(self._process.leave(name))
+                self._accept(self._process.leave(name))
 
     def _has_all(self, other: Other, bye: Bye) -> bool:
         if self.me in bye.told and not other.said_bye:

@@ -119,7 +119,7 @@ class Meeting:
             self._meet(contact, hello.known, now)
             self._answer(hello, address)
         elif running:
-            self._take_latecomer(hello, contact, now)
+            self._accept_latecomer(hello, contact, now)
 
     def _refusal(self, hello: Hello) -> str | None:
         if self._has_met(hello.sender):
@@ -157,7 +157,7 @@ class Meeting:
             refused = Refused(self._own.name, hello.incarnation, reason)
             self._send(other.contact.address, refused, hello.sender)
 
-    def _take_latecomer(self, hello: Hello, contact: Contact, now: float) -> None:
+    def _accept_latecomer(self, hello: Hello, contact: Contact, now: float) -> None:
         sponsor = self._others.named(self._group.sponsor)
         if sponsor is not None:
             found = Ask(self._own.name, hello.incarnation, sponsor.contact.address)

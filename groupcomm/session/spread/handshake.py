@@ -77,20 +77,20 @@ class Handshake:
         """
         self._heard += data
         answer = b""
-        if self.state is State.VERSION and self._hear_version():
+        if self.state is State.VERSION and self._receive_version():
             if self.version >= _HAS_METHODS:
                 self.state = State.METHODS
                 answer = bytes((len(METHODS),)) + METHODS
             else:
                 self.state = State.DONE
         if self.state is State.METHODS and len(self._heard) >= _CHOSEN_BYTES:
-            self._hear_methods()
+            self._receive_methods()
             self.state = State.DONE
         if self.state is State.DONE and self._heard:
             raise SessionError(Code.ILLEGAL_SESSION, "more comes before the handshake is over")
         return answer
 
-    def _hear_version(self) -> bool:
+    def _receive_version(self) -> bool:
         """Return whether the client's first message is whole; accept it then."""
         heard = self._heard
         if len(heard) < 2:
@@ -118,7 +118,7 @@ class Handshake:
         del heard[:end]
         return True
 
-    def _hear_methods(self) -> None:
+    def _receive_methods(self) -> None:
         chosen = []
         for start in range(0, _CHOSEN_BYTES, _METHOD_BYTES):
             name = bytes(self._heard[start : start + _METHOD_BYTES]).partition(b"\0")[0]

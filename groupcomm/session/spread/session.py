@@ -363,7 +363,7 @@ class SpreadSession:
         return False
 
 
-def _told_as(bundle: Bundle) -> int:
+def _type_bits(bundle: Bundle) -> int:
     """Return the bits of type with which a message reaches clients: those that its sender gave."""
     asked = bundle.flags >> ASKED_SHIFT & _ASKED_MASK
     bits = SERVICES[asked or bundle.level]
@@ -375,7 +375,7 @@ def _regular(
 ) -> bytes:
     """Return the messages of a bundle as clients of Spread get them."""
     name, groups = encode_name(sender.name), [*map(encode_name, bundle.groups)]
-    names, bits = encode_names(groups), _told_as(bundle)
+    names, bits = encode_names(groups), _type_bits(bundle)
     big_endian = bool(bundle.flags & BIG_ENDIAN)
     parts: list[bytes] = []
     for tag, data in zip(types, messages, strict=True):

@@ -89,7 +89,7 @@ class Evicted(KeyHolder):
                     continue  # it stands in the file already
                 host.process.wake()
         if self._gate is None:
-            self._take_over()
+            self._seize_host()
         self._stage.loop.at(self._stage.loop.now + ORDER_US, self._order)
 
     def _knows(self, host: SimulatedHost) -> bool:
@@ -98,7 +98,7 @@ class Evicted(KeyHolder):
             return False
         return not host.credentials.roll.is_trusted(self._host.name)
 
-    def _take_over(self) -> None:
+    def _seize_host(self) -> None:
         """Give the host to the attacker, with everything that its daemon has."""
         process = self._host.process
         if process is None:

@@ -79,7 +79,7 @@ class RogueProgram:
         self._trace = trace
         self.alive = False
         self.is_open = False
-        self.told: list[int] = []
+        self.received_kinds: list[int] = []
         self.message = 1
         self._names = may_be_called
         self._breach = breach
@@ -111,7 +111,7 @@ class RogueProgram:
 
     def _check(self, frame: bytes) -> None:
         kind = frame[0]
-        self.told.append(kind)
+        self.received_kinds.append(kind)
         if kind not in TOLD:
             self._breach(f"{self.principal or 'nobody'} is told {FrameKind(kind).name}")
         elif kind == FrameKind.WELCOME:

@@ -75,7 +75,7 @@ class Liar:
         rng: its source.
         lying: how.
         names: of all daemons.
-        fellows: of those of its own site, without itself.
+        site_members: of those of its own site, without itself.
 
     Attributes:
         told: how many lies were sent.
@@ -87,20 +87,20 @@ class Liar:
         rng: Random,
         lying: Lying,
         names: list[str],
-        fellows: list[str],
+        site_members: list[str],
     ) -> None:
         self._loop = loop
         self._rng = rng
         self._lying = lying
         self._names = names
-        self._fellows = fellows
+        self._site_members = site_members
         self._forger = Forger(rng)
         self._memory: list[bytes] = []
         self._seen = 0
         self._spell_until = 0
         self._lies_now = True
         self._running = True
-        self.told = 0
+        self.lies_sent = 0
 
     def stop(self) -> None:
         """Tell the truth from now on."""
@@ -136,14 +136,14 @@ class Liar:
 
     def distort(self, core: DaemonCore, target: str | None, packet: bytes) -> list[Any]:
         """Return what is sent instead of a packet, as (target, packet)."""
-        self.told += 1
+        self.lies_sent += 1
         way = self._rng.choice(self._lying.ways)
         if way == "change":
             return [(target, lie(self._rng, packet) or packet)]
         if way == "contradict":
             return self._contradict(target, packet)
         if way == "withhold":
-            targets = self._fellows if target is None else []
+            targets = self._site_members if target is None else []
             return [(name, packet) for name in targets if self._rng.random() < 0.5]
         if way == "forge":
             forged = self._forger.make(core, self._memory)
@@ -154,8 +154,8 @@ class Liar:
 
     def _whom(self) -> str | None:
         """Draw a receiver: a daemon, or all of the site."""
-        own = [*self._fellows, *self._names] or self._names
-        return None if self._fellows and self._rng.random() < 0.3 else self._rng.choice(own)
+        own = [*self._site_members, *self._names] or self._names
+        return None if self._site_members and self._rng.random() < 0.3 else self._rng.choice(own)
 
     def _contradict(self, target: str | None, packet: bytes) -> list[Any]:
         rng = self._rng
@@ -164,7 +164,7 @@ class Liar:
             versions = [packet, other]
             rng.shuffle(versions)
             return [(target, version) for version in versions]
-        return [(name, rng.choice((packet, other))) for name in self._fellows]
+        return [(name, rng.choice((packet, other))) for name in self._site_members]
 
     def _again(self, core: DaemonCore) -> bytes:
         """Return something that was said before, as if it was said in the present view."""
@@ -221,7 +221,7 @@ class _LyingSender:
         self._liar = liar
         self._core = core
         self._seal: Callable[[str | None, bytes], None] = core.seal_and_send
-        self._take: Callable[[int, bytes], None] = core._receive_packet
+        self._receive: Callable[[int, bytes], None] = core._receive_packet
         core.seal_and_send = self._send  # type: ignore[method-assign,assignment]
         core._receive_packet = self._on_received  # type: ignore[method-assign]
         gate: Any = core._protection
@@ -232,7 +232,7 @@ class _LyingSender:
 
     def _on_received(self, sender: int, packet: bytes) -> None:
         self._liar.remember(packet)
-        self._take(sender, packet)
+        self._receive(sender, packet)
 
     def _send(self, target: str | None, packet: bytes) -> None:
         liar = self._liar

@@ -218,8 +218,8 @@ class Membership:
         if stay is not None:
             if stay.part.regular or stay.next != event.view:
                 return "C5", f"installs view {event.view} without a transitional view to it"
-            assert stay.fellows is not None
-            if not stay.fellows <= members:
+            assert stay.transitional_members is not None
+            if not stay.transitional_members <= members:
                 return "C5", f"loses a fellow on the way to view {event.view}"
         return None
 
@@ -228,7 +228,7 @@ class Membership:
         assert stay is not None
         stay.view.ways[event.p] = (event.view, members)
         stay.part = ViewPart(stay, False)
-        stay.fellows, stay.next = members, event.view
+        stay.transitional_members, stay.next = members, event.view
         if stay.complete and process.booted:
             self._stages.transitional(process)
 
@@ -237,12 +237,12 @@ class Membership:
         view = self._view(process, event)
         old = process.stay
         if old is not None:
-            assert old.fellows is not None
+            assert old.transitional_members is not None
             self._together.left(old, event)
             if old.complete:
-                process.completed, process.together = old.view.text, old.fellows
+                process.completed, process.together = old.view.text, old.transitional_members
             else:
-                process.together &= old.fellows
+                process.together &= old.transitional_members
         stay = state.install(process, view)
         view.came[event.p] = (process.completed, process.together)
         view.brought[event.p] = process.table.bring(process)

@@ -38,7 +38,7 @@ class Together:
         if first:
             view.authored[author] = view.authored.get(author, 0) + 1
             for other in view.left:
-                if other.fellows is not None and author in other.fellows:
+                if other.transitional_members is not None and author in other.transitional_members:
                     self._lacks(other, author, event)
 
     def stamped(self, event: Stamped, stay: Stay) -> None:
@@ -49,7 +49,7 @@ class Together:
             for one in releasers:
                 one.by_author[author] = one.by_author.get(author, 0) + 1
             for other in set(view.left) - set(releasers):
-                if other.fellows is not None and author in other.fellows:
+                if other.transitional_members is not None and author in other.transitional_members:
                     self._lacks(other, author, event)
 
     def _lacks(self, stay: Stay, author: str, event: Release | Conf | Stamped) -> None:
@@ -61,7 +61,7 @@ class Together:
         """Check S3: all transitional members hold what is released now."""
         view, number, ring = stay.view, event.number, event.ring
         known = number in view.streams[ring].packets
-        for fellow in stay.fellows or ():
+        for fellow in stay.transitional_members or ():
             other = view.stays[fellow]
             if not known or (number > other.prefix[ring] and number not in other.early[ring]):
                 self._report.add(
@@ -102,20 +102,20 @@ class Together:
                 self._report.add("S1", f"{other} has left its view without SAFE {key}", event)
 
     def _safe_late(self, stay: Stay, key: PacketBundle, safe: SafeRecord, event: Release) -> None:
-        view, fellows = stay.view, stay.fellows
-        assert fellows is not None
-        _, late = view.safe_late.setdefault(stay.next, (fellows, {}))
+        view, transitional_members = stay.view, stay.transitional_members
+        assert transitional_members is not None
+        _, late = view.safe_late.setdefault(stay.next, (transitional_members, {}))
         late[key] = None
         for other in view.left:
-            if other.process.identity in fellows and not safe.members & other.bit:
+            if other.process.identity in transitional_members and not safe.members & other.bit:
                 self._report.add("S3", f"{other} has left its view without SAFE {key}", event)
 
     def _check_safe(self, stay: Stay, event: Conf) -> None:
         view = stay.view
         if stay.safe_count < view.safe_count:
             self._report.add("S1", f"{stay} leaves its view without a SAFE bundle", event)
-        for fellows, late in view.safe_late.values():
-            if stay.process.identity in fellows:
+        for transitional_members, late in view.safe_late.values():
+            if stay.process.identity in transitional_members:
                 for key in late:
                     safe = view.safes.get(key)
                     if safe is not None and not safe.members & stay.bit:
@@ -126,8 +126,8 @@ class Together:
     def left(self, stay: Stay, event: Conf) -> None:
         """Check what a daemon released when it goes on from a view to the next."""
         view = stay.view
-        assert stay.fellows is not None
-        for author in stay.fellows:
+        assert stay.transitional_members is not None
+        for author in stay.transitional_members:
             if view.authored.get(author, 0) != stay.by_author.get(author, 0):
                 self._lacks(stay, author, event)
         self._check_safe(stay, event)

@@ -183,7 +183,7 @@ class Stay:
         regular: the first part.
         part: where it is now.
         complete: its group table of this view is whole.
-        fellows: those who come along to the next view; None in the regular part.
+        transitional_members: those who come along to the next view; None in the regular part.
         next: that view.
         next_rank: per client the rank of the item at FIFO or above to be released next (F).
         missing: per client ranks that were passed over (F).
@@ -209,7 +209,6 @@ class Stay:
         "by_author",
         "complete",
         "early",
-        "fellows",
         "held",
         "last",
         "missing",
@@ -224,6 +223,7 @@ class Stay:
         "ring",
         "safe_count",
         "tables",
+        "transitional_members",
         "view",
     )
 
@@ -235,7 +235,7 @@ class Stay:
         self.ring = next(index for index, ring in enumerate(view.rings) if identity in ring)
         self.regular = self.part = ViewPart(self, True)
         self.complete = False
-        self.fellows: frozenset[str] | None = None
+        self.transitional_members: frozenset[str] | None = None
         self.next = ""
         self.next_rank: dict[ClientRecord, int] = {}
         self.missing: dict[ClientRecord, list[int]] = {}

@@ -196,20 +196,20 @@ class Network:
         self.observers: list[Observer] = []
         self.paths: dict[Pair, Path] = {}
         self.bottlenecks: dict[Pair, Bottleneck] = {}
-        self._fellows: dict[int, list[tuple[int, Path]]] = {}
+        self._site_paths: dict[int, list[tuple[int, Path]]] = {}
         between = {pair: link for link in links for pair in (link.sites, link.sites[::-1])}
         for pair, link in between.items():
             if link.bytes_per_s is not None:
                 self.bottlenecks[pair] = Bottleneck(link.bytes_per_s, link.queue_s)
         places = sorted((host, site) for site, members in enumerate(sites) for host in members)
         for source, near in places:
-            self._fellows[source] = []
+            self._site_paths[source] = []
             for target, far in places:
                 if source == target:
                     continue
                 if near == far:
                     path = self._make_path(source, target, LAN_DELAY_US, LAN_JITTER_US)
-                    self._fellows[source].append((target, path))
+                    self._site_paths[source].append((target, path))
                 elif (near, far) in between:
                     self._lay_over(between[near, far], (near, far), source, target)
 
@@ -250,7 +250,7 @@ class Network:
     def multicast(self, source: int, datagram: bytes) -> None:
         """Send to all other hosts of the source's site."""
         observers = self.observers
-        for target, path in self._fellows[source]:
+        for target, path in self._site_paths[source]:
             goes_on = path.send(datagram)
             if observers:
                 for observer in observers:

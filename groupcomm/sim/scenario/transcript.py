@@ -42,7 +42,7 @@ class Transcript:
 
     def __init__(self, program: Callable[[str], str]) -> None:
         self._program = program
-        self._told: dict[str, list[str]] = {}
+        self._lines: dict[str, list[str]] = {}
         self._daemons: set[str] = set()
         self._programs: list[str] = []
         self._loads: dict[tuple[str, str], int] = {}
@@ -53,7 +53,7 @@ class Transcript:
         self._programs.append(program)
 
     def _add(self, name: str, line: str) -> None:
-        self._told.setdefault(name, []).append(line)
+        self._lines.setdefault(name, []).append(line)
 
     # ---- daemons ----
 
@@ -131,9 +131,9 @@ class Transcript:
         """Return what has happened since the last call."""
         alike: dict[tuple[str, ...], list[str]] = {}
         for name in (*sorted(self._daemons), *self._programs):
-            if name in self._told:
-                alike.setdefault(tuple(shorten(self._told[name])), []).append(name)
-        self._told.clear()
+            if name in self._lines:
+                alike.setdefault(tuple(shorten(self._lines[name])), []).append(name)
+        self._lines.clear()
         lines: list[str] = []
         for what, names in alike.items():
             lines += together(names, what)

@@ -82,7 +82,7 @@ class Run:
         return message
 
     def take(self, peer: str) -> Message | None:
-        taken = self.queues[peer].take()
+        taken = self.queues[peer].pop()
         if taken is None:
             return None
         stamp, message = taken

@@ -180,7 +180,7 @@ class Stress:
         queue, got, times = self._queues[at], self.run.received[at], self.run.received_s[at]
         while True:
             last_look = self._all_sent.is_set()
-            while (taken := queue.take()) is not None:
+            while (taken := queue.pop()) is not None:
                 times.append(time.perf_counter())
                 got.append(taken[1])
                 self.run.public.append(taken[1])

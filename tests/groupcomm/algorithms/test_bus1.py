@@ -41,7 +41,7 @@ def test_equal_values_are_decided_by_the_queue_that_sent() -> None:
     queue: Queue[str] = Queue(1, clock=9)
     for stamp in (Stamp(9, 2), Stamp(9, 1), Stamp(8, 3)):
         queue.put(stamp, f"{stamp.queue}")
-    assert [queue.take() for _ in range(4)] == [
+    assert [queue.pop() for _ in range(4)] == [
         *(((8, 3), "3"), ((9, 1), "1"), ((9, 2), "2")),
         None,
     ]
@@ -53,12 +53,12 @@ def test_nothing_behind_a_block_can_be_taken_out() -> None:
     queue.synchronise(6)
     queue.put(Stamp(6, 2), "behind")
     queue.put(Stamp(4, 2), "before")
-    assert queue.take() == ((4, 2), "before")
-    assert queue.take() is None
+    assert queue.pop() == ((4, 2), "before")
+    assert queue.pop() is None
     queue.put(Stamp(5, 3), "blocker", block)
-    assert queue.take() == ((5, 3), "blocker")
-    assert queue.take() == ((6, 2), "behind")
-    assert queue.take() is None
+    assert queue.pop() == ((5, 3), "blocker")
+    assert queue.pop() == ((6, 2), "behind")
+    assert queue.pop() is None
     assert len(queue) == 0
 
 
@@ -79,11 +79,11 @@ def test_what_comes_out_is_sorted_and_all_of_it(values: list[int], blocks: set[i
     for number, value in enumerate(values):
         queue.put(Stamp(value, number), number)
     lowest = min(blocks, default=100)
-    taken = [stamp.value for stamp, _ in iter(queue.take, None)]
+    taken = [stamp.value for stamp, _ in iter(queue.pop, None)]
     assert taken == sorted(value for value in values if value <= lowest)
     for number, at in enumerate(held):
         queue.put(Stamp(100, 1000 + number), 0, held[at])
-    taken = [stamp.value for stamp, _ in iter(queue.take, None)]
+    taken = [stamp.value for stamp, _ in iter(queue.pop, None)]
     assert taken == sorted(value for value in values if value > lowest) + [100] * len(held)
 
 
@@ -112,7 +112,7 @@ class Watched(Queue[Message]):
     used: list[int] = []  # noqa: RUF012 - shared: it is one list for all queues
 
     def __getattribute__(self, name: str) -> Any:
-        if name in {"clock", "tick", "synchronise", "block", "put", "take"}:
+        if name in {"clock", "tick", "synchronise", "block", "put", "pop"}:
             Watched.used.append(object.__getattribute__(self, "id"))
         return object.__getattribute__(self, name)
 
@@ -149,7 +149,7 @@ def test_cost_of_a_queue_operation_is_logarithmic(length: int) -> None:
         assert (value < length) <= Counted.compared <= log2(length) + 1
     while True:
         Counted.compared = 0
-        if queue.take() is None:
+        if queue.pop() is None:
             break
         assert Counted.compared <= 2 * (log2(length) + 1)
 
@@ -193,7 +193,7 @@ def test_steps_of_a_multicast() -> None:
     assert (one.clock, other.clock) == (8, 8)
     assert whats(multicast) == [What.QUEUE] * 2
     multicast.finish()
-    assert one.take() == other.take() == ((8, 0), "m")
+    assert one.pop() == other.pop() == ((8, 0), "m")
 
 
 @pytest.mark.parametrize("destinations", [1, 2, 7])
@@ -297,8 +297,8 @@ def test_the_guard_gives_up_what_an_error_interrupts_and_finishes_what_has_begun
     multicast = Multicast(Queue(0), queues, "twice")
     multicast.abort()
     multicast.abort()
-    assert [queue.take() for queue in (b, c)] == [((1, 0), "begun")] * 2
-    assert [queue.take() for queue in (b, c)] == [None, None]
+    assert [queue.pop() for queue in (b, c)] == [((1, 0), "begun")] * 2
+    assert [queue.pop() for queue in (b, c)] == [None, None]
 
 
 def test_a_multicast_needs_destinations_and_blocks() -> None:

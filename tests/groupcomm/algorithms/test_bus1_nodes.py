@@ -31,7 +31,7 @@ def give(node: Node, *peers: Peer) -> None:
         address.register(node.owner)
         node.owner.handles.add(address)
         node.owner.send(b"handle", [address], [node]).finish()
-        assert peer.take() == Received(b"handle", (address,), (node,))
+        assert peer.pop() == Received(b"handle", (address,), (node,))
 
 
 def three() -> tuple[Peer, Peer, Peer, Node]:
@@ -55,8 +55,8 @@ def test_a_message_ordered_before_the_destruction_is_delivered() -> None:
     until(message, What.SYNCHRONISE)
     owner.destroy(node).finish()
     message.finish()
-    assert owner.take() == Received(b"m", (node,), ())
-    assert owner.take() == Destroyed(node)
+    assert owner.pop() == Received(b"m", (node,), ())
+    assert owner.pop() == Destroyed(node)
 
 
 def test_a_message_ordered_after_the_destruction_is_refused() -> None:
@@ -71,8 +71,8 @@ def test_a_message_ordered_after_the_destruction_is_refused() -> None:
     assert node.destroyed is not None
     # Both saw the same clocks, so whoever has the higher id comes later.
     assert message.stamp > node.destroyed
-    assert owner.take() == Destroyed(node)
-    assert owner.take() is None
+    assert owner.pop() == Destroyed(node)
+    assert owner.pop() is None
 
 
 def test_a_message_is_refused_by_the_dead_only() -> None:
@@ -80,10 +80,10 @@ def test_a_message_is_refused_by_the_dead_only() -> None:
     living = addressed(other, one)
     owner.destroy(node).finish()
     one.send(b"m", [node, living]).finish()
-    assert owner.take() == Destroyed(node)
-    assert owner.take() is None
-    assert other.take() == Destroyed(node)
-    assert other.take() == Received(b"m", (living,), ())
+    assert owner.pop() == Destroyed(node)
+    assert owner.pop() is None
+    assert other.pop() == Destroyed(node)
+    assert other.pop() == Received(b"m", (living,), ())
 
 
 def test_the_destruction_is_announced_to_all_holders_in_order() -> None:
@@ -92,10 +92,10 @@ def test_the_destruction_is_announced_to_all_holders_in_order() -> None:
     owner.send(b"before", [before]).finish()
     owner.destroy(node).finish()
     other.send(b"after", [after]).finish()
-    assert one.take() == Received(b"before", (before,), ())
-    assert one.take() == Destroyed(node)
-    assert one.take() == Received(b"after", (after,), ())
-    assert other.take() == owner.take() == Destroyed(node)
+    assert one.pop() == Received(b"before", (before,), ())
+    assert one.pop() == Destroyed(node)
+    assert one.pop() == Received(b"after", (after,), ())
+    assert other.pop() == owner.pop() == Destroyed(node)
     for peer in (owner, one, other):
         with pytest.raises(LocalProtocolError, match="has no handle of 1 of these nodes"):
             peer.send(b"m", [node])
@@ -109,10 +109,10 @@ def test_a_handle_passed_while_it_dies_is_installed_and_its_announcement_follows
     destruction = owner.destroy(node)
     until(destruction, What.TICK)
     one.send(b"take this", [address], [node]).finish()
-    assert stranger.take() == Received(b"take this", (address,), (node,))
+    assert stranger.pop() == Received(b"take this", (address,), (node,))
     assert node in stranger.handles
     destruction.finish()
-    assert stranger.take() == Destroyed(node)
+    assert stranger.pop() == Destroyed(node)
     assert node not in stranger.handles
 
 
@@ -129,9 +129,9 @@ def test_a_handle_passed_after_the_destruction_is_invalid() -> None:
     message.finish()
     assert message.stamp is not None
     assert message.stamp > node.destroyed
-    assert stranger.take() == Received(b"take this", (address,), (None,))
+    assert stranger.pop() == Received(b"take this", (address,), (None,))
     destruction.finish()
-    assert stranger.take() is None
+    assert stranger.pop() is None
 
 
 def test_a_node_is_destroyed_once_by_its_owner() -> None:
@@ -172,8 +172,8 @@ def test_the_fate_at_a_dying_node_is_certain_when_its_owner_is_synchronised() ->
     destruction.finish()
     assert sending.fates == {node: Fate.DELIVERED}
     sending.finish()
-    assert owner.take() == Received(b"m", (node,), ())
-    assert owner.take() == Destroyed(node)
+    assert owner.pop() == Received(b"m", (node,), ())
+    assert owner.pop() == Destroyed(node)
 
 
 def test_a_destruction_that_ticks_before_the_owner_is_synchronised_may_come_first() -> None:
@@ -187,8 +187,8 @@ def test_a_destruction_that_ticks_before_the_owner_is_synchronised_may_come_firs
     sending.finish()
     assert sending.fates == {node: Fate.REFUSED}
     destruction.finish()
-    assert owner.take() == Destroyed(node)
-    assert owner.take() is None
+    assert owner.pop() == Destroyed(node)
+    assert owner.pop() is None
 
 
 def test_a_sending_that_is_given_up_has_no_receiver() -> None:
@@ -199,7 +199,7 @@ def test_a_sending_that_is_given_up_has_no_receiver() -> None:
     assert sending.fates == {node: Fate.ABORTED}
     assert sending.ready == []
     other.send(b"next", [node]).finish()
-    assert owner.take() == Received(b"next", (node,), ())
+    assert owner.pop() == Received(b"next", (node,), ())
 
 
 def test_a_destruction_can_be_given_up_until_it_has_its_stamp() -> None:
@@ -208,13 +208,13 @@ def test_a_destruction_can_be_given_up_until_it_has_its_stamp() -> None:
     until(destruction, What.TICK)
     destruction.abort()
     one.send(b"m", [node]).finish()
-    assert owner.take() == Received(b"m", (node,), ())
+    assert owner.pop() == Received(b"m", (node,), ())
     with owner.destroy(node) as again:
         until(again, What.SYNCHRONISE)
         with pytest.raises(LocalProtocolError, match="destroyed from its stamp on; finish it"):
             again.abort()
     assert again.state is State.FINISHED
-    assert one.take() == Destroyed(node)
+    assert one.pop() == Destroyed(node)
 
 
 class NodesMachine(RuleBasedStateMachine):
@@ -277,7 +277,7 @@ class NodesMachine(RuleBasedStateMachine):
 
     @rule(peer=st.integers(0, 2))
     def take(self, peer: int) -> None:
-        taken = self.peers[peer].take()
+        taken = self.peers[peer].pop()
         if taken is not None:
             self.events[self.peers[peer]].append(taken)
 
@@ -285,7 +285,7 @@ class NodesMachine(RuleBasedStateMachine):
         for each in self.sendings:
             each.finish()
         for peer in self.peers:
-            self.events[peer] += iter(peer.take, None)
+            self.events[peer] += iter(peer.pop, None)
         assert self.events == self.model()
 
     def model(self) -> dict[Peer, list[object]]:

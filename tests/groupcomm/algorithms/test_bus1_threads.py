@@ -89,8 +89,8 @@ def test_a_locked_queue_is_a_queue() -> None:
     block = queue.block()
     assert queue.synchronise(5) == 5
     assert queue.tick() == 6
-    assert queue.take() is None
+    assert queue.pop() is None
     queue.lift(block)
     assert len(queue) == 1
-    assert queue.take() is None
+    assert queue.pop() is None
     assert len(queue) == 0

@@ -44,7 +44,7 @@ def timed(steps: Steps, *, late: bool = False, behind: int = 0) -> Network:
 def set_clocks(network: Network, now: int, behind: int) -> None:
     for name, process in network.processes.items():
         assert isinstance(process, RealTime)
-        network.take(name, process.set_clock(now + (0 if name == "q" else behind)))
+        network.accept(name, process.set_clock(now + (0 if name == "q" else behind)))
 
 
 def bring_due(network: Network, now: int, behind: int) -> None:

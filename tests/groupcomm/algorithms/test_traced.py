@@ -75,9 +75,9 @@ def test_joins_and_leaves() -> None:
     steps: list[AlgorithmStep] = []
     p, q = VectorSession("p", ["p", "q"]), VectorSession("q", ["p", "q"])
     network = Network([p, q], steps.append)
-    network.take("p", p.join("r"))
-    network.take("q", q.leave("p"))
-    network.take("q", q.join("s"))
+    network.accept("p", p.join("r"))
+    network.accept("q", q.leave("p"))
+    network.accept("q", q.join("s"))
     assert [(tag_of(step), step.p) for step in steps[2:]] == [
         ("member", "p"),
         ("dropped", "q"),

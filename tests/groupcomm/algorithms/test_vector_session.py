@@ -32,10 +32,10 @@ def join_s(network: Network, name: str) -> None:
         step, welcome = member(network, "q").sponsor("s")
         newcomer = VectorSession("s")
         network.processes["s"] = newcomer
-        network.take("s", newcomer.start(welcome))
+        network.accept("s", newcomer.start(welcome))
     else:
         step = member(network, name).join("s")
-    network.take(name, step)
+    network.accept(name, step)
 
 
 @given(schedules)
@@ -100,10 +100,10 @@ def test_the_first_message_waits_until_all_have_come() -> None:
     network = group("pqr")
     network.processes["p"] = p = VectorSession("p", expected="qr")
     assert network.send("p", b"first") is None
-    network.take("p", p.join("q"))
+    network.accept("p", p.join("q"))
     assert not network.under_way
     assert p.missing == {"r"}
-    network.take("p", p.join("r"))
+    network.accept("p", p.join("r"))
     network.bring_all()
     assert [delivered(network, name) for name in "pqr"] == [["p1"]] * 3
 
@@ -123,7 +123,7 @@ def test_nothing_waits_for_somebody_who_has_left() -> None:
     network.send("q", b"")
     network.bring(next(packet for packet in network.under_way if packet[:2] == ("q", "r")))
     assert delivered(network, "r") == []
-    network.take("r", member(network, "r").leave("p"))
+    network.accept("r", member(network, "r").leave("p"))
     assert delivered(network, "r") == ["q1"]
     network.bring(to_r)
     assert delivered(network, "r") == ["q1"]

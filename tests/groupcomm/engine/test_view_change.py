@@ -67,9 +67,11 @@ class Leaver:
         assert self.regular is None
         self.regular = list(self.daemon.given)
 
-    def recover(self, recovered_set: RecoveredSet, fellows: Iterable["Leaver"]) -> None:
+    def recover(
+        self, recovered_set: RecoveredSet, transitional_members: Iterable["Leaver"]
+    ) -> None:
         """Get from its lowest holder what is missing here; nothing else comes."""
-        for fellow in fellows:
+        for fellow in transitional_members:
             for ring, number in recovered_set.duties(fellow.me):
                 packet = decode_data_untrusted(fellow.streams[ring].packets[number].raw)
                 if self.streams[ring].accept(packet):
@@ -84,7 +86,7 @@ class Attempt:
     history: History
     leavers: list[Leaver]
     recovered_set: RecoveredSet
-    fellows: frozenset[int]
+    transitional_members: frozenset[int]
 
     @property
     def held(self) -> set[naive.Number]:
@@ -94,13 +96,13 @@ class Attempt:
     @property
     def expected(self) -> set[Id]:
         """What the model delivers."""
-        fellows = self.fellows | self.recovered_set.obligation
-        return naive.walk(self.history.known, self.held, fellows)
+        transitional_members = self.transitional_members | self.recovered_set.obligation
+        return naive.walk(self.history.known, self.held, transitional_members)
 
     def finish(self) -> None:
         """All are bound, and walk."""
         for leaver in self.leavers:
-            assert leaver.view_change.prepare(self.recovered_set, self.fellows)
+            assert leaver.view_change.prepare(self.recovered_set, self.transitional_members)
             assert leaver.view_change.finish(leaver.turn)
 
 
@@ -113,12 +115,12 @@ def attempt(history: History, members: Collection[int], bound: Collection[int]) 
 def again(history: History, leavers: list[Leaver], bound: Collection[int]) -> Attempt:
     """The same for some who may have tried before."""
     recovered_set = RecoveredSet({leaver.me: leaver.view_change.past for leaver in leavers})
-    fellows = frozenset(leaver.me for leaver in leavers)
+    transitional_members = frozenset(leaver.me for leaver in leavers)
     for leaver in leavers:
         leaver.recover(recovered_set, leavers)
         if leaver.me in bound:
-            leaver.view_change.take_obligation(recovered_set, fellows)
-    return Attempt(history, leavers, recovered_set, fellows)
+            leaver.view_change.accept_obligation(recovered_set, transitional_members)
+    return Attempt(history, leavers, recovered_set, transitional_members)
 
 
 def some(history: History) -> list[int]:
@@ -236,7 +238,7 @@ def test_obligations_are_kept_after_a_failed_attempt(seed: int) -> None:
     first = some(history)
     failed = attempt(history, first, first)
     gone, bound = failed.leavers[0], failed.leavers[1:]
-    assert gone.view_change.prepare(failed.recovered_set, failed.fellows)
+    assert gone.view_change.prepare(failed.recovered_set, failed.transitional_members)
     assert gone.view_change.finish(gone.turn)
     if not bound:
         return
@@ -246,8 +248,8 @@ def test_obligations_are_kept_after_a_failed_attempt(seed: int) -> None:
     for leaver in bound:
         assert leaver.view_change.past.obligation == tuple(first)
     for leaver in later.leavers:
-        leaver.view_change.take_obligation(later.recovered_set, later.fellows)
-        assert set(leaver.view_change.past.obligation) == set(first) | later.fellows
+        leaver.view_change.accept_obligation(later.recovered_set, later.transitional_members)
+        assert set(leaver.view_change.past.obligation) == set(first) | later.transitional_members
     expected = later.expected
     later.finish()
     for leaver in later.leavers:

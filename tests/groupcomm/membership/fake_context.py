@@ -46,8 +46,8 @@ class FakeContext:
     def is_plausible(self, past: Past) -> bool:
         return self.credulous
 
-    def prepare(self, recovered_set: RecoveredSet, fellows: frozenset[int]) -> bool:
-        return self.sound or len(fellows) == 1
+    def prepare(self, recovered_set: RecoveredSet, transitional_members: frozenset[int]) -> bool:
+        return self.sound or len(transitional_members) == 1
 
     def freeze(self) -> None:
         self.log.append("freeze")
@@ -84,7 +84,7 @@ class FakeContext:
     def old_packet(self, ring: int, number: int) -> bytes | None:
         return b"%d" % number if number in self.held else None
 
-    def take_repair(self, packet: bytes, recovered_set: RecoveredSet) -> tuple[int, int] | None:
+    def accept_repair(self, packet: bytes, recovered_set: RecoveredSet) -> tuple[int, int] | None:
         if not packet.isdigit():
             raise BadDatagram("packet", f"{packet!r} is no number")
         number = int(packet)
@@ -93,15 +93,15 @@ class FakeContext:
         self.held.add(number)
         return 0, number
 
-    def bind(self, recovered_set: RecoveredSet, fellows: frozenset[int]) -> None:
+    def bind(self, recovered_set: RecoveredSet, transitional_members: frozenset[int]) -> None:
         assert not any(self.missing(recovered_set)), "who is bound holds the union"
         self.log.append("bind")
-        self.obligation |= fellows | recovered_set.obligation
+        self.obligation |= transitional_members | recovered_set.obligation
 
     def install(
-        self, view: View, recovered_set: RecoveredSet | None, fellows: frozenset[int]
+        self, view: View, recovered_set: RecoveredSet | None, transitional_members: frozenset[int]
     ) -> None:
         self.log.append("install")
-        self.installed.append((view, recovered_set, fellows))
+        self.installed.append((view, recovered_set, transitional_members))
         self.key, self.held, self.obligation = view.key, set(), frozenset()
         self.rings = len(view.rings)

@@ -5,8 +5,8 @@ import pytest
 from groupcomm.errors import RemoteProtocolError
 from groupcomm.membership.failure_detector import (
     ANSWER_INTERVAL_S,
-    FIRST_PATIENCE_S,
-    LONGEST_PATIENCE_S,
+    FIRST_BACKOFF_S,
+    LONGEST_BACKOFF_S,
 )
 from groupcomm.membership.operational import STEADY_BEACONS
 from groupcomm.membership.states import GatherReason, MembershipState
@@ -133,14 +133,14 @@ def test_who_is_heard_and_does_not_come_along_is_ignored_longer_and_longer() -> 
             waits.append(stage.now - began)
             began = stage.now
     for times, wait in enumerate(waits):
-        expected = FIRST_PATIENCE_S * 2**times
+        expected = FIRST_BACKOFF_S * 2**times
         assert expected - 0.1 <= wait <= expected + 0.5
 
 
 def test_it_is_never_ignored_for_longer_than_the_bound() -> None:
     stage = with_stranger()
     for _ in range(12):
-        stage.now += LONGEST_PATIENCE_S
+        stage.now += LONGEST_BACKOFF_S
         stage.run(0.2)
         assert tell(stage, HEARD), "that long it was ignored at most"
         assert stage.members == ["ab"] * 2
@@ -150,7 +150,7 @@ def test_who_says_steadily_that_it_hears_this_daemon_is_not_ignored() -> None:
     """Its network has healed: what it did before is over."""
     stage = with_stranger()
     for _ in range(6):
-        stage.now += LONGEST_PATIENCE_S
+        stage.now += LONGEST_BACKOFF_S
         stage.run(0.2)
         tell(stage, HEARD)
     assert [tell(stage, HEARD) for _ in range(STEADY_BEACONS)] == [False] * 3 + [True]
@@ -162,17 +162,17 @@ def test_who_has_come_along_is_no_longer_ignored() -> None:
     """Patience begins anew, however long it had become."""
     stage = with_stranger()
     for _ in range(6):
-        stage.now += LONGEST_PATIENCE_S
+        stage.now += LONGEST_BACKOFF_S
         stage.run(0.2)
         assert tell(stage, HEARD)
     peer = stage.daemons["a"].machine.peers[NUMBERS["c"]]
-    assert peer.patience_s > 10 * FIRST_PATIENCE_S
+    assert peer.backoff_s > 10 * FIRST_BACKOFF_S
     stage.start("c", restarts=2)
     stage.run(1.0)
     assert stage.members == ["abc"] * 3
-    assert peer.patience_s == 0.0
+    assert peer.backoff_s == 0.0
     stage.mute = {"c"}
     stage.run(3.0)
     assert stage.members == ["ab"] * 2
     assert tell(stage, HEARD), "at once, as at first"
-    assert peer.patience_s == FIRST_PATIENCE_S
+    assert peer.backoff_s == FIRST_BACKOFF_S

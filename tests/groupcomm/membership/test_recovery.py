@@ -32,10 +32,10 @@ def test_repairs_come_from_the_lowest_holder_and_nobody_sends_what_all_hold() ->
     repairs = {(a, m.packet) for a, _, m in stage.sent if isinstance(m, Repair)}
     assert repairs == {("a", b"2"), ("a", b"3"), ("b", b"5")}
     for daemon in stage.daemons.values():
-        _, recovered_set, fellows = daemon.host.installed[-1]
+        _, recovered_set, transitional_members = daemon.host.installed[-1]
         assert recovered_set is not None
         assert recovered_set.spans == [[(1, 3), (5, 5)]]
-        assert fellows == {0, 1, 2}
+        assert transitional_members == {0, 1, 2}
 
 
 def test_a_lost_repair_is_sent_again_to_who_asks_and_nothing_else_is() -> None:
@@ -237,9 +237,9 @@ def test_obligations_are_kept_after_a_failed_attempt_and_exchanged() -> None:
     joins = [m for _, _, m in stage.sent[before:] if isinstance(m, Join) and m.past is not None]
     assert any(m.past is not None and m.past.obligation == (0, 1, 2) for m in joins)
     for name in "ab":
-        view, recovered_set, fellows = stage.daemons[name].host.installed[-1]
+        view, recovered_set, transitional_members = stage.daemons[name].host.installed[-1]
         assert len(view.daemons) == 2
-        assert fellows == {0, 1}, "the transitional view lists those who come along"
+        assert transitional_members == {0, 1}, "the transitional view lists those who come along"
         assert recovered_set is not None
         assert recovered_set.obligation == {0, 1, 2}
 
@@ -260,9 +260,9 @@ def test_who_was_not_bound_itself_learns_the_obligations_of_others() -> None:
     stage.drop = set()
     stage.run(1.5)
     assert stage.daemons["b"].members == "ab"
-    _, recovered_set, fellows = stage.daemons["b"].host.installed[-1]
+    _, recovered_set, transitional_members = stage.daemons["b"].host.installed[-1]
     assert recovered_set is not None
-    assert fellows == {0, 1}
+    assert transitional_members == {0, 1}
     assert recovered_set.obligation == {0, 1, 2}
 
 

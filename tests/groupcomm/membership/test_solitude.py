@@ -20,8 +20,8 @@ def withheld(names: str = "ab") -> Stage:
 
 def came_with(stage: Stage, name: str) -> int:
     """Return with how many fellows a daemon came out of its old view, itself counted."""
-    _, _, fellows = stage.daemons[name].host.installed[-1]
-    return len(fellows)
+    _, _, transitional_members = stage.daemons[name].host.installed[-1]
+    return len(transitional_members)
 
 
 def test_what_never_comes_keeps_nobody_from_a_view_for_ever() -> None:

@@ -92,8 +92,8 @@ def test_a_later_start_of_a_member_ends_the_view_and_its_former_one() -> None:
     view = stage.daemons["a"].machine.view
     assert view is not None
     assert view.daemons[1].incarnation == Incarnation(2, 55)
-    _, _, fellows = stage.daemons["a"].host.installed[-1]
-    assert fellows == {0, 2}, "the new start brings nothing of the old view"
+    _, _, transitional_members = stage.daemons["a"].host.installed[-1]
+    assert transitional_members == {0, 2}, "the new start brings nothing of the old view"
     assert not stage.daemons["a"].machine.on_datagram(NUMBERS["b"], old, stage.now)
 
 

@@ -1,7 +1,7 @@
 """When a ring tells the others its horizon."""
 
 from groupcomm.config.core import CoreConfig
-from groupcomm.ring.horizon_announcer import REPEATS, HoldingsReport
+from groupcomm.ring.horizon_notices import REPEATS, HoldingsReport
 from groupcomm.wire.horizon import decode_horizon_untrusted
 from groupcomm.wire.packet import PacketKind
 from tests.groupcomm.ring.harness import Daemon, kinds, make_view

@@ -44,7 +44,7 @@ def test_lies_are_told_and_refused() -> None:
         cluster = Cluster(settings, check.feed, start=False)
         play = Byzantine(cluster, make_workload(cluster), check)
         play._lie()
-        told += sum(liar.told for liar in play._liars)
+        told += sum(liar.lies_sent for liar in play._liars)
         survivors = [host for host in cluster.daemons if host.index not in settings.liars]
         refused += sum(h.core.counters.violations.total() for h in survivors if h.is_up)
     assert told > 100

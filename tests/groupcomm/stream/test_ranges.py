@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupcomm.stream.ranges import among, holds, ranges_of, take_out, without
+from groupcomm.stream.ranges import among, holds, ranges_of, remove_number, without
 
 LAST = 24
 NUMBERS = st.sets(st.integers(1, LAST))
@@ -23,7 +23,7 @@ def test_what_is_left_of_ranges_without_others(numbers: set[int], taken: set[int
 @given(NUMBERS, st.integers(0, LAST + 1))
 def test_one_number_is_taken_out(numbers: set[int], number: int) -> None:
     ranges = ranges_of(numbers)
-    take_out(ranges, number)
+    remove_number(ranges, number)
     assert ranges == ranges_of(numbers - {number})
 
 

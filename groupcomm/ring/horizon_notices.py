@@ -1,4 +1,4 @@
-"""The horizon announcer: rest notices for the ring, and horizon notices for other rings.
+"""Horizon notices: rest notices for the ring, and horizon notices for other rings.
 
 Pure. ``now`` is in seconds. The holder of the token issues both. While the agreed order is in use,
 horizon notices come in short intervals, because the agreed deliveries of every ring wait for them.
@@ -133,8 +133,8 @@ class HoldingsReport:
         return reported
 
 
-class HorizonAnnouncer:
-    """One daemon's announcements while it has the token.
+class HorizonNotices:
+    """The rest and horizon notices of one daemon while it has the token.
 
     Attributes:
         rest_at: when the next rest notice is due.

@@ -1,4 +1,4 @@
-"""Farewell: a daemon that leaves says so, some times."""
+"""The schedule of leave messages: a daemon that leaves sends some of them."""
 
 from math import inf
 
@@ -8,8 +8,8 @@ REPEATS = 4
 INTERVAL_S = 0.002
 
 
-class Farewell:
-    """When to say goodbye.
+class LeaveSchedule:
+    """The times at which a daemon that leaves says so.
 
     Attributes:
         begun: the daemon leaves; it does nothing else any more.
