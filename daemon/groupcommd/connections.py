@@ -32,7 +32,7 @@ from groupcomm.session.daemon_frames import encode_closed
 from groupcomm.wire.packet import Raw
 from groupcommd.connection import AuthenticatedPeer, Connection, ConnectionState
 from groupcommd.credentials import TlsCredentials
-from groupcommd.listeners import Listener, PeerRefused, Refusals, TlsListener, refuse_plain
+from groupcommd.listeners import Listener, PeerRefused, Refusals, TlsListener
 from groupcommd.process import MAX_CONNECTIONS
 
 HELLO_S: Final = 5.0
@@ -163,8 +163,7 @@ class Connections:
 
     async def _say_why(self, accepted: socket.socket, listener: Listener, text: str) -> None:
         try:
-            if not listener.speaks_tls:
-                await refuse_plain(accepted, encode_closed(Code.REJECT_QUOTA, text))
+            await listener.refuse_untold(accepted, Code.REJECT_QUOTA, text)
         finally:
             self._turned_away -= 1
             self._accepted -= 1

@@ -121,11 +121,6 @@ class Listener:
         self._most = most
         self._identify = identify
 
-    @property
-    def speaks_tls(self) -> bool:
-        """Return whether a program understands nothing but TLS here."""
-        return False
-
     def shrink(self, most: int) -> None:
         """Lower the limit of half-open connections to `most`, 1 at least; never raise it."""
         self._most = max(1, min(self._most, most))
@@ -158,6 +153,10 @@ class Listener:
         """Remove a connection that has sent its HELLO or is gone."""
         if self.half_open.pop(connection.number, None) is not None:
             self._left.unpark_all()
+
+    async def refuse_untold(self, accepted: socket.socket, code: Code, text: str) -> None:
+        """Tell a program why it is refused; whose it is, nobody has asked."""
+        await refuse_plain(accepted, encode_closed(code, text))
 
     async def authenticate(self, accepted: socket.socket) -> AuthenticatedPeer:
         """Find out whose an accepted connection is.
@@ -205,10 +204,8 @@ class TlsListener(Listener):
         super().__init__(listening, most)
         self.credentials = credentials
 
-    @property
-    def speaks_tls(self) -> bool:
-        """Return True."""
-        return True
+    async def refuse_untold(self, accepted: socket.socket, code: Code, text: str) -> None:
+        """See `Listener`: say nothing, as a program here understands nothing but TLS."""
 
     async def authenticate(self, accepted: socket.socket) -> AuthenticatedPeer:
         """See `Listener`: take the handshake and the first frame, and find out whose they are."""

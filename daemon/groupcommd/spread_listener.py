@@ -8,6 +8,7 @@ whose a program is: ``spread:ann``. Of a program of another host nobody knows mo
 import itertools
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -23,6 +24,7 @@ from groupcommd.connection import AuthenticatedPeer
 from groupcommd.listeners import (
     MAX_HALF_OPEN,
     MAX_HALF_OPEN_LOCAL,
+    REFUSED_S,
     Listener,
     PeerRefused,
     refuse_plain,
@@ -58,6 +60,21 @@ class SpreadListener(Listener):
     ) -> None:
         super().__init__(listener, most, identify)
         self._own = own
+
+    async def refuse_untold(self, accepted: socket.socket, code: Code, text: str) -> None:
+        """See `Listener`: where both kinds connect, a program's first byte tells which it is.
+
+        One that says nothing in time is told nothing.
+        """
+        if self._own is not None:
+            with trio.move_on_after(REFUSED_S) as patience, suppress(OSError):
+                await trio.lowlevel.wait_readable(accepted)
+                if accepted.recv(1, socket.MSG_PEEK) == _OURS:
+                    await self._own.refuse_untold(accepted, code, text)
+                    return
+            if patience.cancelled_caught:
+                return
+        await refuse_plain(accepted, Handshake().reject(code))
 
     async def authenticate(self, accepted: socket.socket) -> AuthenticatedPeer:
         """See `Listener`: who it is, and the handshake up to the daemon's answer."""

@@ -9,12 +9,25 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
-from groupcomm.errors import ConfigError
+from groupcomm.errors import ConfigError, SessionEnded
+from groupcomm.host.addresses import Address
+from groupcomm_client import connect as connect_own
 from groupcomm_tools.local_cluster import LocalCluster
+from groupcommd.listeners import loopback_listener
+from groupcommd.sockets import listen_tcp
+from groupcommd.spread_listener import spread_tcp, spread_unix
 from groupcommd.unix_sockets import close_for_spread, listen_for_spread
 from tests.groupcommd import spread_client as spread
 from tests.groupcommd.spread_client import SpreadClient, connect, open_stream
+from tests.groupcommd.virtual import virtual_clock, virtual_daemons
+
+
+@pytest.fixture
+def virtual() -> trio.testing.MockClock:
+    """Time that does not pass while nobody waits for it."""
+    return virtual_clock()
 
 
 @pytest.fixture
@@ -188,3 +201,35 @@ async def test_a_principal_with_too_many_connections_is_told_so() -> None:
             with pytest.raises(spread.Rejected) as refused:
                 await connect(cluster["a"].spread, "ben")
         assert refused.value.code == -3
+
+
+def admits(uid: int) -> bool:
+    return uid == os.geteuid()
+
+
+async def test_a_full_daemon_tells_each_kind_of_program_in_its_own_protocol(
+    virtual: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    async with virtual_daemons(tmp_path, "a") as daemons, trio.open_nursery() as nursery:
+        path, tcp = tmp_path / "4803", listen_tcp(Address("127.0.0.1", 0))
+        shared = "{}:{}".format(*tcp.getsockname())
+        connections = daemons["a"].service.connections
+        connections.quotas.most = 1
+        with listen_for_spread(path, "owner") as unix, tcp:
+            own = loopback_listener(tcp, admits)
+            for listener in (spread_unix(unix), spread_tcp(tcp, admits, own)):
+                nursery.start_soon(connections.listen, listener)
+            async with connect_own(str(daemons["a"].unix)):
+                for where in (path, shared):
+                    for version in ((3, 14), (4, 4, 0)):
+                        with pytest.raises(spread.Rejected) as refused:
+                            await connect(where, "ann", version=version)
+                        assert refused.value.code == -3
+                with pytest.raises(SessionEnded, match="1 connections, the most it may have"):
+                    async with connect_own(shared):
+                        pass
+                silent = await open_stream(shared)  # which of them it is, nobody knows
+                assert await silent.receive_some(100) == b""
+                await silent.aclose()
+            assert connections.refusals.counts == {"full": 6}
+            nursery.cancel_scope.cancel()
