@@ -26,7 +26,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     config = folder / "cluster.toml"
     config.write_text(
         f'[sites.main.daemons]\na = "{host}:{free_ports(host, 1)[0]}"\n'
-        '[clients]\ntcp = "127.0.0.1:0"\n'
+        '[clients]\ntcp = "127.0.0.1:0"\nspread_unix = "off"\n'
     )
     daemon = LocalDaemon(folder, "a", config, ())
     trio.run(daemon.start)

@@ -33,7 +33,7 @@ SITES: Final = {"north": "ab", "south": "cd", "east": "ef"}
 def write_config(folder: Path, sites: Mapping[str, Mapping[str, str]], head: str = "") -> Path:
     """A configuration with a key; daemons have TOML for their addresses."""
     write_key_file(folder / "key")
-    lines = ['key_file = "key"', 'clients.tcp = "off"', head]
+    lines = ['key_file = "key"', 'clients.tcp = "off"', 'clients.spread_unix = "off"', head]
     for site, daemons in sites.items():
         lines.append(f"[sites.{site}.daemons]")
         lines += [f"{name} = {where}" for name, where in daemons.items()]

@@ -176,6 +176,7 @@ def test_a_core_tells_who_has_not_said_lately_that_it_hears_it() -> None:
 
 CONFIG = """
 clients.tcp = "off"
+clients.spread_unix = "off"
 [sites.main.daemons]
 a = [{a}]
 b = [{b}]

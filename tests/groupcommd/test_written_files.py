@@ -123,7 +123,8 @@ def write_ports(path: Path) -> None:
     config = read_config(None, name=None, state_dir=path.parent)
     own = {config.name: Address("127.0.0.1", 0)}
     unix = path.parent / "run" / "a.sock"
-    with Sockets(attrs.evolve(config, addresses=own, tcp=None, unix=unix)) as sockets:
+    evolved = attrs.evolve(config, addresses=own, tcp=None, unix=unix, spread_unix=None)
+    with Sockets(evolved) as sockets:
         sockets.write_ports(path)
 
 
