@@ -4,7 +4,8 @@ import os
 import pwd
 import socket
 import stat
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -30,12 +31,12 @@ def virtual() -> trio.testing.MockClock:
     return virtual_clock()
 
 
-@pytest.fixture
-async def daemon(tmp_path: Path) -> AsyncIterator[LocalCluster]:
-    async with LocalCluster(
-        "a", clients="output_cap_bytes = 2000000\nunreliable_drop_bytes = 0"
-    ) as a:
-        yield a
+@pytest.fixture(scope="module")
+def daemon() -> Iterator[LocalCluster]:
+    limits = "output_cap_bytes = 2000000\nunreliable_drop_bytes = 0"
+    with closing(LocalCluster("a", clients=limits)) as running:
+        trio.run(running.__aenter__)
+        yield running
 
 
 def breaches(eve: SpreadClient) -> dict[str, bytes]:
@@ -117,15 +118,16 @@ async def test_who_does_not_read_is_cut_off_and_others_go_on(daemon: LocalCluste
         await eve.join("room")
         await ann.join("room")
         await ann.view()
+        left = spread.REGULAR_VIEW | spread.BY_DISCONNECT
         with trio.fail_after(30):
             while True:
                 await ann.multicast("room", bytes(100_000))
                 found = await ann.receive()
-                while found.type == spread.REGULAR_VIEW | spread.BY_JOIN:
-                    found = await ann.receive()
+                while not found.type & 0x3F and found.type != left:
+                    found = await ann.receive()  # she joins; or the machine is slow
                 if found.is_view:
                     break
-        assert (found.type, found.sets) == (0x1400, [("#eve#a",)])
+        assert (found.type, found.sets) == (left, [("#eve#a",)])
 
 
 async def test_our_own_clients_are_told_that_it_is_not_their_socket(daemon: LocalCluster) -> None:

@@ -13,7 +13,7 @@ from tests.groupcommd.spread_client import AGREED, BY_JOIN, BY_NETWORK, REGULAR_
 def test_clients_of_spread_are_promised_the_same_through_disasters(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    status = campaign.main(["--clients", "12", "--groups", "2", "--disasters", "1"])
+    status = campaign.main(["--clients", "12", "--groups", "2", "--disasters", "1", "--rate", "60"])
     shown = capsys.readouterr()
     found = json.loads(shown.out)
     assert (status, found["violations"], found["daemons_violations"]) == (0, [], []), shown.err
