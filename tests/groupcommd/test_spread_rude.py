@@ -24,6 +24,8 @@ from tests.groupcommd import spread_client as spread
 from tests.groupcommd.spread_client import SpreadClient, connect, open_stream
 from tests.groupcommd.virtual import virtual_clock, virtual_daemons
 
+NETWORK_VIEW = spread.REGULAR_VIEW | spread.BY_NETWORK
+
 
 @pytest.fixture
 def virtual() -> trio.testing.MockClock:
@@ -57,6 +59,13 @@ def breaches(eve: SpreadClient) -> dict[str, bytes]:
     }
 
 
+async def change(client: SpreadClient) -> spread.Received:
+    """Return the next view that a member has caused; on a slow machine daemons cause some."""
+    while (view := await client.view()).type == NETWORK_VIEW:
+        pass
+    return view
+
+
 async def test_each_breach_ends_one_session_and_others_see_it_go(daemon: LocalCluster) -> None:
     where = daemon["a"].spread
     async with await connect(where, "ann") as ann:
@@ -66,10 +75,10 @@ async def test_each_breach_ends_one_session_and_others_see_it_go(daemon: LocalCl
         for what in names:
             async with await connect(where, "eve") as eve:
                 await eve.join("room")
-                assert (await ann.view()).type == spread.REGULAR_VIEW | spread.BY_JOIN
+                assert (await change(ann)).type == spread.REGULAR_VIEW | spread.BY_JOIN
                 await eve.raw(breaches(eve)[what])
                 await eve.ended()
-                left = await ann.view()
+                left = await change(ann)
                 assert (left.type, left.sets) == (0x1400, [("#eve#a",)]), what
         await ann.multicast("room", b"still here")
         assert (await ann.text()).data == b"still here"
@@ -83,9 +92,11 @@ async def test_half_a_message_is_no_message(daemon: LocalCluster) -> None:
         for length in (1, 47, 48, 79, 80, 84):
             async with await connect(where, "eve") as eve:
                 await eve.join("room")
-                await ann.view()
+                await change(ann)
                 await eve.raw(eve.message(spread.AGREED, ["room"], b"hello")[:length])
-            assert (await ann.receive()).type == spread.REGULAR_VIEW | spread.BY_DISCONNECT
+            while (found := await ann.receive()).type in (spread.TRANSITION, NETWORK_VIEW):
+                pass  # as in `change`
+            assert found.type == spread.REGULAR_VIEW | spread.BY_DISCONNECT
 
 
 async def test_requests_come_in_single_bytes_and_fifty_in_one_write(daemon: LocalCluster) -> None:
