@@ -108,14 +108,14 @@ def test_a_link_leads_no_trace_elsewhere(there: bool, tmp_path: Path) -> None:
     if there:
         target.write_text("as it was")
     link.symlink_to(target)
-    with pytest.raises(ConfigError, match="exists; name another folder"):
+    with pytest.raises(ConfigError, match="exists: name another folder"):
         TraceFile(link)
     assert target.read_text() == "as it was" if there else not target.exists()
 
 
 def test_a_trace_is_not_written_into_a_file_that_somebody_has_laid_there(tmp_path: Path) -> None:
     (tmp_path / "daemon-a-1.jsonl").touch(0o666)
-    with pytest.raises(ConfigError, match="exists; name another folder"):
+    with pytest.raises(ConfigError, match="exists: name another folder"):
         TraceFile(tmp_path / "daemon-a-1.jsonl")
 
 
