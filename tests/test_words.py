@@ -29,15 +29,6 @@ STANDARD = {
 }
 """Names that hold such a word in its standard meaning, with the reason."""
 
-TEMPORARY = frozenset(
-    """
-    Guard Told _facts _has_told _judge _take _take_key _take_next _take_plain _take_ready
-    _take_rekey _take_sealed _take_secret _take_without_key _told_at _trouble check_fellows
-    decode_told_untrusted facts_of fellows guard judge judge_all take_all take_next teller told
-    """.split()  # noqa: SIM905
-)
-"""Names that still have to be changed; nothing may be added."""
-
 
 def names_of(path: Path) -> Iterator[str]:
     """Yield the names that a module declares: its own, classes, functions and attributes."""
@@ -69,7 +60,7 @@ def declared() -> set[str]:
 
 def test_retired_words_are_in_no_name() -> None:
     found = {name for name in declared() if words_of(name) & RETIRED}
-    wrong = sorted(found - STANDARD.keys() - TEMPORARY)
+    wrong = sorted(found - STANDARD.keys())
     assert not wrong, f"docs/glossary.md has the words to use in place of those of {wrong}"
 
 

@@ -262,7 +262,7 @@ class AsyncioLoop:
         """See `Loop`."""
         return asyncio.Lock()
 
-    def guard(self) -> AbstractContextManager[object]:
+    def thread_lock(self) -> AbstractContextManager[object]:
         """See `Loop`."""
         return nullcontext()
 

@@ -90,7 +90,7 @@ class Loop(Protocol):
     def lock(self) -> AbstractAsyncContextManager[object]:
         """Return a new lock among tasks."""
 
-    def guard(self) -> AbstractContextManager[object]:
+    def thread_lock(self) -> AbstractContextManager[object]:
         """Return a new lock of state that is changed without waiting; only threads need one."""
 
     def event(self) -> Event:

@@ -565,7 +565,7 @@ class ThreadLoop:
         """See `Loop`."""
         return ThreadLock()
 
-    def guard(self) -> AbstractContextManager[object]:
+    def thread_lock(self) -> AbstractContextManager[object]:
         """See `Loop`."""
         return threading.RLock()
 

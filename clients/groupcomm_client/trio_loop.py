@@ -216,7 +216,7 @@ class TrioLoop:
         """See `Loop`."""
         return trio.Lock()
 
-    def guard(self) -> AbstractContextManager[object]:
+    def thread_lock(self) -> AbstractContextManager[object]:
         """See `Loop`."""
         return nullcontext()
 

@@ -55,7 +55,7 @@ def _how(row: ComparisonRow) -> str:
     return "; ".join(filter(None, (missing, row.entry.note)))
 
 
-def facts_of(load: ComparisonLoad) -> tuple[str, ...]:
+def load_lines(load: ComparisonLoad) -> tuple[str, ...]:
     """Return lines about the load of all algorithms."""
     return (
         f"{load.processes} processes, {load.messages} messages of 100 bytes to all, one each"
@@ -74,7 +74,7 @@ def lines_of(rows: Sequence[ComparisonRow], load: ComparisonLoad) -> list[str]:
         left = [cell.ljust(width) for cell, width in zip(cells[:4], widths[:4], strict=True)]
         right = [cell.rjust(width) for cell, width in zip(cells[4:-1], widths[4:-1], strict=True)]
         lines.append("  ".join([*left, *right, cells[-1]]).rstrip())
-    return [*facts_of(load), "", *lines, "", *LEGEND]
+    return [*load_lines(load), "", *lines, "", *LEGEND]
 
 
 def list_of(entries: Sequence[Entry]) -> list[str]:
@@ -102,7 +102,7 @@ def page_of(rows: Sequence[ComparisonRow], load: ComparisonLoad) -> Page:
         verdict = f"Wrong: {', '.join(wrong)}"
     return Page(
         title="Ordering algorithms on the same load",
-        facts=facts_of(load),
+        facts=load_lines(load),
         verdict=verdict,
         wrong=bool(wrong),
         tiles=_tiles(rows),

@@ -170,9 +170,9 @@ class Watchdog:
 
     def _wait(self) -> None:
         time.sleep(self._seconds)
-        teller = threading.Thread(target=self._tell, daemon=True)
-        teller.start()
-        teller.join(TELL_S)
+        thread = threading.Thread(target=self._tell, daemon=True)
+        thread.start()
+        thread.join(TELL_S)
         os._exit(self._status)
 
     def _tell(self) -> None:

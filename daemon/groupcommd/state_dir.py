@@ -143,7 +143,7 @@ class StateDir:
 
     def _write(self, record: StateRecord) -> None:
         try:
-            with os.fdopen(self._take_next(), "wb") as file:
+            with os.fdopen(self._pop_next(), "wb") as file:
                 file.write(json.dumps(attrs.asdict(record)).encode() + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
@@ -155,7 +155,7 @@ class StateDir:
         with suppress(OSError):  # if this fails, the next write makes it or fails
             self._next = self._make_next()
 
-    def _take_next(self) -> int:
+    def _pop_next(self) -> int:
         """Return the file that is written next, which was held open to need no descriptor now."""
         held, self._next = self._next, -1
         if held >= 0 and self._is_next(held):

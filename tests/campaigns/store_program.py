@@ -82,7 +82,7 @@ class Writer:
         """Tell who has the same state, whenever that changes."""
 
         def look() -> tuple[bool, list[str]]:
-            return replica.is_current, sorted(map(str, replica.replica.fellows))
+            return replica.is_current, sorted(map(str, replica.replica.holders))
 
         told: list[tuple[bool, list[str]]] = [(False, [])]
         while True:

@@ -181,14 +181,14 @@ def test_a_mailbox_is_readable_while_the_layer_keeps_something_back(
     coming = sp.Received_message(
         sp.REG_MEMB_MESS | sp.CAUSED_BY_JOIN, ann.group, ("#ann#a", "#cid#b"), 0, False, b"", info
     )
-    layer._take(coming)
+    layer._accept(coming)
     ann.flush()
     for text in (b"1", b"2"):
         data = flush_layer._HEAD.pack(flush_layer._DATA, flush_layer._key(info), 0) + text
-        layer._take(sp.Received_message(sp.FIFO_MESS, "#cid#b", (ann.group,), 0, False, data))
+        layer._accept(sp.Received_message(sp.FIFO_MESS, "#cid#b", (ann.group,), 0, False, data))
     data = flush_layer._HEAD.pack(flush_layer._FLUSHED, flush_layer._key(info), 0)
     for member in coming.groups:
-        layer._take(sp.Received_message(sp.AGREED_MESS, member, (ann.group,), 0, False, data))
+        layer._accept(sp.Received_message(sp.AGREED_MESS, member, (ann.group,), 0, False, data))
     assert sp.Is_reg_memb_mess(ann.receive().service_type)
     for text in (b"1", b"2"):
         assert select.select([ann.mbox], [], [], 0)[0] == [ann.mbox]

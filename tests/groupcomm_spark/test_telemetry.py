@@ -20,7 +20,7 @@ from groupcomm_spark.telemetry.alarms import (
     MessageKind,
     MessageKinds,
     Window,
-    judge,
+    check_window,
     read_kinds,
 )
 from groupcomm_spark.telemetry.windows import COLUMNS, to_window, windows_of
@@ -109,7 +109,7 @@ def test_windows_count_what_came_by_when_it_was_made(
         flows = {flow.kind: flow for flow in window.flows}
         assert [(kind, *flows[kind][2:3], *flows[kind][4:6]) for kind, *_ in wanted] == wanted
         assert window.covered_s == pytest.approx(0.9)
-        assert [alarm.alarm for alarm in judge(window, kinds)] == alarms
+        assert [alarm.alarm for alarm in check_window(window, kinds)] == alarms
     state, large = windows[3].flows[1], windows[5].flows[0]
     assert (state.sender, state.bytes) == (ANN, 120)
     assert state.worst_s == pytest.approx(0.2)
@@ -184,18 +184,18 @@ KIND = MessageKind(type=1, rate_hz=10, missing=0.1, late_s=0.1, late=0.1, bytes_
     ],
 )
 def test_alarms_go_beyond_the_limits(flows: Sequence[Flow], alarms: list[str]) -> None:
-    found = judge(window(*flows), MessageKinds(kinds={"state": KIND}))
+    found = check_window(window(*flows), MessageKinds(kinds={"state": KIND}))
     assert [alarm.alarm for alarm in found] == alarms
     assert all(alarm.text.startswith("state: ") for alarm in found)
 
 
 def test_where_a_recording_begins_nothing_is_missing() -> None:
-    assert judge(window(flow(3), covered_s=0.3), MessageKinds(kinds={"state": KIND})) == []
+    assert check_window(window(flow(3), covered_s=0.3), MessageKinds(kinds={"state": KIND})) == []
 
 
 def test_of_what_no_limit_is_told_nothing_is_alarming() -> None:
     kinds = MessageKinds(kinds={"state": MessageKind(type=1)})
-    assert judge(window(flow(1, missing=90, late=1)), kinds) == []
+    assert check_window(window(flow(1, missing=90, late=1)), kinds) == []
 
 
 # ---- the file ----

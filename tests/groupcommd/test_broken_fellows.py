@@ -11,7 +11,7 @@ import trio.testing
 
 from groupcomm.membership.trust import FEW
 from groupcomm.wire.token import TokenRequest
-from groupcomm_tools.doctor.daemon_checks import DaemonAnswers, check_datagrams, check_fellows
+from groupcomm_tools.doctor.daemon_checks import DaemonAnswers, check_datagrams, check_other_daemons
 from groupcomm_tools.doctor.findings import Grade
 from groupcommd.status import broken
 from tests.groupcommd.virtual import Daemons, virtual_clock, virtual_daemons
@@ -64,7 +64,7 @@ async def test_who_breaks_the_protocol_is_named_by_all_tools_and_left_out_for_a_
         assert json.loads(json.dumps(later))["left_out_s"] == 0
         datagrams = {"rejected": {}, "violations": dict(core.counters.violations), "not_sent": 0}
         for state, grade in ((found, Grade.PROBLEM), (later, Grade.WARNING)):
-            (fellow,) = check_fellows(told({"broken": [state]}))
+            (fellow,) = check_other_daemons(told({"broken": [state]}))
             assert (fellow.grade, fellow.text.split()[0]) == (grade, "b")
             assert fellow.remedy.startswith("restart b with the release that all others have")
         (seen,) = check_datagrams(told({"datagrams": datagrams, "rejected_senders": []}))
@@ -75,5 +75,5 @@ async def test_who_breaks_the_protocol_is_named_by_all_tools_and_left_out_for_a_
 
 
 def test_the_doctor_is_content_with_fellows_that_keep_to_the_protocol() -> None:
-    (found,) = check_fellows(told({"broken": []}))
+    (found,) = check_other_daemons(told({"broken": []}))
     assert found.grade is Grade.OK

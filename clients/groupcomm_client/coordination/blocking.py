@@ -17,7 +17,7 @@ from groupcomm_client.blocking import BlockingConnection
 from groupcomm_client.coordination import election, mutex, replicated, requests
 from groupcomm_client.coordination.election import Election
 from groupcomm_client.coordination.mutex import Mutex
-from groupcomm_client.coordination.mutex.resource import Guard
+from groupcomm_client.coordination.mutex.resource import Resource
 from groupcomm_client.coordination.replica import StateMachine
 from groupcomm_client.coordination.replicated import Replicated
 from groupcomm_client.coordination.requests import REPLY_S, Caller, Replies, Request
@@ -92,13 +92,13 @@ def keep_resource(
     on_use: Callable[[MemberId, bytes], None],
     *,
     form: str = "acknowledged",
-) -> Iterator[Guard]:
+) -> Iterator[Resource]:
     """Be the resource for the length of a block; see `coordination.keep_resource`.
 
     `on_use` is called in a thread of its own.
     """
-    with run_block(mutex.keep_resource(connection.awaited, group, on_use, form=form)) as guard:
-        yield guard
+    with run_block(mutex.keep_resource(connection.awaited, group, on_use, form=form)) as resource:
+        yield resource
 
 
 def use(held: BlockingMutex, data: bytes) -> None:

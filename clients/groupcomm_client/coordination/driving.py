@@ -22,7 +22,7 @@ class Driver:
         connection: whose events the machine gets.
         loop: how its program waits.
         group: that the machine has joined.
-        guard: held by the thread that uses the machine.
+        thread_lock: held by the thread that uses the machine.
         ended: why the session is over; None while it is not.
     """
 
@@ -44,7 +44,7 @@ class Driver:
         self.connection = connection
         self.loop = connection.loop
         self.group = group
-        self.guard = self.loop.guard()
+        self.thread_lock = self.loop.thread_lock()
         self.ended: SessionEnded | None = None
         self._accept = accept
         self._changed = changed
@@ -72,7 +72,7 @@ class Driver:
         await self.loop.checkpoint()
         while True:
             wake = self._wake  # first: a thread may notify as soon as `ready` has looked
-            with self.guard:
+            with self.thread_lock:
                 if ready():
                     return
             if self.ended is not None:
@@ -84,7 +84,7 @@ class Driver:
         try:
             while True:
                 events = await self.connection.receive_batch()
-                with self.guard:
+                with self.thread_lock:
                     for event in events:
                         self._accept(event)
                 self.notify()
@@ -106,7 +106,7 @@ class Driver:
 
     def notify(self) -> None:
         """Let those that wait look again."""
-        with self.guard:
+        with self.thread_lock:
             self._changed()
             wake, self._wake = self._wake, self.loop.event()
         wake.set()

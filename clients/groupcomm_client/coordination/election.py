@@ -79,7 +79,7 @@ class Election:
         await self.until_leading()
         tenure = Tenure(self.driver.loop.cancel_scope())
         await tenure.begin()
-        with self.driver.guard:
+        with self.driver.thread_lock:
             self._tenures.add(tenure)
             if not self.leads:  # a thread has learned of it in between
                 tenure.lose()
@@ -88,7 +88,7 @@ class Election:
             yield
         except BaseException as raised:
             error = raised
-        with self.driver.guard:
+        with self.driver.thread_lock:
             self._tenures.discard(tenure)
         silenced = await tenure.end(error, LeadershipLost("others may have another leader by now"))
         if error is not None and not silenced:

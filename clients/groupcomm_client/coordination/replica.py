@@ -1,6 +1,6 @@
 """One replica of a state machine: applies the commands of a group in their agreed order.
 
-Pure: events of a connection in, actions out. All replicas that have the same state (*fellows*) see
+Pure: events of a connection in, actions out. All replicas that have the same state (*holders*) see
 the same commands, joins and leaves in the same order, so they stay equal without a word. Words are
 needed when others come:
 
@@ -8,7 +8,7 @@ needed when others come:
   joiner keeps what is ordered after that place until the snapshot is there.
 - After a *merge* states may differ. Fellows that are more than half of all replicas go on, since
   nobody else can have gone on without them, and send a snapshot to the others. Else all settle:
-  the first of each set of fellows claims which state they have, and once claims enough have been
+  the first of each set of holders claims which state they have, and once claims enough have been
   delivered the latest state wins. A majority of all replicas has applied whatever was answered, so
   of the claims of any majority the latest has it (quorum intersection: Gifford, "Weighted voting
   for replicated data", SOSP 1979). All decide alike, because claims are ordered with all else.
@@ -96,7 +96,7 @@ class Replica:
 
     Attributes:
         status: whether the state is up to date.
-        fellows: who has the same state, this replica included.
+        holders: who has the same state, this replica included.
         view: of the group; None before the first.
         as_of: the place of the last that was applied; None without any state.
     """
@@ -115,7 +115,7 @@ class Replica:
                 they meet again all but one of their states are lost.
         """
         self.status = Status.SETTLING
-        self.fellows: frozenset[MemberId] = frozenset((me,))
+        self.holders: frozenset[MemberId] = frozenset((me,))
         self.view: GroupView | None = None
         self.as_of: Position | None = None
         self._me = me
@@ -140,7 +140,7 @@ class Replica:
         """Whether so many replicas have this state that it will outlast all others."""
         if self._transitional or self.status is not Status.CURRENT:
             return False
-        return len(self.fellows) >= self._quorum
+        return len(self.holders) >= self._quorum
 
     def command(self, data: bytes) -> tuple[int, bytes]:
         """Number a command; the message to multicast, AGREED or SAFE."""
@@ -165,8 +165,8 @@ class Replica:
         before, self.view = self.view, view
         if view.cause is Cause.NETWORK:
             self._transitional = False
-            self.fellows &= frozenset(view.vs_set)
-        self.fellows &= frozenset(view.members)
+            self.holders &= frozenset(view.vs_set)
+        self.holders &= frozenset(view.members)
         if self.status is Status.CURRENT:
             if self._may_go_on(view):
                 self._go_on(view)
@@ -178,12 +178,12 @@ class Replica:
             self._settle_on(view)
 
     def _may_go_on(self, view: GroupView) -> bool:
-        """Return whether no replica in the view can have a later state than the fellows."""
+        """Return whether no replica in the view can have a later state than the holders."""
         if view.cause is not Cause.NETWORK:
             return True  # who joins has none
         if self._replicas is not None:
-            return len(self.fellows) >= self._quorum
-        return self.fellows == frozenset(view.members)
+            return len(self.holders) >= self._quorum
+        return self.holders == frozenset(view.members)
 
     def _go_on(self, view: GroupView) -> None:
         self._apply(view.id, view)
@@ -220,14 +220,14 @@ class Replica:
         self._claim(view)
 
     def _claim(self, view: GroupView) -> None:
-        """Speak for the fellows, if it is this replica's turn and nobody has."""
-        spoken = any(self._me in claim.fellows for claim in self._claims.values())
+        """Speak for the holders, if it is this replica's turn and nobody has."""
+        spoken = any(self._me in claim.holders for claim in self._claims.values())
         if self._speaks(view) and not spoken:
-            fellows = tuple(sorted(self.fellows))
-            self._actions.append(Send(encode(Claim(self._exchange, fellows, self.as_of))))
+            holders = tuple(sorted(self.holders))
+            self._actions.append(Send(encode(Claim(self._exchange, holders, self.as_of))))
 
     def _speaks(self, view: GroupView) -> bool:
-        return self._me == next(member for member in view.members if member in self.fellows)
+        return self._me == next(member for member in view.members if member in self.holders)
 
     def _on_claim(self, view: GroupView, sender: MemberId, claim: Claim, at: Position) -> None:
         if self.status is Status.CURRENT:
@@ -244,7 +244,7 @@ class Replica:
         covered: set[MemberId] = set()
         with_state: set[MemberId] = set()
         for claim in self._claims.values():
-            present = members.intersection(claim.fellows)
+            present = members.intersection(claim.holders)
             covered |= present
             if claim.version is not None:
                 with_state |= present
@@ -252,12 +252,12 @@ class Replica:
         enough = self._replicas is not None and len(with_state) >= self._quorum
         if all_there or enough:
             best = max(self._claims.values(), key=lambda claim: _rank(view, claim))
-            self._winners = members.intersection(best.fellows)
+            self._winners = members.intersection(best.holders)
             if self._me in self._winners:
                 self._win(view, self._winners, at)
 
     def _win(self, view: GroupView, winners: frozenset[MemberId], at: Position) -> None:
-        self.fellows = winners
+        self.holders = winners
         self._catch_up(_NOWHERE)
         self.as_of = at
         self._bring_up_to_date(view)
@@ -266,9 +266,9 @@ class Replica:
     # ---- snapshots ----
 
     def _bring_up_to_date(self, view: GroupView) -> None:
-        """Have the first of the fellows send the state, if anybody lacks it."""
-        self._spokesman = next(member for member in view.members if member in self.fellows)
-        if self._spokesman == self._me and self.fellows != frozenset(view.members):
+        """Have the first of the holders send the state, if anybody lacks it."""
+        self._spokesman = next(member for member in view.members if member in self.holders)
+        if self._spokesman == self._me and self.holders != frozenset(view.members):
             assert self.as_of is not None
             state = Snapshot(self.as_of, view.members, self._machine.snapshot())
             self._actions.append(Send(encode(state)))
@@ -286,7 +286,7 @@ class Replica:
             self.as_of = snapshot.as_of
             self._catch_up(snapshot.as_of)
             self._spokesman = None
-        self.fellows = frozenset(snapshot.members) & frozenset(view.members)
+        self.holders = frozenset(snapshot.members) & frozenset(view.members)
         self._release()
 
     # ---- commands ----
@@ -339,6 +339,6 @@ class Replica:
 
 def _rank(view: GroupView, claim: Claim) -> tuple[bool, bool, Position, int]:
     """Return the rank of a claim: the latest state that is still there, else the oldest one's."""
-    there = [place for place, member in enumerate(view.members) if member in claim.fellows]
+    there = [place for place, member in enumerate(view.members) if member in claim.holders]
     version = claim.version or _NOWHERE
     return bool(there), claim.version is not None, version, -min(there, default=0)

@@ -29,12 +29,12 @@ class Claim(msgspec.Struct, frozen=True, tag="my", array_like=True):
 
     Attributes:
         exchange: the view of the group in which claims are compared.
-        fellows: who has just this state.
+        holders: who has just this state.
         version: the place of the last that was applied to it; None if it is no state at all.
     """
 
     exchange: Position
-    fellows: tuple[MemberId, ...]
+    holders: tuple[MemberId, ...]
     version: Position | None
 
 

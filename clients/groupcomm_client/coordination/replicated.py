@@ -75,7 +75,7 @@ class Replicated:
             SessionEnded: the session is over, and the command was not sent.
         """
         await self.until_current()
-        with self.driver.guard:
+        with self.driver.thread_lock:
             number, data = self.replica.command(command)
             self._outcomes[number] = None
         try:

@@ -190,7 +190,7 @@ async def serve(connection: Connection, group: str, handler: Handler) -> None:
         reply = Reply(*key, data, failed, request.servers)
         to = [key[0].name, group] if whom is Whom.ONE else [key[0].name]
         driver.send(_encoder.encode(reply), to=to)
-        with driver.guard:
+        with driver.thread_lock:
             working -= 1
             start_some()
 
@@ -210,7 +210,7 @@ async def serve(connection: Connection, group: str, handler: Handler) -> None:
             async with driving(driver):
                 await driver.until(lambda: False)  # raises when the session ends
         finally:
-            with driver.guard:
+            with driver.thread_lock:
                 waiting.clear()
 
 
@@ -284,7 +284,7 @@ class Caller:
         enough: Callable[[dict[MemberId, Reply]], bool],
     ) -> dict[MemberId, Reply]:
         replies: dict[MemberId, Reply] = {}
-        with self.driver.guard:
+        with self.driver.thread_lock:
             self._number += 1
             number = self._number
             self._replies[number] = replies

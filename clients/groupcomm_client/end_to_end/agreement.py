@@ -112,7 +112,7 @@ class Agreement:
         self._prekeys = Prekeys(random)
         self._taking = Taking(me, credentials, self.keys, self._prekeys)
         self._giving = Giving(view.group, me, credentials, random)
-        self._told_at: MemberId | None = None  # who has the last Ready of this member
+        self._ready_sent_to: MemberId | None = None  # who has the last Ready of this member
         self._silent: set[MemberId] = set()
         self._distrusted: set[MemberId] = set()  # the program knows
         self._times: dict[_Timer, float] = {}
@@ -127,8 +127,8 @@ class Agreement:
         stayed = members & frozenset(view.vs_set)
         self._view, self.epoch = view, epoch_of(view)
         self._giving.change_view(stayed)
-        if self._told_at not in stayed:
-            self._told_at = None
+        if self._ready_sent_to not in stayed:
+            self._ready_sent_to = None
         self._silent &= members
         self._distrusted &= members
         self._times.clear()
@@ -181,12 +181,12 @@ class Agreement:
         Who is late, or known not to be ready, is waited for a bounded time, or not at all.
         """
         offer = self._giving.offer
-        if offer is None or (offer.told and not self._giving.unserved(self._view.members)):
+        if offer is None or (offer.sent and not self._giving.unserved(self._view.members)):
             return []
         known = self._giving.readies.keys() | self._distrusted | {self.me}
         if known >= set(self._view.members):
             return self._serve()
-        self._times.setdefault(_Timer.SERVE, now + (GATHER_S if offer.told else AWAIT_S))
+        self._times.setdefault(_Timer.SERVE, now + (GATHER_S if offer.sent else AWAIT_S))
         return []
 
     def _check_done(self, now: float) -> list[Action]:
@@ -213,7 +213,7 @@ class Agreement:
 
     def _ask(self, giver: MemberId) -> list[Action]:
         """Have a member give this one the key, unless it has what it needs for that."""
-        if self._told_at == giver:
+        if self._ready_sent_to == giver:
             return []
         return self._get_ready(giver)
 
@@ -224,7 +224,7 @@ class Agreement:
         number, public = self._prekeys.make(giver)
         ready = Ready(self.group, self.epoch.place, number, again, moved, public)
         proof = self._credentials.prove(ready_text(ready, self.me, giver))
-        self._told_at = giver
+        self._ready_sent_to = giver
         return [ToMember(giver, encode_frame(msgspec.structs.replace(ready, proof=proof)))]
 
     def key_received(self, sender: MemberId, frame: KeyFrame, now: float) -> list[Action]:
@@ -242,7 +242,7 @@ class Agreement:
         self._see_giver(key)
         self._times.pop(_Timer.SILENT, None)
         self._times.setdefault(_Timer.DOUBT, now + PATIENCE_S)
-        actions = self._take_secret(key, frame)
+        actions = self._accept_secret(key, frame)
         self._settle()
         if key.secret is not None:
             actions.append(Tell(self._changed(key)))
@@ -251,8 +251,8 @@ class Agreement:
     def _see_giver(self, key: GroupKey) -> None:
         """Turn to who gives the key that is in use from now on."""
         self._giving.see_giver(key.giver, key.id, self.epoch.place)
-        if self._told_at != key.giver:
-            self._told_at = None  # who has this member's prekeys forgets them
+        if self._ready_sent_to != key.giver:
+            self._ready_sent_to = None  # who has this member's prekeys forgets them
         if self._giving.offer is None:
             self._times.pop(_Timer.SERVE, None)
         self._see_silence(key.giver, key)
@@ -266,7 +266,7 @@ class Agreement:
             if member not in key.salts:
                 self._silent.add(member)
 
-    def _take_secret(self, key: GroupKey, frame: KeyFrame) -> list[Action]:
+    def _accept_secret(self, key: GroupKey, frame: KeyFrame) -> list[Action]:
         """Have the key if it is wrapped for this member; if not, ask for it."""
         if key.secret is not None:
             return []

@@ -30,7 +30,7 @@ class _Offer:
     epoch: Epoch
     id: bytes
     secret: bytes = attrs.field(repr=False)
-    told: bool = False  # its first frame was made
+    sent: bool = False  # its first frame was made
     heard: bool = False  # and has come back in the agreed order
     served: dict[MemberId, int] = attrs.field(factory=dict)
 
@@ -71,7 +71,7 @@ class Giving:
         else:
             self.readies.clear()
             self._other = place
-            if offer is not None and (offer.heard or not offer.told):
+            if offer is not None and (offer.heard or not offer.sent):
                 self.offer = None
 
     def doubt(self, sender: MemberId, ready: Ready) -> str:
@@ -129,11 +129,11 @@ class Giving:
             place=offer.epoch.place,
             digest=offer.epoch.digest,
             id=offer.id,
-            first=not offer.told,
+            first=not offer.sent,
             ephemeral=private.public_key().public_bytes_raw(),
             entries=tuple(entries),
         )
-        offer.told = True
+        offer.sent = True
         proof = self._credentials.prove(key_text(frame, self._me))
         return msgspec.structs.replace(frame, proof=proof)
 

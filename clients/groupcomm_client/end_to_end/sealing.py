@@ -233,11 +233,11 @@ class Sealing:
     def receive(self, message: Message) -> None:
         """Take a message that has come."""
         if not self._holding:
-            if not self._take(message):
+            if not self._accept(message):
                 self._hold(message)
             return
         behind = self._holding.is_behind(message) and not _is_about_keys(message)
-        if behind or not self._take(message):
+        if behind or not self._accept(message):
             self._hold(message)
         else:
             self._release()
@@ -250,13 +250,13 @@ class Sealing:
 
     def _release(self) -> None:
         for held in self._holding.heads():
-            if self._take(held.message, held=True):
+            if self._accept(held.message, held=True):
                 self._holding.remove(held)
 
     def _give_up(self, message: Message, why: str) -> None:
         self._session.give(Unreadable(message=message, why=why))
 
-    def _take(self, message: Message, *, held: bool = False) -> bool:
+    def _accept(self, message: Message, *, held: bool = False) -> bool:
         """Do with a message what is to be done; False if its key may still come.
 
         Args:
@@ -265,24 +265,24 @@ class Sealing:
         """
         try:
             if not message.data.startswith(SEALED):
-                self._take_plain(message)
+                self._accept_plain(message)
                 return True
             kind = kind_of(message.data)
             if kind <= _LOOSE:
-                return self._take_sealed(message, kind, held)
+                return self._accept_sealed(message, kind, held)
             if kind == Kind.KEY:
-                self._take_key(message)
+                self._accept_key(message)
             elif kind == Kind.READY:
-                self._take_ready(message)
+                self._accept_ready(message)
             elif kind == Kind.REKEY:
-                self._take_rekey(message)
+                self._accept_rekey(message)
             else:
-                return self._take_sealed(message, kind, held)
+                return self._accept_sealed(message, kind, held)
         except (NotGenuine, BadFrame) as error:
             self._give_up(message, str(error))
         return True
 
-    def _take_plain(self, message: Message) -> None:
+    def _accept_plain(self, message: Message) -> None:
         secret = [group for group in message.groups if group in self._agreements]
         if secret:
             raise NotGenuine(
@@ -297,12 +297,12 @@ class Sealing:
             raise NotGenuine(NO_SECRET)
         return agreement
 
-    def _take_key(self, message: Message) -> None:
+    def _accept_key(self, message: Message) -> None:
         agreement = self._agreement(message, message.groups[0])
         frame = decode_frame_untrusted(message.data, KeyFrame)
         self._do(agreement, agreement.key_received(message.sender, frame, self._clock()))
 
-    def _take_ready(self, message: Message) -> None:
+    def _accept_ready(self, message: Message) -> None:
         ready = decode_frame_untrusted(message.data, Ready)
         agreement = self._agreements.get(ready.group)
         if agreement is None:
@@ -311,7 +311,7 @@ class Sealing:
             return
         self._do(agreement, agreement.ready_received(message.sender, ready, self._clock()))
 
-    def _take_rekey(self, message: Message) -> None:
+    def _accept_rekey(self, message: Message) -> None:
         identifier, number = read_key_and_number_untrusted(message.data)
         for agreement in self._agreements.values():
             key = agreement.keys.get(identifier)
@@ -322,12 +322,12 @@ class Sealing:
         if not self._credentials:
             raise NotGenuine(NO_SECRET)
 
-    def _take_sealed(self, message: Message, kind: int, held: bool) -> bool:
+    def _accept_sealed(self, message: Message, kind: int, held: bool) -> bool:
         agreement = self._agreement(message, message.groups[0])
         identifier, number = read_key_and_number_untrusted(message.data)
         key = agreement.keys.get(identifier)
         if key is None or not key.can_open(message.sender):
-            return self._take_without_key(message, agreement)
+            return self._accept_without_key(message, agreement)
         if kind == Kind.DONE:
             key.open(message.sender, kind, number, message.data, b"")
             agreement.done_received(key, message.sender, early=held)
@@ -341,7 +341,7 @@ class Sealing:
         self._session.pass_on(with_data(message, plain))
         return True
 
-    def _take_without_key(self, message: Message, agreement: Agreement) -> bool:
+    def _accept_without_key(self, message: Message, agreement: Agreement) -> bool:
         head = decode_head_untrusted(message.data)
         if head.place >= agreement.epoch.place:
             return False
@@ -374,7 +374,7 @@ class Sealing:
         for held in self._holding.heads():
             if held.until <= now:
                 # It may have waited for nothing but those before it.
-                taken = self._take(held.message, held=True)
+                taken = self._accept(held.message, held=True)
                 self._holding.remove(held)
                 if not taken:
                     self._give_up(held.message, f"its key has not come within {HELD_S:g} s")

@@ -56,7 +56,7 @@ def _key(info: membership_info) -> bytes:
     return hashlib.blake2b(text, digest_size=_KEY_BYTES).digest()
 
 
-class Told(NamedTuple):
+class FlushMessage(NamedTuple):
     """What a member has put into a message.
 
     Attributes:
@@ -72,14 +72,14 @@ class Told(NamedTuple):
     data: bytes
 
 
-def decode_told_untrusted(message: bytes) -> Told | None:
+def decode_flush_message_untrusted(message: bytes) -> FlushMessage | None:
     """Return what a member has sent; None if it was sent without this layer."""
     if len(message) < _HEAD.size:
         return None
     kind, key, length = _HEAD.unpack_from(message)
     start = _HEAD.size + length
     try:
-        return Told(kind, key, message[_HEAD.size : start].decode(), message[start:])
+        return FlushMessage(kind, key, message[_HEAD.size : start].decode(), message[start:])
     except UnicodeDecodeError:
         return None
 
@@ -136,7 +136,7 @@ class Flush:
             found = SP_receive(self.mbox, time_out)
             if found is None:
                 return None
-            self._take(found)
+            self._accept(found)
         found = self._ready.popleft()
         if self._keeps_back != bool(self._ready):
             self._keeps_back = bool(self._ready)
@@ -174,7 +174,7 @@ class Flush:
 
     # ---- what comes ----
 
-    def _take(self, found: Received_message) -> None:
+    def _accept(self, found: Received_message) -> None:
         if not Is_membership_mess(found.service_type):
             self._message(found)
         elif Is_self_leave(found.service_type):
@@ -209,10 +209,10 @@ class Flush:
         SP_multigroup_multicast(self.mbox, AGREED_MESS, (group.name,), 0, head)
 
     def _message(self, found: Received_message) -> None:
-        told = decode_told_untrusted(found.message)
-        if told is None:
+        decoded = decode_flush_message_untrusted(found.message)
+        if decoded is None:
             return  # of somebody without this layer
-        kind, key, named, data = told
+        kind, key, named, data = decoded
         name = named or found.groups[0]
         group = self._groups.get(name)
         if group is None:

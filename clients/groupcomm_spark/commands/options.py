@@ -29,12 +29,12 @@ def add_spark_options(parser: argparse.ArgumentParser) -> None:
 
 def session_of(options: argparse.Namespace) -> "SparkSession":
     """Return the session that the options ask for."""
-    teller(options)(f"starting Spark at {options.master or LOCAL}")
+    progress_printer(options)(f"starting Spark at {options.master or LOCAL}")
     return open_session(
         options.master, name=f"groupcomm spark {options.name}", memory=options.memory
     )
 
 
-def teller(options: argparse.Namespace) -> Say:
+def progress_printer(options: argparse.Namespace) -> Say:
     """Return the function that prints progress."""
     return quiet if options.quiet else say

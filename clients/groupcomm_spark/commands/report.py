@@ -9,8 +9,8 @@ from groupcomm.errors import ConfigError
 from groupcomm_spark.commands.options import (
     add_log_options,
     add_spark_options,
+    progress_printer,
     session_of,
-    teller,
 )
 
 if TYPE_CHECKING:
@@ -60,10 +60,10 @@ def run(options: argparse.Namespace) -> int:
     spark = session_of(options)
     logs = read_logs(spark, options.folders, COLUMNS)
     sent_us = None if options.sent_at is None else sent_at(options.sent_at)
-    found = gather(logs, sites=sites, sent_us=sent_us, tell=teller(options))
+    found = gather(logs, sites=sites, sent_us=sent_us, tell=progress_printer(options))
     if output is not None:
         output.write_text(make_page(found))
-        teller(options)(f"the report is in {output}")
+        progress_printer(options)(f"the report is in {output}")
     if options.json:
         print(json.dumps(as_json(found), ensure_ascii=False))
     return 0

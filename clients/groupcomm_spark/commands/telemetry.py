@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from groupcomm.errors import ConfigError
 from groupcomm.names import check_group
-from groupcomm_spark.commands.options import add_spark_options, session_of, teller
-from groupcomm_spark.telemetry.alarms import MessageKinds, Window, judge, read_kinds
+from groupcomm_spark.commands.options import add_spark_options, progress_printer, session_of
+from groupcomm_spark.telemetry.alarms import MessageKinds, Window, check_window, read_kinds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,7 +88,9 @@ def run(options: argparse.Namespace) -> int:
             except Exception as error:
                 if SLOW_START not in str(error):
                     raise
-                teller(options)("a Python process of Spark did not start within 10 s; again")
+                progress_printer(options)(
+                    "a Python process of Spark did not start within 10 s; again"
+                )
         watch()
     return 0
 
@@ -107,7 +109,7 @@ def _watch_once(
         start_queries,
     )
 
-    tell = teller(options)
+    tell = progress_printer(options)
     queries = start_queries(
         spark,
         options.folder,
@@ -127,7 +129,7 @@ def _watch_once(
 
 def _show(window: Window, kinds: MessageKinds, *, as_json: bool) -> None:
     """Print a window as text, or as one line of JSON."""
-    alarms = judge(window, kinds)
+    alarms = check_window(window, kinds)
     if as_json:
         told = {
             "start": window.start.isoformat(),

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from groupcomm_spark.commands.options import (
     add_log_options,
     add_spark_options,
+    progress_printer,
     session_of,
-    teller,
 )
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
         LogReader(folder).segments()
     spark = session_of(options)
     began = time.monotonic()
-    progress = Progress(spark, teller(options))
+    progress = Progress(spark, progress_printer(options))
     verdict = verify_folders(spark, options.folders, most=options.most, stage=progress)
     seconds = time.monotonic() - began
     if options.json:

@@ -165,7 +165,7 @@ class Alarm(msgspec.Struct, frozen=True):
     text: str
 
 
-def judge(window: Window, kinds: MessageKinds) -> list[Alarm]:
+def check_window(window: Window, kinds: MessageKinds) -> list[Alarm]:
     """Return all alarms of a window, in the order of the kinds."""
     is_whole = window.covered_s >= WHOLE * window.seconds
     start = window.start.isoformat()

@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from groupcomm_log.schema import MESSAGE
-from groupcomm_spark.telemetry.alarms import Flow, MessageKinds, Window, judge
+from groupcomm_spark.telemetry.alarms import Flow, MessageKinds, Window, check_window
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -128,14 +128,14 @@ def alarms_of(windows: "DataFrame", kinds: MessageKinds) -> "DataFrame":
         kinds: what is normal.
     """
 
-    def judge_all(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def check_all(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         found = [to_window(row) for batch in batches for row in batch.to_pylist()]
-        alarms = [alarm for window in sorted(found) for alarm in judge(window, kinds)]
+        alarms = [alarm for window in sorted(found) for alarm in check_window(window, kinds)]
         data = [msgspec.json.encode(alarm) for alarm in alarms]
         yield pa.RecordBatch.from_arrays([pa.array(data, pa.binary())], ["data"])
 
     # Few windows end at a time; together they can be told in their order.
-    return windows.repartition(1).mapInArrow(judge_all, "data binary")
+    return windows.repartition(1).mapInArrow(check_all, "data binary")
 
 
 def to_window(row: dict[str, Any]) -> Window:

@@ -395,7 +395,7 @@ def _examine(
     places = _places(logs, cells, table, [len({*h, *n}) for h, n in classes])
     for place in places:
         having, needing = classes[place["class"]]
-        for violation in _judge(place, having, needing, periods):
+        for violation in _check_place(place, having, needing, periods):
             key = (violation.name, violation.logs, place["view"], *(place[name] for name in KEY))
             if key in done:
                 continue
@@ -445,7 +445,7 @@ def _places(
     return found.to_pylist()  # type: ignore[no-any-return]
 
 
-def _judge(
+def _check_place(
     place: dict[str, Any],
     having: tuple[int, ...],
     needing: tuple[int, ...],

@@ -82,7 +82,7 @@ def _examine_daemon(
 ) -> Iterator[Finding]:
     yield daemon_checks.check_view(answers)
     yield from daemon_checks.check_files(answers)
-    yield from daemon_checks.check_fellows(answers)
+    yield from daemon_checks.check_other_daemons(answers)
     yield from daemon_checks.check_datagrams(answers)
     yield from daemon_checks.check_ways(answers)
     yield daemon_checks.check_disk(answers)

@@ -129,7 +129,7 @@ def check_datagrams(answers: DaemonAnswers) -> list[Finding]:
             sources = [each["text"] for each in strangers if each["reason"] == reason]
             if sources:
                 text += f"; from {', '.join(sources)}"
-            findings.append(_judge(answers, text, cause, is_now=now > 0))
+            findings.append(_check_rejected(answers, text, cause, is_now=now > 0))
     refused = answers.later["datagrams"]["violations"]
     if refused:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(refused.items()))
@@ -144,7 +144,9 @@ def check_datagrams(answers: DaemonAnswers) -> list[Finding]:
     ]
 
 
-def _judge(answers: DaemonAnswers, text: str, cause: RejectionCause, *, is_now: bool) -> Finding:
+def _check_rejected(
+    answers: DaemonAnswers, text: str, cause: RejectionCause, *, is_now: bool
+) -> Finding:
     """Return the remedy for rejected datagrams: no stranger can influence it."""
     found, remedy = answers.later, cause.remedy
     if not cause.proven:
@@ -165,7 +167,7 @@ def check_files(answers: DaemonAnswers) -> list[Finding]:
     ] or [ok("files", "no daemon that is heard has other settings")]
 
 
-def check_fellows(answers: DaemonAnswers) -> list[Finding]:
+def check_other_daemons(answers: DaemonAnswers) -> list[Finding]:
     """Check whether other daemons keep to the protocol, as far as this one has seen."""
     return [
         (problem if fellow["left_out_s"] else warning)("fellows", fellow["text"], fellow["remedy"])

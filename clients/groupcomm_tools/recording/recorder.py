@@ -138,7 +138,7 @@ class Recorder:
         self._waiting = WriteQueue(pace.buffer_bytes)
         self._arrived = trio.Event()
         self._batches: list[EventBatch] = []  # being written
-        self._trouble: dict[str, str] = {}
+        self._problems: dict[str, str] = {}
         self.count = self.sessions = 0
         for damage in writer.found.damage:
             tell({"event": "damage", "text": str(damage)})
@@ -270,12 +270,12 @@ class Recorder:
 
     def _note(self, what: str, text: str) -> None:
         """Report trouble, once for as long as it lasts."""
-        if self._trouble.get(what) != text:
-            self._trouble[what] = text
+        if self._problems.get(what) != text:
+            self._problems[what] = text
             self._tell({"event": "trouble", "text": text})
 
     def _clear(self, what: str) -> None:
-        if self._trouble.pop(what, None) is not None:
+        if self._problems.pop(what, None) is not None:
             self._tell({"event": "trouble over", "text": _OVER[what]})
 
 

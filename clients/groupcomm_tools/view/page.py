@@ -125,7 +125,7 @@ def make_page(name: str, diagram: Diagram) -> str:
         policy=escape(_policy(script, style)),
         title=escape(name),
         style=style,
-        facts=escape(_facts(diagram)),
+        facts=escape(_count_lines(diagram)),
         judgement=wrong,
         verdict=escape(verdict),
         data=_data(columns(name, diagram)),
@@ -161,7 +161,7 @@ def _shown(value: Any) -> Any:
     return value
 
 
-def _facts(diagram: Diagram) -> str:
+def _count_lines(diagram: Diagram) -> str:
     kinds = [line.kind for line in diagram.lines]
     counts = {
         "daemons": kinds.count(LineKind.DAEMON),

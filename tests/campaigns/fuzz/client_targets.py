@@ -71,7 +71,7 @@ def _word(raw: bytes) -> None:
 
 
 def _told(raw: bytes) -> None:
-    told = known(flush_layer.decode_told_untrusted(raw))
+    told = known(flush_layer.decode_flush_message_untrusted(raw))
     head = flush_layer._HEAD.pack(told.kind, told.key, raw[9])
     assert head + told.group.encode() + told.data == raw
 

@@ -177,7 +177,7 @@ async def test_the_resource_lets_only_the_holder_in(cluster: LocalCluster, form:
         connect(at(cluster, "a")) as one,
         connect(at(cluster, "b")) as other,
         connect(at(cluster, "c")) as press,
-        keep_resource(press, f"press {form}", on_use, form=form) as guard,
+        keep_resource(press, f"press {form}", on_use, form=form) as resource,
         join_mutex(one, f"press {form}", form=form) as first,
         join_mutex(other, f"press {form}", form=form) as second,
     ):
@@ -186,10 +186,10 @@ async def test_the_resource_lets_only_the_holder_in(cluster: LocalCluster, form:
             await use(first, b"mine")
         async with second:
             await use(second, b"now")
-        while len(uses) < 2 or not guard.refused:
+        while len(uses) < 2 or not resource.refused:
             await trio.sleep(0.01)
         assert uses == [(one.member, b"mine"), (other.member, b"now")]
-        assert (guard.used, guard.refused) == (2, [other.member])
+        assert (resource.used, resource.refused) == (2, [other.member])
 
 
 async def test_a_resource_needs_an_agreed_queue(cluster: LocalCluster) -> None:

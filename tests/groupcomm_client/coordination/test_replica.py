@@ -89,7 +89,7 @@ def founded(me: MemberId, *, replicas: int | None = None) -> tuple[Replica, Text
     snapshot = Snapshot(at(2), (A, B), b"")
     replica.handle(message(A, snapshot, at(3)))
     assert replica.status is Status.CURRENT
-    assert replica.fellows == {A, B}
+    assert replica.holders == {A, B}
     return replica, text
 
 
@@ -142,7 +142,7 @@ def test_a_snapshot_of_an_earlier_view_of_daemons_brings_nobody_up_to_date() -> 
     replica, _ = founded(A, replicas=3)
     replica.handle(view(at(0, SECOND), [A, B, C], Cause.NETWORK, together=[A, B]))
     replica.handle(message(B, Snapshot(at(9), (A, B, C), b""), at(1, SECOND)))
-    assert replica.fellows == {A, B}
+    assert replica.holders == {A, B}
 
 
 def test_an_answer_after_the_network_fell_apart_waits_for_the_next_view() -> None:
@@ -191,10 +191,10 @@ def test_what_others_put_into_the_group_changes_nothing() -> None:
 
 
 def test_what_somebody_outside_of_the_group_says_as_a_replica_is_not_believed() -> None:
-    """Else a state without fellows would end all of them at the next view."""
+    """Else a state without holders would end all of them at the next view."""
     for me in (A, B):
         replica, text = founded(me)
-        before = replica.fellows
+        before = replica.holders
         for what in (
             Snapshot(at(4), (), b"lie"),
             Snapshot(at(4), (C,), b"lie"),
@@ -202,5 +202,5 @@ def test_what_somebody_outside_of_the_group_says_as_a_replica_is_not_believed() 
             Command(1, b"lie"),
         ):
             assert replica.handle(message(C, what, at(5))) == []
-        assert (replica.fellows, replica.status, text.text) == (before, Status.CURRENT, b"")
+        assert (replica.holders, replica.status, text.text) == (before, Status.CURRENT, b"")
         replica.handle(view(at(6), [A, B, C], Cause.JOIN, together=[A, B]))

@@ -127,7 +127,7 @@ class Checker:
         programs = self.programs()
         return (
             len(programs) == len(self.crowd.seats)
-            and all(len(p.replica.fellows) == len(programs) for p in programs)
+            and all(len(p.replica.holders) == len(programs) for p in programs)
             and len({p.log.digest for p in programs}) == 1
             and all(p.replica.has_quorum and not p.asked for p in programs)
         )

@@ -172,7 +172,9 @@ def test_threads_find_the_same_with_calls_that_wait(cluster: RunningCluster) -> 
         )
         order: list[bytes] = []
         with (
-            blocking.keep_resource(third, "printer", lambda _, data: order.append(data)) as guard,
+            blocking.keep_resource(
+                third, "printer", lambda _, data: order.append(data)
+            ) as resource,
             blocking.join_mutex(one, "printer", form="acknowledged") as mutex,
         ):
             with mutex:
@@ -180,9 +182,9 @@ def test_threads_find_the_same_with_calls_that_wait(cluster: RunningCluster) -> 
                 blocking.use(mutex, b"page")
             with mutex:
                 blocking.use(mutex, b"another page")
-            while guard.used < 2:
+            while resource.used < 2:
                 one.ask("groups")
-            assert (order, guard.refused) == ([b"page", b"another page"], [])
+            assert (order, resource.refused) == ([b"page", b"another page"], [])
         with blocking.replicate(one, "book", Ledger()) as book:
             book.until_current()
             assert (book.is_current, book.submit(b'["x", 7]')) == (True, 7)

@@ -81,7 +81,7 @@ class AcknowledgedForm(TellingForm[Word]):
                     self._placed = word.number
                 self._on_request(sender, word.number, at)
             case Kind.STATE:
-                self._has_told(sender, word.view)
+                self._mark_reported(sender, word.view)
                 if word.place is not None:
                     self._on_request(sender, word.number, word.place)
 

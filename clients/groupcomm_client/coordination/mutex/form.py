@@ -110,7 +110,7 @@ class TellingForm(ABC, Generic[WordT]):
             self._since = view.id
             self._tell(view.id)
 
-    def _has_told(self, sender: MemberId, at: Position | None) -> None:
+    def _mark_reported(self, sender: MemberId, at: Position | None) -> None:
         if at == self._since:
             self._silent.discard(sender)
 

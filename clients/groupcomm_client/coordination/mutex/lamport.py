@@ -87,7 +87,7 @@ class LamportForm(TellingForm[Word]):
 
     def _on_word(self, sender: MemberId, word: Word, at: Position) -> None:
         if word.kind is Kind.STATE:
-            self._has_told(sender, word.view)
+            self._mark_reported(sender, word.view)
         assert self._view is not None
         if sender in self._view.members and sender != self._me:
             self._clock = max(self._clock, word.clock) + 1  # IR2(b)

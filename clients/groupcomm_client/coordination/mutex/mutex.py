@@ -65,7 +65,7 @@ class Mutex:
         """
         await self._turn.__aenter__()
         try:
-            with self.driver.guard:
+            with self.driver.thread_lock:
                 self._send(self.form.request())
             await self.driver.until(lambda: self.holds)
         except BaseException:
@@ -73,7 +73,7 @@ class Mutex:
             raise
         tenure = Tenure(self.driver.loop.cancel_scope())
         await tenure.begin()
-        with self.driver.guard:
+        with self.driver.thread_lock:
             self._tenure = tenure
         self._changed()
 
@@ -83,7 +83,7 @@ class Mutex:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
-        with self.driver.guard:
+        with self.driver.thread_lock:
             tenure, self._tenure = self._tenure, None
         assert tenure is not None
         try:
@@ -94,7 +94,7 @@ class Mutex:
             await self._give_back()
 
     async def _give_back(self) -> None:
-        with self.driver.guard:
+        with self.driver.thread_lock:
             if self.driver.ended is None:
                 self._send(self.form.release())
         await self._turn.__aexit__(None, None, None)
@@ -106,7 +106,7 @@ class Mutex:
         self._send(self.form.handle(event))
 
     def _changed(self) -> None:
-        with self.driver.guard:
+        with self.driver.thread_lock:
             if self._tenure is not None and not self.holds:
                 self._tenure.lose()
 

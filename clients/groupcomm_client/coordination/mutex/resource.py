@@ -46,8 +46,8 @@ def decode_use_untrusted(data: bytes) -> Use | None:
         return None
 
 
-class Guard:
-    """Tells uses by the holder from others. Pure.
+class Resource:
+    """The resource as a member: it does what the holder sends, and refuses others. Pure.
 
     Attributes:
         used: how many uses were the holder's.
@@ -55,7 +55,7 @@ class Guard:
     """
 
     def __init__(self, form: Form, on_use: Callable[[MemberId, bytes], None]) -> None:
-        """Guard it.
+        """Begin with no uses.
 
         Args:
             form: a member that never asks.
@@ -87,7 +87,7 @@ async def keep_resource(
     on_use: Callable[[MemberId, bytes], None],
     *,
     form: str = "acknowledged",
-) -> AsyncIterator[Guard]:
+) -> AsyncIterator[Resource]:
     """Be the resource for the length of a block.
 
     Args:
@@ -103,12 +103,12 @@ async def keep_resource(
     if form not in ORDERED_FORMS:
         raise ConfigError(f"form is {form!r}; a resource needs {' or '.join(ORDERED_FORMS)}")
     machine = make_form(form, connection.member, group)
-    guard = Guard(machine, on_use)
+    resource = Resource(machine, on_use)
 
     def accept(event: Received) -> None:
-        guard.look(event)
+        resource.look(event)
         carry_out(driver, machine.handle(event))
 
     driver = Driver(connection, group, accept)
     async with driving(driver):
-        yield guard
+        yield resource

@@ -185,7 +185,7 @@ class CausalOrder(Manager):
 
     def _go_on(self, path: Path) -> None:
         """Pass on what is next now, and drop who has gone once nothing of it is left."""
-        for held in self._buffer.take_next():
+        for held in self._buffer.pop_next():
             path.steps.took(_name(held.message))
             path.receive_on(held.message)
         for group in self._groups.values():
@@ -196,7 +196,7 @@ class CausalOrder(Manager):
 
     def _give_up(self, path: Path) -> None:
         """Give the program all that is held, without order: it is too much."""
-        for held in self._buffer.take_all():
+        for held in self._buffer.pop_all():
             path.give_up(held.message, f"{HELD} messages wait for causes; this one may be early")
 
     # ---- time ----

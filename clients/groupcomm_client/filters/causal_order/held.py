@@ -75,23 +75,23 @@ class Buffer:
         queue.insert(at, held)
         self.size += 1
 
-    def take_next(self) -> Iterator[Held]:
-        """Take out what is next, as long as anything is; each is counted before the next look."""
+    def pop_next(self) -> Iterator[Held]:
+        """Pop what is next, as long as anything is; each is counted before the next look."""
         found = True
         while found:
             found = False
             for sender, queue in list(self._queues.items()):
                 while queue and queue[0].is_next:
                     found = True
-                    yield self._take(sender, queue)
+                    yield self._pop(sender, queue)
 
-    def take_all(self) -> Iterator[Held]:
-        """Take out everything, each sender's in its order."""
+    def pop_all(self) -> Iterator[Held]:
+        """Pop everything, each sender's in its order."""
         for sender, queue in list(self._queues.items()):
             while queue:
-                yield self._take(sender, queue)
+                yield self._pop(sender, queue)
 
-    def _take(self, sender: MemberId, queue: list[Held]) -> Held:
+    def _pop(self, sender: MemberId, queue: list[Held]) -> Held:
         held = queue.pop(0)
         self.size -= 1
         if not queue:
