@@ -63,13 +63,14 @@ class Row:
 
 
 def run_whole(seed: int, options: Options) -> RunResult:
-    """Run one seed in which no daemon is cut off early, and keys change as seldom as usual.
+    """Run one seed in which none is cut off but the evicted, and keys change as seldom as usual.
 
     Settings with an attacker draw epochs of half a second, too, in which daemons that are 0.1 s
     apart cannot keep a view: what would be compared are epochs, not attackers.
     """
     drawn = draw_settings(seed, options)
-    return run(attrs.evolve(drawn, core=(), epoch_s=Rekeying().epoch_s))
+    core = () if drawn.evicted is None else drawn.core
+    return run(attrs.evolve(drawn, core=core, epoch_s=Rekeying().epoch_s))
 
 
 @attrs.frozen

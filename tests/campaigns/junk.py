@@ -128,7 +128,7 @@ class Stage:
     async def _phase(self, others: Sequence[Program], nursery: trio.Nursery) -> Phase:
         for other in others:
             await other.start(nursery)
-            await until("it has begun", lambda other=other: bool(other.told))  # type: ignore[misc]
+            await until("it has begun", lambda other=other: bool(other.lines))  # type: ignore[misc]
         began, cpu = trio.current_time(), self._cpu(others)
         duration_s = self._options.duration_s
         plan = Plan(rate=LOAD, duration_s=duration_s, warm_up_s=min(1.0, duration_s))

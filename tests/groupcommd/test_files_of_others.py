@@ -214,6 +214,10 @@ def test_a_token_of_nobodys_own_lets_nobody_into_roots_daemon() -> None:
                     connect(where, tls=TlsOptions(ca=trusted, token=token)),
                 ):
                     pass
-            told = [line["text"] for line in cluster.log("a") if "no token counts" in line["text"]]
+            told = [
+                line["text"]
+                for line in cluster.log("a")
+                if "all tokens are invalid" in line["text"]
+            ]
             assert len(told) == 1, told
             assert f"clients.tokens {tokens}: it belongs to user {NOBODY}" in told[0]

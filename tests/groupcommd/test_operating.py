@@ -77,6 +77,14 @@ async def read_all(connection: Connection, count: int) -> list[bytes]:
     return found
 
 
+async def output_bytes(connection: Connection, user: str) -> int:
+    """Return how much waits at its daemon for a program."""
+    status = await connection.ask("status")
+    (session,) = [each for each in status["sessions"] if each["user"] == user]
+    waiting: int = session["output_bytes"]
+    return waiting
+
+
 async def test_all_senders_wait_for_a_slow_program_if_they_are_to() -> None:
     async with LocalCluster("ab", SMALL_WINDOW, clients=BLOCKING.format(60)) as daemons:
         await daemons.settle("ab")
@@ -96,12 +104,14 @@ async def test_all_senders_wait_for_a_slow_program_if_they_are_to() -> None:
 
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(send)
-                await trio.sleep(1.0)
-                assert not sent.is_set(), "it waits, at another daemon"
-                status = await other.ask("status")
-                (session,) = [s for s in status["sessions"] if s["user"] == "slow"]
-                assert 200_000 < session["output_bytes"] < COUNT * SIZE / 2, "little waits here"
                 with trio.fail_after(30):
+                    while await output_bytes(other, "slow") <= 200_000:
+                        await trio.sleep(0.05)
+                await trio.sleep(0.5)
+                assert not sent.is_set(), "it waits, at another daemon"
+                waiting = await output_bytes(other, "slow")
+                assert waiting < COUNT * SIZE / 2, "little waits here"
+                with trio.fail_after(60):
                     got = await read_all(slow, COUNT)
                     await sent.wait()
             assert got == [text[:4] for text in texts]

@@ -42,8 +42,8 @@ def said() -> dict[str, bytes]:
         "program": hello + session,
         "daemon, sealed": join,
         "daemon, without keys": SEEDS["security.plain.open"][0],
-        "daemon's answer": (len(SEEDS["session.frames.welcome"][0])).to_bytes(4)
-        + SEEDS["session.frames.welcome"][0],
+        "daemon's answer": (len(SEEDS["session.daemon_frames.welcome"][0])).to_bytes(4)
+        + SEEDS["session.daemon_frames.welcome"][0],
         "peer without a daemon": SEEDS["algorithms.direct.datagrams.datagram"][0],
         "member of a secret group": SEEDS["client.end_to_end.frames.frame"][0],
         "tls": client_hello(),

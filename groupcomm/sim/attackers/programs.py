@@ -47,6 +47,7 @@ TOLD: Final = frozenset(
         FrameKind.WELCOME,
         FrameKind.VIEWID,
         FrameKind.TRANSITION,
+        FrameKind.ORIGINS,
         FrameKind.CLOSED,
         FrameKind.ANSWER,
         FrameKind.REFUSED,

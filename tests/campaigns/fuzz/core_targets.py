@@ -273,7 +273,7 @@ CORE_TARGETS: Final[dict[str, Target]] = {
     "security.plain.sealed": _sealed,
     "wire.hello.introduction": _introduction,
     "security.opening.open": _encrypted,
-    "engine.gate.open": _gate,
+    "engine.protection.open": _gate,
     "session.frames.hello": frame(frames.decode_hello_untrusted, _hello),
     "session.frames.query": frame(frames.decode_query_untrusted, frames.encode_query),
     "session.daemon_frames.welcome": frame(

@@ -90,7 +90,7 @@ def _udp(raw: bytes) -> None:
 class _Pieces:
     """In place of a TLS socket behind its handshake: what comes, as it was cut."""
 
-    shown = None  # no certificate
+    peer_certificate = None
 
     def __init__(self, raw: bytes) -> None:
         self._left = [piece for piece in pieces(raw) if piece]

@@ -17,9 +17,9 @@ UNDER_WAY_US: Final = 200_000
 """What was sent so long ago has arrived, on every path of these tests."""
 
 _SKIPPED: Final = frozenset(
-    {"_gate", "counters", "_counters", "_out", "_output", "probe", "_probe", "__weakref__"}
+    {"_protection", "counters", "_counters", "_out", "_output", "probe", "_probe", "__weakref__"}
 )
-"""Of a core: the gate may note whom it has asked, and what was dropped is counted."""
+"""Of a core: its protection may note whom it has asked, and what was dropped is counted."""
 
 
 def sealed_cluster(
@@ -112,8 +112,8 @@ def _parts(process: SimulatedProcess) -> dict[str, Any]:
     core = process.core
     return {
         "membership": picture(core.membership),
-        "operation": picture(core.view_state),
-        "desk": picture(core.sessions),
+        "view": picture(core.view_state),
+        "sessions": picture(core.sessions),
         "clock": picture(core.physical),
     }
 
