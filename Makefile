@@ -77,6 +77,7 @@ namespaces: .venv/.test  ## sites and networks on interfaces of their own; needs
 	@$(PYTHON) -m tests.groupcommd.namespaces
 
 campaigns: .venv/.test  ## flush, Spread, mutex, store, recorder, Spark under kills; junk, rude programs, files, disks, memory, attackers
+	@$(PYTHON) -m pytest --numprocesses auto -m long
 	@$(PYTHON) -m tests.campaigns.flush.campaign --changes 140
 	@$(PYTHON) -m tests.campaigns.spread.campaign --clients 200 --disasters 40
 	@$(PYTHON) -m tests.campaigns.mutex --acquisitions 10000 --kills 20

@@ -77,6 +77,7 @@ def test_doctor_tells_what_is_missing(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.usefixtures("spark")
+@pytest.mark.long
 def test_doctor_finds_a_java_and_tries_spark(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["spark", "doctor", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)

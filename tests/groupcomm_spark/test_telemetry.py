@@ -116,6 +116,7 @@ def test_windows_count_what_came_by_when_it_was_made(
     assert (large.kind, large.bytes) == ("map", 101)
 
 
+@pytest.mark.long
 def test_alarms_of_a_stream_reach_a_group_once(
     spark: SparkSession,
     tmp_path: Path,

@@ -25,6 +25,9 @@ from tests.groupcomm_tools.recorders import (
 )
 from tests.groupcomm_tools.shell import NO_PAUSES
 
+pytestmark = pytest.mark.long
+
+
 REAL = [
     *("AGREED missing", "AGREED twice", "AGREED twice, far apart", "FIFO twice", "RELIABLE twice"),
     *("UNRELIABLE twice", "two of one sender swapped", "other data of AGREED"),

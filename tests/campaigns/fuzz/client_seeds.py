@@ -101,4 +101,4 @@ def client_seeds() -> Iterator[tuple[str, bytes]]:
         yield "client.committed.markers.marker", markers.encode_marker(marker)
     for group in (b"", "größe".encode()):
         head = flush_layer._HEAD.pack(flush_layer._SUBGROUP, b"12345678", len(group))
-        yield "client.spread_api.flush_layer.told", head + group + b"data"
+        yield "client.spread_api.flush_layer.flush_message", head + group + b"data"

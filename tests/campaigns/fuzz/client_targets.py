@@ -95,5 +95,5 @@ CLIENT_TARGETS: Final[dict[str, Target]] = {
     "client.committed.markers.marker": stable(
         lambda raw: markers.decode_marker_untrusted(markers.TYPE, raw), markers.encode_marker
     ),
-    "client.spread_api.flush_layer.told": _told,
+    "client.spread_api.flush_layer.flush_message": _told,
 }

@@ -77,6 +77,7 @@ def made_up() -> tuple[list[Arrangement], Results]:
     return found, Results(figures, {"absent": "not installed"})
 
 
+@pytest.mark.long
 async def test_relays_are_measured_and_what_cannot_run_is_named() -> None:
     found = [Arrangement("relays", [Absent(), Broken(), BareRelays()], [PLAN, TIMED])]
     results = await measure_all(found, rounds=1)

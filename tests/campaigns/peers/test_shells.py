@@ -12,6 +12,9 @@ from tests.campaigns.peers.shells import (
     table,
 )
 
+pytestmark = pytest.mark.long
+
+
 PLAN = Plan(daemons=2, receivers=2, rate=200.0, duration_s=0.2, warm_up_s=0.1)
 
 

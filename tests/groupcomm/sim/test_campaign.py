@@ -5,7 +5,7 @@ import pytest
 from groupcomm.sim.settings import Options
 from groupcomm_tools.campaign import run_campaign
 
-SEEDS = 10
+SEEDS = 5
 AT_ONCE = 5
 
 

@@ -50,7 +50,7 @@ def evict(cluster: Cluster, by: int, name: str) -> None:
 @pytest.mark.parametrize("sites", [None, 3])
 def test_no_property_is_violated_with_any_faults(sites: int | None) -> None:
     options = Options(suite=2, sites=sites)
-    for result in run_campaign(range(1, 5 if sites is None else 3), options, workers=1):
+    for result in run_campaign(range(1, 3 if sites is None else 2), options, workers=1):
         found = [f"{finding.property}: {finding.text}" for finding in result.findings]
         assert not found, (
             f"groupcomm simulate --suite 2 --seeds {result.settings.seed} finds {found}"

@@ -26,7 +26,9 @@ TIMING = Timing()
 # ---- one disk of five ----
 
 
-@pytest.mark.parametrize(("sites", "way_s"), [(1, 0.0), (2, 0.04)])
+@pytest.mark.parametrize(
+    ("sites", "way_s"), [pytest.param(1, 0.0, marks=pytest.mark.long), (2, 0.04)]
+)
 def test_the_others_have_their_view_whatever_one_disk_takes(sites: int, way_s: float) -> None:
     """All rows: python -m tests.campaigns.slow_disk."""
     usual, *sick = measure_all(sites, (0.0, 0.5, 10.0, inf))

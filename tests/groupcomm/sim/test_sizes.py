@@ -18,7 +18,7 @@ def messages(client: SimulatedClient) -> list[Message]:
     return [event for event in client.events if isinstance(event, Message)]
 
 
-@pytest.mark.parametrize("daemons", [1, 2, 3, 5, 9, 32])
+@pytest.mark.parametrize("daemons", [1, 2, 3, 5, 9, pytest.param(32, marks=pytest.mark.long)])
 def test_clusters_of_every_size_agree(daemons: int) -> None:
     checked = CheckedCluster(plain_settings(daemons=daemons))
     members = checked.connect(daemons)
