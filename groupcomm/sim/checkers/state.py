@@ -8,7 +8,6 @@ from groupcomm.sim.checkers.views import (
     ProcessRecord,
     Stay,
     TableRecord,
-    ViewPart,
     ViewRecord,
     name_of,
 )
@@ -235,8 +234,3 @@ class ObservedState:
         if item.view is None and home is not None and home.ended:
             return home.stay is None or home.stay.view.over
         return item.level == 0 or not self.is_open(item)
-
-
-def same_place(one: ViewPart | None, other: ViewPart | None) -> bool:
-    """Return whether two parts are of one view at one daemon."""
-    return one is not None and other is not None and one.stay is other.stay

@@ -54,7 +54,6 @@ class SimulatedClient:
     ) -> None:
         self._trace = SessionTrace(loop, record)
         self._session = ClientSession(user, start_message=start_message, causes=causes)
-        self._start_message = start_message
         self._up: Pipe | None = None
         self._down: Pipe | None = None
         self.user = user
