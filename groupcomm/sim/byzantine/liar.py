@@ -14,6 +14,7 @@ import attrs
 import msgspec
 
 from groupcomm.engine import DaemonCore
+from groupcomm.engine.protection import IdentityProtection, SealedProtection
 from groupcomm.security.layout import CHANNEL_OF
 from groupcomm.sim.byzantine.lies import Forger, change, draw_number, lie, of_view
 from groupcomm.sim.virtual_time import SECOND, Loop
@@ -27,7 +28,7 @@ class Lying:
     """How a daemon lies; a share of 0 switches a way of it off.
 
     Attributes:
-        share: of the packets that it sends, so many come with a lie, 0 to 1.
+        share: the share of its packets that carry a lie, 0 to 1.
         ways: what it does then: `change` fields, `contradict` itself, `replay` what it or somebody
             else has said, say something in a `wrong state`, `withhold` a packet, `forge` one that
             fits.
@@ -40,7 +41,7 @@ class Lying:
 
 
 MOST_LIARS_AMONG: Final = 5
-"""Two may lie where there are so many daemons."""
+"""From this number of daemons on, two may lie."""
 
 WAYS: Final = ("change", "contradict", "replay", "wrong state", "withhold", "forge")
 
@@ -62,7 +63,7 @@ REMEMBERED: Final = 300
 """Packets that are remembered, its own and others'; of each a random earlier one goes."""
 
 LONGEST_SPELL_US: Final = 3 * SECOND
-"""It lies, and then tells the truth, for so long at most."""
+"""The longest time for which it lies, and for which it then tells the truth."""
 
 _CONTROL: Final = PacketKind.CONTROL
 
@@ -78,7 +79,8 @@ class Liar:
         site_members: of those of its own site, without itself.
 
     Attributes:
-        told: how many lies were sent.
+        lies_sent: how many packets with a lie were sent.
+        hello_lies: how many of its hellos said something else.
     """
 
     def __init__(
@@ -101,6 +103,7 @@ class Liar:
         self._lies_now = True
         self._running = True
         self.lies_sent = 0
+        self.hello_lies = 0
 
     def stop(self) -> None:
         """Tell the truth from now on."""
@@ -206,12 +209,14 @@ class Liar:
         ).encode()
 
     def distort_hello(self, packet: bytes) -> bytes:
-        """Return another hello."""
+        """Return another hello (suite 1)."""
+        self.hello_lies += 1
         return lie(self._rng, packet) or packet
 
-    def change(self, value: Any) -> Any:
-        """Return something with a field changed."""
-        return change(self._rng, value)
+    def distort_introduction(self, introduction: Any) -> Any:
+        """Return an introduction with another field (suite 2)."""
+        self.hello_lies += 1
+        return change(self._rng, introduction)
 
 
 class _LyingSender:
@@ -224,11 +229,11 @@ class _LyingSender:
         self._receive: Callable[[int, bytes], None] = core._receive_packet
         core.seal_and_send = self._send  # type: ignore[method-assign,assignment]
         core._receive_packet = self._on_received  # type: ignore[method-assign]
-        gate: Any = core._protection
-        if hasattr(gate, "_exchange"):
-            gate._exchange = _LyingExchange(gate._exchange, liar)
-        elif hasattr(gate, "_hellos"):
-            gate._sealer = _LyingSealer(gate._sealer, liar)
+        protection = core._protection
+        if isinstance(protection, IdentityProtection):
+            protection._exchange = _LyingExchange(protection._exchange, liar)  # type: ignore[assignment]
+        elif isinstance(protection, SealedProtection):
+            protection._sealer = _LyingSealer(protection._sealer, liar)  # type: ignore[assignment]
 
     def _on_received(self, sender: int, packet: bytes) -> None:
         self._liar.remember(packet)
@@ -279,4 +284,4 @@ class _LyingExchange:
     def introduce(self, *arguments: Any) -> Any:
         """Return an introduction, maybe another one."""
         told = self._exchange.introduce(*arguments)
-        return self._liar.change(told) if self._liar.lies() else told
+        return self._liar.distort_introduction(told) if self._liar.lies() else told

@@ -51,6 +51,18 @@ def test_lies_are_told_and_refused() -> None:
     assert refused > 50
 
 
+@pytest.mark.parametrize("suite", [1, 2])
+def test_a_hello_can_lie(suite: int) -> None:
+    options = attrs.evolve(BYZANTINE, suite=suite)
+    lying = Lying(share=0.8, ways=("change",), spells=False)
+    settings = attrs.evolve(draw_settings(2, options), lying=lying)
+    check = Survivors()
+    cluster = Cluster(settings, check.feed, start=False)
+    play = Byzantine(cluster, make_workload(cluster), check)
+    play._lie()
+    assert sum(liar.hello_lies for liar in play._liars) > 0
+
+
 def test_some_daemons_always_tell_the_truth() -> None:
     drawn = [draw_settings(seed, Options(byzantine=True)) for seed in range(1, 200)]
     assert {len(settings.liars) for settings in drawn} == {1, 2}
