@@ -5,7 +5,7 @@ from typing import Final
 
 from groupcomm.errors import GroupCommError
 from groupcomm_log.errors import LogError
-from groupcomm_spark.commands import doctor, report, telemetry, verify
+from groupcomm_spark.commands import channel, doctor, report, telemetry, verify
 from groupcomm_spark.errors import plain
 from groupcomm_spark.session import need_spark
 
@@ -15,7 +15,7 @@ EXAMPLE: Final = "groupcomm spark doctor"
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommands."""
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (doctor, verify, report, telemetry):
+    for command in (doctor, verify, report, channel, telemetry):
         verb = verbs.add_parser(
             command.NAME,
             help=command.HELP,

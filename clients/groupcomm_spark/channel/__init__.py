@@ -1,0 +1,1 @@
+"""From logs to a model of the channel between programs (`groupcomm_log.channel`)."""
