@@ -18,6 +18,8 @@
 Bugs of groupcomm itself show as ``AssertionError``: its invariants are always checked.
 """
 
+import enum
+
 
 class GroupCommError(Exception):
     """Base of all errors that groupcomm raises on purpose."""
@@ -70,6 +72,28 @@ class Contradiction(ProtocolViolation):
     """
 
 
+class Code(enum.IntEnum):
+    """Why a session ended or a request was refused, by the numbers of Spread's interface.
+
+    It is the `code` of `SessionError` and `Closed`; 0 is an orderly end.
+    """
+
+    OK = 0
+    COULD_NOT_CONNECT = -2
+    REJECT_QUOTA = -3  # its principal has too many connections
+    REJECT_NAME = -5  # not a user's name, or one that its principal may not have
+    REJECT_NOT_UNIQUE = -6  # the daemon has a session of this user
+    REJECT_VERSION = -7
+    CONNECTION_CLOSED = -8  # by the daemon, which tells why in words; or lost
+    REJECT_AUTH = -9  # it does not prove who it is
+    ILLEGAL_SESSION = -11  # a request at the wrong time
+    ILLEGAL_SERVICE = -12  # the level does not allow it
+    ILLEGAL_MESSAGE = -13
+    ILLEGAL_GROUP = -14  # not allowed to do that with this group
+    MESSAGE_TOO_LONG = -17
+    NET_ERROR = -18  # the daemon sent what does not decode
+
+
 class SessionError(RemoteProtocolError):
     """A client's request failed.
 
@@ -86,7 +110,7 @@ class CannotConnect(SessionError):
     """There is no daemon, or it does not admit the client; the text tells what to try."""
 
     def __init__(self, text: str) -> None:
-        super().__init__(-2, text)
+        super().__init__(Code.COULD_NOT_CONNECT, text)
 
 
 class AccessRefused(SessionError):
@@ -99,7 +123,7 @@ class AccessRefused(SessionError):
     """
 
     def __init__(self, verb: str, group: str, principal: str, text: str) -> None:
-        super().__init__(-14, text)
+        super().__init__(Code.ILLEGAL_GROUP, text)
         self.verb = verb
         self.group = group
         self.principal = principal

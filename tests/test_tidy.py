@@ -284,7 +284,7 @@ def test_every_file_keeps_the_rule(rule: str) -> None:
         ("sim/network.py", "random.Random", None),
         ("sim/network.py", "multiprocessing.Pool", "pure"),
         ("ring/token_holder.py", "groupcomm.link.link.Link", "beside"),
-        ("wire/data.py", "groupcomm.stream.gaps.Gaps", "below"),
+        ("wire/data.py", "groupcomm.stream.stream.Gaps", "below"),
         ("engine.py", "groupcomm.trace.events.Send", "below"),
         ("engine.py", "groupcomm.ring.token_holder.TokenHolder", None),
         ("algorithms/skeen.py", "groupcomm.engine.DaemonCore", "alone"),

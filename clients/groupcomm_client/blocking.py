@@ -17,10 +17,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
-from groupcomm.errors import SessionEnded
+from groupcomm.errors import Code, SessionEnded
 from groupcomm.events import DaemonView, GroupView, MemberId, Message, Ordered
 from groupcomm.level import ServiceLevel
-from groupcomm.session.codes import Code
 from groupcomm_client import opening
 from groupcomm_client.client_protocol import ClientProtocol
 from groupcomm_client.connection import Connection, Destinations

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 
 import attrs
 
-from groupcomm.errors import LocalProtocolError, OrderUnknown, SessionEnded
+from groupcomm.errors import Code, LocalProtocolError, OrderUnknown, SessionEnded
 from groupcomm.events import DaemonView, GroupView, MemberId, Message, Ordered
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.session.bundler import PART_BYTES, in_parts
-from groupcomm.session.codes import Code
 from groupcomm_client.byte_stream import Stream
 from groupcomm_client.client_protocol import ClientProtocol, read_answer
 from groupcomm_client.events import Received

@@ -11,13 +11,13 @@ from groupcomm.clocks.stamp import Position
 from groupcomm.errors import (
     AccessRefused,
     CannotConnect,
+    Code,
     LocalProtocolError,
     OrderUnknown,
     SessionEnded,
 )
 from groupcomm.events import GroupView, Ordered
 from groupcomm.session.bundler import in_parts
-from groupcomm.session.codes import Code
 from groupcomm_client.connection import Connection, Destinations, Session
 from groupcomm_client.events import Received, Reconnected
 from groupcomm_client.filters.factories import Factory

@@ -25,9 +25,9 @@ from groupcomm.engine import (
     Input,
     Output,
 )
+from groupcomm.errors import Code
 from groupcomm.host.tls import PeerCertificate
 from groupcomm.security.quotas import Quotas
-from groupcomm.session.codes import Code
 from groupcomm.session.daemon_frames import encode_closed
 from groupcomm.wire.packet import Raw
 from groupcommd.connection import AuthenticatedPeer, Connection, ConnectionState

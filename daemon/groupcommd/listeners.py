@@ -18,9 +18,8 @@ from typing import Final
 
 import trio
 
-from groupcomm.errors import BadDatagram, GroupCommError
+from groupcomm.errors import BadDatagram, Code, GroupCommError
 from groupcomm.host.tls import AnySocket, TlsSocket, Wants
-from groupcomm.session.codes import Code
 from groupcomm.session.daemon_frames import encode_closed
 from groupcomm.session.frames import (
     HELLO_FRAME_BYTES,

@@ -14,9 +14,8 @@ from typing import Final
 
 import trio
 
-from groupcomm.errors import SessionError
+from groupcomm.errors import Code, SessionError
 from groupcomm.host.addresses import Address
-from groupcomm.session.codes import Code
 from groupcomm.session.daemon_frames import encode_closed
 from groupcomm.session.spread.handshake import Handshake, State
 from groupcomm.session.spread.session import SpreadSession

@@ -13,7 +13,7 @@ from groupcomm.algorithms.replicated_queue import (
     Server,
     produce,
 )
-from groupcomm.clocks.restart import RestartClock, RestartCount
+from groupcomm.algorithms.restart_clock import RestartClock, RestartCount
 from groupcomm.trace.steps import AlgorithmStep, MessageId, StepTrace
 
 

@@ -7,7 +7,7 @@ have all expired is collected, with everything that is kept in it.
 
 Source: the design of such a queue, told as a sequence of failures, each of which has its run in the
 tests and as a story: the counter in the queue, the counter in the server instance, the counter
-written at each event, and the pair (restarts, events). `groupcomm.clocks.restart` has that pair.
+written at each event, and the pair (restarts, events), which is `restart_clock.RestartCount`.
 
 Claimed, for COUNTED_RESTARTS only. AFTER: a consumer gets every message once, if every message is
 written to all servers. NOT_COVERED_BY_MAXIMUM: the same if two sets of servers that are written or
@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import attrs
 
-from groupcomm.clocks.restart import NOTHING, NodeClock, RestartClock, RestartCount
+from groupcomm.algorithms.restart_clock import NOTHING, NodeClock, RestartClock, RestartCount
 from groupcomm.clocks.vector import Relation
 
 FOR_EVER = float("inf")

@@ -11,7 +11,7 @@ sender may have adopted from another daemon is a contradiction, for which no dae
 
 from typing import Final
 
-from groupcomm.clocks.latest import LatestTime
+from groupcomm.clocks.ring_clock import LatestTime
 from groupcomm.config.view import View
 from groupcomm.engine.delivery import Delivery
 from groupcomm.errors import Contradiction, ProtocolViolation

@@ -16,7 +16,7 @@ A shell drives it by `drive` (engine/output.py). Besides, it uses only `deadline
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import inf
 
-from groupcomm.clocks.physical import PhysicalClock
+from groupcomm.clocks.ring_clock import PhysicalClock
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import Incarnation, Start, View
 from groupcomm.engine import inputs as given

@@ -20,8 +20,7 @@ from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 from typing import Final
 
-from groupcomm.clocks.latest import LatestTime
-from groupcomm.clocks.ring_clock import RingClock
+from groupcomm.clocks.ring_clock import LatestTime, RingClock
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.config.core import CounterStarts
 from groupcomm.config.view import View
@@ -30,7 +29,7 @@ from groupcomm.engine.sessions import LocalSessions
 from groupcomm.errors import Contradiction, ProtocolViolation
 from groupcomm.groups.announcement import Announcements
 from groupcomm.groups.groups import Groups
-from groupcomm.groups.reach import Reach
+from groupcomm.groups.pruning import Reach
 from groupcomm.level import ServiceLevel
 from groupcomm.order.order import Order
 from groupcomm.security.layout import ReplayWindow

@@ -49,7 +49,7 @@ class ClientDismissed:
     """A client may not stay, for a reason that only the shell can know.
 
     Attributes:
-        code: see groupcomm/session/codes.py.
+        code: see `groupcomm.errors.Code`.
         reason: what the client is told.
     """
 

@@ -12,9 +12,8 @@ from collections.abc import Callable
 from math import inf
 from typing import Final
 
-from groupcomm.errors import BadDatagram, SessionError
+from groupcomm.errors import BadDatagram, Code, SessionError
 from groupcomm.security.quotas import Account, Quotas
-from groupcomm.session.codes import Code
 from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState
 from groupcomm.session.requests import Request
 

@@ -16,12 +16,12 @@ from groupcomm.session.daemon_frames import (
     encode_abort,
     encode_causes,
     encode_delivery,
+    encode_origins,
     encode_principal,
     encode_undeliverable,
     encode_view,
 )
 from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState
-from groupcomm.session.origins_frame import encode_origins
 from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.data import DataPacket
 from groupcomm.wire.packet import Raw

@@ -26,13 +26,12 @@ from groupcomm.engine.intake import Intake
 from groupcomm.engine.output import Output
 from groupcomm.engine.probe import Probe
 from groupcomm.engine.session_output import SessionOutput
-from groupcomm.errors import LocalProtocolError, SessionError
+from groupcomm.errors import Code, LocalProtocolError, SessionError
 from groupcomm.events import DaemonView, MemberId, Refused
 from groupcomm.groups.table import GroupTable, Member
 from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
 from groupcomm.security.access import Access
-from groupcomm.session.codes import Code
 from groupcomm.session.daemon_frames import encode_answer, encode_ordered, encode_refused
 from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState
 from groupcomm.session.requests import Hello, Query, Request, Submit, price_of_refusal

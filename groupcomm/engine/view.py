@@ -10,16 +10,13 @@ that anything is changed. So no packet, whatever it holds, leads a part to break
 from collections.abc import Callable
 from typing import Protocol
 
-from groupcomm.clocks.latest import LatestTime
-from groupcomm.clocks.physical import PhysicalClock
-from groupcomm.clocks.ring_clock import RingClock
+from groupcomm.clocks.ring_clock import LatestTime, PhysicalClock, RingClock
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import RING, View
 from groupcomm.engine import checks
 from groupcomm.engine.backlog import Backlog, never_local_only
 from groupcomm.engine.checks import Plausibility
 from groupcomm.engine.counters import Counters
-from groupcomm.engine.deferred_headers import DeferredHeaders
 from groupcomm.engine.delivery import Delivery
 from groupcomm.engine.keys import KeyManager
 from groupcomm.engine.probe import Probe
@@ -27,11 +24,12 @@ from groupcomm.engine.sessions import LocalSessions
 from groupcomm.engine.view_change import ViewChange
 from groupcomm.errors import ProtocolViolation
 from groupcomm.events import DaemonView
+from groupcomm.groups.pruning import DeferredHeaders
 from groupcomm.link.forwarding import Forwarding
 from groupcomm.link.routes import Routes
 from groupcomm.ring.ring import Ring
-from groupcomm.stream.gaps import Gaps
 from groupcomm.stream.packer import Causes, Packer
+from groupcomm.stream.stream import Gaps
 from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.data import (
     DataPacket,

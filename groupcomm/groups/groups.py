@@ -5,15 +5,14 @@ Pure. One object for each view of the daemons; it begins with what all of them a
 the same table at every daemon; those below go to the members of the moment.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from heapq import heappop, heappush
+from typing import Protocol
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.config.view import View
 from groupcomm.events import Cause, GroupView, MemberId
 from groupcomm.groups.announcement import Announcements
-from groupcomm.groups.audience import Audience
-from groupcomm.groups.fragments import OpenMessages
 from groupcomm.groups.table import GroupTable, Member
 from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
@@ -24,6 +23,105 @@ _FRAGMENT = BundleKind.FRAGMENT
 
 Place = tuple[int, int, int]
 """(time, ring, bundle): a position within the view."""
+
+
+class Audience(Protocol):
+    """The local sessions, as the daemon's core keeps them.
+
+    They are named by connection number; unknown numbers are ignored.
+    """
+
+    def came_from(self, origins: Mapping[str, int]) -> None:
+        """Tell, before the views of groups, which daemons came together: those of one number."""
+
+    def deliver(self, connections: Iterable[int], bundle: Bundle, sender: MemberId) -> None:
+        """Hand a bundle to sessions."""
+
+    def show_view(self, connections: Iterable[int], view: GroupView) -> None:
+        """Tell sessions of a group view."""
+
+    def abort(self, connections: Iterable[int], sender: MemberId, message: int) -> None:
+        """Tell sessions that no more fragments of a message will come."""
+
+    def bounce(self, connection: int, message: int, target: str, position: Position) -> None:
+        """Tell a sender that its private message came too late for the target."""
+
+    def connected(self, connection: int, member: MemberId) -> None:
+        """A local session is known everywhere from here on."""
+
+    def disconnected(self, connection: int, member: MemberId) -> None:
+        """A local session has ended for everybody."""
+
+    def joined(self, group: str) -> None:
+        """A local session's join is ordered, whatever came of it."""
+
+    def entered(self, member: Member, group: str) -> None:
+        """A session, local or not, has joined a group."""
+
+    def left(self, group: str) -> None:
+        """A local session has left a group."""
+
+    def table_changed(self, position: Position, digest: int) -> None:
+        """The group table is at a new state."""
+
+
+Key = tuple[int, int, int]
+"""(daemon, connection number, message number): the message that a fragment belongs to."""
+
+
+class OpenMessages:
+    """The messages of which some fragments were delivered here and some were not.
+
+    Their recipients are the sessions that are members from the first fragment to the last.
+    """
+
+    __slots__ = ("_open",)
+
+    def __init__(self) -> None:
+        self._open: dict[Key, tuple[list[int], int]] = {}  # recipients, fragments delivered
+
+    def recipients(
+        self, key: Key, current: Iterable[int], count: int
+    ) -> tuple[list[int], list[int]]:
+        """Take one more fragment of a message of `count`.
+
+        Args:
+            key: the message.
+            current: connections that would get a message delivered now.
+            count: fragments of the message.
+
+        Returns:
+            Who gets the fragment, and who had got earlier ones but may not have the rest.
+        """
+        known = self._open.get(key)
+        if known is None:
+            staying, gone, seen = list(current), list[int](), 1
+        else:
+            now = set(current)
+            staying = [connection for connection in known[0] if connection in now]
+            gone = [connection for connection in known[0] if connection not in now]
+            seen = known[1] + 1
+        if seen < count:
+            self._open[key] = (staying, seen)
+        else:
+            self._open.pop(key, None)
+        return staying, gone
+
+    def end_session(self, daemon: int, connection: int) -> list[tuple[int, list[int]]]:
+        """Drop the open messages of a sender: (message number, who had got fragments) of each."""
+        keys = [key for key in self._open if key[:2] == (daemon, connection)]
+        return [(key[2], self._open.pop(key)[0]) for key in keys]
+
+    def end_older(self, key: Key) -> list[tuple[int, list[int]]]:
+        """Drop a sender's open messages below this one; for levels that may lose fragments."""
+        keys = [old for old in self._open if old[:2] == key[:2] and old[2] < key[2]]
+        return [(old[2], self._open.pop(old)[0]) for old in keys]
+
+    def end_all(self) -> list[tuple[Key, list[int]]]:
+        """Drop all open messages: each with those who had got fragments of it."""
+        ended = [(key, recipients) for key, (recipients, _) in self._open.items()]
+        self._open.clear()
+        return ended
 
 
 class Groups:

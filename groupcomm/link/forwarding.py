@@ -15,8 +15,7 @@ from groupcomm.errors import ProtocolViolation
 from groupcomm.link.link import Link
 from groupcomm.link.queue import NoticeQueue, Queued
 from groupcomm.link.routes import Routes
-from groupcomm.stream.gaps import Gaps
-from groupcomm.stream.stream import Stream
+from groupcomm.stream.stream import Gaps, Stream
 from groupcomm.wire.data import DataPacket
 from groupcomm.wire.link import Acknowledgement, LinkPacket, ResendRequest
 

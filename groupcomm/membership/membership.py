@@ -16,6 +16,7 @@ Membership Protocol", ACM TOCS 13(4), 1995, sections 5 and 6. There a token coll
 
 from collections import Counter
 from math import inf
+from typing import Final
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import Adoption, Incarnation, Start, View
@@ -32,7 +33,6 @@ from groupcomm.membership.control_receiver import ControlReceiver
 from groupcomm.membership.failure_detector import FailureDetector, OutdatedStart
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.gather import Backoff, Gather, OwnJoin, silence_s
-from groupcomm.membership.leave_schedule import LeaveSchedule
 from groupcomm.membership.operational import STEADY_BEACONS, OperationalPhase
 from groupcomm.membership.peer import PeerDaemon
 from groupcomm.membership.reservation import Reservation
@@ -50,6 +50,39 @@ from groupcomm.wire.membership import (
     Proposal,
     Repair,
 )
+
+LEAVE_REPEATS: Final = 4
+"""A daemon that leaves says so this many times; who hears none of them notices its silence."""
+
+LEAVE_INTERVAL_S: Final = 0.002
+
+
+class LeaveSchedule:
+    """The times at which a daemon that leaves says so.
+
+    Attributes:
+        begun: the daemon leaves; it does nothing else any more.
+        due: when to say so next; inf if not at all.
+    """
+
+    __slots__ = ("_left", "begun", "due")
+
+    def __init__(self) -> None:
+        self.begun = False
+        self.due = inf
+        self._left = LEAVE_REPEATS
+
+    def begin(self, now: float) -> None:
+        """Leave from now on."""
+        if not self.begun:
+            self.begun = True
+            self.due = now
+
+    def count_sent(self, now: float) -> bool:
+        """Count a leave message that is being sent; return whether it is the last."""
+        self._left -= 1
+        self.due = now + LEAVE_INTERVAL_S if self._left else inf
+        return not self._left
 
 
 class Membership:

@@ -16,7 +16,6 @@ from heapq import heappop, heappush
 
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.level import ServiceLevel
-from groupcomm.order import invariants
 from groupcomm.order.admission import Admission
 from groupcomm.order.chain import NOTHING_AGREED, Chain
 from groupcomm.order.horizons import Blocks, Frontiers
@@ -92,9 +91,9 @@ class Order:
         """Take a packet that its stream has just accepted; `held_before` is the stream's, then."""
         ring = packet.ring
         stream = self._streams[ring]
-        invariants.assert_stamps_rise(stream, packet)
+        assert_stamps_rise(stream, packet)
         if packet.number > held_before:
-            invariants.assert_promise_kept(packet, self.blocks.values[ring])
+            assert_promise_kept(packet, self.blocks.values[ring])
         top: int = _RELIABLE
         for bundle in packet.bundles:
             level = bundle.level
@@ -174,7 +173,7 @@ class Order:
         return packet
 
     def _deliver_agreed(self, packet: DataPacket) -> None:
-        invariants.assert_in_order(packet, self.done, self.blocks.least)
+        assert_in_order(packet, self.done, self.blocks.least)
         if self._gated:
             self._forgo_impossible(packet)
         if packet.vector is not None and not self._are_held(packet.vector):
@@ -182,7 +181,7 @@ class Order:
         for stream in self._streams:
             lowest = self._lowest_pending(stream.ring)
             if lowest:
-                invariants.assert_causes_delivered(packet, stream, lowest)
+                assert_causes_delivered(packet, stream, lowest)
         chain = self._chains[packet.daemon]
         for bundle in packet.bundles:
             if bundle.level >= _AGREED:
@@ -328,3 +327,36 @@ class Order:
                 if index < len(waiting) and waiting[index] <= upto:
                     return True
         return False
+
+
+# ---- invariants, always on: an AssertionError here is a bug of groupcomm, never of an input ----
+
+
+def assert_stamps_rise(stream: Stream, packet: DataPacket) -> None:
+    """Raise AssertionError unless the stamps of a stream strictly rise."""
+    before = stream.packets.get(packet.number - 1)
+    after = stream.packets.get(packet.number + 1)
+    assert before is None or before.time < packet.time, f"stamp falls at packet {packet.number}"
+    assert after is None or packet.time < after.time, f"stamp falls after packet {packet.number}"
+
+
+def assert_promise_kept(packet: DataPacket, block: int) -> None:
+    """Raise AssertionError if a ring originates at or below a horizon that counts here."""
+    assert packet.time > block, (
+        f"packet {packet.number} of ring {packet.ring} is stamped {packet.time},"
+        f" at or below the horizon {block} of its ring"
+    )
+
+
+def assert_in_order(packet: DataPacket, done: tuple[int, int], least_block: int) -> None:
+    """Raise AssertionError unless agreed packets go out by rising stamp, none beyond a block."""
+    assert (packet.time, packet.ring) > done, f"stamp {packet.time} is delivered after {done}"
+    assert packet.time <= least_block, f"stamp {packet.time} is beyond the block {least_block}"
+
+
+def assert_causes_delivered(packet: DataPacket, stream: Stream, lowest_pending: int) -> None:
+    """Raise AssertionError if something of a lower stamp, of whatever level, is not delivered."""
+    pending = stream.packets.get(lowest_pending)
+    assert pending is None or pending.time >= packet.time, (
+        f"packet {lowest_pending} of ring {stream.ring} is undelivered below stamp {packet.time}"
+    )

@@ -43,9 +43,8 @@ from groupcomm.ring.token_handling import (
     queue_wanted,
 )
 from groupcomm.ring.token_monitor import TokenMonitor
-from groupcomm.stream.gaps import Gaps
 from groupcomm.stream.packer import Packer
-from groupcomm.stream.stream import Stream
+from groupcomm.stream.stream import Gaps, Stream
 from groupcomm.wire.data import DataPacket
 from groupcomm.wire.token import HeldNotice, RestNotice, Token, TokenRequest, request_room
 

@@ -8,13 +8,12 @@ import enum
 from collections.abc import Sequence
 from typing import Final
 
-from groupcomm.errors import BadDatagram, LocalProtocolError
+from groupcomm.errors import BadDatagram, Code, LocalProtocolError
 from groupcomm.events import Answer, Closed, Event, GroupView, MemberId, Transition
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.names import check_group, check_user
 from groupcomm.security.access import Verb
 from groupcomm.session.bundler import Bundler, names_bytes
-from groupcomm.session.codes import Code
 from groupcomm.session.daemon_frames import (
     decode_abort_untrusted,
     decode_closed_untrusted,

@@ -4,6 +4,7 @@ Positions in them lack their view: it is the one that the last VIEWID frame has 
 """
 
 import struct
+from collections.abc import Mapping
 from typing import Final
 
 from groupcomm.clocks.stamp import Position, Stamp, ViewId
@@ -46,6 +47,8 @@ _VIEWID = struct.Struct("!BQQBH")  # kind, counter, incarnation, majority, daemo
 _DELIVER = struct.Struct("!BBQHHQB")  # kind, positioned, time, ring, bundle, connection, name
 _ORDERED = struct.Struct("!BQQHHI")  # kind, number; time, ring, bundle, message
 _ORDERED_FLAG = struct.Struct("!BQQHHIB")  # the same, and 1 if it is transitional
+_ORIGINS = struct.Struct("!BH")  # kind, daemons
+_ORIGIN = struct.Struct("!H")  # number
 _ABORT = struct.Struct("!BQQ")  # kind, connection, number
 _CLOSED = struct.Struct("!Bi")  # kind, code
 _MAJORITY: Final = (None, False, True)
@@ -392,3 +395,49 @@ def _decode_members(frame: bytes, offset: int) -> tuple[tuple[MemberId, ...], in
     if offset > len(frame):
         raise BadDatagram("short", "a member's name")
     return tuple(members), offset
+
+
+def encode_origins(origins: Mapping[str, int]) -> bytes:
+    """Return the ORIGINS frame: which daemons of a new view came from the same view before it.
+
+    ::
+
+        kind u8, daemons u16, per daemon: name (u8 + UTF-8), number u16
+
+    Daemons with one number came together. Only a client that asked gets the frame, behind VIEWID
+    and in front of the views of its groups. Each client is told its own part of that in
+    `GroupView.vs_set`; the rest matters to clients that are told of all parts, as Spread's are.
+
+    Args:
+        origins: the number of each daemon, by name.
+    """
+    parts = [_ORIGINS.pack(FrameKind.ORIGINS, len(origins))]
+    for daemon, number in origins.items():
+        name = daemon.encode()
+        parts.append(b"%c%b%b" % (len(name), name, _ORIGIN.pack(number)))
+    body = b"".join(parts)
+    return LENGTH.pack(len(body)) + body
+
+
+def decode_origins_untrusted(frame: bytes) -> dict[str, int]:
+    """Return the numbers of daemons, by name, in a frame from its kind on.
+
+    Raises:
+        BadDatagram: it breaks its layout. No other exception, whatever the bytes.
+    """
+    origins: dict[str, int] = {}
+    try:
+        _, count = _ORIGINS.unpack_from(frame)
+        offset = _ORIGINS.size
+        for _ in range(count):
+            end = offset + 1 + frame[offset]
+            name = bytes(frame[offset + 1 : end]).decode()
+            (origins[name],) = _ORIGIN.unpack_from(frame, end)
+            offset = end + _ORIGIN.size
+    except (struct.error, IndexError):
+        raise BadDatagram("short", f"an ORIGINS frame of {len(frame)} bytes") from None
+    except UnicodeDecodeError:
+        raise BadDatagram("name", "not UTF-8") from None
+    if offset != len(frame) or len(origins) != count:
+        raise BadDatagram("origins", f"{count} daemons in {len(frame)} bytes")
+    return origins

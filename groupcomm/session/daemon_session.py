@@ -20,12 +20,11 @@ from typing import Final
 import attrs
 
 from groupcomm.clocks.stamp import Position, ViewId
-from groupcomm.errors import BadDatagram, ConfigError, LocalProtocolError, SessionError
+from groupcomm.errors import BadDatagram, Code, ConfigError, LocalProtocolError, SessionError
 from groupcomm.events import DaemonView, GroupView, MemberId
 from groupcomm.level import ServiceLevel
 from groupcomm.names import check_user
 from groupcomm.session.bundler import TARGET_BYTES
-from groupcomm.session.codes import Code
 from groupcomm.session.daemon_frames import (
     encode_abort,
     encode_closed,

@@ -9,8 +9,7 @@ unit.
 from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias
 
-from groupcomm.errors import SessionError
-from groupcomm.session.codes import Code
+from groupcomm.errors import Code, SessionError
 from groupcomm.session.frames import Capability, FrameKind
 from groupcomm.wire.bundle import Bundle, BundleKind
 

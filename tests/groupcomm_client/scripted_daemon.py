@@ -7,9 +7,9 @@ from collections import defaultdict
 from typing import Final
 
 from groupcomm.clocks.stamp import Position, ViewId
+from groupcomm.errors import Code
 from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message, Transition
 from groupcomm.level import LEVELS, ServiceLevel
-from groupcomm.session.codes import Code
 from groupcomm.session.daemon_frames import encode_answer, encode_delivery
 from groupcomm.session.daemon_session import DaemonSession, SessionLimits
 from groupcomm.session.requests import Bye, Hello, Query, Request

@@ -11,9 +11,8 @@ import trio
 import trio.testing
 
 from groupcomm.engine import ClientDismissed
-from groupcomm.errors import AccessRefused, LocalProtocolError
+from groupcomm.errors import AccessRefused, Code, LocalProtocolError
 from groupcomm.events import Message, Refused
-from groupcomm.session.codes import Code
 from groupcomm_client import Connection, ConnectOptions, Reconnected, connect
 from groupcomm_client.client_protocol import ClientProtocol
 from groupcomm_client.connection import Session

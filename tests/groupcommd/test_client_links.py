@@ -19,13 +19,13 @@ import pytest
 import groupcommd.cli
 from groupcomm.errors import (
     CannotConnect,
+    Code,
     ConfigError,
     GroupCommError,
     LocalProtocolError,
     SessionEnded,
 )
 from groupcomm.events import Message
-from groupcomm.session.codes import Code
 from groupcomm.session.frames import encode_bye, encode_hello, encode_query
 from groupcomm_client import ConnectOptions, TlsOptions
 from groupcomm_client.blocking import connect

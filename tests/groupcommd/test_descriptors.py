@@ -15,9 +15,9 @@ import pytest
 import trio
 import trio.testing
 
+from groupcomm.errors import Code
 from groupcomm.events import Message
 from groupcomm.security.quotas import Quotas
-from groupcomm.session.codes import Code
 from groupcomm.session.daemon_frames import decode_closed_untrusted
 from groupcomm.session.frames import DAEMON_FRAME_BYTES, FrameKind, FrameReader, encode_hello
 from groupcomm_client import Connection, connect

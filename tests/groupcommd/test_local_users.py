@@ -11,8 +11,7 @@ from typing import Any, Final
 import pytest
 import trio
 
-from groupcomm.errors import ConfigError
-from groupcomm.session.codes import Code
+from groupcomm.errors import Code, ConfigError
 from groupcomm.session.frames import FrameKind, encode_hello
 from groupcomm_client.blocking import connect
 from groupcomm_client.spread_api.functions import _address

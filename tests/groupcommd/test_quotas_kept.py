@@ -12,10 +12,9 @@ import pytest
 import trio
 import trio.testing
 
-from groupcomm.errors import LocalProtocolError, SessionEnded
+from groupcomm.errors import Code, LocalProtocolError, SessionEnded
 from groupcomm.events import Message
 from groupcomm.host.key_file import write_key_file
-from groupcomm.session.codes import Code
 from groupcomm_client import Connection, ConnectOptions, TlsOptions, connect
 from groupcomm_tools.certificates import issue, make_authority
 from groupcommd.config_file import read_config

@@ -11,8 +11,7 @@ import pytest
 import trio
 from cryptography import x509
 
-from groupcomm.errors import ConfigError, SessionEnded
-from groupcomm.session.codes import Code
+from groupcomm.errors import Code, ConfigError, SessionEnded
 from groupcomm.session.frames import encode_hello
 from groupcomm_client import TlsOptions, connect
 from groupcomm_client.byte_stream import ByteSocket

@@ -1,7 +1,7 @@
 """Wrong ways to hand on what a client is owed: it ends before anybody can miss anything."""
 
 from groupcomm.engine.sessions import LocalSessions
-from groupcomm.session.codes import Code
+from groupcomm.errors import Code
 from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState
 from groupcomm.wire.packet import Raw
 from tests.mutants.mutant import Right, mutant

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import attrs
 
-from groupcomm.order import invariants
+from groupcomm.order import order
 
 SITES: Final = 3
 """Of the runs in which a bug between sites is looked for: of all seeds few have several."""
@@ -49,9 +49,9 @@ class Mutant:
         with ExitStack() as stack:
             for (owner, attribute), wrong in zip(self.targets, wrongs, strict=True):
                 _replace(stack, owner, attribute, wrong)
-            for name in dir(invariants):
+            for name in dir(order):
                 if name.startswith("assert_"):
-                    _replace(stack, invariants, name, _hold_nothing_against)
+                    _replace(stack, order, name, _hold_nothing_against)
             yield
 
 

@@ -3,9 +3,8 @@
 from typing import Any, cast
 
 from groupcomm.engine.backlog import Subscriptions
-from groupcomm.engine.deferred_headers import DeferredHeaders
 from groupcomm.engine.delivery import Delivery
-from groupcomm.groups.reach import Reach
+from groupcomm.groups.pruning import DeferredHeaders, Reach
 from groupcomm.stream.packer import Packer, Source
 from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.data import DataPacket
@@ -85,7 +84,7 @@ class _Alike:
         self.head, self.pop = source.head, source.pop
         self._stays = stays
 
-    def stays(self, _bundle: Bundle) -> bool:
+    def is_local_only(self, _bundle: Bundle) -> bool:
         return self._stays
 
 

@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 from typing import Any, Self
 
-from groupcomm.errors import SessionEnded
+from groupcomm.errors import Code, SessionEnded
 from groupcomm.events import Message
-from groupcomm.session.codes import Code
 from groupcomm_client.blocking import BlockingConnection
 from groupcomm_client.committed.markers import is_publisher
 from groupcomm_client.committed.publications import Batch, Incomplete, Publications

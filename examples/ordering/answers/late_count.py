@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from examples.ordering.answers.answer import answer
 from groupcomm.algorithms.replicated_queue import Consumer, Keeping, Server, produce
-from groupcomm.clocks.restart import NodeClock, RestartCount
+from groupcomm.algorithms.restart_clock import NodeClock, RestartCount
 
 
 class LateCount(Server):

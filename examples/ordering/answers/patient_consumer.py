@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from examples.ordering.answers.answer import answer
 from groupcomm.algorithms.replicated_queue import Entry, Keeping, Server, produce
-from groupcomm.clocks.restart import RestartClock
+from groupcomm.algorithms.restart_clock import RestartClock
 from groupcomm.clocks.vector import Relation
 
 

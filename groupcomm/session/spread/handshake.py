@@ -13,8 +13,7 @@ A length of the daemon's that is below 0 is a code, too. The client's bytes may 
 import enum
 from typing import Final
 
-from groupcomm.errors import SessionError
-from groupcomm.session.codes import Code
+from groupcomm.errors import Code, SessionError
 from groupcomm.session.spread.names import user_fault
 
 METHODS: Final = b"NULL "

@@ -17,6 +17,7 @@ from groupcomm.session.daemon_frames import (
     decode_abort_untrusted,
     decode_closed_untrusted,
     decode_delivery_untrusted,
+    decode_origins_untrusted,
     decode_refused_untrusted,
     decode_view_id_untrusted,
     decode_view_untrusted,
@@ -31,7 +32,6 @@ from groupcomm.session.frames import (
     encode_bye,
     encode_hello,
 )
-from groupcomm.session.origins_frame import decode_origins_untrusted
 from groupcomm.session.reassembly import Reassembly
 from groupcomm.session.spread import layout
 from groupcomm.session.spread.handshake import Handshake

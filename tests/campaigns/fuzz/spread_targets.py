@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from groupcomm.events import MemberId
-from groupcomm.session.daemon_frames import encode_welcome
+from groupcomm.session.daemon_frames import decode_origins_untrusted, encode_origins, encode_welcome
 from groupcomm.session.frames import FrameReader
-from groupcomm.session.origins_frame import decode_origins_untrusted, encode_origins
 from groupcomm.session.spread.handshake import Handshake, State
 from groupcomm.session.spread.layout import Head, decode_head_untrusted, encode_head, encode_names
 from groupcomm.session.spread.session import SpreadSession
@@ -45,7 +44,7 @@ def _session(raw: bytes) -> None:
 
 
 SPREAD_TARGETS: Final[dict[str, Target]] = {
-    "session.origins_frame.origins": frame(decode_origins_untrusted, encode_origins),
+    "session.daemon_frames.origins": frame(decode_origins_untrusted, encode_origins),
     "session.spread.handshake.receive": _handshake,
     "session.spread.layout.head": _head,
     "session.spread.session.receive": _session,
@@ -54,7 +53,7 @@ SPREAD_TARGETS: Final[dict[str, Target]] = {
 
 def spread_seeds() -> Iterator[tuple[str, bytes]]:
     """Names of targets, and inputs for them."""
-    yield "session.origins_frame.origins", encode_origins({"a": 0, "größe": 1})[4:]
+    yield "session.daemon_frames.origins", encode_origins({"a": 0, "größe": 1})[4:]
     yield "session.spread.handshake.receive", _HELLO
     yield "session.spread.handshake.receive", _HELLO + _METHODS
     said = b""

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.algorithms.replicated_queue import Asking, Consumer, Entry, Keeping, Server, produce
-from groupcomm.clocks.restart import RestartCount
+from groupcomm.algorithms.restart_clock import RestartCount
 from groupcomm.clocks.vector import LARGEST_COUNT, Relation
 from groupcomm.errors import LocalProtocolError
 from tests.groupcomm.algorithms.counterexample import smallest_of

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupcomm.clocks.physical import PhysicalClock
-from groupcomm.clocks.ring_clock import RingClock
+from groupcomm.clocks.ring_clock import PhysicalClock, RingClock
 
 EDGES = [2**31, 2**32, 2**63]
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.engine import AccessNews, ClientBytes, ProgramSettings
-from groupcomm.errors import BadDatagram
+from groupcomm.errors import BadDatagram, Code
 from groupcomm.events import Cause, Closed, GroupView, Message, Refused
 from groupcomm.groups.announcement import (
     NOTHING,
@@ -18,7 +18,6 @@ from groupcomm.groups.announcement import (
 from groupcomm.level import ServiceLevel
 from groupcomm.security.access import Access, Rule, Verb
 from groupcomm.security.quotas import Quotas
-from groupcomm.session.codes import Code
 from groupcomm.session.frames import encode_bundle_head, encode_hello
 from groupcomm.wire.bundle import (
     BundleKind,

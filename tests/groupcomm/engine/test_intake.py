@@ -6,10 +6,9 @@ import pytest
 
 from groupcomm.engine import ClientBytes, ClientDismissed, ClientGone
 from groupcomm.engine.intake import SESSION_WORK, STALL_S, STEP_WORK, Intake
-from groupcomm.errors import SessionError
+from groupcomm.errors import Code, SessionError
 from groupcomm.level import ServiceLevel
 from groupcomm.security.quotas import Quotas
-from groupcomm.session.codes import Code
 from groupcomm.session.daemon_frames import encode_answer
 from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState, SessionLimits
 from groupcomm.session.frames import FrameKind, encode_bye, encode_hello, encode_query

@@ -1,10 +1,10 @@
 """User names are somebody's, and who asks is told whose session has sent a message."""
 
 from groupcomm.engine import ProgramSettings
+from groupcomm.errors import Code
 from groupcomm.events import Closed, Message
 from groupcomm.level import ServiceLevel
 from groupcomm.security.access import Access, Rule, Verb
-from groupcomm.session.codes import Code
 from tests.groupcomm.engine.cluster import Cluster, Program
 from tests.groupcomm.engine.test_access_control import news, pair
 

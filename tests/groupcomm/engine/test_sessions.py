@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from groupcomm.engine import ClientBytes, ClientGone
 from groupcomm.engine.intake import STEP_WORK
 from groupcomm.engine.sessions import NAME_WAIT_S
+from groupcomm.errors import Code
 from groupcomm.events import Closed, Connected, DaemonView, Event, GroupView, MemberId, Message
 from groupcomm.level import ServiceLevel
-from groupcomm.session.codes import Code
 from groupcomm.session.daemon_session import DaemonSessionState, SessionLimits
 from tests.groupcomm.engine.clients import Clients
 

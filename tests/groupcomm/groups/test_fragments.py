@@ -1,6 +1,6 @@
 """Who gets a message in fragments: whoever is a recipient from the first of them to the last."""
 
-from groupcomm.groups.fragments import OpenMessages
+from groupcomm.groups.groups import OpenMessages
 
 KEY = (0, 7, 42)
 

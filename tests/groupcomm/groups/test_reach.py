@@ -3,7 +3,7 @@
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.view import DaemonId, Incarnation, View
 from groupcomm.groups.announcement import Announcement
-from groupcomm.groups.reach import Reach
+from groupcomm.groups.pruning import Reach
 from groupcomm.level import ServiceLevel
 from groupcomm.wire.bundle import Bundle, BundleKind
 

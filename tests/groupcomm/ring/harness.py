@@ -2,8 +2,7 @@
 
 from itertools import pairwise
 
-from groupcomm.clocks.physical import PhysicalClock
-from groupcomm.clocks.ring_clock import RingClock
+from groupcomm.clocks.ring_clock import PhysicalClock, RingClock
 from groupcomm.clocks.stamp import Stamp, ViewId
 from groupcomm.config.core import CoreConfig, Timing
 from groupcomm.config.view import RING, DaemonId, Incarnation, View
@@ -11,9 +10,8 @@ from groupcomm.engine.backlog import Backlog
 from groupcomm.level import ServiceLevel
 from groupcomm.link.routes import Routes
 from groupcomm.ring.ring import Ring
-from groupcomm.stream.gaps import Gaps
 from groupcomm.stream.packer import Causes, Packer
-from groupcomm.stream.stream import Stream
+from groupcomm.stream.stream import Gaps, Stream
 from groupcomm.wire.bundle import BundleKind, decode_body_untrusted, encode_body
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
 from groupcomm.wire.horizon import HorizonNotice, HorizonPacket

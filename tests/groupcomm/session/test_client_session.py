@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.clocks.stamp import Position, ViewId
-from groupcomm.errors import LocalProtocolError
+from groupcomm.errors import Code, LocalProtocolError
 from groupcomm.events import (
     Cause,
     Closed,
@@ -21,7 +21,6 @@ from groupcomm.events import (
 )
 from groupcomm.level import ServiceLevel
 from groupcomm.session.client_session import ClientSession, ClientSessionState
-from groupcomm.session.codes import Code
 from groupcomm.session.daemon_frames import (
     encode_abort,
     encode_closed,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.clocks.stamp import Position, ViewId
-from groupcomm.errors import BadDatagram, ConfigError, RemoteProtocolError, SessionError
+from groupcomm.errors import BadDatagram, Code, ConfigError, RemoteProtocolError, SessionError
 from groupcomm.events import (
     Cause,
     Closed,
@@ -18,7 +18,6 @@ from groupcomm.events import (
     Undeliverable,
 )
 from groupcomm.level import ServiceLevel
-from groupcomm.session.codes import Code
 from groupcomm.session.daemon_frames import encode_delivery
 from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState, SessionLimits
 from groupcomm.session.frames import encode_bundle_head, encode_bye, encode_hello

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from groupcomm.session.codes import Code
+from groupcomm.errors import Code
 from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState, SessionLimits
 from groupcomm.session.frames import encode_bye, encode_hello, encode_query
 from tests.groupcomm.session.pair import DAEMONS, PLENTY

@@ -15,7 +15,7 @@ import pytest
 
 from groupcomm.errors import ConfigError
 from groupcomm.level import ServiceLevel
-from groupcomm.order import invariants
+from groupcomm.order import order
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.cluster.process import CoreFailure
 from groupcomm.sim.settings import plain_settings
@@ -165,7 +165,7 @@ def test_a_bug_may_replace_several_things() -> None:
 
 def test_the_core_does_not_check_itself_while_a_bug_is_active() -> None:
     def check() -> None:
-        invariants.assert_in_order(make_packet(time=5), (6, 0), 9)
+        order.assert_in_order(make_packet(time=5), (6, 0), 9)
 
     with red_lamp.active():
         check()

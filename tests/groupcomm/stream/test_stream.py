@@ -5,16 +5,14 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupcomm.clocks.physical import PhysicalClock
-from groupcomm.clocks.ring_clock import RingClock
+from groupcomm.clocks.ring_clock import PhysicalClock, RingClock
 from groupcomm.clocks.stamp import Stamp, ViewId
 from groupcomm.config.view import DaemonId, Incarnation, View
 from groupcomm.engine.backlog import Backlog
 from groupcomm.level import ServiceLevel
-from groupcomm.stream.gaps import MAX_GAPS, Gaps
 from groupcomm.stream.packer import ROOM_RINGS, Packer, bundle_room
 from groupcomm.stream.ranges import merge_ranges, ranges_of
-from groupcomm.stream.stream import MAX_AHEAD, MAX_RANGES, Stream
+from groupcomm.stream.stream import MAX_AHEAD, MAX_GAPS, MAX_RANGES, Gaps, Stream
 from groupcomm.wire.bundle import Bundle, BundleKind, decode_body_untrusted, encode_body
 from groupcomm.wire.data import DataPacket
 from tests.groupcomm.wire.payloads import encode_messages

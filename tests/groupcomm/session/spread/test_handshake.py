@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupcomm.errors import SessionError
-from groupcomm.session.codes import Code
+from groupcomm.errors import Code, SessionError
 from groupcomm.session.spread.handshake import Handshake, State
 
 HELLO = b"\x04\x04\x00\x01\x03ann"

@@ -11,8 +11,10 @@ from groupcomm.errors import BadDatagram
 from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Refused
 from groupcomm.level import ServiceLevel
 from groupcomm.session.daemon_frames import (
+    decode_origins_untrusted,
     encode_closed,
     encode_delivery,
+    encode_origins,
     encode_refused,
     encode_transition,
     encode_view,
@@ -20,7 +22,6 @@ from groupcomm.session.daemon_frames import (
     encode_welcome,
 )
 from groupcomm.session.frames import FrameReader
-from groupcomm.session.origins_frame import decode_origins_untrusted, encode_origins
 from groupcomm.session.spread import layout
 from groupcomm.session.spread.handshake import Handshake
 from groupcomm.session.spread.layout import Head, decode_head_untrusted, encode_head, encode_names

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupcomm.clocks.physical import JUMP_S, SLEW, PhysicalClock
+from groupcomm.clocks.ring_clock import JUMP_S, SLEW, PhysicalClock
 
 WALL = 1.7e9
 

@@ -1,7 +1,7 @@
 """Headers go out once the whole ring holds what they stand for, and say all but the bodies."""
 
 from groupcomm.clocks.stamp import Stamp
-from groupcomm.engine.deferred_headers import DeferredHeaders
+from groupcomm.groups.pruning import DeferredHeaders
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.data import DataPacket, decode_data_untrusted, decode_headers_untrusted
 from tests.groupcomm.wire.packets import KEY, example_bundle

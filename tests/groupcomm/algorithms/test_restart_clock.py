@@ -2,7 +2,7 @@
 
 import pytest
 
-from groupcomm.clocks.restart import NOTHING, NodeClock, RestartClock, RestartCount
+from groupcomm.algorithms.restart_clock import NOTHING, NodeClock, RestartClock, RestartCount
 from groupcomm.clocks.vector import LARGEST_COUNT, Relation
 from groupcomm.errors import LocalProtocolError
 

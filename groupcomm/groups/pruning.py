@@ -1,0 +1,126 @@
+"""Pruning: which bundles may stay in the own ring, and when other rings get their headers.
+
+Pure. A daemon's word for the groups that it wants counts as soon as it is received, ahead of the
+agreed order: it subscribes before its first join, and joins only once all know (docs/pruning.md).
+Private messages need no word, as the name of the target says at which daemon it is.
+
+The header of a local-only packet is sent once every daemon of the ring holds the packet and all
+before it, so that a daemon that acts on the header may rely on the packet.
+"""
+
+from collections.abc import Iterable
+from heapq import heappop, heappush
+
+from groupcomm.config.view import View
+from groupcomm.groups.announcement import Announcement
+from groupcomm.stream.stream import Stream
+from groupcomm.wire.bundle import Bundle, BundleKind
+from groupcomm.wire.data import HEADER_EXTRA_BYTES, HEADERS_FRAME_BYTES, DataPacket, encode_headers
+
+_FRAGMENT = BundleKind.FRAGMENT
+
+
+class Reach:
+    """The subscriptions of one view, as one daemon knows them.
+
+    Only what daemons of other rings want is kept, and only while they want it: a group of which
+    nothing is kept stays, so to forget what is over changes nothing.
+    """
+
+    __slots__ = ("_elsewhere", "_remote_subscribers", "_ring_daemons")
+
+    def __init__(self, view: View, me: int) -> None:
+        """Begin without any."""
+        self._ring_daemons = frozenset(view.rings[view.ring_of[me]])
+        daemons = enumerate(view.daemons)
+        self._elsewhere = frozenset(d.name for at, d in daemons if at not in self._ring_daemons)
+        # By group, the daemons of other rings that want it.
+        self._remote_subscribers: dict[str, set[int]] = {}
+
+    def begin(self, announcements: dict[int, Announcement]) -> None:
+        """Enter the groups with which daemons come into the view."""
+        for daemon, announced in announcements.items():
+            for group, _ in announced.groups:
+                self.subscribe(daemon, group)
+
+    def subscribe(self, daemon: int, group: str) -> None:
+        """A daemon wants what is sent to a group."""
+        if daemon not in self._ring_daemons:
+            self._remote_subscribers.setdefault(group, set()).add(daemon)
+
+    def unsubscribe(self, daemon: int, group: str) -> None:
+        """A daemon has no members of a group any more, and none that is about to join."""
+        daemons = self._remote_subscribers.get(group)
+        if daemons is not None:
+            daemons.discard(daemon)
+            if not daemons:
+                del self._remote_subscribers[group]
+
+    def is_local_only(self, bundle: Bundle) -> bool:
+        """Whether nobody outside the own ring is a recipient of this bundle of messages."""
+        return bundle.kind <= _FRAGMENT and not any(map(self._leaves, bundle.groups))
+
+    def all_local_only(self, bundles: Iterable[Bundle]) -> bool:
+        """Whether all of them stay."""
+        return all(map(self.is_local_only, bundles))
+
+    def _leaves(self, group: str) -> bool:
+        if group[0] != "#":
+            return group in self._remote_subscribers
+        return group.rpartition("#")[2] in self._elsewhere
+
+
+class DeferredHeaders:
+    """The packets of the own stream whose headers are still to be sent.
+
+    Attributes:
+        released_upto: all daemons of the ring hold the stream up to this number.
+    """
+
+    __slots__ = ("_key", "_numbers", "_room", "_stream", "released_upto")
+
+    def __init__(self, key: bytes, stream: Stream, packet_limit: int) -> None:
+        """Begin; a packet of headers is not longer than `packet_limit`, if one of them fits."""
+        self._key = key
+        self._stream = stream
+        self._room = packet_limit - HEADERS_FRAME_BYTES
+        self._numbers: list[int] = []  # a heap
+        self.released_upto = stream.held
+
+    def defer(self, packet: DataPacket) -> None:
+        """Note a packet of the own ring that stays."""
+        heappush(self._numbers, packet.number)
+
+    def pop_ready(self, everywhere: int) -> list[tuple[int, bytes]]:
+        """Return what may be sent now that the ring holds the stream up to `everywhere`.
+
+        Returns:
+            Packets of headers, each with the number of the first.
+        """
+        self.released_upto = everywhere
+        numbers, packets = self._numbers, self._stream.packets
+        out: list[tuple[int, bytes]] = []
+        headers: list[bytes] = []
+        first = size = 0
+        while numbers and numbers[0] <= everywhere:
+            number = heappop(numbers)
+            packet = packets.get(number)
+            if packet is None:
+                continue  # forgotten: another daemon of the ring has sent its header
+            header = packet.header()
+            if headers and size + len(header) + HEADER_EXTRA_BYTES > self._room:
+                out.append((first, encode_headers(self._key, headers)))
+                headers = []
+            if not headers:
+                first, size = number, 0
+            headers.append(header)
+            size += len(header) + HEADER_EXTRA_BYTES
+        if headers:
+            out.append((first, encode_headers(self._key, headers)))
+        return out
+
+    def form_for_other_ring(self, packet: DataPacket) -> bytes | None:
+        """Return what another ring gets of a packet that it asks for; None if it is too early."""
+        if not packet.local_only:
+            return packet.raw
+        return packet.header() if packet.number <= self.released_upto else None
