@@ -165,9 +165,9 @@ class Subscriptions:
         self._asked.discard(group)
         self._subscribed.add(group)
         for session in [s for s, queue in self._held.items() if group in queue[0].groups]:
-            self._release(session, self._held[session])
+            self._admit_waiting(session, self._held[session])
 
-    def _release(self, session: int, queue: deque[Bundle]) -> None:
+    def _admit_waiting(self, session: int, queue: deque[Bundle]) -> None:
         while queue and not self._must_wait(queue[0]):
             self._backlog.append(queue.popleft())
             self.waiting -= 1

@@ -61,6 +61,7 @@ MAX_EARLY = 1024
 """Packets of a view that others have installed already, kept until this daemon has."""
 
 _CONTROL = PacketKind.CONTROL
+_OPERATIONAL = MembershipState.OPERATIONAL  # in every other state the view is frozen
 
 
 class DaemonCore:
@@ -117,7 +118,6 @@ class DaemonCore:
         self.key_manager = KeyManager(self, self._protection, keys)
         self._storage = Storage(self.reservation, self.key_manager)
         self.view_state: ViewState | None = None
-        self._frozen = True  # no view, or it is frozen
         self._begun = False  # a view was installed in this step
         self._touched = False  # packets of the view have come in this step
         self._view_due = inf  # when the view has something to do
@@ -242,7 +242,7 @@ class DaemonCore:
     def deliver(self) -> None:
         """Give out what the last step has made deliverable, and complete its output."""
         view_state, output = self.view_state, self._output
-        if view_state is not None and not self._frozen:
+        if view_state is not None and self.membership.state is _OPERATIONAL:
             view_state.deliver()
             self._view_due = view_state.deadline
         if self.leaving.begun and not self.membership.leaving and self.leaving.may_go(self._now):
@@ -260,7 +260,7 @@ class DaemonCore:
         news: list[News] = []
         if self._history.installed is not None:
             news.append(self._history.report(membership.reasons, now))
-        if view_state is not None and not self._frozen:
+        if view_state is not None and membership.state is _OPERATIONAL:
             ring = view_state.ring
             silent = ring.state is RingState.AWAY and now > ring.monitor.heard_at + self._pause_s
             if silent or self._token_watch.is_late:
@@ -299,7 +299,7 @@ class DaemonCore:
 
     def _step_view(self, now: float, *, clients: bool) -> None:
         view_state = self.view_state
-        if view_state is None or self._frozen:
+        if view_state is None or self.membership.state is not _OPERATIONAL:
             return
         self._touched = False
         if self._begun:
@@ -307,7 +307,7 @@ class DaemonCore:
             early, self._early = self._early, []
             for sender, packet in early:  # sent before the view was installed here
                 self._receive_packet(sender, packet)
-            if self._frozen:
+            if self.membership.state is not _OPERATIONAL:
                 return  # they contradict each other
         if self.sessions.limits.block_bytes is not None:
             view_state.ring.flow.blocked = bool(self.sessions.slow_receivers)
@@ -425,7 +425,7 @@ class DaemonCore:
             if kind == _CONTROL:
                 self.membership.on_control(decode_control_untrusted(packet), sender, self._now)
             elif view_state is not None and key == view_state.key:
-                if not self._frozen:
+                if self.membership.state is _OPERATIONAL:
                     self._touched = True
                     view_state.receive(kind, packet, sender, self._now)
             elif (coming := self.membership.coming) is not None and key == coming.key:
@@ -445,13 +445,12 @@ class DaemonCore:
 
     def freeze(self) -> None:
         """Freeze the present view: nothing is numbered or delivered in it from now on."""
-        if not self._frozen:
+        if self.membership.state is _OPERATIONAL:
             self._history.stop(self._now)
         self._stand_still()
         self._early.clear()
 
     def _stand_still(self) -> None:
-        self._frozen = True
         self._touched = False
         self._view_due = inf
 
@@ -523,7 +522,6 @@ class DaemonCore:
         self.view_state = ViewState(
             view, me, self._carried_groups.announce(self._room), self, self._now
         )
-        self._frozen = False
         self._begun = True
 
     def reroute(self, links: tuple[tuple[int, int], ...]) -> None:

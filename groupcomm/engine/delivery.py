@@ -176,7 +176,7 @@ class Delivery:
             self.streams,
             len(view.daemons),
             clock=view.clock,
-            release=self._on_ordered,
+            on_release=self._on_release,
             counted=probe.counted,
         )
         self.groups = Groups(view, me, sessions)
@@ -320,7 +320,7 @@ class Delivery:
         else:
             self._sessions.send_position(bundle)
 
-    def _on_ordered(self, bundle: Bundle) -> None:
+    def _on_release(self, bundle: Bundle) -> None:
         if bundle.kind == _STATE:
             self.receive_announcement(bundle)
         elif self.complete:
@@ -355,7 +355,7 @@ class Delivery:
         self._probe.released(
             packet.ring, packet.number, packet.time, bundle.place, bundle, sender.name
         )
-        self.groups.release(bundle)
+        self.groups.deliver(bundle)
 
     def _note_subscription(self, packet: DataPacket, bundle: Bundle) -> None:
         if bundle.kind == _KEYS:
@@ -374,7 +374,7 @@ class Delivery:
             bundle.packet = packet
             sender = self.groups.sender(bundle)
             self._probe.released(self._ring_of[packet.daemon], 0, 0, 0, bundle, sender.name)
-            self.groups.release_unreliable(bundle)
+            self.groups.deliver_unreliable(bundle)
         packet.bundles = []  # each refers to its packet, which is of no further use
 
     # ---- when the view is over ----

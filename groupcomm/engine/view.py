@@ -379,7 +379,6 @@ class ViewState:
         if sender != packet.daemon and len(rings) == 1:
             raise ProtocolViolation("sender", f"daemon {sender} sends for {packet.daemon}")
         if not self.delivery.is_new_unreliable(packet):
-            self.counters.unreliable_duplicates += 1
             return
         self._forward_unreliable(packet, raw)
         self.delivery.deliver_unreliable(packet)

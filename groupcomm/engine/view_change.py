@@ -181,7 +181,7 @@ class ViewChange:
             if len(kept) < len(packet.bundles):
                 sound = sound and _may_drop(packet, kept, regular=regular)
             left = plan.regular if regular else plan.transitional
-            left += [bundle for bundle in kept if not bundle.given]
+            left += [bundle for bundle in kept if not bundle.released]
         if not sound and transitional_members == {self._me}:
             sound, plan = True, DeliveryPlan([], [], _NOTHING)
         self._plan = plan if sound else None
@@ -242,21 +242,21 @@ class ViewChange:
 
     def _receive_announcements(self, bundles: list[Bundle]) -> None:
         for bundle in bundles:
-            if bundle.kind == _STATE and not bundle.given:
-                bundle.given = True
+            if bundle.kind == _STATE and not bundle.released:
+                bundle.released = True
                 self._delivery.receive_announcement(bundle)
 
     def _deliver(self, bundles: list[Bundle]) -> None:
         for bundle in bundles:
-            if not bundle.given:
-                bundle.given = True
+            if not bundle.released:
+                bundle.released = True
                 self._delivery.deliver_bundle(bundle)
 
 
 def _may_drop(packet: DataPacket, kept: list[Bundle], *, regular: bool) -> bool:
     """Return whether no dropped bundle was delivered before, or is below the boundary."""
     dropped = [bundle for bundle in packet.bundles if bundle not in kept]
-    return not any(b.given or (regular and b.level >= _AGREED) for b in dropped)
+    return not any(b.released or (regular and b.level >= _AGREED) for b in dropped)
 
 
 def _spans(stream: Stream) -> list[Range]:

@@ -1,7 +1,7 @@
 """Groups: ordered events become group views, bundles find their local recipients.
 
 Pure. One object for each view of the daemons; it begins with what all of them announce.
-`release` takes bundles in the order in which the order gives them out. AGREED and SAFE bundles meet
+`deliver` takes bundles in the order in which the order releases them. AGREED and SAFE bundles meet
 the same table at every daemon; those below go to the members of the moment.
 """
 
@@ -207,7 +207,7 @@ class Groups:
 
     # ---- messages ----
 
-    def release(self, bundle: Bundle) -> None:
+    def deliver(self, bundle: Bundle) -> None:
         """Take one bundle that may be delivered now."""
         if bundle.kind > _FRAGMENT:
             self._control(bundle)
@@ -217,7 +217,7 @@ class Groups:
         if bundle.privates and daemon == self._me and bundle.index in (0, bundle.count - 1):
             self._watch_private(bundle)
 
-    def release_unreliable(self, bundle: Bundle) -> None:
+    def deliver_unreliable(self, bundle: Bundle) -> None:
         """Take a bundle without a place in the order; nothing of a session that has gone."""
         daemon = bundle.packet.daemon
         known = (daemon, bundle.session) in self.table.sessions

@@ -40,7 +40,6 @@ class Order:
         done: stamp of the last agreed packet delivered here (A of what is numbered next).
         hurried: stamps, rising, that somebody waits for as for SAFE, though they are not.
         admission: what may come in.
-        forgone: packets whose causes cannot be, and were not waited for.
     """
 
     __slots__ = (
@@ -49,13 +48,12 @@ class Order:
         "_gated",
         "_highest",
         "_low",
-        "_release",
+        "_on_release",
         "_safe",
         "_streams",
         "admission",
         "blocks",
         "done",
-        "forgone",
         "frontiers",
         "hurried",
     )
@@ -66,7 +64,7 @@ class Order:
         daemons: int,
         *,
         clock: int,
-        release: Callable[[Bundle], None],
+        on_release: Callable[[Bundle], None],
         counted: Callable[[int, int, int], None],
     ) -> None:
         rings = len(streams)
@@ -74,7 +72,7 @@ class Order:
         self.frontiers = Frontiers(rings, clock)
         self.done = NOTHING_AGREED
         self._streams = streams
-        self._release = release
+        self._on_release = on_release
         self._chains = [Chain(daemon, streams[0].held, rings) for daemon in range(daemons)]
         self._agreed: list[tuple[int, int, DataPacket]] = []  # heap by stamp
         self._safe: list[int] = []  # stamps of SAFE packets not yet delivered, rising
@@ -83,7 +81,6 @@ class Order:
         self._low: list[list[int]] = [[] for _ in streams]  # heaps: packets with pending bundles
         self._gated: dict[int, Chain] = {}  # chains with a packet in their gate
         self.admission = Admission(streams, self._chains, self.blocks)
-        self.forgone = 0
 
     # ---- what arrives ----
 
@@ -98,7 +95,7 @@ class Order:
         for bundle in packet.bundles:
             level = bundle.level
             if level == _RELIABLE:
-                self._give(bundle)
+                self._release(bundle)
             else:
                 packet.causal |= level == _CAUSAL
                 top = max(top, level)
@@ -139,7 +136,7 @@ class Order:
             queue = queues.get(bundle.session)
             if queue is None:
                 if level == _FIFO or (level == _CAUSAL and packet.ready):
-                    self._give(bundle)
+                    self._release(bundle)
                     continue
                 queue = queues[bundle.session] = deque()
             queue.append(bundle)
@@ -188,7 +185,7 @@ class Order:
                 queue = chain.queues[bundle.session]
                 head = queue.popleft()
                 assert head is bundle, "an agreed bundle overtakes its session"
-                self._give(bundle)
+                self._release(bundle)
                 self._serve(chain, bundle.session, queue)
         self.done = Stamp(packet.time, packet.ring)
 
@@ -211,7 +208,6 @@ class Order:
     def _forgo_causes(self, packet: DataPacket) -> None:
         packet.vector = packet.agreed = None
         packet.reference = 0
-        self.forgone += 1
 
     def _serve(self, chain: Chain, session: int, queue: deque[Bundle]) -> None:
         """Give out what stood behind a session's head that has just gone."""
@@ -222,7 +218,7 @@ class Order:
                 return
             queue.popleft()
             packet.pending -= 1
-            self._give(head)
+            self._release(head)
         del chain.queues[session]
 
     def _open_gates(self) -> None:
@@ -270,12 +266,12 @@ class Order:
             heappop(low)
         return 0
 
-    def _give(self, bundle: Bundle) -> None:
-        bundle.given = True
+    def _release(self, bundle: Bundle) -> None:
+        bundle.released = True
         packet: DataPacket = bundle.packet
         if packet.number > self._highest[packet.ring]:
             self._highest[packet.ring] = packet.number
-        self._release(bundle)
+        self._on_release(bundle)
 
     # ---- after the view has ended ----
 

@@ -433,7 +433,7 @@ class DaemonSession:
         """Return the bundles of a message that is numbered only in part: it needs other numbers."""
         bundles, self.numbered = self.numbered, []
         for bundle in bundles:
-            bundle.given = False
+            bundle.released = False
             self.backlog_bytes += bundle.size
         return bundles
 

@@ -96,7 +96,7 @@ class Stream:
             self.forgotten += 1
             del packets[self.forgotten]
             for bundle in packet.bundles:
-                if not bundle.given:
+                if not bundle.released:
                     break
             else:
                 packet.bundles = []  # each refers to its packet: a cycle of up to 60 KB

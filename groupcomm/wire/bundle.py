@@ -64,7 +64,6 @@ _CONNECT: Final = int(BundleKind.CONNECT)
 _LEAVE: Final = int(BundleKind.LEAVE)
 _STATE: Final = int(BundleKind.STATE)
 _SUBSCRIBE: Final = int(BundleKind.SUBSCRIBE)
-_UNSUBSCRIBE: Final = int(BundleKind.UNSUBSCRIBE)
 _KEYS: Final = int(BundleKind.KEYS)
 _DAEMONS_OWN: Final = frozenset((_STATE, _KEYS))
 _RELIABLE: Final = int(ServiceLevel.RELIABLE)
@@ -98,7 +97,7 @@ class Bundle:
         body: its encoding without the sender.
         size: bytes of its record in a packet.
         packet: the packet that carries it; set only while it is being ordered.
-        given: the order has released it for delivery.
+        released: the order has released it for delivery.
         place: its index in that packet.
     """
 
@@ -106,7 +105,6 @@ class Bundle:
         "body",
         "count",
         "flags",
-        "given",
         "groups",
         "index",
         "kind",
@@ -115,6 +113,7 @@ class Bundle:
         "packet",
         "place",
         "privates",
+        "released",
         "session",
         "size",
         "targets",
@@ -147,7 +146,7 @@ class Bundle:
         self.body = body
         self.size = _RECORD.size + 1 + len(body)
         self.packet: Any = None
-        self.given = False
+        self.released = False
         self.place = 0
 
     def address(self, session: int, user: str, targets: tuple[int, ...]) -> None:

@@ -57,7 +57,7 @@ def _give_fifo(self: Order, packet: DataPacket) -> list[Bundle]:
     """Deliver the FIFO bundles of a packet; return the others."""
     for bundle in packet.bundles:
         if bundle.level == _FIFO:
-            self._give(bundle)
+            self._release(bundle)
     return [bundle for bundle in packet.bundles if bundle.level != _FIFO]
 
 

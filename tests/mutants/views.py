@@ -1,5 +1,6 @@
 """Wrong ways to go from one view to the next."""
 
+from contextlib import suppress
 from typing import Any
 
 import attrs
@@ -9,6 +10,7 @@ from groupcomm.engine.daemon import DaemonCore
 from groupcomm.engine.delivery import Delivery
 from groupcomm.engine.sessions import LocalSessions
 from groupcomm.engine.view_change import CarriedGroups, ViewChange
+from groupcomm.errors import RemoteProtocolError
 from groupcomm.groups.announcement import Announcement, Announcements
 from groupcomm.membership import agreement as agreement_module
 from groupcomm.membership import gather as gather_module
@@ -17,9 +19,11 @@ from groupcomm.membership.membership import Membership
 from groupcomm.membership.proposal import Ready, component, median_reading
 from groupcomm.membership.recovered_set import RecoveredSet, RecoveryWalk
 from groupcomm.membership.recovery import Recovery
+from groupcomm.membership.states import MembershipState
 from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.data import DataPacket
 from groupcomm.wire.membership import Commit, Join, Proposal
+from groupcomm.wire.packet import peek_untrusted
 from tests.mutants.mutant import Right, mutant
 
 
@@ -164,15 +168,35 @@ def beacon_only_when_idle(right: Right) -> Right:
     return step_operational
 
 
-@mutant((DaemonCore, "freeze"))
-def old_view_goes_on(_right: Right) -> Right:
+@mutant((DaemonCore, "_receive_packet"), (DaemonCore, "_step"), (DaemonCore, "deliver"))
+def old_view_goes_on(
+    right_receive: Right, right_step: Right, right_deliver: Right
+) -> tuple[Right, Right, Right]:
     """While the next view is agreed on, packets of the present one are taken and delivered."""
 
-    def freeze(self: DaemonCore) -> None:
-        self._early.clear()
-        self._frozen = self.view_state is None
+    def goes_on(self: DaemonCore) -> bool:
+        ended = (MembershipState.OPERATIONAL, MembershipState.LEFT)
+        return self.view_state is not None and self.membership.state not in ended
 
-    return freeze
+    def receive_packet(self: DaemonCore, sender: int, packet: bytes) -> None:
+        kind, key = peek_untrusted(packet)
+        if self.view_state is None or not goes_on(self) or key != self.view_state.key:
+            right_receive(self, sender, packet)
+            return
+        with suppress(RemoteProtocolError):
+            self.view_state.receive(kind, packet, sender, self._now)
+
+    def step(self: DaemonCore, now: float, *, clients: bool) -> None:
+        if self.view_state is not None and goes_on(self):
+            self.view_state.step(now, clients=clients)
+        right_step(self, now, clients=clients)
+
+    def deliver(self: DaemonCore) -> None:
+        if self.view_state is not None and goes_on(self):
+            self.view_state.deliver()
+        right_deliver(self)
+
+    return receive_packet, step, deliver
 
 
 @mutant((ViewChange, "_deliver"))
@@ -183,7 +207,7 @@ def walked_twice(right: Right) -> Right:
         for stream in self._delivery.streams:
             for packet in stream.packets.values():
                 for bundle in packet.bundles:
-                    if bundle.given and bundle.kind <= 1:
+                    if bundle.released and bundle.kind <= 1:
                         self._delivery.deliver_bundle(bundle)
         right(self, bundles)
 
@@ -275,7 +299,7 @@ def fellows_by_name_alone(right: Right) -> Right:
     return init
 
 
-@mutant((Delivery, "_on_ordered"))
+@mutant((Delivery, "_on_release"))
 def delivery_before_announcements(right: Right) -> Right:
     """Messages are given out while groups of the view are not known yet."""
 

@@ -47,7 +47,7 @@ class Leaver:
         self.daemon.count(ring, value, upto)
 
     def deliver_bundle(self, bundle: Bundle) -> None:
-        assert bundle.given
+        assert bundle.released
         self.daemon.release(bundle)
 
     def send_regular_positions(self, boundary: Stamp | None) -> list[Bundle]:

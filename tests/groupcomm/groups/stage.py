@@ -101,7 +101,7 @@ class Stage:
         """Give a bundle the next place, and out at every daemon."""
         self.place(daemon, bundle)
         for groups in self.groups:
-            groups.release(bundle)
+            groups.deliver(bundle)
 
     def connect(self, daemon: int, connection: int, user: str) -> None:
         bundle = control_bundle(BundleKind.CONNECT)

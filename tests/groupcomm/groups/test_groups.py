@@ -159,7 +159,7 @@ def test_unreliable_messages_of_the_gone_are_dropped_not_of_those_about_to_come(
     gone = stage.place(1, messages(1, "ben", "g", level=UNRELIABLE, number=5))
     coming = stage.place(1, messages(3, "dora", "g", level=UNRELIABLE, number=6))
     for bundle in (gone, coming):
-        stage.groups[0].release_unreliable(bundle)
+        stage.groups[0].deliver_unreliable(bundle)
     assert stage.audience[0].delivered == [(1, 6)]
 
 
@@ -186,7 +186,7 @@ def test_what_is_released_before_its_position_waits_for_the_verdict() -> None:
     stage = stage_with_members()
     reliable = stage.place(0, messages(1, "anna", "#ben#b", level=RELIABLE, targets=(1,)))
     reliable.packet.time = 100
-    stage.groups[0].release(reliable)
+    stage.groups[0].deliver(reliable)
     stage.groups[0].settle(99)
     assert stage.audience[0].bounced == []
     stage.disconnect(1, 1, "ben")
@@ -241,10 +241,10 @@ def test_a_senders_end_ends_its_message() -> None:
 def test_lost_unreliable_fragments_end_with_the_next_message_and_no_other_levels_do() -> None:
     stage = stage_with_members()
     cora = stage.groups[1]
-    cora.release(stage.place(0, fragment(1, "anna", 0, "g", level=CAUSAL, number=1)))
+    cora.deliver(stage.place(0, fragment(1, "anna", 0, "g", level=CAUSAL, number=1)))
     for number in (2, 3):
         bundle = fragment(1, "anna", 0, "g", level=UNRELIABLE, number=number)
-        cora.release_unreliable(stage.place(0, bundle))
+        cora.deliver_unreliable(stage.place(0, bundle))
     assert sorted(stage.audience[1].aborted) == [(1, "#anna#a", 2), (2, "#anna#a", 2)]
 
 

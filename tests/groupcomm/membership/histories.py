@@ -56,7 +56,7 @@ class Daemon:
             self.streams,
             len(view.daemons),
             clock=view.clock,
-            release=self.release,
+            on_release=self.release,
             counted=lambda *_: None,
         )
         self.clock = view.clock

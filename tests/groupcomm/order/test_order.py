@@ -31,7 +31,7 @@ class Receiver:
         self.out: list[str] = []
         self.streams = [Stream(ring, 0) for ring in range(rings)]
         self.order = Order(
-            self.streams, daemons, clock=0, release=self._release, counted=lambda *_: None
+            self.streams, daemons, clock=0, on_release=self._release, counted=lambda *_: None
         )
 
     def _release(self, released: Bundle) -> None:
