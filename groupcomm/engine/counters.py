@@ -23,7 +23,6 @@ class Counters:
         latest: the first that were dropped in the present step, each with the reason.
         sent: datagrams; a multicast counts once.
         duplicates: packets that were here already.
-        unreliable_duplicates: the same for datagrams outside the streams.
         foreign: valid datagrams of other views, or of starts of daemons that are over.
         stale: valid datagrams that had waited while this daemon stood still, dropped.
         violations: valid datagrams whose content breaks the protocol, dropped; by kind.
@@ -38,7 +37,6 @@ class Counters:
         "rejected",
         "sent",
         "stale",
-        "unreliable_duplicates",
         "violations",
     )
 
@@ -49,7 +47,6 @@ class Counters:
         self.latest: list[tuple[bytes, str]] = []
         self.sent = 0
         self.duplicates = 0
-        self.unreliable_duplicates = 0
         self.foreign = 0
         self.stale = 0
         self.violations: Counter[str] = Counter()

@@ -101,7 +101,6 @@ class Opener:
     """Opens the datagrams that one daemon receives.
 
     Attributes:
-        failed_opens: the number of datagrams with a wrong seal.
         lacked: the id of a missing key that a datagram has named; anybody can name one.
         now: seconds; the owner sets it.
     """
@@ -116,7 +115,6 @@ class Opener:
         "_peers",
         "_rekeying",
         "_unsigned",
-        "failed_opens",
         "lacked",
         "now",
     )
@@ -142,7 +140,6 @@ class Opener:
         self._derived = 0.0  # derived keys, less DERIVED_PER_S for each second
         self._derived_at = 0.0
         self._unsigned: tuple[ReceiveChannel, int, int, int, Decrypt] | None = None
-        self.failed_opens = 0
         self.lacked: int | None = None
         self.now = 0.0
 
@@ -308,7 +305,6 @@ class Opener:
             sealed = memoryview(datagram)[_PLACED:]
             return decrypt(NONCE_START + head[FIXED_BYTES:HEAD_BYTES], sealed, context)
         except InvalidTag:
-            self.failed_opens += 1
             if lane is not None:
                 lane.failed += 1
         raise BadDatagram("tag", "the seal does not fit")

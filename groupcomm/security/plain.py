@@ -66,13 +66,9 @@ class _KnownStart:
 
 
 class PlainOpener:
-    """Removes heads and checksums from the datagrams that one daemon receives.
+    """Removes heads and checksums from the datagrams that one daemon receives."""
 
-    Attributes:
-        failed_opens: the number of datagrams with a wrong checksum.
-    """
-
-    __slots__ = ("_cluster", "_for_me", "_own", "_peers", "failed_opens")
+    __slots__ = ("_cluster", "_for_me", "_own", "_peers")
 
     def __init__(self, cluster: int, own: tuple[int, Incarnation]) -> None:
         """Open datagrams of a cluster, except those of the daemon itself."""
@@ -80,7 +76,6 @@ class PlainOpener:
         self._own = own
         self._for_me = PURPOSE + COUNTER.pack(own[0])
         self._peers: dict[bytes, _KnownStart] = {}
-        self.failed_opens = 0
 
     def open_untrusted(self, datagram: bytes) -> Opened:
         """Open one datagram.
@@ -133,5 +128,4 @@ class PlainOpener:
         long_enough = len(datagram) >= HEAD_BYTES + _CRC.size
         if long_enough and end == _CRC.pack(google_crc32c.value(context + packet)):
             return packet
-        self.failed_opens += 1
         raise BadDatagram("tag", "the checksum does not fit")

@@ -19,19 +19,14 @@ from typing import Final
 
 import attrs
 
-from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.errors import BadDatagram, Code, ConfigError, LocalProtocolError, SessionError
-from groupcomm.events import DaemonView, GroupView, MemberId
+from groupcomm.events import DaemonView, MemberId
 from groupcomm.level import ServiceLevel
 from groupcomm.names import check_user
 from groupcomm.session.bundler import TARGET_BYTES
 from groupcomm.session.daemon_frames import (
-    encode_abort,
     encode_closed,
-    encode_ordered,
     encode_transition,
-    encode_undeliverable,
-    encode_view,
     encode_view_id,
     encode_welcome,
 )
@@ -142,7 +137,6 @@ class DaemonSession:
         "_outbox",
         "_reader",
         "_replies",
-        "_view",
         "allowed",
         "awaited",
         "backlog_bytes",
@@ -184,7 +178,6 @@ class DaemonSession:
         self._frames: Iterator[bytes] | None = None  # those of the bytes that are being processed
         self._outbox = Outbox()
         self._replies = Replies()
-        self._view: ViewId | None = None
         self._numbering = Numbering()
         self.numbered: list[Bundle] = []
         self.early: list[tuple[tuple[Raw, ...], bool]] = []
@@ -302,11 +295,6 @@ class DaemonSession:
     def stalled(self) -> bool:
         """Whether input is not processed until the client takes the replies to its own frames."""
         return self._replies.are_due(self._outbox.popped)
-
-    @property
-    def unfinished(self) -> int:
-        """The number of the message in fragments that is incomplete; 0 if there is none."""
-        return self._numbering.unfinished
 
     # ---- input ----
 
@@ -441,7 +429,6 @@ class DaemonSession:
 
     def push_view_id(self, view: DaemonView) -> bool:
         """Push the view of the positions that follow; return what `push` returns."""
-        self._view = view.id
         return self.push(encode_view_id(view))
 
     def push_transition(self) -> bool:
@@ -479,25 +466,6 @@ class DaemonSession:
             self._replies.answer(end)
         else:
             self._replies.add(end)
-
-    def push_view(self, view: GroupView) -> None:
-        """Push a view of a group."""
-        assert view.id.view == self._view, f"{view.id} is not of the view {self._view}"
-        self.push(encode_view(view))
-
-    def push_ordered(self, number: int, position: Position) -> None:
-        """Push the position of a message that was submitted as ordered."""
-        assert position.view == self._view, f"{position} is not of the view {self._view}"
-        self.push(encode_ordered(number, position))
-
-    def push_undeliverable(self, number: int, target: str, position: Position) -> None:
-        """Push that a private message has found no receiver."""
-        assert position.view == self._view, f"{position} is not of the view {self._view}"
-        self.push(encode_undeliverable(number, target, position))
-
-    def push_abort(self, sender: MemberId, number: int) -> None:
-        """Push that the rest of a sender's message will not come; number 0: of any of them."""
-        self.push(encode_abort(sender, number))
 
     @property
     def output_bytes(self) -> int:

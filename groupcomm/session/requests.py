@@ -41,7 +41,7 @@ class Submit:
     Attributes:
         bundle: the bundle, with its session and user set; each target is 0 until the core fills
             it in, which does not change the size.
-        ordered: whether to return its position with `DaemonSession.push_ordered`.
+        ordered: whether to return its position in an ORDERED frame.
     """
 
     __slots__ = ("bundle", "ordered")

@@ -87,7 +87,6 @@ def decode_hello_untrusted(packet: bytes) -> Hello:
 
 # ---- introductions ----
 
-PUBLIC_BYTES: Final = 32
 FOR_BYTES: Final = 8
 WRAP_BYTES: Final = 88
 SIGNATURE_BYTES: Final = 64

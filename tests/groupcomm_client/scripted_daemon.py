@@ -10,7 +10,12 @@ from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.errors import Code
 from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message, Transition
 from groupcomm.level import LEVELS, ServiceLevel
-from groupcomm.session.daemon_frames import encode_answer, encode_delivery
+from groupcomm.session.daemon_frames import (
+    encode_answer,
+    encode_delivery,
+    encode_ordered,
+    encode_view,
+)
 from groupcomm.session.daemon_session import DaemonSession, SessionLimits
 from groupcomm.session.requests import Bye, Hello, Query, Request
 from groupcomm.wire.bundle import (
@@ -105,7 +110,7 @@ class ScriptedDaemon:
             place = self._deliver(ANN, bytes(bundle.body))
             if ordered:
                 self.places[bundle.message] = place
-                self._session.push_ordered(bundle.message, place)
+                self._session.push(encode_ordered(bundle.message, place))
             return
         (group,) = bundle.groups
         cause = Cause.JOIN if bundle.kind == BundleKind.JOIN else Cause.LEAVE
@@ -155,7 +160,7 @@ class ScriptedDaemon:
             own=who == ANN,
         )
         if who == ANN or ANN in now:
-            self._session.push_view(shown)
+            self._session.push(encode_view(shown))
             self.told.append(shown)
         return shown
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.events import Cause, DaemonView, GroupView, MemberId
 from groupcomm.level import ServiceLevel
-from groupcomm.session.daemon_frames import encode_answer, encode_delivery
+from groupcomm.session.daemon_frames import encode_answer, encode_delivery, encode_view
 from groupcomm.session.daemon_session import DaemonSession, SessionLimits
 from groupcomm.session.requests import Bye, Hello, Query, Request, Submit
 from groupcomm.wire.bundle import BundleKind, encode_body
@@ -86,7 +86,7 @@ class HostileSession:
             group=group, id=place, members=both, cause=Cause.JOIN, changed=(_ME,), vs_set=both,
             own=True,
         )  # fmt: skip
-        self._session.push_view(view)
+        self._session.push(encode_view(view))
         data = encode_messages([(0, f"{HOSTILE}\nAGREED     #boss#a stop".encode())])
         body = encode_body(BundleKind.MESSAGES, ServiceLevel.AGREED, 0, 1, (group,), data)
         self._session.push(*encode_delivery(_OTHER.name, 2, (2, 0, 0), body))

@@ -34,8 +34,6 @@ class AnySealer(Protocol):
 class AnyOpener(Protocol):
     """An opener of either suite."""
 
-    failed_opens: int
-
     def open_untrusted(self, datagram: bytes) -> Opened: ...
 
 

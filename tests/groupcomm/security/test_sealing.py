@@ -135,7 +135,6 @@ def test_keys_decide_who_is_heard() -> None:
     assert refused(receiver, sealer(keys=foreign).seal(b"p")) == "tag"
     unknown = KeyRing({8: b"f" * 32}, active=8)
     assert refused(receiver, sealer(keys=unknown).seal(b"p")) == "key"
-    assert receiver.failed_opens == 1
 
 
 def test_a_key_that_is_not_active_opens_too() -> None:
@@ -174,7 +173,6 @@ def test_a_datagram_is_opened_once(suite: int) -> None:
         receiver.open_untrusted(datagram)
     for datagram in (first, second, third):
         assert refused(receiver, datagram) == "replay"
-    assert receiver.failed_opens == 0
 
 
 @each_suite
@@ -188,7 +186,6 @@ def test_a_forged_counter_moves_no_window(suite: int, known: bool) -> None:
         forged = genuine[:37] + struct.pack("!Q", counter) + genuine[45:-1] + b"?"
         assert refused(receiver, forged) == "tag"
     assert receiver.open_untrusted(genuine).counter == 2
-    assert receiver.failed_opens == 5
 
 
 @each_suite
