@@ -5,13 +5,14 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from groupcomm.errors import SessionEnded
+from groupcomm.host.addresses import TLS
 from groupcomm_client.client_protocol import ClientProtocol, random_user
 from groupcomm_client.connection import Connection, Session
 from groupcomm_client.filters.factories import Factory
 from groupcomm_client.loops import Loop
 from groupcomm_client.options import ADMISSION_S, ConnectOptions, TlsOptions
 from groupcomm_client.reconnecting import ReconnectingConnection
-from groupcomm_client.targets import TLS, default_address, not_admitted, open_socket
+from groupcomm_client.targets import default_address, not_admitted, open_socket
 
 if TYPE_CHECKING:
     from groupcomm_client.credentials import Credentials

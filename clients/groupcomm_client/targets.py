@@ -3,14 +3,13 @@
 import errno
 import os
 import socket
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from groupcomm.errors import CannotConnect
 from groupcomm.host.addresses import (
-    DEFAULT_PORT,
     SOCKET_NAME,
-    TLS_PORT,
+    DaemonAddress,
+    parse_daemon_address,
     runtime_folders,
 )
 from groupcomm_client.byte_stream import ByteSocket
@@ -19,7 +18,6 @@ from groupcomm_client.loops import Loop, Target
 if TYPE_CHECKING:
     from groupcomm_client.credentials import Credentials
 
-TLS: Final = "tls://"
 ADDRESS_VARIABLE: Final = "GROUPCOMM_ADDRESS"
 
 BUFFER_BYTES: Final = 1024 * 1024
@@ -44,25 +42,22 @@ async def open_socket(
     """Return a connected non-blocking socket; all addresses of a name are tried in turn.
 
     Args:
-        address: the path of a socket, ``host:port``, ``host`` or ``[host]:port``, and for TLS
-            ``tls://`` before it.
+        address: as `groupcomm.host.addresses.parse_daemon_address` reads it.
         loop: how to wait.
         credentials: what is needed for TLS.
 
     Raises:
         CannotConnect: nobody listens there, or either side does not trust the other.
-        ConfigError: the files of the credentials do not do.
+        ConfigError: the address is none, or the files of the credentials do not do.
     """
-    if not address.startswith(TLS):
-        return await _open_plain(address, loop)
-    host, port = _host_and_port(address.removeprefix(TLS), TLS_PORT)
-    if "/" in host:
-        raise _refused(address, [f"{host} is no host: an address is tls://HOST:PORT"])
+    where = parse_daemon_address(address)
+    if not where.secure:
+        return await _open_plain(address, where, loop)
     assert credentials is not None, "those of the environment at least"
     context = credentials.context()  # first: a file that cannot be used is told of at once
-    plain = await _open_plain(f"[{host}]:{port}", loop, address)
+    plain = await _open_plain(address, where, loop)
     try:
-        return await credentials.secure(plain, context, host, address, loop)
+        return await credentials.secure(plain, context, where.host, address, loop)
     except OSError as error:
         plain.close()
         raise _refused(address, [error.strerror or str(error)]) from None
@@ -71,34 +66,23 @@ async def open_socket(
         raise
 
 
-async def _open_plain(address: str, loop: Loop, shown: str = "") -> socket.socket:
-    shown = shown or address
+async def _open_plain(address: str, where: DaemonAddress, loop: Loop) -> socket.socket:
     failures: list[str] = []
     try:
-        for family, target in await _targets(address, loop):
+        for family, target in await _targets(where, loop):
             try:
                 return await _connect(family, target, loop)
             except OSError as error:
                 failures.append(error.strerror or str(error))
     except (OSError, UnicodeError) as error:  # the name is not known
         failures.append(getattr(error, "strerror", None) or str(error))
-    raise _refused(shown, failures)
+    raise _refused(address, failures)
 
 
-async def _targets(address: str, loop: Loop) -> list[Target]:
-    if "/" in address:
-        return [(socket.AF_UNIX, str(Path(address).expanduser()))]
-    host, port = _host_and_port(address)
-    if port > 65535:
-        raise _refused(address, [f"port {port} is above 65535"])
-    return await loop.look_up(host, port)
-
-
-def _host_and_port(address: str, default: int = DEFAULT_PORT) -> tuple[str, int]:
-    host, colon, port = address.rpartition(":")
-    if not colon or not port.isdecimal() or (":" in host and not host.endswith("]")):
-        host, port = address, str(default)
-    return host.strip("[]"), int(port)
+async def _targets(where: DaemonAddress, loop: Loop) -> list[Target]:
+    if where.path is not None:
+        return [(socket.AF_UNIX, str(where.path))]
+    return await loop.look_up(where.host, where.port)
 
 
 async def _connect(family: int, target: object, loop: Loop) -> socket.socket:

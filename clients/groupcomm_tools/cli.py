@@ -1,7 +1,7 @@
-"""The `groupcomm` command, with a subcommand for each task.
+"""The `groupcomm` command, with a verb for each task.
 
-Exit status: 0 done, 1 failed, 2 wrong usage, 3 cannot connect, 130 stopped by ^C. Results go to
-standard output, messages to standard error.
+Results go to standard output, messages to standard error. docs/commands.md lists the exit
+statuses.
 """
 
 import argparse
@@ -9,49 +9,172 @@ import importlib
 import os
 import sys
 from collections.abc import Collection, Sequence
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from groupcomm.errors import CannotConnect, ConfigError, GroupCommError, LocalProtocolError
+from groupcomm.host.parser import Parser, add_version_option, example_text
 from groupcomm_log.errors import LogError
 from groupcomm_tools.terminal import visible_output
 
 FAILED, USAGE, CANNOT_CONNECT, STOPPED = 1, 2, 3, 130
 
-COMMANDS: Final = {
-    "demo": "run three daemons, send all levels through them, kill one, and check the order",
-    "daemon": "run a daemon; without a configuration, alone on this host",
-    "keygen": "make a key file for a cluster, readable by its owner only",
-    "keys": "change the secrets of a cluster while it works",
-    "identity": "make the identity of a daemon, and list the identities of all daemons",
-    "certs": "make a certificate authority, and certificates for daemons and programs; revoke them",
-    "tokens": "make, list and revoke the tokens with which programs authenticate over TLS",
-    "spread": "make a configuration from that of Spread's daemons",
-    "pub": "send each line of a file or of standard input to a group",
-    "sub": "join groups and print the messages that are delivered",
-    "chat": "talk in a group: send lines, show messages, joins and leaves",
-    "watch": "print views of daemons and of groups, as they are installed",
-    "status": "show a daemon's view, ring, sessions and counters",
-    "groups": "list the groups, with the number of their members",
-    "members": "list the members of a group, in the order in which they joined",
-    "latency": "send messages to oneself, and measure how long they take at a level",
-    "top": "show view, daemons, groups, rates and slow programs continuously",
-    "bench": "measure message rates, delays, and processor time",
-    "doctor": "check configuration, key, network, clock, daemon and other daemons",
-    "record": "join groups and record what is delivered, in a log of Parquet files",
-    "log": "print, check and compare the logs of groupcomm record",
-    "replay": "send recorded messages again, in their order",
-    "spark": "process logs with Spark: verify them, report on them, watch them",
-    "relay": "relay the datagrams between daemons of this host, with loss, delay and partitions",
-    "story": "watch five simulated daemons agree on one order although datagrams are lost",
-    "simulate": "run clusters in virtual time and check what happened, or plan the links of sites",
-    "check": "check whether every property holds in recorded traces",
-    "view": "draw a recorded trace as a page: what was sent when, and what it waited for",
-    "compare": "run ordering algorithms on the same load, and compare cost and orders",
-}
-"""What each command does, in the order of the help.
 
-Each command is a module of `groupcomm_tools.commands`, which is imported only when it is run.
-"""
+class Command(NamedTuple):
+    """A verb of `groupcomm`; it is the module of `groupcomm_tools.commands` with its name.
+
+    Attributes:
+        what: what it does.
+        fails: when its exit status is 1.
+        connects: whether it needs a daemon, and so can end with status 3.
+    """
+
+    what: str
+    fails: str
+    connects: bool = False
+
+
+GROUPS: Final = {
+    "first steps": {
+        "demo": Command(
+            "run three daemons, send all levels through them, kill one, and check the order",
+            "the programs saw different orders, or the demo was not over in time",
+        ),
+        "story": Command(
+            "watch five simulated daemons agree on one order although datagrams are lost",
+            "they did not agree",
+        ),
+    },
+    "daemons and their secrets": {
+        "daemon": Command(
+            "run a daemon; without a configuration, alone on this host",
+            "it cannot serve; with 3 it has left, but not in order in time",
+        ),
+        "keygen": Command(
+            "make a key file for a cluster, readable by its owner only", "it cannot be written"
+        ),
+        "keys": Command(
+            "change the secrets of a cluster while it works",
+            "the daemon refuses, or a file cannot be written",
+            connects=True,
+        ),
+        "identity": Command(
+            "make the identity of a daemon, and list the identities of all daemons",
+            "a file cannot be written",
+        ),
+        "certs": Command(
+            "make an authority, and certificates for daemons and programs; revoke them",
+            "a file cannot be written",
+        ),
+        "tokens": Command(
+            "make, list and revoke the tokens with which programs authenticate over TLS",
+            "a file cannot be written",
+        ),
+        "spread": Command(
+            "make a configuration from that of Spread's daemons", "it cannot be written"
+        ),
+    },
+    "messages": {
+        "pub": Command(
+            "send each line of a file or of standard input to a group",
+            "the daemon refuses a message, or the session ended",
+            connects=True,
+        ),
+        "sub": Command(
+            "join groups and print the messages that are delivered",
+            "the session ended",
+            connects=True,
+        ),
+        "chat": Command(
+            "talk in a group: send lines, show messages, joins and leaves",
+            "a line could not be executed, or the session ended",
+            connects=True,
+        ),
+        "watch": Command(
+            "print views of daemons and of groups, as they are installed",
+            "the session ended",
+            connects=True,
+        ),
+    },
+    "state and health": {
+        "status": Command(
+            "show a daemon's view, ring, sessions and counters",
+            "the daemon is between two views",
+            connects=True,
+        ),
+        "groups": Command(
+            "list the groups, with the number of their members", "the session ended", connects=True
+        ),
+        "members": Command(
+            "list the members of a group, in the order in which they joined",
+            "the group has no member",
+            connects=True,
+        ),
+        "top": Command(
+            "show view, daemons, groups, rates and slow programs continuously",
+            "the session ended",
+            connects=True,
+        ),
+        "doctor": Command(
+            "check configuration, key, network, clock, daemon and other daemons",
+            "there is a problem",
+        ),
+        "latency": Command(
+            "send messages to oneself, and measure how long they take at a level",
+            "a message has not come back",
+            connects=True,
+        ),
+        "bench": Command(
+            "measure message rates, delays, and processor time",
+            "a message was lost, duplicated, out of order or changed",
+            connects=True,
+        ),
+    },
+    "recording": {
+        "record": Command(
+            "join groups and record what is delivered, in a log of Parquet files",
+            "the log cannot be written, or the session ended",
+            connects=True,
+        ),
+        "log": Command(
+            "print, check and compare the logs of groupcomm record",
+            "the log is damaged, or the two differ",
+        ),
+        "replay": Command(
+            "send recorded messages again, in their order",
+            "the log is damaged, or the session ended",
+            connects=True,
+        ),
+        "spark": Command(
+            "process logs with Spark: verify them, report on them, watch them",
+            "a promise is broken, or a log cannot be read",
+        ),
+    },
+    "simulation and analysis": {
+        "simulate": Command(
+            "run clusters in virtual time and check what happened, or plan the links of sites",
+            "a property does not hold, or the plan does not work",
+        ),
+        "check": Command(
+            "check whether every property holds in recorded traces",
+            "a property does not hold, or a trace cannot be read",
+        ),
+        "view": Command(
+            "draw a recorded trace as a page: what was sent when, and what it waited for",
+            "the trace cannot be read",
+        ),
+        "compare": Command(
+            "run ordering algorithms on the same load, and compare cost and orders",
+            "an algorithm breaks an order that it claims",
+        ),
+        "relay": Command(
+            "relay the datagrams between daemons of this host, with loss, delay and partitions",
+            "it cannot relay",
+        ),
+    },
+}
+"""The verbs by purpose, in the order of the help."""
+
+COMMANDS: Final = {name: each for group in GROUPS.values() for name, each in group.items()}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -62,7 +185,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _main(words: Sequence[str]) -> int:
     named = [word for word in words if word in COMMANDS]
-    options = make_parser(named[:1]).parse_args(words)
+    try:
+        options = make_parser(named[:1]).parse_args(words)
+    except SystemExit as end:  # after help, or wrong usage
+        return int(end.code or 0)
     try:
         return _run(options)
     except KeyboardInterrupt:
@@ -86,7 +212,7 @@ def _main(words: Sequence[str]) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    """Run the subcommand; raise the error of a group that holds only one."""
+    """Run the verb; raise the error of a group that holds only one."""
     try:
         return int(options.run(options))
     except BaseExceptionGroup as group:
@@ -98,28 +224,70 @@ def _run(options: argparse.Namespace) -> int:
         raise error from None
 
 
-def make_parser(described: Collection[str] = COMMANDS) -> argparse.ArgumentParser:
+class TopParser(Parser):
+    """The parser of all verbs, whose help lists them by purpose.
+
+    Attributes:
+        commands: the parsers of the verbs.
+    """
+
+    commands: Any
+
+    def format_help(self) -> str:
+        """Return the help."""
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, [], [])
+        formatter.add_text(self.description)
+        lines = {line.dest: line for line in self.commands._get_subactions()}
+        for title, group in GROUPS.items():
+            formatter.start_section(title)
+            formatter.add_arguments(lines[name] for name in group)
+            formatter.end_section()
+        formatter.start_section("options")
+        formatter.add_arguments(self._get_optional_actions())
+        formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
+
+
+def make_parser(described: Collection[str] = COMMANDS) -> TopParser:
     """Return the parser of the command line.
 
     Args:
-        described: names of the commands whose options it knows. It imports their modules; for the
+        described: names of the verbs whose options it knows. It imports their modules; for the
             others it knows only the line of the help.
     """
-    parser = argparse.ArgumentParser(
+    parser = TopParser(
         prog="groupcomm",
+        usage="groupcomm COMMAND ...",
         description="Group communication with selectable service levels.",
-        epilog="example: groupcomm simulate --seeds 1:20",
+        epilog="groupcomm COMMAND --help describes a command.\n\nexample:\n  groupcomm demo",
     )
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name, what in COMMANDS.items():
-        command = commands.add_parser(name, help=what, description=what)
+    add_version_option(parser)
+    parser.add_argument("--debug", action="store_true", help="show where an error arose")
+    parser.commands = parser.add_subparsers(
+        metavar="COMMAND", required=True, prog="groupcomm", parser_class=Parser
+    )
+    for name, told in COMMANDS.items():
+        command = parser.commands.add_parser(name, help=told.what, description=told.what)
         if name in described:
             module = importlib.import_module(f"groupcomm_tools.commands.{name}")
-            command.epilog = f"example: {module.EXAMPLE}"
-            command.add_argument("--debug", action="store_true", help="show where an error arose")
+            command.epilog = f"{exit_statuses(told)}\n\n{example_text(module.EXAMPLE)}"
+            command.add_argument(
+                "--debug",
+                action="store_true",
+                default=argparse.SUPPRESS,
+                help="show where an error arose",
+            )
             command.set_defaults(run=module.run)
             module.add_options(command)
     return parser
+
+
+def exit_statuses(told: Command) -> str:
+    """Return what the exit statuses of a command mean, as a sentence of its help."""
+    text = f"exit status: 0 done; 1 {told.fails}; 2 wrong usage"
+    return f"{text}; 3 cannot connect" if told.connects else text
 
 
 def _fail(options: argparse.Namespace, error: Exception, status: int) -> int:

@@ -102,10 +102,15 @@ def position_text(position: Position | None) -> str | None:
     return f"{view}/{time}.{ring}.{bundle}.{message}"
 
 
-def print_event(event: Received, *, as_json: bool) -> None:
+def print_event(event: Received, *, as_json: bool, with_groups: bool = False) -> None:
     """Print an event as a sentence, or as one line of JSON.
 
     What has failed goes to standard error, unless JSON is asked for.
+
+    Args:
+        event: the event.
+        as_json: print JSON.
+        with_groups: name the groups of a message, too.
     """
     found = describe(event)
     if as_json:
@@ -113,8 +118,9 @@ def print_event(event: Received, *, as_json: bool) -> None:
         return
     match event:
         case Message():
-            text = visible(found.get("data", found.get("data_hex", "")))  # always one line
-            print(f"{event.level.name:<10} {event.sender.name} {text}", flush=True)
+            groups = f"{','.join(event.groups)} " if with_groups else ""
+            text = _text_of(found)
+            print(f"{event.level.name:<10} {groups}{event.sender.name} {text}", flush=True)
         case GroupView():
             change = " ".join(found["changed"])
             print(
@@ -138,6 +144,14 @@ def print_event(event: Received, *, as_json: bool) -> None:
             print(event, file=sys.stderr, flush=True)
         case _:
             _print_secret(event)
+
+
+def _text_of(message: dict[str, Any]) -> str:
+    """Return the data of a message on one line; bytes that are no text are marked."""
+    if "data" in message:
+        return visible(message["data"])
+    digits: str = message["data_hex"]
+    return f"({len(digits) // 2} bytes, no text) {digits}"
 
 
 def _print_secret(event: Unreadable | KeyChanged | Untrusted) -> None:

@@ -5,11 +5,13 @@ invisible characters. The streams of the command line escape all of them, so tha
 forget to.
 """
 
+import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, TextIO, cast
 
+from groupcomm.errors import ConfigError
 from groupcomm.visible import visible
 
 
@@ -49,12 +51,33 @@ def below(stream: TextIO) -> TextIO:
 def visible_output() -> Iterator[None]:
     """Have standard output and standard error escape invisible characters during the block."""
     output, messages = sys.stdout, sys.stderr
-    sys.stdout = cast(TextIO, VisibleStream(below(output)))
-    sys.stderr = cast(TextIO, VisibleStream(below(messages)))
-    try:
-        yield
-    finally:
-        sys.stdout, sys.stderr = output, messages
+    with ExitStack() as stack:
+        sys.stdout, sys.stderr = (
+            cast(TextIO, VisibleStream(below(_or_nothing(stream, stack))))
+            for stream in (output, messages)
+        )
+        try:
+            yield
+        finally:
+            sys.stdout, sys.stderr = output, messages
+
+
+def _or_nothing(stream: TextIO | None, stack: ExitStack) -> TextIO:
+    """Return a stream; for one that the caller has closed, a stream that keeps nothing."""
+    if stream is not None:
+        return stream
+    return stack.enter_context(open(os.devnull, "w"))  # noqa: PTH123 - it is no path
+
+
+def standard_input() -> TextIO:
+    """Return standard input.
+
+    Raises:
+        ConfigError: it is closed.
+    """
+    if sys.stdin is None:
+        raise ConfigError("there is no standard input; redirect one, such as </dev/null")
+    return sys.stdin
 
 
 def say(text: str) -> None:

@@ -16,6 +16,8 @@ import trio
 from groupcomm.config.view import Adoption, Start
 from groupcomm.engine import CoreOver
 from groupcomm.errors import ConfigError, GroupCommError
+from groupcomm.host.option_types import existing_file, port_number
+from groupcomm.host.parser import Parser, add_version_option, example_text
 from groupcommd.client_tables import tls_beside
 from groupcommd.config_file import read_config, through_relay
 from groupcommd.credentials import read_tls_credentials
@@ -47,7 +49,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the command's options to a parser."""
     parser.add_argument(
         "--config",
-        type=Path,
+        type=existing_file,
         metavar="FILE",
         help="configuration in TOML; without it: a daemon alone",
     )
@@ -57,7 +59,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--unix", type=Path, metavar="PATH", help="unix socket for local clients")
     parser.add_argument(
-        "--port", type=int, metavar="N", help="port for daemons and clients; 0: the system chooses"
+        "--port",
+        type=port_number,
+        metavar="N",
+        help="port for daemons and clients; 0: the system chooses",
     )
     parser.add_argument(
         "--ports-file",
@@ -66,7 +71,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="write the addresses it listens on to FILE (JSON)",
     )
     parser.add_argument(
-        "--via", type=Path, metavar="FILE", help="reach other daemons through a groupcomm relay"
+        "--via",
+        type=existing_file,
+        metavar="FILE",
+        help="reach other daemons through a groupcomm relay",
     )
     parser.add_argument(
         "--trace", type=Path, metavar="DIR", help="write a trace to DIR, for groupcomm check DIR"
@@ -82,13 +90,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return the exit status."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="groupcommd",
         description="Run a groupcomm daemon, to which the programs of this host connect.",
-        epilog="exit status: 0 left in order, 1 failed, 2 wrong configuration, 3 left, but did not"
-        " complete an orderly leave in time."
-        " example: groupcommd --config plant.toml --name a",
+        epilog="exit status: 0 left in order; 1 failed; 2 wrong usage or configuration; 3 left, but"
+        " did not complete an orderly leave in time\n\n"
+        + example_text("groupcommd --config plant.toml --name a"),
     )
+    add_version_option(parser)
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     add_options(parser)
     options = parser.parse_args(arguments)

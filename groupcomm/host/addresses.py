@@ -13,6 +13,7 @@ DEFAULT_PORT: Final = 4803
 TLS_PORT: Final = 4804
 DEFAULT_HOST: Final = "127.0.0.1"
 SOCKET_NAME: Final = "groupcomm.sock"
+TLS: Final = "tls://"
 
 
 @attrs.frozen
@@ -70,6 +71,67 @@ def parse_address(text: str, key: str, port: int = DEFAULT_PORT) -> Address:
     if not (digits.isascii() and digits.isdigit()) or int(digits) > 65535:
         raise ConfigError(f"{key} is {text!r}; the port must be 0 to 65535")
     return Address(host, int(digits))
+
+
+@attrs.frozen
+class DaemonAddress:
+    """Where programs connect to a daemon: at a socket of this host, or at a host.
+
+    Attributes:
+        path: of the socket; None for a host.
+        host: a name or an IP address; "" for a socket.
+        port: 1 to 65535; 0 for a socket.
+        secure: by TLS.
+    """
+
+    path: Path | None
+    host: str = ""
+    port: int = 0
+    secure: bool = False
+
+
+def parse_daemon_address(text: str) -> DaemonAddress:
+    """Read what a user writes to say where a daemon is.
+
+    Args:
+        text: a path with a slash in it, ``host``, ``host:port`` or ``[host]:port``, and ``tls://``
+            before it for TLS.
+
+    Raises:
+        ConfigError: it is none of these.
+    """
+    secure = text.startswith(TLS)
+    rest = text.removeprefix(TLS)
+    if "://" in rest or (secure and "/" in rest):
+        raise _no_address(text)
+    if "/" in rest:
+        return DaemonAddress(Path(rest).expanduser())
+    host, colon, digits = rest.rpartition(":")
+    if not colon or _is_ipv6(rest) or rest.endswith("]"):
+        host, digits = rest, str(TLS_PORT if secure else DEFAULT_PORT)
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not bare or any(each in "[]" or each.isspace() for each in bare):
+        raise _no_address(text)
+    if ":" in bare and not _is_ipv6(bare):
+        raise _no_address(text)
+    if not (digits.isascii() and digits.isdigit()) or not 0 < int(digits) <= 65535:
+        raise _no_address(text)
+    return DaemonAddress(None, bare, int(digits), secure)
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _no_address(text: str) -> ConfigError:
+    return ConfigError(
+        f"{text!r} is not an address; an address is the path of a socket, such as ./x.sock, or"
+        " HOST, HOST:PORT or tls://HOST:PORT with a port from 1 to 65535"
+    )
 
 
 def runtime_folder() -> Path:

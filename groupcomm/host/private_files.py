@@ -197,6 +197,12 @@ def folder_fault(path: Path, status: os.stat_result, opened_for: str = "owner") 
     mode = stat.S_IMODE(status.st_mode)
     if status.st_uid not in (0, os.geteuid()):
         return f"{path} belongs to user {status.st_uid}, who could put another socket there"
+    if mode & 0o022 and mode & stat.S_ISVTX:
+        return (
+            f"{path} is a folder of all users (mode {mode:o}), where others could put a socket"
+            f" first; name a path in a folder of your own, such as {path}/{os.geteuid()}/NAME.sock:"
+            " the daemon makes the folder"
+        )
     if mode & 0o022:
         return f"others may write to {path} (mode {mode:o}); mend that with: chmod go-w {path}"
     if mode & 0o011 & ~ENTER_BY[opened_for]:

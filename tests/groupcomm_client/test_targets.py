@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import trio
 
-from groupcomm.errors import CannotConnect
-from groupcomm_client.targets import _host_and_port
+from groupcomm.errors import CannotConnect, ConfigError
+from groupcomm.host.addresses import parse_daemon_address
 from groupcomm_tools.local_cluster import LocalDaemon, free_ports
 from tests.groupcomm_client.kinds import Kind
 
@@ -66,7 +66,6 @@ def test_why_none_of_them_will_do_is_told(
     async def scenario(kind: Kind) -> None:
         for address, reason in (
             (f"{NAME}:{port}", "plant.example:[0-9]+: Connection refused - is the daemon"),
-            (f"127.0.0.1:{port + 65536}", "is above 65535"),
             (str(tmp_path / ("long" * 50)), "AF_UNIX path too long"),
             (str(tmp_path / "nobody"), "No such file"),
             ("no.such.host.invalid", r"no.such.host.invalid: [A-Z\[]"),
@@ -90,4 +89,28 @@ def test_why_none_of_them_will_do_is_told(
     ],
 )
 def test_an_address_has_a_host_and_perhaps_a_port(address: str, host: str, port: int) -> None:
-    assert _host_and_port(address) == (host, port)
+    found = parse_daemon_address(address)
+    assert (found.path, found.host, found.port, found.secure) == (None, host, port, False)
+    secure = parse_daemon_address(f"tls://{address}")
+    assert (secure.host, secure.port) == (host, port if port == 99 else 4804)
+
+
+NO_ADDRESSES = (
+    *("http://h", "tls://a/b", "localhost:99999", "localhost:0", "localhost:", "localhost:many"),
+    *(":4803", "tls://", "a b", "[::1", "1:2:3", ""),
+)
+
+
+@pytest.mark.parametrize("address", NO_ADDRESSES)
+def test_what_is_no_address_is_called_so(address: str) -> None:
+    with pytest.raises(ConfigError, match="is not an address"):
+        parse_daemon_address(address)
+
+
+def test_a_program_is_told_of_an_address_that_is_none(kind: Kind) -> None:
+    async def scenario(kind: Kind) -> None:
+        with pytest.raises(ConfigError, match="is not an address"):
+            async with kind.connect("http://h"):
+                pass
+
+    kind.run(scenario)

@@ -181,8 +181,10 @@ def test_what_spark_cannot_do_is_told_in_one_sentence(
     assert main(["spark", "report", str(broken.parent)]) == 1
     (line,) = [each for each in capsys.readouterr().err.splitlines() if "--debug" in each]
     assert sealed.name in line
-    assert main(["spark", "report", str(tmp_path / "nothing")]) == 1
-    assert "there is no log" in capsys.readouterr().err
+    assert main(["spark", "report", str(tmp_path)]) == 1
+    messages = capsys.readouterr().err
+    assert "there is no log" in messages
+    assert "starting Spark" not in messages, "that takes seconds, and is looked for before"
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
 from groupcomm_client.blocking import connect
 from groupcomm_log.schema import GAP, MESSAGE
+from groupcomm_log.writer import LogWriter
 from groupcomm_spark.logs import read_logs
 from groupcomm_spark.telemetry.alarms import (
     Flow,
@@ -230,7 +231,7 @@ def test_what_is_wrong_in_the_file_is_told(tmp_path: Path, text: str, why: str) 
 
 
 def test_a_file_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["spark", "telemetry", "log", "--kinds", "nothing.toml"]) == 1
+    assert main(["spark", "telemetry", ".", "--kinds", "nothing.toml"]) == 2
     assert "nothing.toml" in capsys.readouterr().err
 
 
@@ -240,11 +241,14 @@ def test_a_file_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) ->
 )
 def test_a_python_process_of_spark_that_starts_slowly_is_tried_again(
     kinds_file: Path,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     why: str,
     tries: int,
 ) -> None:
+    log = tmp_path / "log"
+    LogWriter(log).close()
     tried: list[int] = []
 
     def watch(*_: Any) -> None:
@@ -253,7 +257,7 @@ def test_a_python_process_of_spark_that_starts_slowly_is_tried_again(
             raise RuntimeError(why)
 
     monkeypatch.setattr("groupcomm_spark.commands.telemetry._watch_once", watch)
-    assert main(["spark", "telemetry", "log", "--kinds", str(kinds_file)]) == (tries == 1)
+    assert main(["spark", "telemetry", str(log), "--kinds", str(kinds_file)]) == (tries == 1)
     assert len(tried) == tries
     told = "did not start within 10 s; again" if tries == 2 else "no such thing"
     assert told in capsys.readouterr().err

@@ -150,7 +150,7 @@ def test_sites_are_told_of_each_on_its_own() -> None:
             ("--sites", "2", "--floor"),
             "--sites starts daemons of its own: leave out --connect and --floor",
         ),
-        (("--sites", "2", "--loss", "2"), "loss 0 to 1"),
+        (("--sites", "2", "--loss", "2"), "--loss: it is 2, and must be 1 at most"),
     ],
 )
 def test_sites_that_cannot_be_are_refused(options: tuple[str, ...], said: str) -> None:

@@ -215,9 +215,9 @@ def test_it_runs_rows_and_writes_a_page(tmp_path: Path) -> None:
     ("options", "why"),
     [
         (("--matrix", "--size", "500"), "--size is for a single run; the rows of --matrix have"),
-        (("--matrix", "--rounds", "0"), "--rounds is 0; it must be 1 at least"),
+        (("--matrix", "--rounds", "0"), "--rounds: it is 0, and must be 1 at least"),
         (("--matrix", "--rows", "no"), "no row matches 'no'"),
-        (("--matrix", "--duration-s", "-1"), "duration_s is -1.0; it must be above 0"),
+        (("--matrix", "--duration-s", "-1"), "--duration-s: it is -1, and must be above 0"),
         (("--rows", "three-100"), "--rows needs --matrix"),
         (("--output", "x.html"), "--output needs --matrix"),
     ],

@@ -81,9 +81,9 @@ def test_watch_tells_who_comes_and_who_goes(shell: Shell) -> None:
     ("words", "status", "said"),
     [
         (("pub", "#x"), 2, "'#x' is not a private name"),
-        (("pub", "chat", "--type", "70000"), 2, "type 70000; it must be 0 to 65535"),
+        (("pub", "chat", "--type", "70000"), 2, "--type: it is 70000, and must be 65535 at most"),
         (("pub", "chat", "--user", "a#b"), 2, "contains '#'"),
-        (("pub", "chat", "/nowhere"), 1, "No such file"),
+        (("pub", "chat", "/nowhere"), 2, "argument FILE: /nowhere: No such file"),
         (("sub", "chat", "--address", "/nowhere/x"), 3, "is the daemon running?"),
         (("sub", "chat", "--address", "127.0.0.1:1"), 3, "Connection refused"),
     ],
@@ -119,7 +119,9 @@ def test_a_daemon_tells_about_itself_its_groups_and_their_members(shell: Shell) 
     told = {"group": "told", "members": ["#tom#a"], "principals": {"#tom#a": own}}
     assert json.loads(output) == told
     assert shell.tell("members", "told")[1] == "#tom#a\n"
-    assert shell.tell("members", "nobody is there")[1] == ""
+    status, output, messages = shell.tell("members", "nobody is there")
+    assert (status, output) == (1, "")
+    assert "group nobody is there has no member" in messages
     assert json.loads(shell.tell("groups", "--json")[1])["groups"]["told"] == 1
     found = json.loads(shell.tell("status", "--json")[1])
     assert (found["daemon"], found["state"], found["daemons"]) == ("a", "operational", ["a"])

@@ -41,5 +41,5 @@ def test_the_demo_shows_a_crash_and_one_order_in_spite_of_it(tmp_path: Path) -> 
 
 def test_a_text_that_is_not_there_is_told(tmp_path: Path) -> None:
     status, output, messages = tell("demo", "--text", str(tmp_path / "no"))
-    assert (status, output) == (1, "")
+    assert (status, output) == (2, "")
     assert "No such file" in messages

@@ -141,7 +141,7 @@ def test_what_is_wrong_with_a_log_is_told(log: str, capsys: pytest.CaptureFixtur
     assert main(["log", "diff", log, log]) == 1
 
 
-@pytest.mark.parametrize("words", [["cat"], ["check"], ["diff", "x"]])
+@pytest.mark.parametrize("words", [["cat"], ["check"], ["diff", "."]])
 def test_where_no_log_is_that_is_told(
     tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -242,10 +242,11 @@ def test_two_recorders_do_not_write_to_one_folder(tmp_path: Path) -> None:
 
 
 def test_without_pyarrow_the_extra_is_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    folder = str(tmp_path)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    for command in (["record", "g", "--to", "d"], ["log", "cat", "d"], ["replay", "d"]):
+    for command in (["record", "g", "--to", "d"], ["log", "cat", folder], ["replay", folder]):
         assert main(command) == 2
         assert "pip install 'groupcomm[log]'" in capsys.readouterr().err
 
@@ -253,4 +254,4 @@ def test_without_pyarrow_the_extra_is_named(
 @pytest.mark.parametrize("option", ["--sync-ms", "--buffer-mb", "--seal-s", "--keep-mb"])
 def test_limits_must_be_above_zero(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["record", "g", "--to", "d", option, "0"]) == 2
-    assert f"{option} is 0; it must be above 0" in capsys.readouterr().err
+    assert f"argument {option}: it is 0, and must be above 0" in capsys.readouterr().err

@@ -190,7 +190,7 @@ def test_commands_refuse_what_they_cannot_do(tmp_path: Path) -> None:
     before = one.read_bytes()
     for arguments, wanted, text in (
         (("add", one, "--from", other), 2, "is it the file of another cluster"),
-        (("add", tmp_path / "none.key"), 1, "No such file"),
+        (("add", tmp_path / "none.key"), 2, "No such file"),
         (("promote", "2", "--address", "/nowhere"), 3, "/nowhere"),
     ):
         status, _, told = command("keys", *arguments)

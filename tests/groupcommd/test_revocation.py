@@ -275,7 +275,7 @@ def test_revocations_are_added_and_none_is_lost(tmp_path: Path) -> None:
 def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_authority(tmp_path, 1.0)
     for words, said in (
-        ((), "give DIR and one of NAME, --serial, --principal"),
+        ((), "give DIR and one of NAME, --serial and --principal"),
         (("ann", "--serial", "1"), "give DIR and one of NAME"),
         (("ann",), "ann.pem is missing; revoke it with --serial"),
         (("ca",), "'ca' is not the name of a certificate that was issued"),

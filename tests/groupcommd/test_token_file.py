@@ -133,7 +133,7 @@ def test_certificates_are_issued_for_hosts_of_daemons_and_for_programs(
         (0o751, "group", "others may enter"),
         (0o755, "all", None),
         (0o775, "all", "others may write"),
-        (0o1777, "all", "others may write"),
+        (0o1777, "all", "name a path in a folder of your own"),
     ],
 )
 def test_socket_folders_keep_others_out(

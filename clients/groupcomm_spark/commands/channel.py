@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from groupcomm.errors import ConfigError
+from groupcomm.host.option_types import natural
 from groupcomm_spark.commands.options import (
     add_log_options,
     add_spark_options,
@@ -36,7 +36,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--sent-at",
-        type=int,
+        type=natural,
         metavar="BYTE",
         help="offset in a message of the time when it was sent: nanoseconds since 1970, 8 bytes,"
         " big-endian (default: delays count from the numbering, which UNRELIABLE ones lack)",
@@ -58,9 +58,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the model and print what it says; return 0."""
-    if options.sent_at is not None and options.sent_at < 0:
-        raise ConfigError(f"--sent-at is {options.sent_at}; bytes count from 0")
-
     # ruff: noqa: PLC0415 - extras
     from groupcomm_spark.channel.job import COLUMNS, make_model
     from groupcomm_spark.logs import read_logs

@@ -24,7 +24,6 @@ ROWS: Final = 1000
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.epilog = f"exit status: 0 Spark can run; 1 it cannot. {parser.epilog}"
     parser.add_argument("--quick", action="store_true", help="do not start Spark")
     parser.add_argument("--master", metavar="URL", help="try this cluster: spark://HOST:PORT")
     parser.add_argument("--json", action="store_true", help="one line of JSON")

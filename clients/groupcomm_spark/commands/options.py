@@ -1,9 +1,9 @@
 """Options that the subcommands share."""
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from groupcomm.host.option_types import existing_folder
 from groupcomm_spark.progress import Say, quiet, say
 from groupcomm_spark.session import LOCAL, MEMORY, open_session
 
@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 def add_log_options(parser: argparse.ArgumentParser) -> None:
     """Declare which logs are read."""
-    parser.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="folder of a log")
+    parser.add_argument(
+        "folders", nargs="+", type=existing_folder, metavar="DIR", help="folder of a log"
+    )
 
 
 def add_spark_options(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +30,15 @@ def add_spark_options(parser: argparse.ArgumentParser) -> None:
 
 
 def session_of(options: argparse.Namespace) -> "SparkSession":
-    """Return the session that the options ask for."""
+    """Return the session that the options ask for.
+
+    Raises:
+        LogError: a folder of the options holds no log, which is told before Spark starts.
+    """
+    from groupcomm_log.names import list_segments  # noqa: PLC0415 - an extra
+
+    for folder in options.folders:
+        list_segments(folder)
     progress_printer(options)(f"starting Spark at {options.master or LOCAL}")
     return open_session(
         options.master, name=f"groupcomm spark {options.name}", memory=options.memory

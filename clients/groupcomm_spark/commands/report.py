@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from groupcomm.errors import ConfigError
+from groupcomm.host.option_types import natural
 from groupcomm_spark.commands.options import (
     add_log_options,
     add_spark_options,
@@ -37,7 +38,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--sent-at",
-        type=int,
+        type=natural,
         metavar="BYTE",
         help="offset in a message of the time when it was sent: nanoseconds since 1970, 8 bytes,"
         " big-endian (default: delays count from the numbering, which UNRELIABLE ones lack)",
@@ -48,8 +49,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write the page; return 0."""
     sites = read_sites(options.site)
-    if options.sent_at is not None and options.sent_at < 0:
-        raise ConfigError(f"--sent-at is {options.sent_at}; bytes count from 0")
     output = options.output or (None if options.json else Path("report.html"))
 
     # ruff: noqa: PLC0415 - extras

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from groupcomm.errors import ConfigError
+from groupcomm.host.option_types import daemon_address, existing_file, existing_folder, positive
 from groupcomm.names import check_group
 from groupcomm_spark.commands.options import add_spark_options, progress_printer, session_of
 from groupcomm_spark.telemetry.alarms import MessageKinds, Window, check_window, read_kinds
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 NAME: Final = "telemetry"
 HELP: Final = "watch a log while it is written: rates, gaps, bandwidth, late messages, alarms"
-EXAMPLE: Final = (
-    "groupcomm spark telemetry vehicle-log --kinds examples/vehicle/telemetry.toml --to alarms"
-)
+EXAMPLE: Final = """\
+groupcomm spark telemetry vehicle-log \\
+  --kinds examples/vehicle/telemetry.toml --to alarms"""
 
 ATTEMPTS: Final = 3
 SLOW_START: Final = "failed to connect back"
@@ -31,10 +31,12 @@ SLOW_START: Final = "failed to connect back"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("folder", type=Path, metavar="DIR", help="folder of the log")
+    parser.add_argument(
+        "folders", nargs=1, type=existing_folder, metavar="DIR", help="folder of the log"
+    )
     parser.add_argument(
         "--kinds",
-        type=Path,
+        type=existing_file,
         required=True,
         metavar="FILE.toml",
         help="kinds of messages, and what is normal of each; see docs/spark.md",
@@ -42,6 +44,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", metavar="GROUP", help="multicast alarms to this group, AGREED")
     parser.add_argument(
         "--address",
+        type=daemon_address,
         metavar="WHERE",
         help="address of the daemon for --to; default: $GROUPCOMM_ADDRESS",
     )
@@ -52,10 +55,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="continue from here after a restart, and send each alarm once (default: begin anew)",
     )
     parser.add_argument("--available-now", action="store_true", help="read what is there, and end")
-    parser.add_argument("--duration-s", type=float, metavar="S", help="end after S seconds")
+    parser.add_argument("--duration-s", type=positive, metavar="S", help="end after S seconds")
     parser.add_argument(
         "--every-s",
-        type=float,
+        type=positive,
         default=1.0,
         metavar="S",
         help="seconds between looks for new rows (1)",
@@ -69,8 +72,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Watch until the duration is over, or until ^C or SIGTERM; return 0."""
     kinds = read_kinds(options.kinds)
-    if options.every_s <= 0:
-        raise ConfigError(f"--every-s is {options.every_s:g}; it must be above 0")
     group = None if options.to is None else check_group(options.to)
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -112,14 +113,14 @@ def _watch_once(
     tell = progress_printer(options)
     queries = start_queries(
         spark,
-        options.folder,
+        options.folders[0],
         kinds,
         checkpoint,
         lambda window: _show(window, kinds, as_json=options.json),
         alarms=None if group is None else Alarms(group=group, address=options.address),
         pace=Pace(every_s=options.every_s, available_now=options.available_now),
     )
-    tell(f"watching {options.folder}" + (f", alarms to {group}" if group else ""))
+    tell(f"watching {options.folders[0]}" + (f", alarms to {group}" if group else ""))
     await_queries(
         queries,
         options.duration_s,

@@ -5,6 +5,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Final
 
+from groupcomm.host.option_types import one_or_more
 from groupcomm_spark.commands.options import (
     add_log_options,
     add_spark_options,
@@ -24,15 +25,11 @@ EXAMPLE: Final = "groupcomm spark verify log-a log-b log-c"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.epilog = (
-        "exit status: 0 no violation; 1 violations, or unreadable logs; 2 wrong usage."
-        f" {parser.epilog}"
-    )
     add_log_options(parser)
     parser.add_argument("--json", action="store_true", help="one line of JSON")
     parser.add_argument(
         "--most",
-        type=int,
+        type=one_or_more,
         default=20,
         metavar="N",
         help="violations of one name that are shown for the same logs (20); all are counted",

@@ -13,6 +13,15 @@ import attrs
 import trio
 
 from groupcomm.errors import ConfigError
+from groupcomm.host.option_types import (
+    daemon_address,
+    natural,
+    not_negative,
+    one_or_more,
+    positive,
+    probability,
+)
+from groupcomm_client import connect
 from groupcomm_tools.bench.bare import floor_us
 from groupcomm_tools.bench.figures import Figures, as_json, floor_json, machine, middle_of
 from groupcomm_tools.bench.matrix import Result, chosen, rows_of, run_matrix
@@ -30,27 +39,35 @@ _OF_LINKS: Final = ("shape", "delay_ms", "jitter_ms", "loss", "mbit", "members_i
 def _add_site_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options for daemons in several sites."""
     group = parser.add_argument_group("several sites, with a relay of this host between them")
-    group.add_argument("--sites", type=int, metavar="N", default=1, help="number of sites (1)")
+    group.add_argument(
+        "--sites", type=one_or_more, metavar="N", default=1, help="number of sites (1)"
+    )
     group.add_argument(
         "--shape", choices=SHAPES, default="mesh", help="which sites have links (mesh)"
     )
     group.add_argument(
-        "--delay-ms", type=float, metavar="MS", default=0.0, help="delay of one way (0)"
+        "--delay-ms", type=not_negative, metavar="MS", default=0.0, help="delay of one way (0)"
     )
     group.add_argument(
-        "--jitter-ms", type=float, metavar="MS", default=0.0, help="maximum of additional delay (0)"
+        "--jitter-ms",
+        type=not_negative,
+        metavar="MS",
+        default=0.0,
+        help="maximum of additional delay (0)",
     )
     group.add_argument(
         "--loss",
-        type=float,
+        type=probability,
         metavar="P",
         default=0.0,
         help="share of datagrams lost on each link (0)",
     )
-    group.add_argument("--mbit", type=float, metavar="M", help="bandwidth of each link (unlimited)")
+    group.add_argument(
+        "--mbit", type=positive, metavar="M", help="bandwidth of each link (unlimited)"
+    )
     group.add_argument(
         "--members-in",
-        type=int,
+        type=natural,
         metavar="N",
         default=0,
         help="programs are in the first N sites only (all)",
@@ -154,8 +171,6 @@ def run_rows(options: argparse.Namespace) -> int:
     """
     rounds = ROUNDS if options.rounds is None else options.rounds
     duration_s = DURATION_S if options.duration_s is None else options.duration_s
-    if rounds < 1:
-        raise ConfigError(f"--rounds is {rounds}; it must be 1 at least")
     rows = rows_of(duration_s)
     if options.rows is not None:
         rows = chosen(rows, options.rows)
@@ -196,7 +211,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--encryption", choices=("on", "off"), default="on", help="of datagrams")
     parser.add_argument(
         "--packet-bytes",
-        type=int,
+        type=one_or_more,
         metavar="N",
         help="size of a datagram (60000; 1340 between sites)",
     )
@@ -206,11 +221,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="daemons never sleep: each uses a processor, and delays are shorter",
     )
     parser.add_argument(
-        "--idle-sessions", type=int, metavar="N", default=0, help="programs that do nothing (0)"
+        "--idle-sessions", type=natural, metavar="N", default=0, help="programs that do nothing (0)"
     )
     parser.add_argument(
         "--idle-groups",
-        type=int,
+        type=natural,
         metavar="N",
         default=0,
         help="number of groups of these programs (0)",
@@ -231,38 +246,45 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_load_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--daemons", type=int, metavar="N", help="daemons on this host (3, or two for each site)"
+        "--daemons",
+        type=one_or_more,
+        metavar="N",
+        help="daemons on this host (3, or two for each site)",
     )
     parser.add_argument(
         "--connect",
+        type=daemon_address,
         action="append",
         default=[],
         metavar="WHERE",
         help="use this running daemon instead; may be repeated",
     )
     parser.add_argument(
-        "--senders", type=int, metavar="N", default=1, help="programs that send (1)"
+        "--senders", type=one_or_more, metavar="N", default=1, help="programs that send (1)"
     )
     parser.add_argument(
-        "--receivers", type=int, metavar="N", help="programs that receive (one for each daemon)"
+        "--receivers",
+        type=one_or_more,
+        metavar="N",
+        help="programs that receive (one for each daemon)",
     )
     parser.add_argument(
-        "--size", type=int, metavar="N", default=100, help="bytes of a message (100)"
+        "--size", type=natural, metavar="N", default=100, help="bytes of a message (100)"
     )
     add_level_option(parser)
     parser.add_argument(
         "--rate",
-        type=float,
+        type=not_negative,
         default=0.0,
         metavar="R",
         help="messages a second (as many as possible)",
     )
     parser.add_argument(
-        "--duration-s", type=float, metavar="S", help="length of a run (5; 2 with --matrix)"
+        "--duration-s", type=positive, metavar="S", help="length of a run (5; 2 with --matrix)"
     )
     parser.add_argument(
         "--rounds",
-        type=int,
+        type=one_or_more,
         metavar="N",
         help="number of runs, of which the median is shown (1; 3 with --matrix)",
     )
@@ -288,8 +310,6 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(
             f"--daemons is {options.daemons}; it must be {options.sites} to {len(DAEMONS)}"
         )
-    if options.rounds < 1:
-        raise ConfigError(f"--rounds is {options.rounds}; it must be 1 at least")
     if options.floor and (options.connect or options.senders > 1 or not 0 < options.rate <= 5_000):
         raise ConfigError("--floor needs one sender, a --rate up to 5000, and daemons of its own")
     plan = Plan(
@@ -327,6 +347,9 @@ async def _run(plan: Plan, options: argparse.Namespace) -> tuple[list[Figures], 
     rounds: list[Figures] = []
     floors: list[list[float]] = []
     if options.connect:
+        for address in options.connect:
+            async with connect(address):
+                pass  # a daemon that is missing is named here, and not by each program
         return [await measure(plan, options.connect, ()) for _ in range(options.rounds)], floors
     async with open_daemons(plan) as (found, processes):
         for _ in range(options.rounds):
@@ -352,6 +375,11 @@ def _print_figures(figures: Figures) -> None:
         f" {figures.mb_per_s_each:,.1f} MB/s; the fastest {figures.msgs_per_s_fastest:,.0f}"
     )
     if figures.delay_p50_us is not None:
+        if not plan.rate:
+            print(
+                "one-way delay  of full queues, as senders are as fast as possible; --rate R shows"
+                " it at R messages/s"
+            )
         print(
             f"one-way delay  p50 {figures.delay_p50_us:,.0f}, p99 {figures.delay_p99_us:,.0f},"
             f" p99.9 {figures.delay_p999_us:,.0f}, max {figures.delay_max_us:,.0f} microseconds"

@@ -14,7 +14,7 @@ from groupcomm_tools.chat.commands import COMMANDS, ChatCommands, InputLines
 from groupcomm_tools.chat.session import ChatSession, show
 from groupcomm_tools.commands.connecting import connect_trio
 from groupcomm_tools.commands.options import add_connection_options, add_level_option, level_of
-from groupcomm_tools.terminal import say
+from groupcomm_tools.terminal import say, standard_input
 
 EXAMPLE: Final = "groupcomm chat room --user ann"
 
@@ -25,14 +25,11 @@ A line that begins with / is a command, one that begins with // a message that b
 With --spuser every line is a command, as in spuser, the program that comes with Spread; then s may
 name several groups, and the next line is the message.
 
-{COMMANDS}
-
-exit status: 1 if a line could not be executed, else as for all commands"""
+{COMMANDS}"""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = f"{DETAILS}\n\n{parser.epilog}"
     parser.add_argument("group", nargs="?", metavar="GROUP", help="the group to join first")
     parser.add_argument("--spuser", action="store_true", help="every line is a command; no slashes")
@@ -45,8 +42,7 @@ def run(options: argparse.Namespace) -> int:
     """Talk until the end of the input; return 1 if a line could not be executed."""
     if options.group is None and not options.spuser:
         raise ConfigError("no group is named: groupcomm chat GROUP, or groupcomm chat --spuser")
-    if sys.stdin is None:
-        raise ConfigError("there is no standard input; redirect one, such as </dev/null")
+    standard_input()
     return 0 if trio.run(_run, options) else 1
 
 

@@ -3,11 +3,11 @@
 import argparse
 import json
 import time
-from pathlib import Path
 from typing import Final
 
 from groupcomm.algorithms.process import Order
 from groupcomm.errors import ConfigError
+from groupcomm.host.option_types import existing_path
 from groupcomm.sim.check import CheckResult, check_events, describe
 from groupcomm_tools.terminal import say
 from groupcomm_tools.traces import trace_events
@@ -22,7 +22,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "traces",
         nargs="+",
-        type=Path,
+        type=existing_path,
         metavar="TRACE",
         help="JSON lines, as simulate writes them; or a folder of traces that daemons and programs"
         " of one host have written, which are checked together",

@@ -17,15 +17,9 @@ from groupcomm_tools.terminal import say
 
 EXAMPLE: Final = "groupcomm compare --processes 5 --messages 200 --loss 0.05 -o compare.html"
 
-STATUS: Final = """\
-exit status: 0 if each algorithm keeps the orders it claims; 1 if one does not, or messages are
-missing; 2 if an option is wrong"""
-
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = f"{parser.epilog}\n\n{STATUS}"
     usual = ComparisonLoad()
     parser.add_argument(
         "--algorithms",

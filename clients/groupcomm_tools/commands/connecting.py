@@ -63,6 +63,16 @@ def connect_trio(
     )
 
 
+def check_daemon(options: argparse.Namespace) -> None:
+    """Connect to the daemon that the options name, and leave it again.
+
+    Raises:
+        CannotConnect: no daemon answers, or it does not admit this session.
+    """
+    with connect_blocking(argparse.Namespace(**{**vars(options), "trace": None})):
+        pass
+
+
 def ask_daemon(options: argparse.Namespace, question: str) -> dict[str, Any]:
     """Return the answer of the daemon that the options name.
 

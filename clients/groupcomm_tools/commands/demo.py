@@ -17,6 +17,7 @@ import trio
 from groupcomm.clocks.stamp import Position
 from groupcomm.errors import GroupCommError, SessionError
 from groupcomm.events import DaemonView, Message
+from groupcomm.host.option_types import existing_file
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm_client import connect
 from groupcomm_client.connection import Connection
@@ -172,7 +173,9 @@ SHORT_TEXT: Final = "Every program sees\nthe same messages\nin the same order.\n
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--text", type=Path, metavar="FILE", help="file whose lines are sent")
+    parser.add_argument(
+        "--text", type=existing_file, metavar="FILE", help="file whose lines are sent"
+    )
     parser.add_argument(
         "--record", type=Path, metavar="DIR", help="record what is delivered at alfa and bravo"
     )
@@ -189,7 +192,11 @@ def run(options: argparse.Namespace) -> int:
     lines = [line for line in text.splitlines() if line.strip()] or [b"(an empty file)"]
     if options.record is not None:
         need_pyarrow("writes Parquet")
-    return trio.run(_play, options, lines)
+    try:
+        return trio.run(_play, options, lines)
+    except* BrokenPipeError:
+        why = "the demo was stopped, as the reader of its output has ended"
+        raise GroupCommError(f"{why}; read all of it") from None
 
 
 class Narrator:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from groupcomm.host.option_types import daemon_address, existing_file
 from groupcomm_client.targets import default_address
 from groupcomm_tools.doctor import daemon_checks, host_checks
-from groupcomm_tools.doctor.findings import Finding, print_findings
+from groupcomm_tools.doctor.findings import Finding, print_findings, skipped
 from groupcommd.daemon_config import DaemonConfig
 
 EXAMPLE: Final = "groupcomm doctor --config plant.toml --name press"
@@ -17,16 +18,19 @@ EXAMPLE: Final = "groupcomm doctor --config plant.toml --name press"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.epilog = f"exit status: 0 no problem, perhaps warnings; 1 a problem. {parser.epilog}"
-    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration of the daemon")
+    parser.add_argument(
+        "--config", type=existing_file, metavar="FILE", help="configuration of the daemon"
+    )
     parser.add_argument("--name", help="name of the daemon in the configuration")
     parser.add_argument(
         "--address",
+        type=daemon_address,
         metavar="WHERE",
         help="address of the daemon, if it is not that of the configuration",
     )
     parser.add_argument(
         "--other",
+        type=daemon_address,
         action="append",
         default=[],
         metavar="WHERE",
@@ -72,9 +76,11 @@ def examine(
             config, listens, busy=daemon_checks.ADMITS_NOBODY in running.text
         )
     yield running
-    if answers is not None:
-        yield from _examine_daemon(answers, config if path is not None else None)
-        yield from daemon_checks.check_others(answers, others)
+    if answers is None:
+        yield skipped("the rest", f"{daemon_checks.NEED_A_DAEMON} need an answer of the daemon")
+        return
+    yield from _examine_daemon(answers, config if path is not None else None)
+    yield from daemon_checks.check_others(answers, others)
 
 
 def _examine_daemon(

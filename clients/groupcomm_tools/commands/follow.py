@@ -3,6 +3,7 @@
 import argparse
 from math import inf
 
+from groupcomm.host.option_types import one_or_more, positive
 from groupcomm_client.deadlines import move_on_after
 from groupcomm_tools.commands.connecting import connect_blocking
 from groupcomm_tools.commands.options import add_connection_options
@@ -18,8 +19,8 @@ def add_options(parser: argparse.ArgumentParser, counted: str) -> None:
         parser: of the command.
         counted: plural noun for the events that `--count` counts.
     """
-    parser.add_argument("--count", type=int, metavar="N", help=f"end after N {counted}")
-    parser.add_argument("--duration-s", type=float, metavar="S", help="end after S seconds")
+    parser.add_argument("--count", type=one_or_more, metavar="N", help=f"end after N {counted}")
+    parser.add_argument("--duration-s", type=positive, metavar="S", help="end after S seconds")
     parser.add_argument("--json", action="store_true", help="print one line of JSON for each event")
     add_connection_options(parser)
 
@@ -39,7 +40,7 @@ def run(options: argparse.Namespace, shown: EventClasses, counted: EventClasses)
             connection.join(group)
         for event in connection:
             if isinstance(event, shown):
-                print_event(event, as_json=options.json)
+                print_event(event, as_json=options.json, with_groups=len(options.groups) > 1)
             seen += isinstance(event, counted)
             if options.count is not None and seen >= options.count:
                 break

@@ -2,57 +2,70 @@
 
 import argparse
 import json
-import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from groupcomm.errors import CannotConnect
+from groupcomm.host.option_types import existing_file
 from groupcomm.security.identity import public_of
-from groupcomm_tools.commands.connecting import ask_daemon
+from groupcomm_tools.commands.connecting import connect_blocking
 from groupcomm_tools.commands.options import add_connection_options
+from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands, run
+from groupcomm_tools.terminal import say
 from groupcommd.identity_file import add_identity, change_roll, read_identity, write_identity
+
+__all__ = ["EXAMPLE", "add_options", "run"]
 
 EXAMPLE: Final = "groupcomm identity new press.identity"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommands."""
-    verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name, run_, help_, example in (
-        ("new", _new, "make a private key, and show its public key", "new press.identity"),
-        ("show", _show, "show the public key of a private one", "show press.identity"),
-        ("add", _add, "list the public key of a daemon", "add plant.identities press PUBLIC"),
-    ):
-        verb = verbs.add_parser(
-            name,
-            help=help_,
-            description=help_,
-            epilog="exit status: 0 done, 1 refused, 2 wrong usage or file."
-            f" example: groupcomm identity {example}",
-        )
-        verb.set_defaults(run_identity=run_)
-        verb.add_argument("file", type=Path, metavar="FILE", help="where")
-        if name == "add":
-            verb.add_argument("name", metavar="NAME", help="name of the daemon")
-            verb.add_argument(
-                "public", metavar="PUBLIC", help="64 hexadecimal digits, as shown by 'new'"
-            )
-            add_connection_options(verb)
-        verb.add_argument("--json", action="store_true", help="one line of JSON")
+    """Declare the verbs."""
+    add_subcommands(
+        parser,
+        Subcommand(
+            "new",
+            _new,
+            "make a private key, and show its public key",
+            "press.identity",
+            partial(_add_file, type=Path),
+        ),
+        Subcommand(
+            "show",
+            _show,
+            "show the public key of a private one",
+            "press.identity",
+            partial(_add_file, type=existing_file),
+        ),
+        Subcommand(
+            "add",
+            _add,
+            "list the public key of a daemon",
+            "plant.identities press PUBLIC",
+            _add_add_options,
+        ),
+    )
 
 
-def run(options: argparse.Namespace) -> int:
-    """Run the subcommand; return its exit status."""
-    return int(options.run_identity(options))
+def _add_file(parser: argparse.ArgumentParser, *, type: Callable[[str], Path]) -> None:
+    parser.add_argument("file", type=type, metavar="FILE", help="where")
+    parser.add_argument("--json", action="store_true", help="one line of JSON")
+
+
+def _add_add_options(parser: argparse.ArgumentParser) -> None:
+    _add_file(parser, type=Path)
+    parser.add_argument("name", metavar="NAME", help="name of the daemon")
+    parser.add_argument("public", metavar="PUBLIC", help="64 hexadecimal digits, as shown by 'new'")
+    add_connection_options(parser)
 
 
 def _new(options: argparse.Namespace) -> int:
     _print_key(options, write_identity(options.file))
-    print(
+    say(
         f"wrote {options.file}: it stays on this host, and the daemon's file names it as identity;"
-        " on every host list the public key: groupcomm identity add FILE NAME PUBLIC",
-        file=sys.stderr,
+        " on every host list the public key: groupcomm identity add FILE NAME PUBLIC"
     )
     return 0
 
@@ -69,14 +82,31 @@ def _print_key(options: argparse.Namespace, public: bytes) -> None:
 def _add(options: argparse.Namespace) -> int:
     roll = change_roll(options.file, partial(add_identity, options.name, options.public))
     names = sorted(roll.daemons)
-    try:
-        reloaded = "error" not in ask_daemon(options, "keys reload")
-    except CannotConnect:
-        reloaded = False
+    told = _have_it_read(options)
     if options.json:
+        reloaded = told == READ
         print(json.dumps({"file": str(options.file), "daemons": names, "reloaded": reloaded}))
     else:
-        print(f"{options.file} lists {', '.join(names)}", file=sys.stderr)
-        if reloaded:
-            print("the daemon of this host has read it", file=sys.stderr)
+        say(f"{options.file} lists {', '.join(names)}")
+        say(told)
     return 0
+
+
+READ: Final = "the daemon of this host has read its configuration and its identities again"
+
+
+def _have_it_read(options: argparse.Namespace) -> str:
+    """Have the daemon read its files again; return what came of it."""
+    try:
+        with connect_blocking(options) as connection:
+            if connection.ask("keys").get("identities") is None:
+                return (
+                    "the daemon of this host works without identities: name this file in its"
+                    " configuration as identities, and restart it"
+                )
+            answer = connection.ask("keys reload")
+    except CannotConnect:
+        return "no daemon answers on this host; it will read the file when it starts"
+    if "error" in answer:
+        return f"the daemon of this host has not read it: {answer['error']}"
+    return READ

@@ -5,13 +5,16 @@ import json
 import sys
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 from groupcomm.errors import CannotConnect, GroupCommError
 from groupcomm.host.key_file import add_from, add_key, change_key_file, read_key_file
+from groupcomm.host.option_types import existing_file, one_or_more
 from groupcomm_tools.commands.connecting import ask_daemon
 from groupcomm_tools.commands.options import add_connection_options
+from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands, run
+
+__all__ = ["EXAMPLE", "add_options", "run"]
 
 EXAMPLE: Final = "groupcomm keys status"
 
@@ -23,60 +26,85 @@ class RequestRefused(GroupCommError):
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommands."""
+    """Declare the verbs."""
     steps = "add a key at every host, promote it, retire the old one; or evict a daemon"
     parser.description = f"{parser.description}: {steps}"
-    verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name, run_, help_, example in (
-        (
+    add_subcommands(
+        parser,
+        Subcommand(
             "status",
             _status,
             "show which keys the members have, and which key seals",
-            "status --json",
+            "--json",
+            _add_common_options,
         ),
-        ("add", _add, "add a key to a key file, and have the daemon read it", "add plant.key"),
-        ("promote", _promote, "have all members seal with a key from now on", "promote 2"),
-        ("retire", _retire, "have all members erase a key, also in their files", "retire 1"),
-        ("evict", _evict, "have no daemon trust the identity of one any more", "evict press"),
-    ):
-        verb = verbs.add_parser(
-            name,
-            help=help_,
-            description=help_,
-            epilog="exit status: 0 done, 1 refused, 2 wrong usage or file, 3 cannot connect."
-            f" example: groupcomm keys {example}",
-        )
-        verb.set_defaults(run_keys=run_)
-        if name == "add":
-            verb.add_argument("file", type=Path, metavar="FILE", help="the daemon's key file")
-            verb.add_argument(
-                "--from",
-                dest="other",
-                type=Path,
-                metavar="COPY",
-                help="take the keys of another host's file, and make none",
-            )
-        elif name == "evict":
-            verb.add_argument(
-                "name",
-                metavar="NAME",
-                help="name of the daemon, which must be another one than here",
-            )
-        elif name != "status":
-            verb.add_argument("number", type=int, metavar="N", help="number of the key")
-        if name == "retire":
-            verb.add_argument(
-                "--without-missing",
-                action="store_true",
-                help="even if daemons are down; they need the newer key to come back",
-            )
-        verb.add_argument("--json", action="store_true", help="one line of JSON")
-        add_connection_options(verb)
+        Subcommand(
+            "add",
+            _add,
+            "add a key to a key file, and have the daemon read it",
+            "plant.key",
+            _add_add_options,
+        ),
+        Subcommand(
+            "promote",
+            _promote,
+            "have all members seal with a key from now on",
+            "2",
+            _add_number,
+        ),
+        Subcommand(
+            "retire",
+            _retire,
+            "have all members erase a key, also in their files",
+            "1",
+            _add_retire_options,
+        ),
+        Subcommand(
+            "evict",
+            _evict,
+            "have no daemon trust the identity of one any more",
+            "press",
+            _add_evict_options,
+        ),
+    )
 
 
-def run(options: argparse.Namespace) -> int:
-    """Run the subcommand; return its exit status."""
-    return int(options.run_keys(options))
+def _add_common_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="one line of JSON")
+    add_connection_options(parser)
+
+
+def _add_add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=existing_file, metavar="FILE", help="the daemon's key file")
+    parser.add_argument(
+        "--from",
+        dest="other",
+        type=existing_file,
+        metavar="COPY",
+        help="take the keys of another host's file, and make none",
+    )
+    _add_common_options(parser)
+
+
+def _add_number(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("number", type=one_or_more, metavar="N", help="number of the key")
+    _add_common_options(parser)
+
+
+def _add_retire_options(parser: argparse.ArgumentParser) -> None:
+    _add_number(parser)
+    parser.add_argument(
+        "--without-missing",
+        action="store_true",
+        help="even if daemons are down; they need the newer key to come back",
+    )
+
+
+def _add_evict_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "name", metavar="NAME", help="name of the daemon, which must be another one than here"
+    )
+    _add_common_options(parser)
 
 
 def _status(options: argparse.Namespace) -> int:

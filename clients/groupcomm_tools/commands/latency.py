@@ -9,6 +9,8 @@ from typing import Final
 
 from groupcomm.errors import ConfigError
 from groupcomm.events import Message
+from groupcomm.host.option_types import one_or_more, positive, whole_number
+from groupcomm.wire.messages import MAX_MESSAGE_BYTES
 from groupcomm_tools.commands.connecting import connect_blocking
 from groupcomm_tools.commands.options import add_connection_options, add_level_option, level_of
 
@@ -20,11 +22,19 @@ LAST_WAIT_S: Final = 5.0
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--count", type=int, default=200, metavar="N", help="messages (200)")
     parser.add_argument(
-        "--rate", type=float, default=100.0, metavar="R", help="messages a second (100)"
+        "--count", type=one_or_more, default=200, metavar="N", help="messages (200)"
     )
-    parser.add_argument("--size", type=int, default=100, metavar="B", help="bytes of each (100)")
+    parser.add_argument(
+        "--rate", type=positive, default=100.0, metavar="R", help="messages a second (100)"
+    )
+    parser.add_argument(
+        "--size",
+        type=whole_number(0, MAX_MESSAGE_BYTES),
+        default=100,
+        metavar="B",
+        help="bytes of each (100)",
+    )
     parser.add_argument("--json", action="store_true", help="one line of JSON")
     add_level_option(parser)
     add_connection_options(parser)

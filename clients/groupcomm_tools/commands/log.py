@@ -4,12 +4,14 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from groupcomm.errors import ConfigError
+from groupcomm.host.option_types import existing_folder, one_or_more
 from groupcomm_log.errors import Damage, LogError
 from groupcomm_tools.commands.options import need_pyarrow
+from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands
+from groupcomm_tools.commands.subcommands import run as run_subcommand
 from groupcomm_tools.terminal import below, say
 
 if TYPE_CHECKING:
@@ -21,38 +23,47 @@ FROM_HELP: Final = "begin, -100, row:N, row:EPOCH:N or @TIME (begin); docs/recor
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommands."""
-    verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name, run_, help_, example in (
-        ("cat", _cat, "print rows", "cat chat-log --from -10 --json"),
-        ("check", _check, "check that everything is there, as it was written", "check chat-log"),
-        ("diff", _diff, "compare the logs of two recorders", "diff log-a log-b"),
-    ):
-        verb = verbs.add_parser(
-            name, help=help_, description=help_, epilog=f"example: groupcomm log {example}"
-        )
-        verb.set_defaults(run_log=run_)
-        verb.add_argument("folder", type=Path, metavar="DIR", help="folder of the log")
-        if name == "diff":
-            verb.add_argument(
-                "other", type=Path, metavar="DIR", help="folder of the other recorder's log"
-            )
-        if name == "cat":
-            verb.add_argument(
-                "--from", dest="start", default="begin", metavar="WHERE", help=FROM_HELP
-            )
-            verb.add_argument("--count", type=int, metavar="N", help="end after N rows")
-            verb.add_argument("--messages", action="store_true", help="omit views and gaps")
-            verb.add_argument(
-                "--format", metavar="TEXT", help="format of a row, with {fields} and \\n"
-            )
-        verb.add_argument("--json", action="store_true", help="print one line of JSON for each row")
+    """Declare the verbs."""
+    add_subcommands(
+        parser,
+        Subcommand("cat", _cat, "print rows", "chat-log --from -10 --json", _add_cat_options),
+        Subcommand(
+            "check",
+            _check,
+            "check that everything is there, as it was written",
+            "chat-log",
+            _add_folder,
+        ),
+        Subcommand(
+            "diff", _diff, "compare the logs of two recorders", "log-a log-b", _add_diff_options
+        ),
+    )
+
+
+def _add_folder(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=existing_folder, metavar="DIR", help="folder of the log")
+    parser.add_argument("--json", action="store_true", help="print one line of JSON for each row")
+
+
+def _add_cat_options(parser: argparse.ArgumentParser) -> None:
+    _add_folder(parser)
+    parser.add_argument("--from", dest="start", default="begin", metavar="WHERE", help=FROM_HELP)
+    parser.add_argument("--count", type=one_or_more, metavar="N", help="end after N rows")
+    parser.add_argument("--messages", action="store_true", help="omit views and gaps")
+    parser.add_argument("--format", metavar="TEXT", help="format of a row, with {fields} and \\n")
+
+
+def _add_diff_options(parser: argparse.ArgumentParser) -> None:
+    _add_folder(parser)
+    parser.add_argument(
+        "other", type=existing_folder, metavar="DIR", help="folder of the other recorder's log"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the subcommand; return its exit status."""
+    """Run the verb that was chosen; return its exit status."""
     need_pyarrow("reads logs")
-    return int(options.run_log(options))
+    return run_subcommand(options)
 
 
 class Damages:

@@ -3,7 +3,9 @@
 import argparse
 from typing import Final
 
+from groupcomm.names import check_group
 from groupcomm_tools.commands import query
+from groupcomm_tools.terminal import say
 
 EXAMPLE: Final = "groupcomm members chat"
 
@@ -15,9 +17,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """List the members; return 0."""
-    found = query.query(options, f"members {options.group}")["members"]
+    """List the members; return 1 if there is none."""
+    group = check_group(options.group)
+    found = query.query(options, f"members {group}")["members"]
     if not options.json:
         for name in found:
             print(name)
-    return 0
+        if not found:
+            say(f"groupcomm: group {group} has no member; groupcomm groups lists the groups")
+    return 0 if found else 1

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from groupcomm.errors import ConfigError
-from groupcomm.level import LEVELS, ServiceLevel
-
-LEVEL_NAMES: Final = tuple(level.name.lower() for level in LEVELS)
+from groupcomm.host.option_types import LEVEL_NAMES, daemon_address, existing_file, level_name
+from groupcomm.level import ServiceLevel
 
 _FOR_TLS: Final = {
     "ca": "certificates of the authorities to trust; default: $GROUPCOMM_CA, else the system's",
@@ -23,12 +22,13 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options that say where to connect, and as which user."""
     parser.add_argument(
         "--address",
+        type=daemon_address,
         metavar="WHERE",
         help="address of the daemon: the path of its socket, HOST:PORT or tls://HOST:PORT;"
         " default: $GROUPCOMM_ADDRESS, else the daemon of this user",
     )
     for name, what in _FOR_TLS.items():
-        parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=f"TLS: {what}")
+        parser.add_argument(f"--{name}", type=existing_file, metavar="FILE", help=f"TLS: {what}")
     parser.add_argument(
         "--trace",
         type=Path,
@@ -42,6 +42,7 @@ def add_level_option(parser: argparse.ArgumentParser) -> None:
     """Declare the option for the service level of the messages."""
     parser.add_argument(
         "--level",
+        type=level_name,
         choices=LEVEL_NAMES,
         default="agreed",
         help="service level of the messages (agreed)",

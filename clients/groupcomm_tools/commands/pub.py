@@ -2,17 +2,18 @@
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from groupcomm.events import Refused
+from groupcomm.host.option_types import existing_file_or_dash, whole_number
 from groupcomm_client.blocking import BlockingConnection
 from groupcomm_client.requests import access_refused
 from groupcomm_tools.commands.connecting import connect_blocking
 from groupcomm_tools.commands.options import add_connection_options, add_level_option, level_of
+from groupcomm_tools.terminal import standard_input
 
 EXAMPLE: Final = "echo hello | groupcomm pub chat"
 
@@ -22,10 +23,20 @@ BATCH_LINES: Final = 256
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("group", metavar="GROUP", help="a group, or a private name")
-    parser.add_argument("file", nargs="?", default="-", metavar="FILE", help="- for standard input")
+    parser.add_argument(
+        "file",
+        nargs="?",
+        type=existing_file_or_dash,
+        metavar="FILE",
+        help="the file; by default, and for -, standard input",
+    )
     parser.add_argument("--whole", action="store_true", help="send the file as one message")
     parser.add_argument(
-        "--type", type=int, default=0, metavar="N", help="type of the messages, 0 to 65535 (0)"
+        "--type",
+        type=whole_number(0, 65535),
+        default=0,
+        metavar="N",
+        help="type of the messages, 0 to 65535 (0)",
     )
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
     add_level_option(parser)
@@ -39,10 +50,8 @@ def run(options: argparse.Namespace) -> int:
         AccessRefused: the daemon's rules do not allow a message.
     """
     started_s = time.monotonic()
-    if options.file == "-":
-        file: BinaryIO = sys.stdin.buffer
-    else:
-        file = Path(options.file).open("rb")  # noqa: SIM115 - closed with its reader below
+    path: Path | None = options.file
+    file: BinaryIO = standard_input().buffer if path is None else path.open("rb")
     with file, connect_blocking(options) as connection:
         count = _send(connection, options, file)
     for event in connection.pop_waiting():  # refusals may come with the answer to the goodbye

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from groupcomm.errors import ConfigError
+from groupcomm.host.option_types import one_or_more, positive
 from groupcomm.names import check_group
 from groupcomm_client.connection import Connection
 from groupcomm_log.errors import LogError
-from groupcomm_tools.commands.connecting import connect_trio
+from groupcomm_tools.commands.connecting import check_daemon, connect_trio
 from groupcomm_tools.commands.options import add_connection_options, need_pyarrow
 from groupcomm_tools.terminal import say
 
@@ -36,18 +36,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("groups", nargs="+", metavar="GROUP", help="groups to record")
     parser.add_argument("--to", type=Path, required=True, metavar="DIR", help="folder of the log")
-    number, seconds = {"type": float, "metavar": "N"}, {"type": float, "metavar": "S"}
-    for name, kind, default, text in (
-        ("--sync-ms", number, 50, "time from one write to the next (50)"),
-        ("--buffer-mb", number, 256, "maximum size of the queue for the disk (256)"),
-        ("--seal-mb", number, 64, "size at which the live file becomes Parquet (64)"),
-        ("--seal-s", seconds, 300, "age at which the live file becomes Parquet (300)"),
-        ("--keep-mb", number, None, "maximum size of all files; the oldest are removed (no limit)"),
-        ("--keep-s", seconds, None, "age at which a sealed file is removed (no limit)"),
-        ("--duration-s", seconds, None, "end after S seconds"),
+    for name, metavar, default, text in (
+        ("--sync-ms", "N", 50, "time from one write to the next (50)"),
+        ("--buffer-mb", "N", 256, "maximum size of the queue for the disk (256)"),
+        ("--seal-mb", "N", 64, "size at which the live file becomes Parquet (64)"),
+        ("--seal-s", "S", 300, "age at which the live file becomes Parquet (300)"),
+        ("--keep-mb", "N", None, "maximum size of all files; the oldest are removed (no limit)"),
+        ("--keep-s", "S", None, "age at which a sealed file is removed (no limit)"),
+        ("--duration-s", "S", None, "end after S seconds"),
     ):
-        parser.add_argument(name, default=default, help=text, **kind)  # type: ignore[arg-type]
-    parser.add_argument("--count", type=int, metavar="N", help="end after N messages")
+        parser.add_argument(name, type=positive, metavar=metavar, default=default, help=text)
+    parser.add_argument("--count", type=one_or_more, metavar="N", help="end after N messages")
     parser.add_argument("--json", action="store_true", help="print one line of JSON for each step")
     add_connection_options(parser)
 
@@ -56,12 +55,10 @@ def run(options: argparse.Namespace) -> int:
     """Record until the count is reached, or until ^C or SIGTERM; everything received is then on
     disk.
     """
-    for name in ("sync_ms", "buffer_mb", "seal_mb", "seal_s", "keep_mb", "keep_s"):
-        value = getattr(options, name)
-        if value is not None and value <= 0:
-            raise ConfigError(f"--{name.replace('_', '-')} is {value:g}; it must be above 0")
     groups = tuple(dict.fromkeys(map(check_group, options.groups)))
     need_pyarrow("writes Parquet")
+    if not options.to.exists():
+        check_daemon(options)  # a log without a row is of no use
     recorder = _make_recorder(options, groups)
     trio.run(_run, options, groups, recorder)
     end = {"event": "end", "messages": recorder.count}

@@ -9,6 +9,7 @@ from typing import Any, Final
 import trio
 
 from groupcomm.errors import ConfigError
+from groupcomm.host.option_types import existing_file, natural, not_negative, positive, probability
 from groupcomm.sim.faults.faults import Faults
 from groupcomm_tools.relay import Line, Pair, Relay
 from groupcomm_tools.terminal import say
@@ -35,10 +36,13 @@ _CHANCES: Final = ("loss", "duplication", "corruption")
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = f"{parser.epilog}\n\n{COMMANDS}"
+    parser.epilog = f"{COMMANDS}\n\n{parser.epilog}"
     parser.add_argument(
-        "--config", type=Path, required=True, metavar="FILE", help="configuration of the daemons"
+        "--config",
+        type=existing_file,
+        required=True,
+        metavar="FILE",
+        help="configuration of the daemons",
     )
     parser.add_argument(
         "--via",
@@ -49,19 +53,23 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     for name in _CHANCES:
         parser.add_argument(
-            f"--{name}", type=float, default=0.0, metavar="P", help="probability, 0 to 1 (0)"
+            f"--{name}", type=probability, default=0.0, metavar="P", help="probability, 0 to 1 (0)"
         )
     parser.add_argument(
-        "--reorder", type=int, default=0, metavar="N", help="by up to N datagrams (0)"
+        "--reorder", type=natural, default=0, metavar="N", help="by up to N datagrams (0)"
     )
     parser.add_argument(
-        "--delay-ms", type=float, default=0.0, metavar="MS", help="delay of one way (0)"
+        "--delay-ms", type=not_negative, default=0.0, metavar="MS", help="delay of one way (0)"
     )
     parser.add_argument(
-        "--jitter-ms", type=float, default=0.0, metavar="MS", help="maximum of additional delay (0)"
+        "--jitter-ms",
+        type=not_negative,
+        default=0.0,
+        metavar="MS",
+        help="maximum of additional delay (0)",
     )
     parser.add_argument(
-        "--bandwidth-mbit", type=float, metavar="M", help="bandwidth of each path (unlimited)"
+        "--bandwidth-mbit", type=positive, metavar="M", help="bandwidth of each path (unlimited)"
     )
     parser.add_argument(
         "--link", action="append", default=[], metavar="A-B:K=V,...", help="line between two sites"

@@ -2,17 +2,17 @@
 
 import argparse
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import trio
 
 from groupcomm.errors import ConfigError
+from groupcomm.host.option_types import LEVEL_NAMES, existing_folder, level_name, one_or_more
 from groupcomm.level import ServiceLevel
 from groupcomm.names import check_destination
 from groupcomm_tools.commands.connecting import connect_trio
 from groupcomm_tools.commands.log import FROM_HELP, Damages, batches_from
-from groupcomm_tools.commands.options import LEVEL_NAMES, add_connection_options, need_pyarrow
+from groupcomm_tools.commands.options import add_connection_options, need_pyarrow
 from groupcomm_tools.terminal import say
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ EXAMPLE: Final = "groupcomm replay chat-log --from @2026-01-31T12:00 --rate 2x -
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("folder", type=Path, metavar="DIR", help="folder of the log")
+    parser.add_argument("folder", type=existing_folder, metavar="DIR", help="folder of the log")
     parser.add_argument("--from", dest="start", default="begin", metavar="WHERE", help=FROM_HELP)
     parser.add_argument(
         "--rate", default="1x", help="1x is the recorded pace, 2x twice as fast, or max (1x)"
@@ -31,10 +31,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", metavar="GROUP", help="destination instead of the recorded groups")
     parser.add_argument(
         "--level",
+        type=level_name,
         choices=LEVEL_NAMES,
         help="level instead of the recorded ones; fifo keeps the order",
     )
-    parser.add_argument("--count", type=int, metavar="N", help="end after N messages")
+    parser.add_argument("--count", type=one_or_more, metavar="N", help="end after N messages")
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
     add_connection_options(parser)
 

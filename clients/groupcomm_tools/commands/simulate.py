@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from groupcomm.errors import ConfigError
+from groupcomm.host.option_types import natural, one_or_more, positive
 from groupcomm.sim.attackers.roles import ROLES, parse_roles
 from groupcomm.sim.faults.faults import FAULT_NAMES
 from groupcomm.sim.run import RunResult, run_seed
@@ -41,14 +42,14 @@ def _add_what_runs(parser: argparse.ArgumentParser) -> None:
     faults = ", ".join(FAULT_NAMES)
     parser.add_argument(
         "--daemons",
-        type=int,
+        type=one_or_more,
         metavar="N",
         help=f"1 to {MAX_DAEMONS} in all; drawn for each seed if absent",
     )
     parser.add_argument(
         "--sites",
         "--rings",
-        type=int,
+        type=one_or_more,
         metavar="S",
         help="if absent 1 for most seeds, else 2 to 4, rarely up to 8 (--rings is the older name of"
         " this option)",
@@ -68,14 +69,14 @@ def _add_what_runs(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--duration-s",
-        type=float,
+        type=positive,
         default=10.0,
         metavar="T",
         help="simulated seconds of load and faults for each seed (default: 10)",
     )
     parser.add_argument(
         "--suite",
-        type=int,
+        type=natural,
         metavar="N",
         help="protection of datagrams: 0 a checksum, 1 a seal, 2 a seal and identities of daemons"
         " (default: 0 or 1, drawn for each seed)",
@@ -102,14 +103,14 @@ def _add_how_it_runs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
     parser.add_argument(
         "--workers",
-        type=int,
+        type=one_or_more,
         default=os.cpu_count() or 1,
         metavar="N",
         help="processes that share the seeds (default: one for each processor)",
     )
     parser.add_argument(
         "--progress-s",
-        type=float,
+        type=positive,
         default=5.0,
         metavar="T",
         help="seconds between lines of progress on standard error (default: 5)",

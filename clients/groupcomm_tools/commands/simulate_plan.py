@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from groupcomm.errors import ConfigError
+from groupcomm.host.option_types import existing_file
 from groupcomm.sim.plan.measure import PlanFailed, measure
 from groupcomm.sim.plan.topology import Topology, read_topology, with_daemons, with_sites
 from groupcomm_tools.commands.options import changed_options
@@ -39,7 +40,7 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("planning")
     group.add_argument(
         "--topology",
-        type=Path,
+        type=existing_file,
         metavar="FILE",
         help="a plan of sites, links and loads as TOML: show its delays, traffic and cost",
     )

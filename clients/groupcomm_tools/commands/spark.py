@@ -4,6 +4,7 @@ import argparse
 from typing import Final
 
 from groupcomm.errors import GroupCommError
+from groupcomm.host.parser import example_text
 from groupcomm_log.errors import LogError
 from groupcomm_spark.commands import channel, doctor, report, telemetry, verify
 from groupcomm_spark.errors import plain
@@ -13,14 +14,15 @@ EXAMPLE: Final = "groupcomm spark doctor"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Declare the subcommands."""
-    verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    """Declare the verbs."""
+    statuses = (parser.epilog or "").partition("\n\n")[0]
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (doctor, verify, report, channel, telemetry):
-        verb = verbs.add_parser(
+        verb = commands.add_parser(
             command.NAME,
             help=command.HELP,
             description=command.HELP,
-            epilog=f"example: {command.EXAMPLE}",
+            epilog=f"{statuses}\n\n{example_text(command.EXAMPLE)}",
         )
         verb.set_defaults(run_spark=command.run, name=command.NAME)
         command.add_options(verb)

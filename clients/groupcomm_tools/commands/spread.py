@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from groupcomm.errors import ConfigError
+from groupcomm.host.option_types import existing_file
 from groupcomm.host.private_files import write_new
 from groupcomm_tools.spread_import import parse_spread_conf, to_groupcomm
 
@@ -15,7 +16,7 @@ EXAMPLE: Final = "groupcomm spread import /etc/spread.conf --to groupcomm.toml"
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("what", choices=("import",), metavar="import")
-    parser.add_argument("file", type=Path, metavar="FILE", help="a spread.conf")
+    parser.add_argument("file", type=existing_file, metavar="FILE", help="a spread.conf")
     parser.add_argument(
         "--to", type=Path, metavar="FILE", help="where to write; must not be there (default: print)"
     )

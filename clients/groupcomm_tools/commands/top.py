@@ -12,6 +12,7 @@ from typing import Final
 import attrs
 
 from groupcomm.errors import ConfigError
+from groupcomm.host.option_types import number, one_or_more
 from groupcomm_tools.commands.connecting import connect_blocking
 from groupcomm_tools.commands.options import add_connection_options
 from groupcomm_tools.top.frame import Frame, in_a_line, make_frame
@@ -26,9 +27,9 @@ Show = Callable[[Frame], None]
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
-        "--interval-s", type=float, default=1.0, metavar="S", help="seconds between frames (1)"
+        "--interval-s", type=number, default=1.0, metavar="S", help="seconds between frames (1)"
     )
-    parser.add_argument("--count", type=int, metavar="N", help="end after N frames")
+    parser.add_argument("--count", type=one_or_more, metavar="N", help="end after N frames")
     parser.add_argument("--json", action="store_true", help="one line of JSON for each frame")
     parser.add_argument(
         "--svg", type=Path, metavar="FILE", help="write the last frame there, as a picture"
@@ -42,8 +43,6 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(
             f"--interval-s is {options.interval_s:g}; it must be {LEAST_INTERVAL_S:g} at least"
         )
-    if options.count is not None and options.count < 1:
-        raise ConfigError(f"--count is {options.count}; it must be 1 at least")
     drawn = sys.stdout.isatty() and not options.json
     if drawn or options.svg is not None:
         _require_rich()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from groupcomm.errors import ConfigError
+from groupcomm.host.option_types import existing_path
 from groupcomm_tools.traces import trace_events
 from groupcomm_tools.view.build import make_diagram
 from groupcomm_tools.view.figure import figure_of
@@ -18,7 +19,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
         "trace",
-        type=Path,
+        type=existing_path,
         metavar="TRACE",
         help="JSON lines, as simulate writes them; or a folder of traces that daemons and programs"
         " of one host have written",
@@ -35,10 +36,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--logical", action="store_true", help="draw a figure along Lamport's clocks")
     add("--ticks", action="store_true", help="draw a figure with lines between equal clocks")
     parser.add_argument("--json", action="store_true", help="print in JSON what was written")
-    parser.epilog = (
-        f"{parser.epilog}; exit status: 0 written, whatever the trace shows; 1 a line of the trace"
-        " is broken, or a file cannot be read or written; 2 wrong usage"
-    )
 
 
 def run(options: argparse.Namespace) -> int:

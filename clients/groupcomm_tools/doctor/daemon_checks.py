@@ -28,6 +28,9 @@ CLOCK_S: Final = 2.0
 ADMITS_NOBODY: Final = "did not admit"
 """Part of the text if a daemon listens, and has no view or has stopped."""
 
+NEED_A_DAEMON: Final = "view, files, fellows, datagrams, links, disk and clocks"
+"""The checks that compare answers of the daemon."""
+
 RELOADED: Final = ("core", "multicast", "limits")
 """Keys of a configuration; options of the command line change the others."""
 
@@ -79,7 +82,7 @@ def check_running(
     text = f"{found['daemon']}, process {found['pid']}, up {found['uptime_s']} s"
     if name is not None and found["daemon"] != name:
         remedy = f"give the socket of {name} with --address"
-        return problem(check, f"at {address} is daemon {found['daemon']}", remedy), answers
+        return problem(check, f"at {address} is daemon {found['daemon']}", remedy), None
     if found["state"] != "operational":
         remedy = "wait a little; if this lasts, check the missing daemons"
         return problem(check, f"{text}: it looks for a view ({found['state']})", remedy), answers

@@ -14,6 +14,7 @@ class Grade(enum.Enum):
     OK = "ok"
     WARNING = "warning"  # works, but will be slow, or fail some day
     PROBLEM = "problem"  # does not work
+    SKIPPED = "skipped"  # could not be checked
 
 
 @attrs.frozen
@@ -43,12 +44,22 @@ def warning(check: str, text: str, remedy: str) -> Finding:
     return Finding(check, Grade.WARNING, text, remedy)
 
 
+def skipped(check: str, text: str) -> Finding:
+    """Return a finding that another one keeps from being made."""
+    return Finding(check, Grade.SKIPPED, text)
+
+
 def problem(check: str, text: str, remedy: str) -> Finding:
     """Return a finding that does not work."""
     return Finding(check, Grade.PROBLEM, text, remedy)
 
 
-_MARKS: Final = {Grade.OK: "ok     ", Grade.WARNING: "warning", Grade.PROBLEM: "PROBLEM"}
+_MARKS: Final = {
+    Grade.OK: "ok     ",
+    Grade.WARNING: "warning",
+    Grade.PROBLEM: "PROBLEM",
+    Grade.SKIPPED: "skipped",
+}
 
 
 def print_findings(findings: Iterable[Finding], *, as_json: bool) -> int:
@@ -66,7 +77,10 @@ def print_findings(findings: Iterable[Finding], *, as_json: bool) -> int:
         ]
         print(json.dumps({"findings": rows, **counts}, ensure_ascii=False))
     else:
-        print(f"{counts['ok']} ok, warnings: {counts['warning']}, problems: {counts['problem']}")
+        some = f", skipped: {counts['skipped']}" if counts["skipped"] else ""
+        print(
+            f"{counts['ok']} ok, warnings: {counts['warning']}, problems: {counts['problem']}{some}"
+        )
     return 1 if counts["problem"] else 0
 
 

@@ -59,20 +59,17 @@ def test_a_recorded_trace_has_one_event_a_line(
         (["--seeds", "5:1"], "'5:1' holds no seed: A must not be above B"),
         (["--seeds", "few"], "'few' is not of the form A:B, as in 1:20"),
         (["--faults", "rain"], "no fault is named 'rain'; there are: all, none, loss"),
-        (["--daemons", "0"], "daemons is 0; a simulated cluster has 1 to"),
+        (["--daemons", "0"], "argument --daemons: it is 0, and must be 1 at least"),
         (["--daemons", "2", "--rings", "3"], "sites is 3; there are 1 to 2"),
-        (["--duration-s", "0"], "duration_s is 0.0; it must be above 0"),
+        (["--duration-s", "0"], "argument --duration-s: it is 0, and must be above 0"),
         (["--seeds", "1:2", "--trace", "t"], "--trace writes the trace of one run"),
-        (["--workers", "0"], "workers is 0; it must be at least 1"),
+        (["--workers", "0"], "argument --workers: it is 0, and must be 1 at least"),
     ],
 )
 def test_wrong_usage_is_named_and_ends_with_2(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    try:
-        status: object = main(["simulate", *arguments])
-    except SystemExit as stop:  # how argparse ends
-        status = stop.code
+    status = main(["simulate", *arguments])
     output = capsys.readouterr()
     assert status == 2
     assert message in output.err
@@ -126,15 +123,13 @@ def test_check_finds_what_was_changed_in_a_trace(
     [
         (b"hello\n", ":1: not an event"),
         (b'{"e":"quiet","t":-1.5}\n', ":1: not an event"),
-        (None, "No such file"),
     ],
 )
 def test_check_names_a_file_that_is_no_trace(
-    content: bytes | None, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    content: bytes, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trace = tmp_path / "trace.jsonl"
-    if content is not None:
-        trace.write_bytes(content)
+    trace.write_bytes(content)
     assert main(["check", str(trace)]) == 1
     error = capsys.readouterr().err
     assert error.startswith("groupcomm: ")
@@ -144,10 +139,8 @@ def test_check_names_a_file_that_is_no_trace(
 
 @pytest.mark.parametrize("verb", ["simulate", "check", "story"])
 def test_help_has_an_example(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main([verb, "--help"])
-    assert stop.value.code == 0
-    assert f"example: groupcomm {verb}" in " ".join(capsys.readouterr().out.split())
+    assert main([verb, "--help"]) == 0
+    assert f"example:\n  groupcomm {verb}" in capsys.readouterr().out
 
 
 def test_the_story_ends_with_one_agreed_order(capsys: pytest.CaptureFixture[str]) -> None:

@@ -73,7 +73,7 @@ def test_a_broken_line_is_named(trace: Path, capsys: pytest.CaptureFixture[str])
 def test_what_cannot_be_read_or_written_is_named(
     trace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["view", "nothing.jsonl"]) == 1
+    assert main(["view", "nothing.jsonl"]) == 2
     assert "nothing.jsonl" in capsys.readouterr().err
     Path("empty").mkdir()
     assert main(["view", "empty"]) == 1
