@@ -10,12 +10,14 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from math import inf, isfinite
 from typing import Any, Final
 
 import attrs
 import trio
 
+from groupcomm.clocks.stamp import Position
 from groupcomm.engine import DaemonCore, QuestionAnswered, Status
 from groupcomm.engine.status import DatagramStatus, PeerStatus, RingStatus
 from groupcomm.host.tls import PeerCertificate
@@ -29,6 +31,8 @@ from groupcommd.local_users import owners
 from groupcommd.mismatches import ConfigDifferences, RejectedSenders
 from groupcommd.networks import Networks
 from groupcommd.udp import UdpSocket
+
+LAST_YEAR_US: Final = 253_402_300_800_000_000
 
 
 @attrs.frozen
@@ -68,14 +72,40 @@ def answer(parts: DaemonParts, question: str, principal: str) -> bytes:
         found = describe(parts.config)
     elif word == "members" and rest:
         known = parts.core.members(rest)
-        names, principals = [m.id.name for m in known], {m.id.name: m.principal for m in known}
-        found = {"group": rest, "members": names, "principals": principals}
+        found = {
+            "group": rest,
+            "members": [m.id.name for m in known],
+            "principals": {m.id.name: m.principal for m in known},
+            "since": {m.id.name: since(m.groups[rest]) for m in known},
+        }
     elif word == "keys":
         return parts.keys.answer(question, allowed=may_change_keys(principal))
     else:
         questions = "status, groups, members GROUP, configuration or keys"
         found = {"error": f"{question[:80]!r}: ask for {questions}"}
     return json.dumps(found, ensure_ascii=False).encode()
+
+
+def since(joined: Position) -> dict[str, str | None]:
+    """Return since when a member is in its group.
+
+    Args:
+        joined: the position of its join, or the beginning of the view in which the daemon first met
+            it; time 0 then.
+    """
+    view, time_us, ring, bundle, message = joined
+    return {
+        "view": str(view),
+        "position": f"{view}/{time_us}.{ring}.{bundle}.{message}" if time_us else None,
+        "time": as_utc(time_us),
+    }
+
+
+def as_utc(time_us: int) -> str | None:
+    """Return the time of a stamp as text; None without one, or beyond the year 9999."""
+    if not 0 < time_us < LAST_YEAR_US:
+        return None
+    return datetime.fromtimestamp(time_us / 1e6, UTC).isoformat(timespec="milliseconds")
 
 
 def may_admin(access: Access, principal: str) -> bool:

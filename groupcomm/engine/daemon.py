@@ -83,6 +83,7 @@ class DaemonCore:
         key_manager: of the keys.
         counters: what happened so far.
         membership: which view is next.
+        carried_groups: the groups that go from view to view.
         view_state: all there is of the present view; None before the first.
         reservation: of view counters, on disk.
         leaving: how it ends.
@@ -121,7 +122,7 @@ class DaemonCore:
         self._begun = False  # a view was installed in this step
         self._touched = False  # packets of the view have come in this step
         self._view_due = inf  # when the view has something to do
-        self._carried_groups = CarriedGroups()
+        self.carried_groups = CarriedGroups()
         self._early: list[tuple[int, bytes]] = []  # (sender, packet)
         self._output = Output([])  # of this step
         self._out: list[Transmission] = self._output.datagrams
@@ -520,7 +521,7 @@ class DaemonCore:
         self._protection.begin_view(view)
         me = view.daemons.index(self.start.daemon)
         self.view_state = ViewState(
-            view, me, self._carried_groups.announce(self._room), self, self._now
+            view, me, self.carried_groups.announce(self._room), self, self._now
         )
         self._begun = True
 
@@ -546,6 +547,6 @@ class DaemonCore:
         finished = old.view_change.finish(turn)
         assert finished or not was_complete
         if finished:
-            self._carried_groups.replace(old.delivery.groups.table, old.key, old.view.daemons)
-        self._carried_groups.keep_members(members)
+            self.carried_groups.replace(old.delivery.groups.table, old.key, old.view.daemons)
+        self.carried_groups.keep_members(members)
         self.sessions.end()

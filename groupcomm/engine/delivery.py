@@ -30,6 +30,7 @@ from groupcomm.errors import Contradiction, ProtocolViolation
 from groupcomm.groups.announcement import Announcements
 from groupcomm.groups.groups import Groups
 from groupcomm.groups.pruning import Reach
+from groupcomm.groups.table import GroupTable
 from groupcomm.level import ServiceLevel
 from groupcomm.order.order import Order
 from groupcomm.security.layout import ReplayWindow
@@ -145,6 +146,7 @@ class Delivery:
         "_on_complete",
         "_on_key_report",
         "_probe",
+        "_restore_joins",
         "_ring_of",
         "_sessions",
         "_unreliable_seen",
@@ -167,6 +169,7 @@ class Delivery:
         clock: RingClock,
         sessions: LocalSessions,
         on_complete: Callable[[], None],
+        restore_joins: Callable[[GroupTable], None],
         on_key_report: Callable[[int, Bundle], None],
         latest: LatestTime,
         probe: Probe,
@@ -184,6 +187,7 @@ class Delivery:
         self.announcements = Announcements([daemon.name for daemon in view.daemons])
         self.complete = False
         self._on_complete = on_complete
+        self._restore_joins = restore_joins
         self._on_key_report = on_key_report
         self._latest = latest
         self._early: list[Bundle] = []  # given out by the order before all is announced
@@ -340,6 +344,7 @@ class Delivery:
         self.wanted.begin(self.announcements.whole)
         self._on_complete()
         self.groups.begin(self.announcements)
+        self._restore_joins(self.groups.table)
         self._sessions.review_members()  # a merge brings members whom other daemons have let in
         early, self._early = self._early, []
         for bundle in early:

@@ -8,6 +8,7 @@ that anything is changed. So no packet, whatever it holds, leads a part to break
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from groupcomm.clocks.ring_clock import LatestTime, PhysicalClock, RingClock
@@ -21,7 +22,7 @@ from groupcomm.engine.delivery import Delivery
 from groupcomm.engine.keys import KeyManager
 from groupcomm.engine.probe import Probe
 from groupcomm.engine.sessions import LocalSessions
-from groupcomm.engine.view_change import ViewChange
+from groupcomm.engine.view_change import CarriedGroups, ViewChange
 from groupcomm.errors import ProtocolViolation
 from groupcomm.events import DaemonView
 from groupcomm.groups.pruning import DeferredHeaders
@@ -56,6 +57,7 @@ class ViewContext(Protocol):
     physical: PhysicalClock
     sessions: LocalSessions
     key_manager: KeyManager
+    carried_groups: CarriedGroups
     counters: Counters
     probe: Probe
 
@@ -117,6 +119,7 @@ class ViewState:
             clock=self.clock,
             sessions=self._sessions,
             on_complete=self._on_complete,
+            restore_joins=partial(context.carried_groups.restore_joins, daemons=view.daemons),
             on_key_report=context.key_manager.on_report,
             latest=self._latest,
             probe=self._probe,

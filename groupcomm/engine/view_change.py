@@ -26,20 +26,41 @@ from groupcomm.wire.membership import Holding, Past
 class CarriedGroups:
     """The groups that one start of a daemon carries from view to view."""
 
-    __slots__ = ("_completed", "_table", "_together")
+    __slots__ = ("_completed", "_daemons", "_table", "_together")
 
     def __init__(self) -> None:
         self._table: GroupTable | None = None  # of the last view whose groups were known whole
         self._completed = b""  # its key
+        self._daemons: Sequence[DaemonId] = ()  # its members
         self._together: frozenset[DaemonId] = frozenset()  # who came along ever since
 
     def replace(self, table: GroupTable, key: bytes, daemons: Sequence[DaemonId]) -> None:
         """Carry the groups of a view that has ended and whose groups were known completely."""
         self._table, self._completed, self._together = table, key, frozenset(daemons)
+        self._daemons = daemons
 
     def keep_members(self, members: Sequence[DaemonId]) -> None:
         """Note the transitional members: they go on into the next view together."""
         self._together &= frozenset(members)
+
+    def restore_joins(self, table: GroupTable, daemons: Sequence[DaemonId]) -> None:
+        """Enter since when members are in their groups, as far as this daemon was with them.
+
+        Args:
+            table: the groups with which a view begins.
+            daemons: of the view.
+        """
+        if self._table is None:
+            return
+        before = {daemon: index for index, daemon in enumerate(self._daemons)}
+        for (index, connection), member in table.sessions.items():
+            daemon = daemons[index]
+            if daemon not in self._together:
+                continue
+            old = self._table.sessions.get((before[daemon], connection))
+            if old is not None and old.id == member.id:
+                for group in member.groups:
+                    member.groups[group] = old.groups.get(group, member.groups[group])
 
     def announce(self, room: int) -> list[Bundle]:
         """Return the announcement to the next view, in bundles of at most `room` bytes."""

@@ -166,6 +166,7 @@ class Groups:
     def begin(self, announcements: Announcements) -> None:
         """Enter what all daemons bring along, and show each group to its local members."""
         table = self.table
+        start = Position(self._view.id, 0, 0, 0, 0)
         for daemon, name in enumerate(self._names):
             announced = announcements.whole[daemon]
             members: dict[int, Member] = {}
@@ -177,8 +178,7 @@ class Groups:
                 self.highest[daemon] = max(self.highest[daemon], connection)
             for group, connections in announced.groups:
                 for connection in connections:
-                    table.join(members[connection], group)
-        start = Position(self._view.id, 0, 0, 0, 0)
+                    table.join(members[connection], group, start)
         self._audience.table_changed(start, table.digest)
         keys = [(d.number, d.incarnation.random_id) for d in self._view.daemons]
         transitional_members = announcements.together(self._me, keys)
@@ -346,7 +346,7 @@ class Groups:
             return
         if joins:
             before = self.table.member_ids(group)
-            self.table.join(member, group)
+            self.table.join(member, group, self._position(bundle))
             self._show(bundle, group, Cause.JOIN, member, before)
             self._audience.entered(member, group)
         else:

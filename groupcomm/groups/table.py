@@ -6,6 +6,7 @@ digest lets traces prove it.
 
 import hashlib
 
+from groupcomm.clocks.stamp import Position
 from groupcomm.events import MemberId
 from groupcomm.names import split_private
 
@@ -17,7 +18,8 @@ class Member:
         daemon: index of its daemon in the view.
         id: its identity as clients see it.
         principal: whose session it is, as its daemon says; "" if nobody asked.
-        groups: the groups it is in, in the order in which it joined.
+        groups: the groups it is in, in the order in which it joined, each with the position at
+            which it did; or the beginning of the view in which this daemon first met it there.
     """
 
     __slots__ = ("daemon", "groups", "id", "principal")
@@ -26,7 +28,7 @@ class Member:
         self.daemon = daemon
         self.id = member_id
         self.principal = principal
-        self.groups: dict[str, None] = {}
+        self.groups: dict[str, Position] = {}
 
 
 class GroupTable:
@@ -75,10 +77,10 @@ class GroupTable:
             del self.names[member.id.name]
         self.digest ^= _digest("", member.id)
 
-    def join(self, member: Member, group: str) -> None:
+    def join(self, member: Member, group: str, at: Position) -> None:
         """Add a session to a group; a new group begins with its first member."""
         self.groups.setdefault(group, {})[member] = None
-        member.groups[group] = None
+        member.groups[group] = at
         if member.daemon == self._me:
             self.local.setdefault(group, {})[member.id.connection] = None
         self.digest ^= _digest(group, member.id)

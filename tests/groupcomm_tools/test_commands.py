@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -116,8 +117,12 @@ def test_a_daemon_tells_about_itself_its_groups_and_their_members(shell: Shell) 
     status, output, _ = shell.tell("members", "told", "--json")
     assert status == 0
     own = unix_principal(os.getuid())
-    told = {"group": "told", "members": ["#tom#a"], "principals": {"#tom#a": own}}
-    assert json.loads(output) == told
+    found = json.loads(output)
+    since = found.pop("since")["#tom#a"]
+    assert found == {"group": "told", "members": ["#tom#a"], "principals": {"#tom#a": own}}
+    joined = datetime.fromisoformat(since["time"])
+    assert abs((datetime.now(UTC) - joined).total_seconds()) < PATIENCE_S
+    assert since["position"].startswith(f"{since['view']}/")
     assert shell.tell("members", "told")[1] == "#tom#a\n"
     status, output, messages = shell.tell("members", "nobody is there")
     assert (status, output) == (1, "")

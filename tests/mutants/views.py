@@ -108,8 +108,8 @@ def announced_as_of_the_freeze(freeze: Right, _right: Right) -> tuple[Right, Rig
         operation = self.view_state
         if operation is not None and operation.delivery.complete:
             groups = operation.delivery.groups.table
-            self._carried_groups.replace(groups, operation.key, operation.view.daemons)
-        seen[id(self._carried_groups)] = _right(self._carried_groups, self._room)
+            self.carried_groups.replace(groups, operation.key, operation.view.daemons)
+        seen[id(self.carried_groups)] = _right(self.carried_groups, self._room)
 
     def announce(self: CarriedGroups, room: int) -> list[Bundle]:
         return seen.get(id(self)) or _right(self, room)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.events import MemberId
 from groupcomm.groups.announcement import (
     NOTHING,
@@ -19,6 +20,7 @@ from groupcomm.groups.table import GroupTable
 from groupcomm.names import private_name
 from groupcomm.wire.bundle import Bundle, decode_bundles_untrusted, encode_bundles, state_bundle
 
+START = Position(ViewId(1, "d0", 1), 0, 0, 0, 0)
 KEY_A, KEY_B = b"a" * 16, b"b" * 16
 U64 = st.integers(0, 2**64 - 1)
 LONG_NAME = "x" * 200
@@ -159,7 +161,7 @@ def test_a_daemon_announces_its_own_sessions_and_their_groups_in_the_order_of_th
             if daemon == 1:
                 joined[group].remove(number)
         else:
-            table.join(member, group)
+            table.join(member, group, START)
             if daemon == 1:
                 joined.setdefault(group, []).append(number)
     announced = announce(table, KEY_A, [(7, 8)])

@@ -1,7 +1,10 @@
 """The group table: joins, leaves, names, and the digest that tells whether two are equal."""
 
+from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.events import MemberId
 from groupcomm.groups.table import GroupTable
+
+START = Position(ViewId(1, "d0", 1), 0, 0, 0, 0)
 
 
 def table_with(*users: str) -> GroupTable:
@@ -15,7 +18,7 @@ def test_members_stand_in_the_order_of_their_joins() -> None:
     table = table_with("a", "b", "c")
     members = list(table.sessions.values())
     for member in reversed(members):
-        table.join(member, "g")
+        table.join(member, "g", START)
     assert [member.connection for member in table.member_ids("g")] == [3, 2, 1]
     assert list(table.local["g"]) == [2], "of daemon 0"
     assert table.member_ids("h") == ()
@@ -24,7 +27,7 @@ def test_members_stand_in_the_order_of_their_joins() -> None:
 def test_a_group_ends_with_its_last_member() -> None:
     table = table_with("a", "b")
     for member in table.sessions.values():
-        table.join(member, "g")
+        table.join(member, "g", START)
     for member in list(table.sessions.values()):
         table.leave(member, "g")
     assert (table.groups, table.local) == ({}, {})
@@ -35,11 +38,11 @@ def test_the_digest_depends_on_the_content_not_on_the_way_there() -> None:
     empty = one.digest
     for table, order in ((one, (1, 2)), (other, (2, 1))):
         for number in order:
-            table.join(table.sessions[number % 2, number], "g")
+            table.join(table.sessions[number % 2, number], "g", START)
     assert one.digest == other.digest != empty
     one.leave(one.sessions[1, 1], "g")
     assert one.digest != other.digest
-    one.join(one.sessions[1, 1], "h")
+    one.join(one.sessions[1, 1], "h", START)
     assert one.digest != other.digest, "another group is another state"
 
 
