@@ -2,12 +2,15 @@
 
 The filter stands at the time of the newest measurement that it has got, however late that came.
 What is told is the state *now*: moved on by the model, with the pushes known of. So the way from
-the plant to the estimator costs knowledge, not phase; the ways behind it are not made up for.
+the plant to the estimator costs knowledge, not phase; the ways behind it are not made up for,
+unless the estimator is told how long they take (`Tuning`).
 
 Source: Kalman, "A New Approach to Linear Filtering and Prediction Problems", 1960.
 """
 
 from typing import Final
+
+import attrs
 
 from examples.control.pole import FALL, GUST, MOST_PUSH, NOISE, move
 
@@ -19,6 +22,20 @@ DAMPING: Final = 0.8
 KEPT_PUSHES: Final = 256
 
 
+@attrs.frozen(kw_only=True)
+class Tuning:
+    """How an estimator is run.
+
+    Attributes:
+        ahead_s: it tells the state so much later than now: that at which the push will act. As it
+            knows the controller, it knows the pushes on their way, too.
+        clock_s: how far its host's clock is ahead of the sensor's.
+    """
+
+    ahead_s: float = 0.0
+    clock_s: float = 0.0
+
+
 class Estimator:
     """Knows the state from noisy measurements.
 
@@ -26,7 +43,8 @@ class Estimator:
         at_s: the time of the newest measurement; None before the first.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tuning: Tuning | None = None) -> None:
+        self._ahead_s = 0.0 if tuning is None else tuning.ahead_s
         self.at_s: float | None = None
         self._angle = self._rate = 0.0
         self._pushes: list[tuple[float, float]] = []  # when each began
@@ -37,6 +55,19 @@ class Estimator:
         """Note what the motor does from some time on."""
         self._pushes.append((at_s, max(-MOST_PUSH, min(MOST_PUSH, push))))
         del self._pushes[:-KEPT_PUSHES]
+
+    def hear(self, now_s: float, push: float) -> None:
+        """Note a command that comes now; one that looks ahead has noted it when it was caused."""
+        if not self._ahead_s:
+            self.push(now_s, push)
+
+    def tell(self, now_s: float) -> tuple[float, float]:
+        """What the controller is to be told now: the state at which its push will act."""
+        acts_s = now_s + self._ahead_s
+        told = self.state(acts_s)
+        if self._ahead_s:
+            self.push(acts_s, push_for(*told))
+        return told
 
     def measure(self, at_s: float, angle: float) -> None:
         """Take a measurement; one that is older than the newest tells nothing and is left."""

@@ -4,7 +4,9 @@ Run by the example itself. Each says ``{"ready": ...}`` once it is a member of t
 plant waits to be told when to begin, and reports in the end; the others live until they are ended.
 
 Every message carries the time at which the measurement behind it was made (CLOCK_MONOTONIC), so
-that receivers know what is old, and the plant knows how old what it acts upon is.
+that receivers know what is old, and the plant knows how old what it acts upon is. It begins with
+the wall clock at which it was sent, for models of the channel (`groupcomm spark channel --sent-at
+0`).
 """
 
 import argparse
@@ -19,7 +21,7 @@ import trio
 
 from examples.common.command import run
 from examples.common.stage import tell, told
-from examples.control.estimator import Estimator, push_for
+from examples.control.estimator import Estimator, Tuning, push_for
 from examples.control.pole import Pole
 from groupcomm.events import DaemonView, Message
 from groupcomm.level import LEVELS, ServiceLevel
@@ -31,8 +33,9 @@ GUSTS: Final = 1
 """Seed of the gusts, the same in all runs."""
 
 MEASUREMENT, ESTIMATE, COMMAND = 1, 2, 3
-_DATA: Final = struct.Struct("!ddd")
-"""When the measurement was made, and two values; the second is 0 where there is only one."""
+_DATA: Final = struct.Struct("!Qddd")
+"""When it was sent, nanoseconds since 1970; when the measurement was made, and two values; the
+second is 0 where there is only one."""
 
 
 class Member:
@@ -45,7 +48,7 @@ class Member:
 
     async def say(self, kind: int, made_s: float, first: float, second: float = 0.0) -> None:
         """Send to all others."""
-        data = _DATA.pack(made_s, first, second)
+        data = _DATA.pack(time.time_ns(), made_s, first, second)
         await self.connection.multicast(
             self._group, data, level=self._level, type=kind, self_discard=True
         )
@@ -54,7 +57,7 @@ class Member:
 def values(events: Iterable[Received], kind: int) -> list[tuple[float, float, float]]:
     """What messages of a kind say, in the order in which they came."""
     return [
-        _DATA.unpack(event.data)
+        _DATA.unpack(event.data)[1:]
         for event in events
         if isinstance(event, Message) and event.type == kind
     ]
@@ -118,19 +121,19 @@ class Plant:
                     self._pole.command(push)
 
 
-async def estimate(member: Member) -> None:
+async def estimate(member: Member, tuning: Tuning) -> None:
     """Turn measurements into estimates, until the session ends."""
-    estimator = Estimator()
+    estimator = Estimator(tuning)
     while True:
         events = await member.connection.receive_batch()
-        now = time.monotonic()
+        now = time.monotonic() + tuning.clock_s
         for _, push, _ in values(events, COMMAND):
-            estimator.push(now, push)
+            estimator.hear(now, push)
         before_s = estimator.at_s
         for made_s, angle, _ in values(events, MEASUREMENT):
             estimator.measure(made_s, angle)
         if estimator.at_s is not None and estimator.at_s != before_s:
-            await member.say(ESTIMATE, estimator.at_s, *estimator.state(now))
+            await member.say(ESTIMATE, estimator.at_s, *estimator.tell(now))
 
 
 async def control(member: Member) -> None:
@@ -155,7 +158,7 @@ async def live(options: argparse.Namespace) -> int:
             begin_s, end_s = await told()
             tell(await Plant(member, (begin_s, end_s)).live())
         elif options.name == "estimator":
-            await estimate(member)
+            await estimate(member, Tuning(ahead_s=options.ahead_s, clock_s=options.clock_s))
         else:
             await control(member)
     return 0
@@ -167,6 +170,8 @@ def main() -> int:
     parser.add_argument("--name", choices=("plant", "estimator", "controller"), required=True)
     parser.add_argument("--address", required=True, help="of its daemon")
     parser.add_argument("--group", required=True, help="of the loop")
+    parser.add_argument("--ahead-s", type=float, default=0.0, help="of the estimator")
+    parser.add_argument("--clock-s", type=float, default=0.0, help="of the estimator")
     parser.add_argument("--level", choices=[level.name.lower() for level in LEVELS], required=True)
     options = parser.parse_args()
     return run(options.name, partial(live, options))

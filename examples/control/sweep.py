@@ -9,6 +9,7 @@ from typing import Any, Final
 import attrs
 
 from examples.common.stage import NAMES, Network, program, relayed
+from examples.control.estimator import Tuning
 from groupcomm.level import ServiceLevel
 from groupcomm.sim.faults.faults import Faults
 from groupcomm_tools.local_cluster import LocalCluster
@@ -103,16 +104,32 @@ class Sweep:
         return {case: median(outcomes) for case, outcomes in self.found.items()}
 
 
-async def run_loop(cluster: LocalCluster, level: ServiceLevel, seconds: float) -> Any:
-    """Close the loop for some time; the plant's report."""
-    group = f"pole-{time.monotonic_ns()}"
+async def run_loop(
+    cluster: LocalCluster,
+    level: ServiceLevel,
+    seconds: float,
+    *,
+    group: str = "",
+    tuning: Tuning | None = None,
+) -> Any:
+    """Close the loop for some time; the plant's report.
+
+    Args:
+        cluster: three daemons.
+        level: of all messages.
+        seconds: that count.
+        group: of the loop; its own if empty.
+        tuning: of the estimator.
+    """
+    group = group or f"pole-{time.monotonic_ns()}"
+    tuning = tuning or Tuning()
     async with AsyncExitStack() as stack:
         programs = []
         for name, daemon in zip(PROGRAMS, cluster.daemons.values(), strict=True):
-            arguments = ("--address", str(daemon.unix), "--group", group)
-            started = program(
-                "examples.control.programs", name, *arguments, "--level", level.name.lower()
-            )
+            where = ("--address", str(daemon.unix), "--group", group)
+            how = (f"--ahead-s={tuning.ahead_s}", f"--clock-s={tuning.clock_s}")
+            arguments = (*where, *how, "--level", level.name.lower())
+            started = program("examples.control.programs", name, *arguments)
             programs.append(await stack.enter_async_context(started))
         for each in programs:
             await each.told()
