@@ -196,7 +196,8 @@ async def _serve(
             adopt = over.adopt
             assert adopt is not None, "it ended as outdated"
             _log.warning(
-                "other daemons know of %d starts of this one, its disk of fewer: it starts anew",
+                "other daemons know of %d starts of this daemon, and its disk of fewer: "
+                "the daemon starts anew",
                 adopt.restarts,
             )
 

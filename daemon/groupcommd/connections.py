@@ -138,7 +138,9 @@ class Connections:
                 continue
             except OSError as error:
                 if error.errno in _NO_ROOM:
-                    self.refusals.note("no room", f"no room for it: {error.strerror}")
+                    self.refusals.note(
+                        "no room", f"no room for another connection: {error.strerror}"
+                    )
                     await trio.sleep(ACCEPT_PAUSE_S)
                 continue
             accepted.setblocking(False)
@@ -184,7 +186,9 @@ class Connections:
                         await self._await_core(connection, patience)
                     await self._read_hello(connection, patience)
                 if patience.cancelled_caught:
-                    self.refusals.note("slow", f"it has not sent its HELLO in {HELLO_S:g} s")
+                    self.refusals.note(
+                        "slow", f"the program has not sent its HELLO in {HELLO_S:g} s"
+                    )
                     return
                 listener.remove(connection)
                 await self._read(connection)
@@ -192,9 +196,13 @@ class Connections:
             self.refusals.note(refused.reason, str(refused))
         except OSError as error:  # any other error means that the client is gone
             if error.errno in _NO_ROOM:
-                self.refusals.note("no room", f"no room for it: {error.strerror}")
+                self.refusals.note("no room", f"no room for another connection: {error.strerror}")
         except Exception:
-            _log.exception("connection %d ends: an error of this daemon", connection.number)
+            _log.exception(
+                "this daemon has failed to serve connection %d, and closes it: please report "
+                "the error below",
+                connection.number,
+            )
         finally:
             listener.remove(connection)
             self._accepted -= 1
@@ -419,8 +427,8 @@ class ConnectionQuotas:
         if most is None:
             if count >= self.most - taken + 1:
                 return (
-                    f"{principal} has {count} connections, and may not have more than are left for"
-                    " all others: close one first"
+                    f"{principal} has {count} connections, as many as it leaves to all "
+                    "others: close one first"
                 )
         elif count >= most:
             return f"{principal} has {count} connections, as many as it may have: close one first"
@@ -442,8 +450,11 @@ class ConnectionQuotas:
         return dict(self._counts)
 
 
-_TOKEN: Final = "its token was revoked or has expired"
-_CERTIFICATE: Final = "its certificate was revoked or has ended, or its authority is gone"
+_TOKEN: Final = "the token of this program was revoked or has expired"
+_CERTIFICATE: Final = (
+    "the certificate of this program was revoked or has ended, or its authority is not "
+    "trusted any more"
+)
 
 
 def now() -> datetime:

@@ -174,11 +174,11 @@ class DiskWatch:
         is_aside = disk.aside and (disk.error is not None or waits_s >= SLOW_S)
         if is_aside and not self._logged_aside:
             _log.warning(
-                "other daemons have a view that this one cannot join before its disk has answered:"
-                " it stands aside until then"
+                "the other daemons have a view without this one: it cannot join them "
+                "until its disk has answered"
             )
         elif self._logged_aside and not disk.aside:
-            _log.info("the disk has answered: this daemon joins the other ones again")
+            _log.info("the disk has answered: this daemon joins the others again")
         self._logged_aside = is_aside or (self._logged_aside and disk.aside)
 
 

@@ -38,8 +38,8 @@ def write_identity(path: Path) -> bytes:
         write_new(path, f"{_PRIVATE_COMMENT}\nprivate = {private.hex()!r}\n")
     except FileExistsError:
         raise ConfigError(
-            f"{path} exists, and with a new identity the others would not trust its daemon any"
-            " more: choose another path"
+            f"{path} exists and was not changed, as other daemons would not trust a new "
+            "identity: choose another path"
         ) from None
     return public_of(private)
 

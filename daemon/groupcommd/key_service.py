@@ -114,8 +114,8 @@ class KeyService:
             await retry_while_exhausted(f"key_file {self._path}", change)
         except (GroupCommError, OSError) as error:
             _log.error(
-                "key_file %s was not rewritten: %s; repair it before the next restart, it must"
-                " have active = %d",
+                "key_file %s was not rewritten: %s; before the next restart, repair it: "
+                "it must have active = %d",
                 self._path,
                 error,
                 keys.active,
@@ -124,7 +124,7 @@ class KeyService:
             _log.info("key %d seals from now on; %s was rewritten", keys.active, self._path)
 
     async def store_roll(self, roll: Roll) -> None:
-        """Write who was evicted to the file; a failure is logged, and has no other effect."""
+        """Write the evicted daemons to the file; a failure is logged, and has no other effect."""
         assert self._identities is not None
         names = ", ".join(sorted(set(roll.evicted.values())))
         try:
@@ -132,8 +132,8 @@ class KeyService:
             await retry_while_exhausted(f"identities {self._identities}", change)
         except (GroupCommError, OSError) as error:
             _log.error(
-                "identities %s was not rewritten: %s; repair it before the next restart, it must"
-                " say that %s were evicted",
+                "identities %s was not rewritten: %s; before the next restart, repair "
+                "it: it must list %s as evicted",
                 self._identities,
                 error,
                 names,
@@ -171,8 +171,8 @@ class KeyService:
         if keys.named_key is not None and not self._logged_unknown:
             self._logged_unknown = True  # no advice, and no second line: anybody can cause it
             _log.warning(
-                "datagrams are dropped that name a key which is not in %s, such as %d; anybody can"
-                " send such datagrams",
+                "datagrams that name a key which is not in %s, such as %d, are dropped; "
+                "anybody can send such datagrams",
                 self._path,
                 keys.named_key,
                 extra={"key": keys.named_key},

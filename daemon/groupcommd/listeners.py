@@ -1,8 +1,8 @@
 """Listeners: accept the connections of programs, each with its way of authenticating the peer.
 
-An unauthenticated peer reaches nothing of the core. Of a program that connects by TLS, the
-listener itself checks the handshake and the first frame, a HELLO; whose other connections are, the
-system tells.
+An unauthenticated peer reaches nothing of the core. For a program that connects by TLS, the
+listener itself checks the handshake and the first frame, a HELLO; for any other connection, the
+system tells the user.
 """
 
 import logging
@@ -41,7 +41,7 @@ however many try: 128 by TCP. A TLS handshake takes two round trips.
 """
 
 MAX_HALF_OPEN: Final = 64
-"""TCP connections without a HELLO: nobody knows yet whose they are."""
+"""TCP connections without a HELLO, whose owners are not known yet."""
 
 REFUSED_S: Final = 1.0
 """A refused program has this time to read the reason; a reset would overtake the reason."""
@@ -154,7 +154,7 @@ class Listener:
             self._left.unpark_all()
 
     async def refuse_untold(self, accepted: socket.socket, code: Code, text: str) -> None:
-        """Tell a program why it is refused; whose it is, nobody has asked."""
+        """Tell a program why it is refused, before anybody knows whose it is."""
         await refuse_plain(accepted, encode_closed(code, text))
 
     async def authenticate(self, accepted: socket.socket) -> AuthenticatedPeer:
@@ -204,10 +204,10 @@ class TlsListener(Listener):
         self.credentials = credentials
 
     async def refuse_untold(self, accepted: socket.socket, code: Code, text: str) -> None:
-        """See `Listener`: say nothing, as a program here understands nothing but TLS."""
+        """Say nothing, as a program here understands nothing but TLS; see `Listener`."""
 
     async def authenticate(self, accepted: socket.socket) -> AuthenticatedPeer:
-        """See `Listener`: take the handshake and the first frame, and find out whose they are."""
+        """Find out the principal from the handshake and the first frame; see `Listener`."""
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         old = self.credentials
         tls = TlsSocket(accepted, old.context)
@@ -215,7 +215,7 @@ class TlsListener(Listener):
         if accepted.recv(1, socket.MSG_PEEK) not in (_HANDSHAKE, b""):
             text = "this port speaks TLS: connect to tls://HOST:PORT"
             await refuse_plain(accepted, encode_closed(Code.REJECT_AUTH, text))
-            raise PeerRefused("tls", "TLS: it has sent something else than a handshake")
+            raise PeerRefused("tls", "TLS: the program has sent something other than a handshake")
         try:
             await _shake_hands(tls)
         except ssl.SSLError as error:
@@ -226,7 +226,11 @@ class TlsListener(Listener):
             principal, shown = self._principal(tls, frame), tls.peer_certificate
             new = self.credentials  # they may have been replaced during the handshake
             if shown and new.ca != old.ca and not shown.is_signed_by(new.ca):
-                raise PeerRefused("certificate", f"the authority of {principal} is not trusted now")
+                raise PeerRefused(
+                    "certificate",
+                    f"the authority that has issued the certificate of {principal} is not "
+                    "trusted any more",
+                )
             return AuthenticatedPeer(tls, principal, received, shown)
         except PeerRefused as refused:
             with suppress(OSError):

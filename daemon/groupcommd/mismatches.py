@@ -102,8 +102,8 @@ class ConfigDifferences:
         if not other.excludes:
             return DifferenceReport(
                 other,
-                f"{ours} and that of {theirs} differ in {what}; these daemons form views together"
-                " in spite of it",
+                f"{ours} and that of {theirs} differ in {what}; these daemons form views "
+                "together nevertheless",
                 "make the files equal, then restart the daemons whose files were changed",
             )
         if other.verdict is Verdict.THEIRS:
@@ -169,7 +169,7 @@ def _list(names: Sequence[str]) -> str:
 
 def _what(differences: Sequence[Difference]) -> str:
     if not differences:
-        return "settings that they have not told yet"
+        return "settings that they have not reported yet"
     found = ", ".join(_one(difference) for difference in differences[:MAX_KEYS])
     more = len(differences) - MAX_KEYS
     return f"{found}, and {more} more" if more > 0 else found

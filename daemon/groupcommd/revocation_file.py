@@ -20,7 +20,9 @@ from groupcomm.host.tls import PeerCertificate
 from groupcomm.security.access import MAX_PRINCIPAL_BYTES
 
 SERIAL: Final = re.compile(r"[0-9a-fA-F]{1,64}")
-_COMMENT: Final = "# Certificates that count no more: written by groupcomm certs revoke."
+_COMMENT: Final = (
+    "# Revoked certificates, which are not valid any more: written by groupcomm certs revoke."
+)
 
 
 @attrs.frozen
@@ -58,8 +60,8 @@ def read_revocations(path: Path) -> Revocations:
             }
         except (ValueError, AttributeError):
             raise ConfigError(
-                f"clients.tls.revoked {path}: it is no file of revocations; make it with:"
-                " groupcomm certs revoke"
+                f"clients.tls.revoked {path}: the file holds no revocations; make one "
+                "with: groupcomm certs revoke"
             ) from None
     return Revocations(serials, principals)
 

@@ -210,7 +210,7 @@ class Service:
             extra={"taken": taken, "needs_restart": left},
         )
         if left:
-            _log.warning("only a restart changes: %s", ", ".join(left))
+            _log.warning("these settings change only with a restart: %s", ", ".join(left))
 
     def _new_credentials(self, config: DaemonConfig) -> TlsCredentials | None:
         """Read the files for TLS; return None if the daemon does not listen at their address."""
@@ -392,7 +392,8 @@ class Service:
                 await trio.sleep(0.01)
         if self._writer.writes:
             _log.error(
-                "a write to disk has not ended in %g s: the daemon ends without it", LINGER_S
+                "a write to disk has not ended in %g s: the daemon ends without waiting for it",
+                LINGER_S,
             )
         assert self.over is not None
         self._finish(ServiceEnd[self.over.end.name])

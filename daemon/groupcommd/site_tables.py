@@ -134,7 +134,9 @@ def sites_of_link(text: str, sites: Collection[str]) -> tuple[str, str]:
     found = [(a, b) for a, b in halves if a in sites and b in sites and a != b]
     if not found:
         known = ", ".join(sites) or "none"
-        raise ConfigError(f"{text!r} names no two sites; write SITE-SITE; the sites are: {known}")
+        raise ConfigError(
+            f"{text!r} does not name two sites; write SITE-SITE; the sites are: {known}"
+        )
     if len(found) > 1:
         ways = " or ".join(f"{a} and {b}" for a, b in found)
         raise ConfigError(f"{text!r} could mean {ways}; rename a site")

@@ -206,7 +206,9 @@ def listen_unix(path: Path, opened_for: str = "owner") -> socket.socket:
         )
     _make_folder(path.parent, opened_for)
     if is_alive(path):
-        raise ConfigError(f"clients.unix is {path}; another daemon listens there")
+        raise ConfigError(
+            f"clients.unix is {path}; another daemon listens there: stop it, or choose another path"
+        )
     temporary = path.with_name(path.name + ".new")
     temporary.unlink(missing_ok=True)
     return listen_at(path, temporary, opened_for)

@@ -1,8 +1,8 @@
-"""Listeners for clients of Spread: the handshake, and whose a connection is.
+"""Listeners for clients of Spread: they shake hands, and find out the owner of a connection.
 
-Spread's protocol proves nothing. On the unix socket, and by TCP within this host, the system tells
-whose a program is: ``spread:ann``. Of a program of another host nobody knows more than its address,
-``spread:tcp:192.0.2.7``, which is why an operator has to ask for that.
+Spread's protocol has no authentication. For the unix socket, and for TCP within this host, the
+system tells the user of a program: ``spread:ann``. Of a program of another host only the address is
+known, ``spread:tcp:192.0.2.7``, so an operator has to allow such programs explicitly.
 """
 
 import itertools
@@ -32,22 +32,22 @@ from groupcommd.local_users import Admits, tcp_user, unix_principal, unix_user
 from groupcommd.spread_socket import SpreadSocket
 
 READ_BYTES: Final = 256
-"""More than a handshake has."""
+"""The size of one read; a handshake is smaller."""
 
 _OURS: Final = b"\0"
-"""The first byte of our own clients: that of a length below 64 MiB. Spread's is a version."""
+"""The first byte of groupcomm's own clients, of a length below 64 MiB; Spread's is a version."""
 
 _invented = itertools.count()
 
 
 class SpreadListener(Listener):
-    """A listener for clients of Spread, and perhaps for our own, told apart by the first byte.
+    """A listener for clients of Spread, and perhaps of groupcomm; their first bytes differ.
 
     Args:
-        listener: accepts them.
-        most: so many may be half-open at one time.
-        identify: whose a connection is, or PeerRefused.
-        own: authenticates our own clients; None: they have no business here.
+        listener: the socket that accepts connections.
+        most: the number of connections that may be half-open at one time.
+        identify: returns the principal of a connection, or raises PeerRefused.
+        own: authenticates groupcomm's own clients; None: they are refused here.
     """
 
     def __init__(
@@ -61,9 +61,10 @@ class SpreadListener(Listener):
         self._own = own
 
     async def refuse_untold(self, accepted: socket.socket, code: Code, text: str) -> None:
-        """See `Listener`: where both kinds connect, a program's first byte tells which it is.
+        """Tell a program why it is refused, in its protocol; see `Listener`.
 
-        One that says nothing in time is told nothing.
+        Where both kinds connect, the first byte tells which kind a program is. A program that sends
+        nothing in time gets no answer.
         """
         if self._own is not None:
             with trio.move_on_after(REFUSED_S) as patience, suppress(OSError):
@@ -76,12 +77,15 @@ class SpreadListener(Listener):
         await refuse_plain(accepted, Handshake().reject(code))
 
     async def authenticate(self, accepted: socket.socket) -> AuthenticatedPeer:
-        """See `Listener`: who it is, and the handshake up to the daemon's answer."""
+        """Find out the principal, and shake hands up to the daemon's answer; see `Listener`."""
         await trio.lowlevel.wait_readable(accepted)
         if accepted.recv(1, socket.MSG_PEEK) == _OURS:
             if self._own is not None:
                 return await self._own.authenticate(accepted)
-            text = "here programs of Spread connect; others connect to clients.unix or clients.tcp"
+            text = (
+                "only programs of Spread connect here; connect other programs to "
+                "clients.unix or clients.tcp"
+            )
             await refuse_plain(accepted, encode_closed(Code.REJECT_AUTH, text))
             raise PeerRefused("protocol", text)
         handshake = Handshake()
@@ -98,11 +102,11 @@ class SpreadListener(Listener):
 
 
 async def _shake_hands(accepted: socket.socket, handshake: Handshake) -> None:
-    """Go on until the client has said all that it says before it is admitted.
+    """Shake hands until the client has sent all that it sends before it is admitted.
 
     Raises:
-        SessionError: it is refused.
-        OSError: it has gone.
+        SessionError: the client is refused.
+        OSError: the client has gone.
     """
     while handshake.state is not State.DONE:
         try:
@@ -111,18 +115,18 @@ async def _shake_hands(accepted: socket.socket, handshake: Handshake) -> None:
             await trio.lowlevel.wait_readable(accepted)
             continue
         if not data:
-            raise ConnectionResetError("it has gone before its handshake was over")
+            raise ConnectionResetError("the client has closed the connection during its handshake")
         if answer := handshake.receive_untrusted(data):
             accepted.send(answer)  # some bytes, the first of the connection: there is room
 
 
 def _invent_user(descriptor: int) -> str:
-    """Return a name for a client that wants none of its own, of 10 bytes at most."""
+    """Return a name of at most 10 bytes for a client that asks for none."""
     return f"r{next(_invented) % 10_000}-{descriptor % 10_000}"
 
 
 def spread_unix(listener: socket.socket) -> SpreadListener:
-    """Return the listener at the path that Spread's library uses; the system tells whose it is."""
+    """Return the listener at the path that Spread's library uses; the system tells the user."""
     return SpreadListener(listener, MAX_HALF_OPEN_LOCAL, _identify_unix)
 
 
@@ -130,8 +134,8 @@ def spread_tcp(listener: socket.socket, admits: Admits, own: Listener | None) ->
     """Return a listener for TCP.
 
     Args:
-        listener: accepts them.
-        admits: which users of this host may connect.
+        listener: the socket that accepts connections.
+        admits: returns whether a user of this host may connect.
         own: see `SpreadListener`.
     """
     return SpreadListener(listener, MAX_HALF_OPEN, partial(_identify_tcp, admits), own)
@@ -140,7 +144,9 @@ def spread_tcp(listener: socket.socket, admits: Admits, own: Listener | None) ->
 def _identify_unix(accepted: socket.socket) -> str:
     uid = unix_user(accepted)
     if uid is None:
-        raise PeerRefused("user", "this user is not one of the daemon's container")
+        raise PeerRefused(
+            "user", "the user of this program does not exist in the daemon's container"
+        )
     return _principal(uid)
 
 
@@ -154,7 +160,7 @@ def _identify_tcp(admits: Admits, accepted: socket.socket) -> str:
             raise PeerRefused("user", text)
         return _principal(uid)
     if Address(host, 0).is_loopback:
-        raise PeerRefused("user", "the system does not tell whose this connection is")
+        raise PeerRefused("user", "the system does not tell which user has opened this connection")
     return f"spread:tcp:{host}"
 
 

@@ -1,8 +1,8 @@
-"""The socket of a client of Spread, used like one of our own clients.
+"""The socket of a client of Spread, used like the socket of one of groupcomm's own clients.
 
-What is read from it are frames of our protocol, and so is what is written to it; the bytes below
-are Spread's. It keeps the rules of `groupcomm.host.tls.TlsSocket`: `recv` leaves nothing
-behind that it could give, and who was told to come back by `sendmsg` comes back with the same data.
+It reads and writes frames of groupcomm's protocol, and translates them from and to the bytes of
+Spread's. It keeps the rules of `groupcomm.host.tls.TlsSocket`: `recv` leaves nothing behind that it
+could return, and after a BlockingIOError of `sendmsg` the caller calls again with the same data.
 """
 
 import logging
@@ -17,11 +17,12 @@ _log = logging.getLogger("groupcommd")
 
 
 class SpreadSocket:
-    """One end of a connection.
+    """One end of a connection of Spread.
 
     Args:
-        socket_: connected, non-blocking; its handshake has come as far as the client's choice.
-        session: translates.
+        socket_: the connected non-blocking socket; its handshake is over but for the daemon's
+            answer.
+        session: translates between the protocols.
     """
 
     def __init__(self, socket_: socket.socket, session: SpreadSession) -> None:
@@ -31,14 +32,14 @@ class SpreadSocket:
         self._owed = 0  # bytes of the frames that these are
 
     def fileno(self) -> int:
-        """Return that of the socket below."""
+        """Return the descriptor of the socket below."""
         return self._socket.fileno()
 
     def recv(self, size: int) -> bytes:
-        """Return frames that the client asks for with about so many bytes; b"" at the end.
+        """Return frames that the client asks for, of about `size` bytes; b"" at the end.
 
         Raises:
-            BlockingIOError: nothing is there, or no whole message.
+            BlockingIOError: no whole message has come.
             OSError: the connection is broken, or the client breaks the protocol.
         """
         raw = self._socket.recv(size)
@@ -47,18 +48,18 @@ class SpreadSocket:
         try:
             frames = self._session.receive_untrusted(raw)
         except BadDatagram as error:
-            _log.info("a client of Spread is cut off: %s", error)
+            _log.info("the connection of a client of Spread is closed: %s", error)
             raise ConnectionAbortedError(str(error)) from None
         if not frames:
             raise BlockingIOError
         return frames
 
     def send(self, data: Raw) -> int:
-        """Send all of some frames.
+        """Send all of the frames.
 
         Raises:
-            BlockingIOError: come back with the same data.
-            OSError: the connection is broken, or the client cannot be told what it is to be told.
+            BlockingIOError: call again with the same data.
+            OSError: the connection is broken, or Spread's protocol cannot express the frame.
         """
         return self.sendmsg((data,))
 
@@ -69,7 +70,7 @@ class SpreadSocket:
             try:
                 self._unsent = memoryview(self._session.translate(data))
             except BadDatagram as error:
-                _log.info("a client of Spread is cut off: %s", error)
+                _log.info("the connection of a client of Spread is closed: %s", error)
                 raise ConnectionAbortedError(str(error)) from None
             self._owed = len(data)
         while self._unsent:
@@ -78,7 +79,7 @@ class SpreadSocket:
         return sent
 
     def shutdown(self, how: int) -> None:
-        """Say that nothing follows."""
+        """End the output."""
         self._socket.shutdown(how)
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
 """The status of a daemon: answers to questions of programs, as JSON.
 
 A session has one question at a time (groupcomm/session/outbox.py). Equal questions of one turn get
-one answer, and all answers together may take a small share of the daemon's time: who asks waits,
-nobody else does.
+one answer, and all answers together may take a small share of the daemon's time: programs that ask
+wait, and nobody else does.
 """
 
 import json
@@ -58,10 +58,10 @@ def answer(parts: DaemonParts, question: str, principal: str) -> bytes:
     verb = Verb.SEE_MEMBERS if word == "members" else Verb.ADMIN
     asks = verb is Verb.ADMIN or access.restricts
     if asks and not (access.may(principal, verb, rest) or may_admin(access, principal)):
-        why = "a rule takes from it" if access.takes_away(principal, verb) else "no rule allows it"
+        why = "a rule denies it" if access.takes_away(principal, verb) else "no rule allows it"
         found: dict[str, Any] = {
-            "error": f"{principal} may not ask for {question[:80]!r}: {why} {verb.word}; ask the"
-            " daemon's operator for another one ([[access]] in its configuration)",
+            "error": f"{principal} may not ask for {question[:80]!r}: {why} {verb.word}; ask the "
+            "daemon's operator for another rule ([[access]] in its configuration)",
             "refused": {"verb": verb.word, "group": rest, "principal": principal},
         }
     elif word == "status" and not rest:
@@ -82,7 +82,7 @@ def answer(parts: DaemonParts, question: str, principal: str) -> bytes:
         return parts.keys.answer(question, allowed=may_change_keys(principal))
     else:
         questions = "status, groups, members GROUP, configuration or keys"
-        found = {"error": f"{question[:80]!r}: ask for {questions}"}
+        found = {"error": f"unknown question {question[:80]!r}: ask for {questions}"}
     return json.dumps(found, ensure_ascii=False).encode()
 
 
@@ -212,8 +212,9 @@ def broken(status: Status) -> list[dict[str, Any]]:
                 "counts": dict(fellow.counts),
                 "left_out_s": round(left_out_s, 1),
                 "text": text,
-                "remedy": f"restart {name} with the release that all others have; if it goes on,"
-                " its host is broken, or somebody else has its key: replace both",
+                "remedy": f"restart {name} with the release that all others have; if this "
+                "continues, its host is broken, or somebody else has its key: replace "
+                "both",
             }
         )
     return sorted(found, key=lambda each: str(each["name"]))

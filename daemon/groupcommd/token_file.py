@@ -62,7 +62,7 @@ def add_token(path: Path, name: str, expires: datetime | None = None) -> str:
         OSError: the file cannot be written.
     """
     if not _NAME.fullmatch(name):
-        raise ConfigError(f"token name {name!r}: 1 to 64 letters, digits, dots, dashes are allowed")
+        raise ConfigError(f"token name {name!r}: use 1 to 64 letters, digits, dots and dashes")
     secret, salt = secrets.token_urlsafe(SECRET_BYTES), secrets.token_bytes(SECRET_BYTES)
 
     def added() -> Tokens:
@@ -105,7 +105,7 @@ def read_tokens(path: Path) -> Tokens:
             return {name: _structure(each) for name, each in table["tokens"].items()}
         except (ValueError, LookupError, TypeError, AttributeError):
             raise ConfigError(
-                f"clients.tokens {path}: it is no file of tokens; make one with: groupcomm tokens"
+                f"clients.tokens {path}: the file holds no tokens; make one with: groupcomm tokens"
             ) from None
 
 

@@ -1,7 +1,7 @@
-"""Unix sockets of a daemon: where they are, and who may connect there.
+"""Unix sockets of a daemon: their paths, and the users who may connect there.
 
-Our own programs connect in a folder that only the daemon's user can change. Spread's library has a
-path of its own, in a folder that all users may write to: see `listen_for_spread`.
+Programs of groupcomm connect in a folder that only the daemon's user can change. Spread's library
+has a path of its own, in a folder that all users may write to: see `listen_for_spread`.
 """
 
 import os
@@ -19,11 +19,11 @@ _MODES: Final = {"owner": 0o600, "group": 0o660, "all": 0o666}
 
 
 def listen_at(path: Path, temporary: Path, opened_for: str) -> socket.socket:
-    """Listen on a path, in the place of what is there.
+    """Listen on a path, in place of the file that is there.
 
     Args:
-        path: of the socket.
-        temporary: in the same folder, and free; programs see the socket once it listens.
+        path: the path of the socket.
+        temporary: a free path in the same folder; the socket gets its own path once it listens.
         opened_for: who may connect: "owner", "group" or "all" users of this host.
 
     Raises:
@@ -55,9 +55,8 @@ def is_alive(path: Path) -> bool:
 def listen_for_spread(path: Path, opened_for: str) -> socket.socket:
     """Listen where Spread's library connects for a bare port: in a folder that all may write to.
 
-    What somebody else has put there is left alone: a sticky folder would not let it be replaced,
-    and whoever owns the name is whom programs reach. What is left of a dead daemon of the same user
-    is replaced.
+    A file of another user is left alone: a sticky folder would not let it be replaced, and programs
+    reach whoever owns the path. The socket of a dead daemon of the same user is replaced.
 
     Args:
         path: of the socket.
@@ -87,11 +86,11 @@ def _path_fault(path: Path) -> str:
     except FileNotFoundError:
         return ""
     if not stat.S_ISSOCK(found.st_mode):
-        return "is there, and is no socket"
+        return "exists, and is no socket: choose another path"
     if found.st_uid != os.geteuid():
         return f"belongs to user {found.st_uid}, whose daemon programs would reach there"
     if is_alive(path):
-        return "is another daemon's, which listens there"
+        return "is the socket of another daemon, which listens there"
     return ""
 
 

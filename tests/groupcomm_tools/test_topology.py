@@ -80,7 +80,7 @@ def test_links_are_read_as_people_write_them() -> None:
         ("north-south", "'' is none of delay-ms"),
         ("north-south:delay=4", "'delay' is none of delay-ms, jitter-ms, mbit, loss"),
         ("north-south:loss=2", "--link north-south:loss=2: loss is 2; it must be 0 to 1"),
-        ("north-west:loss=0", "'north-west' names no two sites"),
+        ("north-west:loss=0", "'north-west' does not name two sites"),
     ):
         with pytest.raises(ConfigError, match=said):
             read_link(text, sites)

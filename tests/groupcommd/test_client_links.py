@@ -252,7 +252,7 @@ def test_nothing_but_a_hello_is_looked_at_before(plant: Plant) -> None:
     after = plant.status
     assert after["messages"] == before["messages"]
     assert len(after["sessions"]) == 1, "that which asks"
-    bugs = [line for line in plant.cluster.log("a") if "error of this daemon" in line["text"]]
+    bugs = [line for line in plant.cluster.log("a") if "failed to serve connection" in line["text"]]
     assert not bugs, bugs[0]["trace"]
 
 

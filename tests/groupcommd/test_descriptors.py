@@ -125,7 +125,7 @@ async def test_a_daemon_outlives_more_connections_than_it_has_descriptors() -> N
                 assert 20 < admitted < (LIMIT - RESERVE) // 2 + 2, "half of the room, for one"
                 refused = decode_closed_untrusted(frames[kinds.index(FrameKind.CLOSED)])
                 assert refused.code == Code.REJECT_QUOTA
-                assert "may not have more than are left for all others" in refused.reason
+                assert "as many as it leaves to all others" in refused.reason
                 await come_back(cluster, "b")
                 await echo(good, b"the view was stored, with all these connections open")
                 status = await good.ask("status")
@@ -139,7 +139,9 @@ async def test_a_daemon_outlives_more_connections_than_it_has_descriptors() -> N
                 await echo(good, b"and with none left at all")
         assert daemon.running
         texts = [line["text"] for line in daemon.lines() if line["level"] in ("warning", "error")]
-        told = [text for text in texts if "no room for it: Too many open files" in text]
+        told = [
+            text for text in texts if "no room for another connection: Too many open files" in text
+        ]
         assert 1 <= len(told) < 10, "and no flood"
 
 

@@ -106,7 +106,7 @@ def test_settings_are_told_with_both_values_and_not_too_many(config: DaemonConfi
 
 def test_settings_that_only_should_be_equal_part_nobody(config: DaemonConfig) -> None:
     found = stated(config, other(Verdict.OURS, MISSING, excludes=False))
-    assert "form views together in spite of it" in found.text
+    assert "form views together nevertheless" in found.text
 
 
 def test_the_log_has_a_line_for_each_change_and_one_for_the_end(
@@ -117,7 +117,7 @@ def test_the_log_has_a_line_for_each_change_and_one_for_the_end(
         told.check(status(0.0, other(Verdict.OPEN)))
         assert caplog.messages == [], "it may still say what differs"
         told.check(status(PATIENCE_S, other(Verdict.OPEN)))
-        assert "settings that they have not told yet" in caplog.messages[-1]
+        assert "settings that they have not reported yet" in caplog.messages[-1]
         for now in range(6, 60):
             told.check(status(now, other(Verdict.OPEN, MISSING)))
         told.check(status(60.0, other(Verdict.OURS, MISSING)))

@@ -133,7 +133,7 @@ async def test_a_session_ends_when_its_certificate_does(
         assert await goes_on(short)
         later = datetime.now(UTC) + timedelta(hours=2)
         monkeypatch.setattr(connections, "now", lambda: later)
-        assert await ends(short, "its certificate was revoked or has ended")
+        assert await ends(short, "the certificate of this program was revoked or has ended")
         assert await goes_on(ann)
 
 
@@ -192,11 +192,11 @@ async def test_sessions_end_whose_authority_is_gone(plant: Plant) -> None:
             late = await half_open(plant, "ann")
             ca.write_bytes(new)
             plant.reload()
-            assert await ends(ann, "its authority is gone")
+            assert await ends(ann, "its authority is not trusted any more")
             assert await goes_on(eve)
             late.send(memoryview(encode_hello("ann")))
             await trio.lowlevel.wait_readable(late)
-            assert b"the authority of cert:ann is not trusted now" in late.recv(1000)
+            assert b"certificate of cert:ann is not trusted any more" in late.recv(1000)
             late.close()
 
 
@@ -224,7 +224,7 @@ def let_all_write(path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (damage, "it is no file of revocations"),
+        (damage, "the file holds no revocations"),
         (let_all_write, "others may write to it"),
         (Path.unlink, "No such file"),
     ],
@@ -257,7 +257,7 @@ async def test_a_file_that_is_not_to_be_believed_changes_nothing(
 )
 def test_what_holds_no_revocations_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "revoked").write_text(text, encoding="latin-1")
-    with pytest.raises(ConfigError, match="it is no file of revocations; make it with"):
+    with pytest.raises(ConfigError, match="the file holds no revocations; make one with"):
         read_revocations(tmp_path / "revoked")
 
 

@@ -108,7 +108,7 @@ def test_a_disk_that_does_not_answer_is_told_of_while_it_does_not(
     watched.disk.may_use(MARK + 1, 10.0)
     for second in range(10, 15):
         watched.look(second)
-    assert all("stands aside" in line for line in caplog.messages)
+    assert all("have a view without this one" in line for line in caplog.messages)
     caplog.clear()
     watched.look(15.0)
     watched.look(16.0)
@@ -120,7 +120,7 @@ def test_a_disk_that_does_not_answer_is_told_of_while_it_does_not(
     caplog.clear()
     watched.write(10.0, 30.0)
     assert any("the disk answers again" in line for line in caplog.messages)
-    assert any("joins the other ones again" in line for line in caplog.messages)
+    assert any("joins the others again" in line for line in caplog.messages)
 
 
 def test_writes_that_fail_are_told_of_once_for_each_reason(

@@ -145,7 +145,7 @@ async def test_our_own_clients_are_told_that_it_is_not_their_socket(daemon: Loca
     stream = await open_stream(daemon["a"].spread)
     await stream.send_all(b"\0\0\0\x05\1\1abc")
     with trio.fail_after(10):
-        assert b"here programs of Spread connect" in await stream.receive_some(1000)
+        assert b"only programs of Spread connect here" in await stream.receive_some(1000)
     await stream.aclose()
 
 
@@ -181,7 +181,7 @@ def test_a_path_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "4803"
     first = listen_for_spread(path, "all")
     assert stat.S_IMODE(path.stat().st_mode) == 0o666
-    with pytest.raises(ConfigError, match="another daemon's, which listens there"):
+    with pytest.raises(ConfigError, match="another daemon, which listens there"):
         listen_for_spread(path, "owner")
     first.close()  # as a daemon that was killed: the path stays
     second = listen_for_spread(path, "owner")

@@ -75,7 +75,7 @@ def test_a_file_without_tokens_is_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "tokens"
     path.write_text(text, encoding="latin-1")
     path.chmod(0o600)
-    with pytest.raises(ConfigError, match="it is no file of tokens"):
+    with pytest.raises(ConfigError, match="the file holds no tokens"):
         read_tokens(path)
 
 

@@ -62,7 +62,7 @@ async def test_a_stranger_makes_one_line_for_each_cause_and_gives_no_advice(
         assert daemons["a"].members == "ab"
         assert daemons["a"].service.core.counters.rejected["key"] == 8
     assert [text.split(",")[0].split(":")[0] for text in texts] == [
-        f"datagrams are dropped that name a key which is not in {tmp_path / 'plant.key'}",
+        f"datagrams that name a key which is not in {tmp_path / 'plant.key'}",
         "junk",
         "junk",
     ]

@@ -164,5 +164,7 @@ def unharmed(daemon: Daemon, before: dict[str, Any]) -> None:
         each["principal"] for each in before["sessions"]
     ]
     assert "slow" not in after["refused"], "nobody was waited for"
-    bugs = [line for line in daemon.cluster.log("a") if "error of this daemon" in line["text"]]
+    bugs = [
+        line for line in daemon.cluster.log("a") if "failed to serve connection" in line["text"]
+    ]
     assert not bugs, bugs[0]["trace"]
