@@ -1,4 +1,4 @@
-"""A program's side of groupcomm: connections, events and errors, and what is built on them.
+"""The client library of groupcomm: connections, events and errors, and services built on them.
 
 ::
 

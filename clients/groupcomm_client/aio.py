@@ -1,4 +1,4 @@
-"""asyncio: the connection for its programs, how they wait, and move the bytes of a session.
+"""asyncio: the connection for its programs, and the stream that moves the bytes of a session.
 
 ::
 
@@ -44,7 +44,7 @@ class AsyncioStream(CoalescingStream):
         protocol.on_earlier_wake = self._wake_earlier
 
     def close(self) -> None:
-        """Break the connection off; what was not written yet is lost."""
+        """Break the connection off; output that was not written yet is lost."""
         if self._socket.fileno() >= 0:
             self._loop.remove_reader(self._socket)
             self._loop.remove_writer(self._socket)
@@ -54,12 +54,12 @@ class AsyncioStream(CoalescingStream):
             _wake(self._writers)
 
     async def exchange(self, ready: Ready) -> None:
-        """Write everything that waits, then read until something is so."""
+        """Write everything that waits, then read until a condition holds."""
         await self.flush()
         await self.until(ready)
 
     async def until(self, ready: Ready) -> None:
-        """Read until something is so; raise SessionEnded if the session is over first."""
+        """Read until a condition holds; raise SessionEnded if the session is over first."""
         while not ready():
             self._protocol.check_open()
             if not self._readers:
@@ -77,7 +77,7 @@ class AsyncioStream(CoalescingStream):
                 self.write_soon()
 
     async def _wait_or_wake(self, wake_in_s: float) -> None:
-        """Wait for what arrives, or for the time that filters and keys wait for."""
+        """Wait for input, or for the time at which filters and keys need to wake."""
         with suppress(TimeoutError):
             async with asyncio.timeout(wake_in_s) as timer:
                 self._timers.add(timer)
@@ -89,20 +89,20 @@ class AsyncioStream(CoalescingStream):
         _wake(self._readers)
 
     def _wake_earlier(self) -> None:
-        """Wait for an earlier time than when the waits began."""
+        """Wait for a time that is earlier than the one when the waits began."""
         wake_in_s = self._protocol.wake_in_s
         if wake_in_s is not None:
             for timer in self._timers:
                 timer.reschedule(self._loop.time() + wake_in_s)
 
     def read_ready(self) -> None:
-        """Read what has arrived already, without waiting."""
+        """Read the bytes that have arrived already, without waiting."""
         if self._socket.fileno() >= 0:
             read_some(self._socket, self._protocol)
             _wake(self._readers)
 
     async def flush(self) -> None:
-        """Write everything that waits; the rest is written even if this call is cancelled."""
+        """Write all pending output; the rest is written even if this call is cancelled."""
         while not self._write():
             self._loop.add_writer(self._socket, self._on_writable)
             await self._wait(self._writers)
@@ -158,7 +158,7 @@ class AsyncioTasks:
         task.add_done_callback(self._running.discard)
 
     def cancel(self) -> None:
-        """Cancel those that run."""
+        """Cancel the tasks that run."""
         for task in self._running:
             task.cancel()
 
@@ -301,7 +301,8 @@ async def connect(
     Raises:
         CannotConnect: there is no daemon, or it does not admit this session in time.
         SessionEnded: the daemon refuses it; the code tells why.
-        LocalProtocolError: a bad name of a user or of a filter, or a token without TLS.
+        LocalProtocolError: the name of a user or of a filter is invalid, or there is a token
+            without TLS.
         ConfigError: no trace can be written there, or a file for TLS cannot be used.
     """
     loop = AsyncioLoop()

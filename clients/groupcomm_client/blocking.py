@@ -9,8 +9,8 @@
         for message in connection.messages():
             print(message.sender, message.data)
 
-One thread may wait in `receive` while others send. `select` and its kin can watch a connection: its
-file number is readable when `receive` has something to give.
+One thread may wait in `receive` while others send. `select` and similar functions can watch a
+connection: its file descriptor is readable when `receive` has something to return.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,16 +35,16 @@ __all__ = ["BlockingConnection", "connect", "open_connection"]
 
 
 class BlockingConnection:
-    """A connection; made by `connect`. Calls wait for ever unless they are given a time.
+    """A connection for threads; made by `connect`. Calls without a timeout wait for ever.
 
-    Every call is that of `groupcomm_client.Connection`, which says what it raises.
+    The calls are those of `groupcomm_client.Connection`, whose docstrings list the errors.
 
     Attributes:
-        awaited: the same connection in the shape of one that is awaited.
+        awaited: the same connection, with the calls of an awaited one.
     """
 
     def __init__(self, awaited: Connection, loop: ThreadLoop) -> None:
-        """Take over a connection that was opened."""
+        """Take over an open connection."""
         self.awaited = awaited
         self._watch = loop.watch
 
@@ -52,15 +52,15 @@ class BlockingConnection:
         return repr(self.awaited)
 
     def fileno(self) -> int:
-        """Return the number of a file that is readable when there is an event, or soon will be.
+        """Return the descriptor of a file that is readable when there is an event, or soon will be.
 
         With ``reconnect=True`` it stays readable between two sessions: give `receive` some time
-        then, as that is what opens the next one.
+        then, as `receive` opens the next session.
         """
         return self._watch.fileno()
 
     def keep_back(self, more: bool) -> None:
-        """Stay readable or not: a layer above has events that it has not given yet."""
+        """Set whether a layer above has events that it has not returned yet; then stay readable."""
         self._watch.keep_back(more)
 
     # ---- what is known ----
@@ -72,7 +72,7 @@ class BlockingConnection:
 
     @property
     def member(self) -> MemberId:
-        """The identity of this session; while there is none, of the last one."""
+        """The identity of this session; between two sessions, that of the last one."""
         return self.awaited.member
 
     @property
@@ -82,45 +82,45 @@ class BlockingConnection:
 
     @property
     def view(self) -> DaemonView | None:
-        """The daemons' view that the events received last belong to."""
+        """The view of daemons to which the latest received events belong."""
         return self.awaited.view
 
     @property
     def groups(self) -> dict[str, GroupView]:
-        """The latest views of the groups that this session is a member of, by name."""
+        """The latest view of each group that this session is a member of, by name."""
         return self.awaited.groups
 
     @property
     def in_doubt(self) -> int:
-        """At most so many of the messages sent last may never have reached the daemon."""
+        """The most messages, of those sent last, that may never have reached the daemon."""
         return self.awaited.in_doubt
 
     # ---- groups ----
 
     def join(self, group: str, *, secret: "GroupSecret | None" = None) -> GroupView:
-        """Become a member; return the first view."""
+        """Become a member of a group; return the first view."""
         return run(self.awaited.join(group, secret=secret))
 
     def leave(self, group: str) -> None:
-        """Be a member no longer; what was delivered before is still received."""
+        """End the membership in a group; messages that were delivered before are still received."""
         run(self.awaited.leave(group))
 
     def request_membership(self, group: str, *, join: bool) -> None:
-        """Ask to join or to leave, and do not wait; asking twice does nothing."""
+        """Ask to join or to leave without waiting; asking twice does nothing."""
         run(self.awaited.request_membership(group, join=join))
 
     @contextmanager
     def group(self, name: str, *, secret: "GroupSecret | None" = None) -> Iterator[GroupView]:
-        """Be a member of a group for the length of a block; gives the first view."""
+        """Be a member of a group for the length of a block; yield the first view."""
         with run_block(self.awaited.group(name, secret=secret)) as view:
             yield view
 
     def rekey(self, group: str) -> None:
-        """Have the members of a group with a secret use another key; returns once it is in use."""
+        """Have the members of a group with a secret change its key; return once it is in use."""
         run(self.awaited.rekey(group))
 
     def set_filters(self, filters: Sequence[Factory]) -> None:
-        """Have other filters in use from the next view on that the session receives."""
+        """Use other filters from the next view on that the session receives."""
         self.awaited.set_filters(filters)
 
     # ---- messages ----
@@ -162,7 +162,7 @@ class BlockingConnection:
         type: int = 0,
         self_discard: bool = False,
     ) -> int:
-        """Send many messages, several in one packet where they are small; return how many."""
+        """Send many messages, small ones packed together; return their number."""
         return run(
             self.awaited.multicast_many(
                 groups, messages, level=level, type=type, self_discard=self_discard
@@ -176,11 +176,11 @@ class BlockingConnection:
         return run(self.awaited.receive(timeout_s))
 
     def receive_batch(self, timeout_s: float | None = None) -> list[Received]:
-        """Return all events that are there, at least one; raise TimeoutError if none arrives."""
+        """Return all events that have come, at least one; raise TimeoutError if none arrives."""
         return run(self.awaited.receive_batch(timeout_s))
 
     def pop_waiting(self) -> list[Received]:
-        """Return the events that have been read and not been received, without waiting."""
+        """Return the events that were read and not received yet, without waiting."""
         return self.awaited.pop_waiting()
 
     def __iter__(self) -> Self:
@@ -195,24 +195,24 @@ class BlockingConnection:
             raise
 
     def messages(self) -> Iterator[Message]:
-        """Iterate over the messages until the end of the connection; other events are skipped."""
+        """Iterate over the messages until the connection ends, skipping other events."""
         for event in self:
             if isinstance(event, Message):
                 yield event
 
     def ask(self, question: str) -> dict[str, Any]:
-        """Ask the daemon about itself; see `groupcomm_client.Connection.ask`."""
+        """Ask the daemon about its status; see `groupcomm_client.Connection.ask`."""
         return run(self.awaited.ask(question))
 
     # ---- the end ----
 
     def close(self) -> None:
-        """Say goodbye, wait a little for the daemon's answer, close the socket."""
+        """Say goodbye, wait a little for the daemon's answer, and close the socket."""
         run(self.awaited.aclose())
         self._watch.close()
 
     def close_socket(self) -> None:
-        """Break the connection off; what was not written yet is lost."""
+        """Break the connection off; output that was not written yet is lost."""
         self.awaited.close_socket()
         self._watch.close()
 
@@ -247,7 +247,8 @@ def open_connection(
     Raises:
         CannotConnect: there is no daemon, or it does not admit this session in time.
         SessionEnded: the daemon refuses it; the code tells why.
-        LocalProtocolError: a bad name of a user or of a filter, or a token without TLS.
+        LocalProtocolError: the name of a user or of a filter is invalid, or there is a token
+            without TLS.
         ConfigError: no trace can be written there, or a file for TLS cannot be used.
     """
     loop = ThreadLoop()

@@ -1,4 +1,4 @@
-"""The bytes of one session on a socket: what the streams of all event loops have in common."""
+"""The bytes of one session on a socket: the parts that the streams of all event loops share."""
 
 import time
 from abc import ABC, abstractmethod
@@ -9,64 +9,67 @@ from groupcomm_client.client_protocol import ClientProtocol, Ready
 
 READ_BYTES: Final = 65_536
 MAX_READS: Final = 4
-"""Reads of one turn, so that many messages cost few turns."""
+"""The most reads in one turn; so many messages cost few turns."""
 
 WRITE_BYTES: Final = 256 * 1024
 
 COALESCE_S: Final = 0.0001
-"""A message that is sent this soon after a write waits for those that its task sends next."""
+"""A message that is sent this soon after a write waits for the next messages of its task."""
 
 
 class ByteSocket(Protocol):
     """A connected non-blocking socket, with TLS or without."""
 
     def fileno(self) -> int:
-        """Return the number of its file; -1 once it is closed."""
+        """Return its file descriptor; -1 once it is closed."""
 
     def recv(self, size: int, /) -> bytes:
-        """Return what has arrived, b"" at the end; raise BlockingIOError if nothing has."""
+        """Return the bytes that have arrived, b"" at the end; raise BlockingIOError if none
+        have."""
 
     def send(self, data: memoryview, /) -> int:
-        """Send some bytes; return how many, raise BlockingIOError if it accepts none."""
+        """Send some bytes; return their number; raise BlockingIOError if the socket accepts
+        none."""
 
     def shutdown(self, how: int, /) -> None:
         """End the connection in one direction or both."""
 
     def close(self) -> None:
-        """Close it."""
+        """Close the socket."""
 
 
 class Stream(Protocol):
-    """Moves the bytes of one session; each event loop has its own."""
+    """A stream that moves the bytes of one session; each event loop has its own class."""
 
     async def exchange(self, ready: Ready) -> None:
-        """Write everything that waits, then read until something is so."""
+        """Write all pending output, then read until a condition holds."""
 
     async def until(self, ready: Ready) -> None:
-        """Read until something is so; raise SessionEnded if the session is over first."""
+        """Read until a condition holds; raise SessionEnded if the session is over first."""
 
     async def flush(self) -> None:
-        """Write everything that waits; the rest is written even if this call is cancelled."""
+        """Write all pending output; the rest is written even if this call is cancelled."""
 
     def write_soon(self) -> None:
-        """Write what waits: at once, or with what else this task sends before it waits."""
+        """Write pending output: at once, or together with what this task sends before it waits."""
 
     def read_ready(self) -> None:
-        """Read what has arrived already, without waiting."""
+        """Read the bytes that have arrived already, without waiting."""
 
     def close(self) -> None:
-        """Break the connection off; what was not written yet is lost."""
+        """Break the connection off; output that was not written yet is lost."""
 
 
 class CoalescingStream(ABC):
-    """Write coalescing: small messages that a task sends in a row leave in one write."""
+    """A stream with write coalescing: small messages that a task sends in a row leave in one
+    write."""
 
     def __init__(self) -> None:
         self._coalescing = False
         self._wrote_at = 0.0
 
     def write_soon(self) -> None:
-        """Write what waits: at once, or with what else this task sends before it waits."""
+        """Write pending output: at once, or together with what this task sends before it waits."""
         if self._coalescing:
             return
         if time.monotonic() - self._wrote_at < COALESCE_S:
@@ -83,19 +86,19 @@ class CoalescingStream(ABC):
 
     @abstractmethod
     def _call_soon(self, call: Callable[[], None]) -> None:
-        """Have the loop call something once the running task waits."""
+        """Have the loop call a function once the running task waits."""
 
     @abstractmethod
     def _write(self) -> bool:
-        """Write what the socket takes; return whether nothing is left."""
+        """Write as much as the socket accepts; return whether nothing is left."""
 
     @abstractmethod
     def _finish(self) -> None:
-        """Have the rest written once the socket takes it."""
+        """Have the rest written once the socket accepts it."""
 
 
 def read_some(socket_: ByteSocket, protocol: ClientProtocol) -> bool:
-    """Give a session the bytes that have arrived; return whether there were any. Never waits."""
+    """Pass the bytes that have arrived to a session; return whether there were any. Never wait."""
     arrived = False
     for _ in range(MAX_READS):
         try:
@@ -114,15 +117,15 @@ def read_some(socket_: ByteSocket, protocol: ClientProtocol) -> bool:
 def write_some(
     socket_: ByteSocket, protocol: ClientProtocol, unsent: memoryview
 ) -> tuple[memoryview, bool]:
-    """Write what a socket takes.
+    """Write as much as a socket accepts.
 
     Args:
-        socket_: non-blocking.
-        protocol: of the session.
-        unsent: what an earlier call has left.
+        socket_: the non-blocking socket.
+        protocol: the session.
+        unsent: the bytes that an earlier call has left.
 
     Returns:
-        What this call leaves, and whether nothing waits to be written.
+        The bytes that this call leaves, and whether nothing waits to be written.
     """
     try:
         while True:
@@ -134,7 +137,7 @@ def write_some(
     except BlockingIOError:
         return unsent, False
     except OSError:
-        # The daemon accepts nothing more: what it has still said tells why.
+        # The daemon accepts nothing more: its last output, still to be read, tells why.
         while protocol.closed is None and read_some(socket_, protocol):
             continue
         return memoryview(b""), True

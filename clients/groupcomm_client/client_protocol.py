@@ -1,11 +1,12 @@
-"""The client's side of a session, whatever moves its bytes.
+"""The client's side of a session, independent of the way in which its bytes are moved.
 
 The streams of all event loops do the same three things: they write what `data_to_send` returns,
-give what they have read to `receive_data`, and let their callers wait until something is so.
-Everything else is here, without I/O but for the trace.
+pass their input to `receive_data`, and let their callers wait until a condition holds. Everything
+else is here, without I/O but for the trace.
 
-A message goes through the filters, and then is sealed if its group has a secret; one that arrives
-goes the other way. Without either, a sender pays one comparison a message, a receiver one a batch.
+An outgoing message passes the filters, and is then sealed if its group has a secret; an incoming
+message goes the other way. Without filters and secrets, a sender pays one comparison for each
+message, and a receiver one for each batch.
 """
 
 import json
@@ -49,17 +50,17 @@ if TYPE_CHECKING:
     from groupcomm_client.filters.filtering import Filtering
 
 FILTER_BYTES: Final = 65_536
-"""What filters may add to a message."""
+"""The most bytes that filters may add to a message."""
 
 Ready: TypeAlias = Callable[[], bool]
-"""Whether what was asked for is there."""
+"""Returns whether the awaited answer or event is there."""
 
 
 def read_answer(data: bytes) -> dict[str, Any]:
-    """Return the answer of a daemon.
+    """Return the answer of a daemon to a question.
 
     Raises:
-        AccessRefused: this may not be asked.
+        AccessRefused: the daemon's rules do not allow the question.
     """
     found: dict[str, Any] = json.loads(data)
     if "refused" in found and "error" in found:
@@ -68,20 +69,19 @@ def read_answer(data: bytes) -> dict[str, Any]:
 
 
 def random_user() -> str:
-    """Return a name for a program that does not care for its own."""
+    """Return a random name, for a program that chooses none."""
     return f"u{secrets.token_hex(6)}"
 
 
 class ClientProtocol:
-    """One session, from its hello to its end.
+    """One session, from its HELLO to its end.
 
     Attributes:
         member: the identity of this session.
-        view: the daemons' view that the events popped last belong to.
-        closed: why nothing follows; None while something may.
-        events: what has arrived and was not popped yet.
-        needs_flush: something waits to be written that no caller has just sent; the stream writes
-            it.
+        view: the view of daemons to which the events popped last belong.
+        closed: the reason why no event follows; None while events may follow.
+        events: the events that have arrived and were not popped yet.
+        needs_flush: whether output waits that no caller has just sent; the stream writes it.
         on_earlier_wake: set by the stream; called when `wake_in_s` may have become less while the
             stream waits.
     """
@@ -101,18 +101,18 @@ class ClientProtocol:
         """Begin the session; nothing has been sent yet.
 
         Args:
-            user: its name; None for a random one.
-            trace: the folder for a trace of it; None for no trace.
-            causes: ask to be told the causes of messages.
-            principals: ask to be told whose sessions messages come from.
-            token: proves who this is; "" for none.
-            filters: make the filters that all messages go through; None for the default ones.
-            secrets: of groups that the program joined last with one, by name; kept up to date.
-                None for a program whose first session it is.
-            clock: of the filters and of keys, in seconds.
+            user: the name of the session; None for a random one.
+            trace: the folder for its trace; None for no trace.
+            causes: whether to ask the daemon for the causes of messages.
+            principals: whether to ask the daemon for the principals of messages' senders.
+            token: authenticates the program; "" for none.
+            filters: factories of the filters that all messages pass; None for the default ones.
+            secrets: the secrets of the groups that the program joined with one, by name; kept up to
+                date. None in the first session of a program.
+            clock: the clock of filters and keys, in seconds.
 
         Raises:
-            LocalProtocolError: a bad name of a user or of a filter.
+            LocalProtocolError: the name of the user or of a filter is invalid.
         """
         self._session = ClientSession(
             user or random_user(), causes=causes, principals=principals, token=token
@@ -153,11 +153,11 @@ class ClientProtocol:
         self._sealing = Sealing(self, self._clock, self._secrets)
         return self._sealing
 
-    # ---- what is known ----
+    # ---- state ----
 
     @property
     def groups(self) -> dict[str, GroupView]:
-        """The latest views of the groups that the session is a member of, by name."""
+        """The latest view of each group that the session is a member of, by name."""
         return self._session.memberships.views
 
     @property
@@ -166,32 +166,33 @@ class ClientProtocol:
         return self._session.state is ClientSessionState.OPEN
 
     def check_open(self) -> None:
-        """Raise SessionEnded if nothing follows."""
+        """Raise SessionEnded if no event follows."""
         if self.closed is not None:
             raise SessionEnded(self.closed.code, self.closed.reason)
 
     @property
     def is_plain(self) -> bool:
-        """Whether messages go to the session as they are: without filters and secrets."""
+        """Whether messages pass the session unchanged: without filters and secrets."""
         return self._filtering is None and self._sealing is None
 
     @property
     def in_doubt(self) -> int:
-        """At most so many of the messages sent last may never have reached the daemon.
+        """The most messages, of those sent last, that may never have reached the daemon.
 
-        The daemon is known to have those before: it gave one back, or its place in the order.
+        The daemon has shown that it has all messages before: it returned one, or its place in the
+        order.
         """
         return self._last_sent - max(self._seen_back, self._session.last_returned)
 
     # ---- requests ----
 
     def greet(self) -> Ready:
-        """Begin: the hello waits to be written. Return whether the session was admitted."""
+        """Queue the HELLO; return whether the session was admitted."""
         self._greeted_us = time.monotonic_ns() // 1000  # the clock of traces
         return lambda: self.is_open
 
     def join(self, group: str, secret: "GroupSecret | None" = None) -> Pending[GroupView]:
-        """Ask to become a member; the first view is the answer."""
+        """Ask to become a member of a group; the first view is the answer."""
         self.check_open()
         number = self._session.join(group)
         sealing = self._sealing
@@ -202,13 +203,13 @@ class ClientProtocol:
         return self._change("join", group, number)
 
     def leave(self, group: str) -> Pending[GroupView]:
-        """Ask to be a member no longer; a view without this session is the answer."""
+        """Ask to end the membership; a view without this session is the answer."""
         self.check_open()
         number = self._session.leave(group)
         return self._change("leave", group, number)
 
     def request_membership(self, group: str, *, join: bool) -> None:
-        """Ask to join or to leave, unless that was asked for already."""
+        """Ask to join or to leave, unless the session has asked for it already."""
         self.check_open()
         if (group in self._session.memberships.asked) == join:
             return
@@ -223,10 +224,10 @@ class ClientProtocol:
         return self._requests.change(group, number, join=verb == "join")
 
     def may_send(self, groups: str | Sequence[str]) -> bool:
-        """Return whether a message can go out now; if not, it can once its group has a key.
+        """Return whether a message can be sent now; if not, it can once its group has a key.
 
         Raises:
-            LocalProtocolError: it must not go out.
+            LocalProtocolError: the message must not be sent.
         """
         if self._sealing is None:
             return True
@@ -246,14 +247,14 @@ class ClientProtocol:
         return self._sealing.rekey(group)
 
     def set_filters(self, filters: Sequence[Factory]) -> None:
-        """Have other filters in use from the next view on.
+        """Use other filters from the next view on.
 
         Raises:
-            LocalProtocolError: a bad name, or one twice.
+            LocalProtocolError: a name is invalid, or occurs twice.
             SessionEnded: the session is over.
         """
         filtering = self._filter(()) if self._filtering is None else self._filtering
-        filtering.change(filters)  # first: what is wrong with them is so in any session
+        filtering.change(filters)  # first: invalid filters are invalid in any session
         self.check_open()
 
     def send(
@@ -295,7 +296,7 @@ class ClientProtocol:
         return order
 
     def forget_order(self, order: PendingOrder) -> None:
-        """Wait for the place of a message no longer."""
+        """Stop waiting for the place of a message."""
         self._requests.forget_order(order)
 
     def _multicast(
@@ -307,7 +308,7 @@ class ClientProtocol:
         self_discard: bool,
         ordered: bool = False,
     ) -> int:
-        """Give the session a message; return its number."""
+        """Pass a message to the session; return its number."""
         number = self._last_sent = self._session.multicast(
             groups, data, level=level, type=type, self_discard=self_discard, ordered=ordered
         )
@@ -325,7 +326,7 @@ class ClientProtocol:
         type: int,
         self_discard: bool,
     ) -> None:
-        """Send a part of many messages."""
+        """Send some of many messages."""
         self.check_open()
         if self._trace is not None or not self.is_plain:
             for data in messages:
@@ -339,7 +340,7 @@ class ClientProtocol:
             self._last_sent = self._session.last_number
 
     def ask(self, question: str) -> Pending[bytes]:
-        """Ask the daemon about itself; answers come in the order of the questions."""
+        """Ask the daemon a question; answers come in the order of the questions."""
         self.check_open()
         self._session.ask(question)
         return self._requests.question()
@@ -356,7 +357,7 @@ class ClientProtocol:
         return True
 
     def break_off(self) -> None:
-        """End the session: its socket was closed, and what was not written is lost."""
+        """End the session: its socket was closed, and output that was not written is lost."""
         if self._trace is not None and self.closed is None and self.is_open:
             self._trace.requested("crash")
         if self._trace_file is not None:
@@ -369,17 +370,17 @@ class ClientProtocol:
 
     @property
     def pending_bytes(self) -> int:
-        """How many bytes wait for `data_to_send`."""
+        """The number of bytes that wait for `data_to_send`."""
         return self._session.pending_bytes
 
     def data_to_send(self, limit: int) -> bytes:
-        """Return what is to be written next, about `limit` bytes."""
+        """Return the bytes to be written next, about `limit` of them."""
         self._flush_trace()
         self.needs_flush = False
         return self._session.pop_output(limit)
 
     def receive_data(self, data: bytes) -> None:
-        """Accept what was read; nothing (b"") at the end of the stream."""
+        """Process input; b"" stands for the end of the stream."""
         session = self._session
         events = session.receive(data) if data else session.connection_lost()
         if session.only_messages and self._trace is None and self.is_plain:
@@ -398,7 +399,7 @@ class ClientProtocol:
     # ---- events ----
 
     def has_events(self) -> bool:
-        """Return whether `pop_event` has something to return."""
+        """Return whether `pop_event` has an event to return."""
         return bool(self.events)
 
     def pop_event(self) -> Received | None:
@@ -412,7 +413,7 @@ class ClientProtocol:
         return event
 
     def pop_events(self) -> list[Received]:
-        """Remove and return all events that are there."""
+        """Remove and return all waiting events."""
         events = list(self.events)
         self.events.clear()
         if self._views_waiting:
@@ -421,7 +422,7 @@ class ClientProtocol:
         return events
 
     def put_before(self, events: Sequence[Received]) -> None:
-        """Let the program receive some events before those that are there."""
+        """Queue some events before those that wait."""
         self.events.extendleft(reversed(events))
         self._views_waiting += sum(isinstance(event, DaemonView) for event in events)
 
@@ -451,7 +452,7 @@ class ClientProtocol:
                 self._notify(event)
 
     def _accept(self, message: Message) -> None:
-        """Accept a message: for the program, or to be opened and for its filters first."""
+        """Process an incoming message: queue it for the program, or open and filter it first."""
         if self._sealing is not None:
             self._sealing.receive(message)
         elif message.data.startswith(SEALED):
@@ -460,7 +461,7 @@ class ClientProtocol:
             self.pass_on(message)
 
     def _notify(self, event: SystemEvent) -> None:
-        """Give the program what is no message, and then notify its filters."""
+        """Queue an event that is no message, and then notify the filters of it."""
         sealing = self._sealing
         if (
             sealing is not None
@@ -470,7 +471,7 @@ class ClientProtocol:
             return
         self.events.append(event)
         if sealing is not None and isinstance(event, GroupView):
-            sealing.change_view(event)  # first: what filters send now is for the new view
+            sealing.change_view(event)  # first: messages that filters send now are for the new view
         if self._filtering is not None:
             self._filtering.notified(event)
         if sealing is not None:
@@ -504,7 +505,7 @@ class ClientProtocol:
         if self._filtering is not None:
             self._filtering.start()
 
-    # ---- filters and secrets: what stands between the program and the session ----
+    # ---- filters and secrets, between the program and the session ----
 
     def _send_through(
         self,
@@ -518,8 +519,8 @@ class ClientProtocol:
         """Send a message through the filters, and sealed if its group has a secret.
 
         Args:
-            groups, data, level, type, self_discard: of the message.
-            ticket: below 0 if its place in the order is waited for, see `Requests`; else 0.
+            groups, data, level, type, self_discard: the parts of the message.
+            ticket: below 0 if a caller waits for its place in the order, see `Requests`; else 0.
         """
         names = (groups,) if isinstance(groups, str) else tuple(groups)
         data = data if isinstance(data, bytes) else bytes(memoryview(data))
@@ -544,13 +545,13 @@ class ClientProtocol:
             if self._filtering.deadline is not None:
                 self._filtering.wake()  # a program that only sends never waits
                 self.on_earlier_wake()
-        self.needs_flush = False  # whoever sends writes it
+        self.needs_flush = False  # the sending call writes it
 
     def send_below(self, message: Outgoing, data: bytes) -> int:
-        """Send what has gone through the filters, sealed if its group has a secret.
+        """Send a message that has passed the filters, sealed if its group has a secret.
 
         Returns:
-            Its number; 0 if it waits for the key of its group.
+            The number of the message; 0 if it waits for the key of its group.
         """
         sealing = self._sealing
         if sealing is not None and (sealing.concerns(message.groups) or message.secret):
@@ -558,7 +559,7 @@ class ClientProtocol:
         return self.send_out(message, data)
 
     def send_out(self, message: Outgoing, data: bytes) -> int:
-        """Give the session a message with these data; return its number."""
+        """Pass a message with these data to the session; return its number."""
         number = self._multicast(
             *(message.groups, data, message.level, message.type, message.self_discard),
             ordered=message.ordered,
@@ -569,19 +570,19 @@ class ClientProtocol:
         return number
 
     def pass_on(self, message: Message) -> None:
-        """Pass on a message that was opened, or not sealed: to the program, or its filters."""
+        """Pass on a message that was opened, or was not sealed: to the program, or its filters."""
         if self._filtering is None:
             self.events.append(message)
         else:
             self._filtering.receive(message)
 
     def give(self, event: Received) -> None:
-        """Let the program receive what has gone through the filters, or is about keys."""
+        """Queue an event for the program: a filtered message, or news about keys."""
         self.events.append(event)
 
     @property
     def wake_in_s(self) -> float | None:
-        """Seconds until `wake` is to be called, perhaps infinity.
+        """The seconds until `wake` is to be called, perhaps infinity.
 
         None if there are no filters and no groups with secrets.
         """

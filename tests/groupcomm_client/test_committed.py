@@ -193,7 +193,7 @@ def test_a_receiver_goes_on_behind_its_state() -> None:
 
 @pytest.mark.parametrize("state", [{"q": 3}, [1], {"q": {"batch": "x"}}])
 def test_what_is_no_state_is_refused(state: object) -> None:
-    with pytest.raises(ConfigError, match=r"give what its attribute state was"):
+    with pytest.raises(ConfigError, match=r"pass the value of its attribute state"):
         CommittedStream([GROUP], state)
 
 

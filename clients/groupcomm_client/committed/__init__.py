@@ -1,4 +1,4 @@
-"""Batches of rows that are given to a program exactly once; docs/spark.md, The sink.
+"""Batches of rows that a program receives exactly once; see docs/spark.md, The sink.
 
 ::
 

@@ -1,4 +1,4 @@
-"""Batches in a log that was recorded; needs ``groupcomm[log]``."""
+"""Batches from a recorded log; needs ``groupcomm[log]``."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -16,7 +16,7 @@ LogRow = dict[str, Any]
 
 
 class CommittedLog:
-    """Gives the batches of a log, each once, also while it is being written.
+    """Reader of the batches of a log, each once, also while the log is being written.
 
     ::
 
@@ -25,14 +25,14 @@ class CommittedLog:
             ...
 
     Args:
-        reader: of the log.
-        groups: that are recorded there and wanted. A batch is whole if all its rows for these are
-            there.
-        state: as `state` was; None to begin with the log.
-        columns: of the rows that are given; others may be there, too. None: all.
+        reader: the reader of the log.
+        groups: the groups to read, which the log records. A batch is whole if all its rows for
+            these groups are there.
+        state: the value of `state` to continue from; None to begin with the log.
+        columns: the columns that returned rows have at least; None for all.
 
     Raises:
-        ConfigError: that is no state.
+        ConfigError: the state is invalid.
     """
 
     def __init__(
@@ -53,22 +53,22 @@ class CommittedLog:
             self._next = Offset(*map(int, offset))
         except (KeyError, TypeError, ValueError):
             raise ConfigError(
-                "the state of a reader of batches has no queries and offset; give what its"
-                " attribute state was, or None to begin with the log"
+                "the state of a reader of batches has no queries and offset; pass the "
+                "value of its attribute state, or None to begin with the log"
             ) from None
         self._publications: Publications[LogRow] = Publications(groups, queries)
 
     @property
     def state(self) -> dict[str, Any]:
-        """What was given, and where to go on, for JSON."""
+        """The progress, for JSON: which batches were returned, and where to continue."""
         begun = [Offset(row["epoch"], row["row"]) for row in self._publications.open]
         return {"queries": self._publications.state, "offset": [*min([self._next, *begun])]}
 
     def read(self) -> Iterator[Batch[LogRow] | Incomplete]:
-        """Give what is there now and was not given yet; it may be called again later.
+        """Yield the new batches that are there now; may be called again later.
 
         Raises:
-            LogError, OSError: as `LogReader.batches`.
+            LogError, OSError: see `LogReader.batches`.
         """
         for rows in self._reader.batches(self._next, columns=self._columns):
             for row in rows.to_pylist():

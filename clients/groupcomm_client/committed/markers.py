@@ -1,8 +1,8 @@
-"""What a publisher sends around the rows of a batch, and how its session is known.
+"""The markers that a publisher sends around the rows of a batch, and the names of its sessions.
 
 A publisher's session sends nothing but batches: a `Begin`, the rows, an `End`. Its user name begins
-with USER, so that a receiver which came in the middle of a batch does not take rows for messages
-of anybody else.
+with USER, so that a receiver that joins in the middle of a batch does not take rows for other
+messages.
 """
 
 import secrets
@@ -17,17 +17,17 @@ TYPE: Final = 65_535
 """The type of markers; no row has it."""
 
 USER: Final = "sink."
-"""With this the user names of publishers begin."""
+"""The start of the user names of publishers."""
 
 _NAME: Final = f"#{USER}"
 
 
 class Begin(msgspec.Struct, frozen=True, tag_field="marker", tag="begin"):
-    """The sender's next messages are the rows of a batch.
+    """The marker before a batch: the sender's next messages are its rows.
 
     Attributes:
         query: the identity of the query, kept over its restarts.
-        batch: rises along the query.
+        batch: the number of the batch, which rises along the query.
     """
 
     query: str
@@ -35,12 +35,12 @@ class Begin(msgspec.Struct, frozen=True, tag_field="marker", tag="begin"):
 
 
 class End(msgspec.Struct, frozen=True, tag_field="marker", tag="end"):
-    """These were all of them.
+    """The marker after all rows of a batch.
 
     Attributes:
         query, batch: as in the Begin.
-        rows: of each destination, so many were sent to it.
-        after: of each destination the batch before this one that had rows for it.
+        rows: the number of rows for each destination.
+        after: for each destination, the last batch before this one that had rows for it.
     """
 
     query: str

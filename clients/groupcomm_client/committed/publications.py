@@ -1,8 +1,9 @@
-"""Which batches of publishers are whole, and new: the rule behind exactly once. No I/O.
+"""The rule behind exactly once: which batches of publishers are whole, and new. No I/O.
 
-A publisher may die anywhere and another one send the batch anew, also while the first still does.
-The markers at the end are AGREED or SAFE: every receiver takes the publication that ends first. As
-a batch is decided before it is published, all publications of it are equal.
+A publisher may die at any point, and another one may send the batch anew, even while the first
+still sends it. The markers at the end are AGREED or SAFE: every receiver accepts the publication
+that ends first. As the rows of a batch are fixed before it is published, all its publications are
+equal.
 """
 
 from collections import Counter
@@ -16,9 +17,9 @@ from groupcomm.errors import ConfigError
 from groupcomm_client.committed.markers import Begin, End, decode_marker_untrusted
 
 MAX_OPEN: Final = 4
-"""Publications of one query that have begun and not ended; of more the first is given up.
+"""The most open publications of one query; beyond that the first one is given up.
 
-A publisher that was killed leaves one behind, which goes when a later one has ended.
+A publisher that was killed leaves one behind, which is removed when a later one has ended.
 """
 
 T = TypeVar("T")
@@ -29,9 +30,9 @@ class Row(Generic[T]):
     """One row of a batch.
 
     Attributes:
-        query, batch, index: its id, the same at all receivers and in all publications. The index
-            is its place in the whole batch, from 0, rows for other groups counted.
-        message: as it was delivered; in a log, a row of it.
+        query, batch, index: the id of the row, the same at all receivers and in all publications.
+        The index is its place in the whole batch, from 0, rows for other groups included.
+        message: the delivered message; in a log, its row.
     """
 
     query: str
@@ -42,11 +43,11 @@ class Row(Generic[T]):
 
 @attrs.frozen(kw_only=True)
 class Missed:
-    """Whole batches for a group have not come here.
+    """A gap: whole batches for a group that have not come here.
 
     Attributes:
-        group: that they were sent to.
-        behind: the last one before them; this one was told of here.
+        group: the group that they were sent to.
+        behind: the last batch before them, which has come here.
         last: the last one of them.
     """
 
@@ -57,13 +58,13 @@ class Missed:
 
 @attrs.frozen(kw_only=True)
 class Batch(Generic[T]):
-    """All rows of a batch for the groups of this receiver; it is given once.
+    """All rows of a batch for the groups of this receiver; returned once.
 
     Attributes:
         query: the identity of the query.
-        number: of the batch; along a query it rises.
-        rows: in their order.
-        missed: what did not come before it.
+        number: the number of the batch, which rises along the query.
+        rows: the rows in order.
+        missed: the gaps before the batch.
     """
 
     query: str
@@ -74,16 +75,17 @@ class Batch(Generic[T]):
 
 @attrs.frozen(kw_only=True)
 class Incomplete:
-    """A batch has ended of which not all rows came here; they are not given.
+    """A batch that has ended without all of its rows here; the rows are not returned.
 
-    The receiver joined in its middle, or was parted from its publisher. Where the publisher did not
-    learn that the batch has ended, it sends it anew, and it may still come as a `Batch`.
+    The receiver joined in the middle of the batch, or was separated from its publisher. If the
+    publisher did not learn that the batch has ended, it sends it anew, and the batch may still come
+    as a `Batch`.
 
     Attributes:
-        query, number: of the batch.
-        got: so many rows have come, of each group.
-        wanted: so many were sent to each.
-        missed: what did not come before it.
+        query, number: the id of the batch.
+        got: the number of rows that have come, by group.
+        wanted: the number of rows that were sent, by group.
+        missed: the gaps before the batch.
     """
 
     query: str
@@ -94,11 +96,11 @@ class Incomplete:
 
 
 class Progress(msgspec.Struct):
-    """What is known of a query.
+    """The progress of a query.
 
     Attributes:
-        batch: the last one that was given; -1 for none.
-        groups: of each group the last batch whose end has come.
+        batch: the last batch that was returned; -1 for none.
+        groups: for each group, the last batch whose end has come.
     """
 
     batch: int = -1
@@ -110,29 +112,29 @@ class _Open(Generic[T]):
     """A publication that has begun."""
 
     begin: Begin
-    number: int  # of the marker in its sender's count
+    number: int  # of the marker, as its sender counts
     item: T
     rows: list[tuple[int, Sequence[str], T]] = attrs.Factory(list)
 
     def counts(self, groups: Iterable[str]) -> dict[str, int]:
-        """Return how many rows have arrived, of each of these groups."""
+        """Return the number of rows that have arrived, for each of these groups."""
         found = Counter(group for _, to, _ in self.rows for group in to)
         return {group: found[group] for group in groups}
 
 
 class Publications(Generic[T]):
-    """Takes what publishers send, in the order of delivery."""
+    """Assembler of batches: accepts the messages of publishers in the order of delivery."""
 
     def __init__(self, groups: Iterable[str], state: Any = None) -> None:
-        """Begin.
+        """Begin with a state, or anew.
 
         Args:
-            groups: of which the receiver is a member; a batch is whole if all of its rows for
-                these are there.
-            state: as `state` gave it, to go on behind it; None to begin anew.
+            groups: the groups that the receiver is a member of; a batch is whole if all of its rows
+                for these are there.
+            state: a value of `state`, to continue after it; None to begin anew.
 
         Raises:
-            ConfigError: that is no state.
+            ConfigError: the state is invalid.
         """
         self._groups = frozenset(groups)
         self._open: dict[Hashable, _Open[T]] = {}
@@ -140,19 +142,19 @@ class Publications(Generic[T]):
             self._queries = msgspec.convert(state or {}, dict[str, Progress])
         except msgspec.ValidationError as error:
             raise ConfigError(
-                f"the state of a receiver of batches cannot be read: {error}; give what its"
-                " attribute state was, or None to begin anew"
+                f"the state of a receiver of batches cannot be read: {error}; pass the "
+                "value of its attribute state, or None to begin anew"
             ) from None
 
     @property
     def state(self) -> dict[str, Any]:
-        """What was given, for JSON; a receiver that begins with it goes on behind it."""
+        """The progress, for JSON; a receiver that begins with it continues after it."""
         found: dict[str, Any] = msgspec.to_builtins(self._queries)
         return found
 
     @property
     def open(self) -> list[T]:
-        """The items with which publications have begun that may still end, in no order."""
+        """The items that began the publications which may still end, in no order."""
         return [each.item for each in self._open.values()]
 
     def accept(
@@ -164,17 +166,17 @@ class Publications(Generic[T]):
         data: bytes,
         item: T,
     ) -> Batch[T] | Incomplete | None:
-        """Take a message of a publisher.
+        """Accept a message of a publisher.
 
         Args:
-            sender: its session.
-            number: in the sender's count.
+            sender: the publisher's session.
+            number: the number of the message, as the sender counts.
             groups: all destinations.
-            type_, data: of the message.
-            item: what stands for it in a `Row`.
+            type_, data: the type and the data of the message.
+            item: stands for the message in a `Row`.
 
         Returns:
-            What is to be told now.
+            The batches to return now, whole or incomplete.
         """
         match decode_marker_untrusted(type_, data):
             case Begin() as begin:
@@ -231,7 +233,7 @@ class Publications(Generic[T]):
         )
 
     def _forget(self, end: End) -> None:
-        """Give up what is given already."""
+        """Discard publications of a batch that was returned already."""
         self._open = {
             sender: each
             for sender, each in self._open.items()

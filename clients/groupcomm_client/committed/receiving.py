@@ -13,18 +13,18 @@ from groupcomm_client.events import Received
 from groupcomm_client.thread_loop import run
 
 Given = Received | Batch[Message] | Incomplete
-"""Batches in place of the messages of publishers; all else as it comes."""
+"""What `receive` returns: batches in place of publishers' messages, and all other events."""
 
 
 class CommittedStream:
-    """Holds the rows of a batch back until it is whole.
+    """A filter of events that holds back the rows of a batch until it is whole.
 
     Args:
-        groups: of which the receiver is a member.
-        state: as `state` gave it; None to begin anew.
+        groups: the groups that the receiver is a member of.
+        state: a value of `state`; None to begin anew.
 
     Raises:
-        ConfigError: that is no state.
+        ConfigError: the state is invalid.
     """
 
     def __init__(self, groups: Iterable[str], state: Any = None) -> None:
@@ -32,11 +32,11 @@ class CommittedStream:
 
     @property
     def state(self) -> dict[str, Any]:
-        """What has been given, for JSON."""
+        """The progress, for JSON."""
         return self._publications.state
 
     def accept(self, event: Received) -> Given | None:
-        """Take the next event; None: nothing is to be given now."""
+        """Accept the next event; return what the program receives now, or None."""
         if not isinstance(event, Message) or not is_publisher(event.sender.name):
             return event
         return self._publications.accept(
@@ -45,7 +45,7 @@ class CommittedStream:
 
 
 class Committed:
-    """Receives from a connection of trio or asyncio; made by `committed`."""
+    """A receiver of batches on a connection of trio or asyncio; made by `committed`."""
 
     def __init__(self, connection: Connection, stream: CommittedStream) -> None:
         self._connection = connection
@@ -53,10 +53,10 @@ class Committed:
 
     @property
     def state(self) -> dict[str, Any]:
-        """What was given, for JSON.
+        """The progress, for JSON.
 
-        A program saves it with what it made of the batches, and gives it to `committed` after a
-        restart: then each batch is received once.
+        A program that saves it together with the results of the batches, and passes it to
+        `committed` after a restart, receives each batch once.
         """
         return self._stream.state
 
@@ -64,11 +64,11 @@ class Committed:
         """Return the next event, or batch; safe to cancel.
 
         Args:
-            timeout_s: how long to wait for it; None: without end.
+            timeout_s: the longest wait in seconds; None for no limit.
 
         Raises:
-            TimeoutError: none has arrived in time.
-            SessionEnded: nothing follows; its code is 0 after an orderly end.
+            TimeoutError: no event has arrived in time.
+            SessionEnded: no event follows; its code is 0 after an orderly end.
         """
         if timeout_s is not None:
             return await self._connection.in_time(timeout_s, self.receive)
@@ -90,10 +90,10 @@ class Committed:
 
 
 class BlockingCommitted:
-    """The same for a blocking connection: ``BlockingCommitted(connection, ["alarms"])``.
+    """A receiver of batches on a blocking connection; ``BlockingCommitted(connection, groups)``.
 
     Args:
-        connection: that receives nowhere else.
+        connection: the connection, from which nothing else may receive.
         groups, state: see `committed`.
     """
 
@@ -127,11 +127,12 @@ def committed(connection: Connection, groups: Iterable[str], state: Any = None) 
     """Receive the batches of publishers, each once, and whole.
 
     Args:
-        connection: of trio or asyncio, that receives nowhere else.
-        groups: of which it is a member. A batch is given when all of its rows for these are there.
-        state: as `Committed.state` was; None to begin with what arrives next.
+        connection: a connection of trio or asyncio, from which nothing else may receive.
+        groups: the groups that it is a member of. A batch is returned when all of its rows for
+            these are there.
+        state: a value of `Committed.state`; None to begin with the next message.
 
     Raises:
-        ConfigError: that is no state.
+        ConfigError: the state is invalid.
     """
     return Committed(connection, CommittedStream(groups, state))
