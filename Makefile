@@ -14,7 +14,7 @@ EXAMPLES ?= 1000
 export PYTHONHASHSEED := 0
 export PYTHONDONTWRITEBYTECODE :=  # modules are compiled once, not by each process of each test
 .PHONY: properties help run test lint types unit format figures costs bench-check bench-record fuzz soak chaos \
-	sites-kill namespaces campaigns bench-peers browser-test browser-bench spark lock clean
+	sites-kill namespaces campaigns packages deb manuals bench-peers browser-test browser-bench spark lock clean
 
 help:  ## this list
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -76,6 +76,17 @@ sites-kill: .venv/.test  ## gateways of three sites killed KILLS (100) times: wh
 namespaces: .venv/.test  ## sites and networks on interfaces of their own; needs root
 	@$(PYTHON) -m tests.groupcommd.namespaces
 
+packages: .venv/.package  ## wheel and sdist in dist/, checked by twine
+	@rm -f dist/*.whl dist/*.tar.gz
+	@$(PYTHON) -m hatchling build
+	@$(PYTHON) -m twine check --strict dist/*.whl dist/*.tar.gz
+
+deb: .venv/.test  ## a Debian package in dist/: commands, service, manual pages, completions
+	@$(PYTHON) -m packages.deb --output dist
+
+manuals: .venv/.test  ## manual pages and completions for bash, zsh and fish in build/share
+	@$(PYTHON) -m packages.manuals build/share
+
 campaigns: .venv/.test  ## flush, Spread, mutex, store, recorder, Spark under kills; junk, rude programs, files, disks, memory, attackers
 	@$(PYTHON) -m pytest --numprocesses auto -m long
 	@$(PYTHON) -m tests.campaigns.flush.campaign --changes 140
@@ -127,6 +138,10 @@ clean:  ## remove what was installed and built
 
 .venv/.fuzz: .venv/.test
 	@.ci/venv test,fuzz
+	@touch $@
+
+.venv/.package: .venv/.test
+	@.ci/venv test,package
 	@touch $@
 
 .venv/.peers: .venv/.test

@@ -27,6 +27,7 @@ GROUPS = {  # each with those that are installed before it, whose packages it ne
     "test": ("build", "base", "spark"),
     "java": ("build", "base"),
     "fuzz": ("build", "base", "spark", "test"),
+    "package": ("build", "base", "spark", "test"),
     "peers": ("build", "base", "spark", "test"),
     "uv": (),
 }

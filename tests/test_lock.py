@@ -24,6 +24,7 @@ TARGETS: Final = {  # the argument of .ci/venv: the files of the lock
     "test": "build base spark test",
     "test,java": "build base spark test java",
     "test,fuzz": "build base spark test fuzz",
+    "test,package": "build base spark test package",
     "test,peers": "build base spark test peers",
 }
 

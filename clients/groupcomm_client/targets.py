@@ -3,6 +3,7 @@
 import errno
 import os
 import socket
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from groupcomm.errors import CannotConnect
@@ -25,7 +26,7 @@ BUFFER_BYTES: Final = 1024 * 1024
 
 
 def default_address() -> str:
-    """Return where a daemon of this user is expected: always in a folder of the user's own.
+    """Return where a daemon for this user is expected: in a folder of the user's own, or of root's.
 
     A port of the host would not do: while no daemon has it, any other user may listen there.
     """
@@ -33,7 +34,15 @@ def default_address() -> str:
     if told:
         return told
     paths = [folder / SOCKET_NAME for folder in runtime_folders()]
-    return str(next((path for path in paths if path.exists()), paths[0]))
+    return str(next((path for path in paths if _may_exist(path)), paths[0]))
+
+
+def _may_exist(path: Path) -> bool:
+    """Return False if a path does not exist; to connect there says what else is wrong with it."""
+    try:
+        return path.exists()
+    except PermissionError:
+        return True
 
 
 async def open_socket(
@@ -73,6 +82,8 @@ async def _open_plain(address: str, where: DaemonAddress, loop: Loop) -> socket.
             try:
                 return await _connect(family, target, loop)
             except OSError as error:
+                if family == socket.AF_UNIX and isinstance(error, PermissionError):
+                    raise _forbidden(address) from None
                 failures.append(error.strerror or str(error))
     except (OSError, UnicodeError) as error:  # the name is not known
         failures.append(getattr(error, "strerror", None) or str(error))
@@ -110,6 +121,13 @@ def _refused(address: str, failures: list[str]) -> CannotConnect:
     reasons = ", ".join(dict.fromkeys(failures))
     return CannotConnect(
         f"cannot connect to {address}: {reasons} - is the daemon running? try: groupcomm daemon"
+    )
+
+
+def _forbidden(address: str) -> CannotConnect:
+    return CannotConnect(
+        f"cannot connect to {address}: permission denied - clients.unix_for in the daemon's"
+        " configuration says who may connect: its owner, members of its group, or all"
     )
 
 

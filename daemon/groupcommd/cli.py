@@ -26,6 +26,7 @@ from groupcommd.logs import set_up_logs
 from groupcommd.process import (
     GarbageCollection,
     Watchdog,
+    feed_systemd_watchdog,
     notify_systemd,
     raise_descriptor_limit,
     retain_freed_memory,
@@ -88,8 +89,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--verbose", action="store_true", help="log debugging messages, too")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return the exit status."""
+def make_parser() -> Parser:
+    """Return the parser of the command line."""
     parser = Parser(
         prog="groupcommd",
         description="Run a groupcomm daemon, to which the programs of this host connect.",
@@ -100,7 +101,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add_version_option(parser)
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     add_options(parser)
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return the exit status."""
+    options = make_parser().parse_args(arguments)
     try:
         return run(options)
     except GroupCommError as error:
@@ -174,11 +180,13 @@ async def _serve(
         if options.ports_file is not None:
             sockets.write_ports(options.ports_file)
         notify_systemd("READY=1")
+        trio.lowlevel.spawn_system_task(feed_systemd_watchdog)
         adopt: Adoption | None = None
         while True:
             kept: list[int] = []
             start = await count_start(config, state, adopt, signals, kept)
             if start is None:
+                notify_systemd("STOPPING=1")
                 return 0
             service = Service(config, state, start, sockets)
             async with trio.open_nursery() as nursery:

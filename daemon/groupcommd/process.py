@@ -183,6 +183,22 @@ class Watchdog:
         )
 
 
+async def feed_systemd_watchdog() -> None:
+    """Send ``WATCHDOG=1`` as often as systemd asks for, from the loop that it is to watch.
+
+    A unit with ``WatchdogSec=`` has systemd kill a service whose loop stands still. Returns at once
+    if systemd does not watch this process (sd_watchdog_enabled(3)).
+    """
+    import trio  # noqa: PLC0415 - as above
+
+    period_us, watched = os.environ.get("WATCHDOG_USEC"), os.environ.get("WATCHDOG_PID")
+    if not period_us or (watched or str(os.getpid())) != str(os.getpid()):
+        return
+    while True:
+        notify_systemd("WATCHDOG=1")
+        await trio.sleep(int(period_us) / 2e6)  # half of the period, as its manual advises
+
+
 def notify_systemd(state: str) -> bool:
     """Send systemd a state such as ``READY=1`` (sd_notify(3)).
 

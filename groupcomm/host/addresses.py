@@ -14,6 +14,8 @@ TLS_PORT: Final = 4804
 DEFAULT_HOST: Final = "127.0.0.1"
 SOCKET_NAME: Final = "groupcomm.sock"
 TLS: Final = "tls://"
+SYSTEM_FOLDER: Final = Path("/run/groupcomm")
+"""The folder for the socket of a daemon that the system starts."""
 
 
 @attrs.frozen
@@ -144,15 +146,16 @@ def runtime_folder() -> Path:
 
 
 def runtime_folders() -> list[Path]:
-    """Return the folders that a daemon of this user may have its sockets in, the default first.
+    """Return the folders in which a daemon for this user may have its socket, the default first.
 
-    Not all programs of a user have ``$XDG_RUNTIME_DIR``: services and jobs often do not.
+    Not all programs of a user have ``$XDG_RUNTIME_DIR``: services and jobs often do not. The last
+    folder is that of the host's own daemon, a service; only root can make it.
     """
     runtime, user = os.environ.get("XDG_RUNTIME_DIR"), os.geteuid()
     folders = [Path(runtime) / "groupcomm"] if runtime else []
-    if user == 0:
-        return [*folders, Path("/run/groupcomm")]
-    return [*folders, state_folder() / "run", Path(f"/run/user/{user}/groupcomm")]
+    if user != 0:
+        folders += [state_folder() / "run", Path(f"/run/user/{user}/groupcomm")]
+    return [*folders, SYSTEM_FOLDER]
 
 
 def state_folder() -> Path:

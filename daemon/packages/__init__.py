@@ -1,0 +1,1 @@
+"""What a distribution adds to the commands: manual pages, completions, a Debian package."""

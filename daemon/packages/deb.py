@@ -1,0 +1,249 @@
+"""A Debian package of the commands, the daemon's service, manual pages and completions.
+
+    python -m packages.deb --output build
+
+The package brings the releases of all libraries whose hashes .ci/lock has, in a virtual
+environment of its own below /usr/lib/groupcomm: a stable Debian has older ones. It runs on the
+system's Python, and so is for systems whose Python has the version (3.11, say) of the one that
+builds it.
+"""
+
+import argparse
+import gzip
+import hashlib
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from email.utils import formatdate
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from hatchling.build import build_wheel
+
+from packages.manuals import write_all
+
+HERE: Final = Path(__file__).resolve().parent
+PROJECT: Final = HERE.parent.parent
+HOME: Final = Path("usr/lib/groupcomm")
+COMMANDS: Final = {
+    "groupcomm": "groupcomm_tools.cli",
+    "groupcommd": "groupcommd.cli",
+}
+PYTHON: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
+NEXT_PYTHON: Final = f"{sys.version_info.major}.{sys.version_info.minor + 1}"
+
+CONTROL: Final = """\
+Package: groupcomm
+Version: {version}
+Architecture: {architecture}
+Maintainer: groupcomm maintainers <maintainers@groupcomm.invalid>
+Section: net
+Priority: optional
+Installed-Size: {kilobytes}
+Depends: python3 (>= {python}), python3 (<< {next_python}), adduser
+Recommends: python3-rich
+Description: group communication with selectable service levels
+ Daemons on many hosts agree on who is there and on what happened in which
+ order. Programs join groups and multicast; each message is unreliable,
+ reliable, FIFO, causal, agreed or safe. Views keep extended virtual synchrony
+ through crashes, partitions and merges.
+"""
+
+COPYRIGHT: Final = """\
+Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
+Upstream-Name: groupcomm
+
+Files: *
+Copyright: the groupcomm maintainers
+License: Apache-2.0
+ See /usr/share/common-licenses/Apache-2.0. The libraries below {home} have
+ licenses of their own, which stand in their folders *.dist-info.
+"""
+
+AFTER_INSTALL: Final = """\
+#!/bin/sh
+set -e
+if [ "$1" = configure ]; then
+    adduser --quiet --system --group --home /var/lib/groupcomm --no-create-home groupcomm
+    /{home}/bin/python3 -m compileall -q /{home}/lib || true
+    if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
+fi
+"""
+
+BEFORE_REMOVAL: Final = """\
+#!/bin/sh
+set -e
+if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
+    systemctl stop 'groupcommd@*.service'
+fi
+find /{home} -name __pycache__ -type d -prune -exec rm -r {{}} +
+"""
+
+AFTER_REMOVAL: Final = """\
+#!/bin/sh
+set -e
+if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
+if [ "$1" = purge ]; then rm -rf /var/lib/groupcomm; fi
+"""
+
+
+def build(output: Path) -> Path:
+    """Build the package; return its path.
+
+    Raises:
+        subprocess.CalledProcessError: a library cannot be installed, or dpkg-deb fails.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder) / "root"
+        root.mkdir(mode=0o755)
+        add_environment(root, Path(folder))
+        add_commands(root)
+        write_all(root / "usr/share")
+        compress_manuals(root / "usr/share/man")
+        copy(HERE / "groupcommd@.service", root / "lib/systemd/system/groupcommd@.service")
+        copy(HERE / "cluster.toml", root / "etc/groupcomm/cluster.toml")
+        add_documents(root / "usr/share/doc/groupcomm")
+        architecture = command("dpkg", "--print-architecture").strip()
+        add_control(root, architecture)
+        output.mkdir(parents=True, exist_ok=True)
+        path = output / f"groupcomm_{version('groupcomm')}-1_{architecture}.deb"
+        command("dpkg-deb", "--build", "--root-owner-group", str(root), str(path))
+    return path
+
+
+def add_environment(root: Path, folder: Path) -> None:
+    """Install groupcomm and its libraries into a virtual environment of the system's Python."""
+    home = root / HOME
+    site = home / f"lib/python{PYTHON}/site-packages"
+    site.mkdir(parents=True)
+    (home / "bin").mkdir()
+    (home / "bin/python3").symlink_to("/usr/bin/python3")
+    # Recommended packages of Debian's are seen, too: `groupcomm top` draws with python3-rich.
+    (home / "pyvenv.cfg").write_text("home = /usr/bin\ninclude-system-site-packages = true\n")
+    os.chdir(PROJECT)  # the build backend works in the current folder
+    wheel = folder / build_wheel(str(folder))
+    lock = PROJECT / ".ci/lock/base.txt"
+    install = [*installer(), "--no-deps", "--target", str(site)]
+    command(*install, "--require-hashes", "--requirement", str(lock))
+    command(*install, str(wheel))
+    shutil.rmtree(site / "bin", ignore_errors=True)
+    for compiled in list(site.rglob("__pycache__")):
+        shutil.rmtree(compiled)
+
+
+def installer() -> list[str]:
+    """Return the beginning of a command that installs packages: pip's or uv's."""
+    if importlib.util.find_spec("pip") is not None:
+        return [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile"]
+    beside = [str(Path(sys.executable).parent), os.environ["PATH"], str(PROJECT / ".boot/bin")]
+    uv = shutil.which("uv", path=os.pathsep.join(beside))
+    if uv is None:
+        raise SystemExit("packages.deb: neither pip nor uv is there to install the libraries")
+    return [uv, "pip", "install", "--quiet", "--python", sys.executable]
+
+
+def add_commands(root: Path) -> None:
+    """Add the commands; isolated mode keeps the user's folders and variables out."""
+    for name, module in COMMANDS.items():
+        script = root / HOME / "bin" / name
+        script.write_text(
+            f"#!/{HOME}/bin/python3 -I\n"
+            f"import sys\nfrom {module} import main\n\nsys.argv[0] = {name!r}\nsys.exit(main())\n"
+        )
+        script.chmod(0o755)
+        link = root / "usr/bin" / name
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(f"/{HOME}/bin/{name}")
+
+
+def add_documents(folder: Path) -> None:
+    """Add the license and the changelog, as Debian wants them."""
+    folder.mkdir(parents=True)
+    (folder / "copyright").write_text(COPYRIGHT.format(home=f"/{HOME}"))
+    changes = (PROJECT / "docs/changes.md").read_bytes()
+    (folder / "changelog.gz").write_bytes(gzip.compress(changes, mtime=0))
+    release = (
+        f"groupcomm ({version('groupcomm')}-1) stable; urgency=medium\n\n"
+        "  * See changelog.gz.\n\n"
+        f" -- groupcomm maintainers <maintainers@groupcomm.invalid>  {formatdate(0)}\n"
+    )
+    (folder / "changelog.Debian.gz").write_bytes(gzip.compress(release.encode(), mtime=0))
+
+
+def compress_manuals(folder: Path) -> None:
+    """Compress all manual pages."""
+    for page in [path for path in folder.rglob("*") if path.is_file()]:
+        page.with_name(f"{page.name}.gz").write_bytes(gzip.compress(page.read_bytes(), mtime=0))
+        page.unlink()
+
+
+def add_control(root: Path, architecture: str) -> None:
+    """Add the package's description, its scripts, and the digests of its files."""
+    control = root / "DEBIAN"
+    files = sorted(path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
+    kilobytes = sum(path.stat().st_size for path in files) // 1024 + 1
+    control.mkdir(mode=0o755)
+    (control / "control").write_text(
+        CONTROL.format(
+            version=f"{version('groupcomm')}-1",
+            architecture=architecture,
+            kilobytes=kilobytes,
+            python=PYTHON,
+            next_python=NEXT_PYTHON,
+        )
+    )
+    (control / "conffiles").write_text("/etc/groupcomm/cluster.toml\n")
+    (control / "md5sums").write_text(
+        "".join(
+            f"{hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()}"
+            f"  {path.relative_to(root)}\n"
+            for path in files
+            if path.parts[len(root.parts)] != "etc"
+        )
+    )
+    scripts = {"postinst": AFTER_INSTALL, "prerm": BEFORE_REMOVAL, "postrm": AFTER_REMOVAL}
+    for name, text in scripts.items():
+        (control / name).write_text(text.format(home=HOME))
+        (control / name).chmod(0o755)
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy a file that everybody may read."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+    target.chmod(0o644)
+
+
+def command(*words: str) -> str:
+    """Run a command; return its output.
+
+    Raises:
+        subprocess.CalledProcessError: it has failed.
+    """
+    return subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Build the package; return 0, or 1 if the system has no dpkg-deb."""
+    parser = argparse.ArgumentParser(prog="packages.deb", description="Build the Debian package.")
+    parser.add_argument("--output", type=Path, metavar="DIR", default=PROJECT / "dist")
+    output = parser.parse_args(arguments).output.resolve()
+    if shutil.which("dpkg-deb") is None:
+        print(
+            f"packages.deb: {platform.system()} has no dpkg-deb here: Debian's package dpkg brings"
+            " it",
+            file=sys.stderr,
+        )
+        return 1
+    print(build(output))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""The Debian package: what is in it runs on the system's own Python."""
+
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from packages.deb import HOME, build
+
+
+def shown(*words: str | Path) -> str:
+    return subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+@pytest.mark.long
+def test_it_brings_all_it_needs_and_runs(tmp_path: Path) -> None:
+    package = build(tmp_path)
+    assert shown("dpkg-deb", "--field", package, "Version") == f"{version('groupcomm')}-1\n"
+    names = shown("dpkg-deb", "--contents", package)
+    for name in (
+        "./lib/systemd/system/groupcommd@.service",
+        "./usr/share/man/man8/groupcommd.8.gz",
+        "./usr/share/fish/vendor_completions.d/groupcomm.fish",
+        "./etc/groupcomm/cluster.toml",
+    ):
+        assert name in names
+    assert "tests" not in {part for line in names.splitlines() for part in line.split("/")}
+    root = tmp_path / "root"
+    shown("dpkg-deb", "--extract", package, root)
+    python, home = root / HOME / "bin/python3", root / HOME / "bin"
+    assert f"groupcomm {version('groupcomm')}" in shown(
+        python, "-I", home / "groupcomm", "--version"
+    )
+    config = root / "etc/groupcomm/cluster.toml"
+    key = shown(python, "-I", home / "groupcomm", "keygen", tmp_path / "key")
+    config.write_text(config.read_text().replace("/etc/groupcomm/plant.key", str(tmp_path / "key")))
+    checked = shown(
+        *(python, "-I", home / "groupcommd", "--check", "--name", "alfa", "--config", config)
+    )
+    assert '"alfa"' in checked, key
