@@ -25,10 +25,11 @@ def setting(key: str) -> str:
 
 
 def test_the_daemon_understands_how_it_is_started() -> None:
-    command, *arguments = setting("ExecStart").replace("%i", "alfa").split()
+    started = setting("ExecStart").replace("%i", "alfa")
+    command, *arguments = started.replace("/etc/groupcomm", str(UNIT.parent)).split()
     assert command.endswith("/groupcommd")
     options = make_parser().parse_args(arguments)
-    assert (str(options.config), options.name) == ("/etc/groupcomm/cluster.toml", "alfa")
+    assert (options.config, options.name) == (UNIT.parent / "cluster.toml", "alfa")
 
 
 def test_the_daemon_tells_systemd_what_it_does(tmp_path: Path) -> None:
