@@ -185,5 +185,5 @@ def test_a_clock_is_told_by_delays_both_ways_only() -> None:
 
 
 def test_a_time_before_the_message_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["spark", "channel", "log", "--sent-at", "-1"]) == 2
-    assert "--sent-at is -1; bytes count from 0" in capsys.readouterr().err
+    assert main(["spark", "channel", ".", "--sent-at", "-1"]) == 2
+    assert "argument --sent-at: it is -1, and must be 0 at least" in capsys.readouterr().err

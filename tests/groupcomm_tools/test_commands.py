@@ -64,6 +64,42 @@ def test_a_whole_file_is_one_message(shell: Shell, tmp_path: Path) -> None:
     assert bytes.fromhex(json.loads(output)["data_hex"]) == path.read_bytes()
 
 
+def test_of_several_groups_each_message_names_its_own(shell: Shell) -> None:
+    subscriber = shell.start("sub", "one", "--count", "3", "other", "--views", "--user", "ann")
+    assert subscriber.stdout is not None
+    for _ in range(3):
+        subscriber.stdout.readline()
+    for group, data in (("one", b"text\n"), ("other", b"\xff\x00\n"), ("other", b"ff00\n")):
+        subprocess.run(
+            shell.command("pub", group, "--user", "bob"),
+            input=data,
+            env=shell.environment,
+            check=True,
+        )
+    output, _ = subscriber.communicate(timeout=PATIENCE_S)
+    assert output.splitlines() == [
+        "AGREED     one #bob#a text",
+        "AGREED     other #bob#a (2 bytes, no text) ff00",
+        "AGREED     other #bob#a ff00",
+    ]
+
+
+def test_identities_are_added_to_a_daemon_that_has_none(shell: Shell, tmp_path: Path) -> None:
+    words = ("identity", "add", str(tmp_path / "ids"), "press", f"{1:064x}")
+    status, _, messages = shell.tell(*words)
+    assert status == 0
+    assert "works without identities: name this file in its configuration" in messages
+    status, output, _ = shell.tell(*words, "--json")
+    assert (status, json.loads(output)["reloaded"]) == (0, False)
+
+
+def test_delays_of_full_queues_are_called_so(shell: Shell) -> None:
+    words = ("bench", "--connect", shell.environment["GROUPCOMM_ADDRESS"], "--duration-s", "0.2")
+    for rate, told in (((), True), (("--rate", "50"), False)):
+        status, output, _ = shell.run(*words, *rate)
+        assert (status, "one-way delay  of full queues" in output) == (0, told)
+
+
 def test_watch_tells_who_comes_and_who_goes(shell: Shell) -> None:
     watcher = shell.start("watch", "room", "--count", "4", "--json", "--user", "eve")
     assert watcher.stdout is not None

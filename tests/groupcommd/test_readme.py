@@ -1,57 +1,88 @@
 """What the README says works when it is pasted."""
 
 import os
+import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
-from groupcomm.host.key_file import write_key_file
 from groupcomm_tools.running_cluster import RunningCluster
 from groupcommd.config_file import read_config
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
 
-def block(after: str, begins: str) -> str:
-    """The indented block behind some text that begins with a line."""
-    lines = README[README.index(after) :].splitlines()
-    start = next(at for at, line in enumerate(lines) if line == f"    {begins}")
-    taken: list[str] = []
-    for line in lines[start:]:
-        if line and not line.startswith("    "):
-            break
-        taken.append(line[4:])
-    return "\n".join(taken).strip() + "\n"
+def block(language: str, holds: str) -> str:
+    """The only block in a language that holds a text."""
+    (found,) = [str(text) for name, text in BLOCKS if name == language and holds in text]
+    return found
 
 
-def test_the_first_program_prints_its_view_and_its_message(tmp_path: Path) -> None:
-    program = block("## A first program", "import trio")
+def test_all_blocks_are_fenced_and_name_their_language() -> None:
+    assert {name for name, _ in BLOCKS} == {"sh", "python"}
+    fenced = "".join(text for _, text in BLOCKS)
+    indented = [line for line in README.splitlines() if line.startswith("    ")]
+    assert all(line in fenced for line in indented)
+
+
+def test_the_first_program_waits_for_others_and_prints_short_lines(tmp_path: Path) -> None:
+    program = block("python", "connection.messages()")
     assert len([line for line in program.splitlines() if line]) <= 12
     path = tmp_path / "first.py"
     path.write_text(program)
     with RunningCluster(1) as daemons:
         environment = {**os.environ, "GROUPCOMM_ADDRESS": daemons.address("a")}
-        done = subprocess.run(
-            [sys.executable, path],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=20,
-            check=False,
-        )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("view of chat after JOIN #u")
-    assert "hello to all" in done.stdout
+        both = []
+        for _ in range(2):
+            process = subprocess.Popen(
+                [sys.executable, "-u", path],
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            both.append(process)
+            assert process.stdout is not None
+            assert re.fullmatch(r"[12] in chat:( #u\w+#a){1,2}\n", process.stdout.readline())
+            assert re.fullmatch(r"#u\w+#a hello to all\n", process.stdout.readline())
+        first = both[0]
+        assert first.stdout is not None
+        assert first.stdout.readline().endswith(" hello to all\n"), "of the second"
+        for process in both:
+            process.send_signal(signal.SIGINT)
+            assert process.communicate(timeout=20) == ("bye\n", "")
 
 
-def test_the_configuration_for_two_hosts_is_right(tmp_path: Path) -> None:
-    write_key_file(tmp_path / "plant.key")
-    path = tmp_path / "plant.toml"
-    path.write_text(block("## Two hosts", 'cluster = "plant"'))
-    text = path.read_text().replace("plant.key", str(tmp_path / "plant.key"))
-    path.write_text(text)
+def test_the_block_for_two_hosts_can_be_pasted(tmp_path: Path) -> None:
+    text = block("sh", "cat > plant.toml").replace(
+        ".venv/bin/groupcomm", f"{sys.executable} -m groupcomm_tools.cli"
+    )
+    subprocess.run(["bash", "-ec", text], cwd=tmp_path, check=True, capture_output=True)
     for name, host in (("press", "10.0.0.1"), ("oven", "10.0.0.2")):
-        config = read_config(path, name=name, state_dir=tmp_path / name)
+        config = read_config(tmp_path / "plant.toml", name=name, state_dir=tmp_path / name)
         assert config.addresses[name].host == host
         assert config.core.suite == 1
         assert config.tcp is None
+
+
+def test_no_secret_and_no_output_of_these_commands_is_given_to_git(tmp_path: Path) -> None:
+    written = ("plant.key", "plant.toml", "first.py", "t.jsonl", "t.html", "press.identity")
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    (tmp_path / ".gitignore").write_text((ROOT / ".gitignore").read_text())
+    for name in written:
+        (tmp_path / name).touch()
+    done = subprocess.run(
+        ["git", "status", "--porcelain"], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["??", ".gitignore"]
+
+
+def test_the_table_has_all_examples_and_their_pages_say_how_to_call_python() -> None:
+    for page in sorted((ROOT / "examples").glob("*/README.md")):
+        assert f"examples/{page.parent.name}/README.md" in README
+        for line in page.read_text().splitlines():
+            if re.match(r" {4}.*\b(python|groupcomm) ", line):
+                assert ".venv/bin/" in line, f"{page}: {line}"

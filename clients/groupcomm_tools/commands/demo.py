@@ -298,7 +298,20 @@ def _compare(everybody: Participants, say: Say) -> bool:
             for name in DAEMONS
         ]
         print(f"  {level.name:<12}{row[0]:>6}" + "".join(f"{count:>10}" for count in row[1:]))
-    print("  (received by the program at each daemon; charlie was away for a while)\n")
+    print(f"  {'':<12}{'':>6}   received by the program at each daemon")
+    away = everybody.all[-1].daemon
+    print(f"  {away} lacks what was sent while it was down.")
+    lost = sum(
+        sum(participant.sent[level] for participant in everybody.all)
+        - max(sum(m.level == level for m in a.received) for a in everybody.all if a.present)
+        for level in AGREED_LEVELS
+    )
+    if lost:
+        print(
+            f"  {lost} SAFE of its program, sent just before the crash, died with it: no other"
+            "\n  daemon held it, so no program has received it."
+        )
+    print()
     wrong = everybody.wrong()
     for text in wrong:
         print(f"groupcomm: WRONG: {text}", file=sys.stderr)
