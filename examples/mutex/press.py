@@ -2,7 +2,8 @@
 
     python examples/mutex/press.py --user ann --times 3
 
-Start it several times, at one daemon or at several.
+Start it several times, at one daemon or at several. With machine.py beside it the press itself is
+a member of the group, and refuses whoever does not hold it.
 """
 
 import argparse
@@ -12,7 +13,7 @@ import trio
 
 from groupcomm.errors import GroupCommError
 from groupcomm_client import connect
-from groupcomm_client.coordination import join_mutex
+from groupcomm_client.coordination import join_mutex, use
 from groupcomm_client.coordination.mutex import FORMS
 
 WORK_S = 0.1
@@ -23,9 +24,14 @@ async def run(options: argparse.Namespace) -> None:
         connect(options.address, user=options.user) as connection,
         join_mutex(connection, "press", form=options.form) as mutex,
     ):
+        if options.rude:
+            await use(mutex, b"a part of its own")  # and does not ask
+            await trio.sleep(WORK_S)
+            return
         for number in range(options.times):
             async with mutex:
                 print(f"{connection.name} presses part {number + 1}", flush=True)
+                await use(mutex, b"part %d" % (number + 1))
                 await trio.sleep(WORK_S)
                 print(f"{connection.name} is done", flush=True)
 
@@ -35,6 +41,7 @@ def main() -> int:
     parser.add_argument("--address", help="of a daemon; else $GROUPCOMM_ADDRESS, else this user's")
     parser.add_argument("--user", help="name of this program; else a random one")
     parser.add_argument("--times", type=int, default=3, help="how many parts (3)")
+    parser.add_argument("--rude", action="store_true", help="use the press without asking for it")
     parser.add_argument("--form", choices=FORMS, default="agreed", help="of the mutex (agreed)")
     try:
         trio.run(run, parser.parse_args())

@@ -23,27 +23,46 @@ def run(program: str, *options: str) -> str:
     return done.stdout
 
 
-async def test_one_at_a_time_presses() -> None:
+def start(program: str, *options: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, str(HERE / program), *options], stdout=subprocess.PIPE, text=True
+    )
+
+
+async def test_one_at_a_time_presses_and_the_press_refuses_others() -> None:
     async with LocalCluster("ab") as cluster:
         await cluster.settle("ab")
+        machine = start("machine.py", "--address", str(cluster["b"].unix), "--times", "7")
+        assert machine.stdout is not None
+        assert machine.stdout.readline() == "the press is ready\n"
         programs = [
-            subprocess.Popen(
-                [
-                    *(sys.executable, str(HERE / "press.py"), "--times", "2", "--user", user),
-                    *("--address", str(cluster[daemon].unix)),
-                ],
-                stdout=subprocess.PIPE,
-                text=True,
+            start(
+                *("press.py", "--times", "2", "--user", user, *more),
+                *("--address", str(cluster[daemon].unix)),
             )
-            for user, daemon in (("ann", "a"), ("bob", "b"), ("cem", "a"))
+            for user, daemon, *more in (
+                ("ann", "a"),
+                ("bob", "b"),
+                ("cem", "a"),
+                ("eve", "a", "--rude"),
+            )
         ]
         outputs = [program.communicate(timeout=LIMIT_S)[0].splitlines() for program in programs]
-        assert [program.returncode for program in programs] == [0, 0, 0]
+        assert [program.returncode for program in programs] == [0, 0, 0, 0]
         assert outputs[1] == [
             "#bob#b presses part 1",
             "#bob#b is done",
             "#bob#b presses part 2",
             "#bob#b is done",
+        ]
+        said = machine.communicate(timeout=LIMIT_S)[0].splitlines()
+        refusal = "refused #eve#a, which does not hold the press"
+        pressed = [line for line in said if line != refusal]
+        assert len(said) == len(pressed) + 1
+        assert sorted(pressed) == [
+            f"pressed part {number} for {user}"
+            for number in (1, 2)
+            for user in ("#ann#a", "#bob#b", "#cem#a")
         ]
 
 
