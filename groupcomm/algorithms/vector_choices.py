@@ -14,6 +14,8 @@ its own causes may still be under way; and what it does to the stamp decides wha
 - The stamp is updated, to that of the concurrent message. Later messages that follow the *previous*
   ones name a count that the stamp has not, and are not processed.
 - It is not updated. Later messages that follow *this* one are not processed, for the same reason.
+  In both cases a later message is lost that follows the previous ones *and* this one. One that
+  follows only what the stamp has left is beside the stamp again: delivered at once, and flagged.
 - It advances to the maximum of both, which the source does not consider. Nothing is lost; a message
   comes before its cause all the same.
 

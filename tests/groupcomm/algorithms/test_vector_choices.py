@@ -95,6 +95,19 @@ def test_what_a_choice_loses(make: type[Vector], follower: str, *, processed: bo
     assert (f"{follower}1" in delivered_at_r(network)) is processed
 
 
+@pytest.mark.parametrize(("make", "follower"), [(VectorUpdating, "s"), (VectorNotUpdating, "t")])
+def test_what_follows_only_what_the_stamp_has_left_is_beside_it_again(
+    make: type[VectorUpdating] | type[VectorNotUpdating], follower: str
+) -> None:
+    network = beside_p1(make, follower)
+    r = network.processes["r"]
+    assert isinstance(r, make)
+    assert delivered_at_r(network) == ["p1", "q1", f"{follower}1"]
+    assert [str(message) for message in r.flagged] == ["q1", f"{follower}1"]
+    left = {name for name, count in r.stamp.items() if count}
+    assert left == ({"p", "s"} if make is VectorUpdating else {"p"})
+
+
 def test_a_concurrent_message_is_flagged() -> None:
     for make in (*CHOICES, VectorTree):
         r = beside_p1(make, "u").processes["r"]
