@@ -7,8 +7,8 @@
     +- LocalProtocolError     the caller asked for what the protocol forbids
     +- RemoteProtocolError    a peer broke the protocol
        +- BadDatagram         bytes that do not decode
-       +- ProtocolViolation   what no daemon in order sends
-       |  +- Contradiction    two things that daemons have said, and that cannot both be true
+       +- ProtocolViolation   a daemon sent what no correct daemon sends
+       |  +- Contradiction    two statements of daemons that cannot both be true
        +- SessionError        a client's request failed
           +- CannotConnect    there is no daemon, or it does not answer
           +- AccessRefused    the rules of the daemon do not allow it
@@ -54,7 +54,7 @@ class BadDatagram(RemoteProtocolError):
 
 
 class ProtocolViolation(RemoteProtocolError):
-    """A daemon of the cluster has sent what no daemon in order sends; it is to blame.
+    """A daemon of the cluster has sent what no correct daemon sends; it is to blame.
 
     Attributes:
         reason: one word for counters, such as ``"token"`` or ``"time"``.
@@ -66,9 +66,9 @@ class ProtocolViolation(RemoteProtocolError):
 
 
 class Contradiction(ProtocolViolation):
-    """What has come contradicts what came before, maybe from somebody else: one of them is broken.
+    """Two statements contradict each other: one of the daemons that made them is broken.
 
-    Nobody knows which of them, so nobody is to blame; what is told here can be relied on no more.
+    Nobody knows which one, so nobody is to blame, and neither statement can be relied on.
     """
 
 
@@ -81,11 +81,11 @@ class Code(enum.IntEnum):
     OK = 0
     COULD_NOT_CONNECT = -2
     REJECT_QUOTA = -3  # its principal has too many connections
-    REJECT_NAME = -5  # not a user's name, or one that its principal may not have
+    REJECT_NAME = -5  # no valid name of a user, or one that its principal may not have
     REJECT_NOT_UNIQUE = -6  # the daemon has a session of this user
     REJECT_VERSION = -7
-    CONNECTION_CLOSED = -8  # by the daemon, which tells why in words; or lost
-    REJECT_AUTH = -9  # it does not prove who it is
+    CONNECTION_CLOSED = -8  # by the daemon, which gives the reason in words; or lost
+    REJECT_AUTH = -9  # the client does not prove its identity
     ILLEGAL_SESSION = -11  # a request at the wrong time
     ILLEGAL_SERVICE = -12  # the level does not allow it
     ILLEGAL_MESSAGE = -13
@@ -107,7 +107,7 @@ class SessionError(RemoteProtocolError):
 
 
 class CannotConnect(SessionError):
-    """There is no daemon, or it does not admit the client; the text tells what to try."""
+    """No daemon is there, or it does not admit the client; the text says what to try."""
 
     def __init__(self, text: str) -> None:
         super().__init__(Code.COULD_NOT_CONNECT, text)
@@ -117,9 +117,9 @@ class AccessRefused(SessionError):
     """The rules of the daemon, or a quota, do not allow this; the session goes on.
 
     Attributes:
-        verb: what is not allowed, such as ``"join"``.
-        group: with which group or private name; "" if with none.
-        principal: as whom the daemon knows the session.
+        verb: the refused request, such as ``"join"``.
+        group: the group or private name of the request; "" if it has none.
+        principal: the owner of the session, as the daemon knows it.
     """
 
     def __init__(self, verb: str, group: str, principal: str, text: str) -> None:

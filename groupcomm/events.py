@@ -1,4 +1,4 @@
-"""What a client is told: messages, group views, and the fate of what it sent.
+"""Events: what a client is told of messages, of group views, and of its own requests.
 
 All are frozen and compare by value. They are msgspec structs, because a client makes one for
 every message that it receives, and these are made in a tenth of the time of other classes.
@@ -13,7 +13,7 @@ from groupcomm.clocks.stamp import Position, Stamp, ViewId
 from groupcomm.level import ServiceLevel
 
 SHOWN_BYTES: Final = 40
-"""Of a message so many bytes stand in its text."""
+"""The number of bytes of a message that stand in its text."""
 
 
 class Cause(enum.Enum):
@@ -48,7 +48,7 @@ class Connected(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class CausalContext(msgspec.Struct, frozen=True, gc=False):
-    """What a message depends on, as its sender's daemon knew it when it numbered its packet.
+    """The causes of a message, as its sender's daemon knew them when it numbered its packet.
 
     A receiver gets nothing of these behind the message, in the same view: RELIABLE, FIFO and
     CAUSAL messages of ring r whose packet is at or below ``heard[r]``, and AGREED and SAFE
@@ -72,15 +72,15 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     """One delivered message.
 
     Attributes:
-        sender: who sent it.
+        sender: the session that sent it.
         number: its place in its sender's count; with `sender` it names the message.
         groups: all destinations, as the sender gave them.
         type: the sender's 16-bit tag.
         bundle: the key of its bundle's first message in the agreed order; None for UNRELIABLE.
         index: its place in the bundle, from 0.
-        causes: what it depends on, if the session has asked to be told; None for UNRELIABLE.
-        principal: whose session has sent it, as the sender's daemon says, if this session has
-            asked to be told; "" if nobody knows.
+        causes: its causes, if the session has asked for them; None for UNRELIABLE.
+        principal: the owner of the sender's session, as the sender's daemon says, if this session
+            has asked for it; "" if the owner is unknown.
     """
 
     sender: MemberId
@@ -96,9 +96,9 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def position(self) -> Position | None:
-        """Its key in the agreed order; None for UNRELIABLE.
+        """Return its key in the agreed order; None for UNRELIABLE.
 
-        It is made when it is asked for: most programs never do, and it costs more than a message.
+        The key is made here, as most programs never ask for it, and it costs more than a message.
         """
         return self.bundle and self.bundle._replace(message=self.index)
 
@@ -116,7 +116,7 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         id: the position of the change; the same at every member.
         members: in the order in which they joined.
         cause: why it changed.
-        changed: who joined, left or disconnected; empty for NETWORK.
+        changed: the members that joined, left or disconnected; empty for NETWORK.
         vs_set: the members that come from the same earlier view of the group as this one does.
         own: whether the receiver itself has joined or left.
     """
@@ -165,14 +165,14 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The rules of the daemon, or a quota, do not allow what was asked for; the session goes on.
 
     Attributes:
-        number: of the first message, or of the join, that was refused: nobody else heard of it.
+        number: of the first message, or of the join, that was refused; no other session gets it.
             0: the session may not be in the group any more, and leaves it.
         count: of the messages.
-        verb: what it may not do: ``join``, ``send`` or ``unicast``.
-        group: with this group, or private name.
-        principal: as whom the daemon knows it.
+        verb: the refused request: ``join``, ``send`` or ``unicast``.
+        group: the group or private name of the request.
+        principal: the owner of the session, as the daemon knows it.
         level: of the messages.
-        quota: not a rule forbids it, but ``clients.quotas.groups``.
+        quota: the quota ``clients.quotas.groups`` forbids it, not a rule.
     """
 
     number: int
@@ -186,8 +186,8 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def __str__(self) -> str:
         if self.quota:
             return (
-                f"{self.principal} may not {self.verb} {self.group!r}: it is in as many groups as"
-                " it may be; leave another one first"
+                f"{self.principal} may not {self.verb} {self.group!r}: its quota of groups is used"
+                " up; leave another one first"
             )
         return (
             f"{self.principal} may not {self.verb} {self.group!r}: no rule of the daemon allows it;"
@@ -227,7 +227,7 @@ class DaemonView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What the daemon says about itself, as it was asked."""
+    """The daemon's answer to a question about itself."""
 
     data: bytes
 

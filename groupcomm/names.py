@@ -1,7 +1,7 @@
 """Names of daemons, users and groups: UTF-8, at most 255 bytes, checked where they enter.
 
-Each character of a name is to be seen: two names that look alike, or one that turns the direction
-of the text around it, would have people trust the wrong one.
+Each character of a name must be visible: otherwise two names could look alike, or a name could turn
+the direction of the text around it, and people would trust the wrong one.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ def check_group(name: str) -> str:
     _check_text("group name", name)
     if name.startswith("#"):
         raise LocalProtocolError(
-            f"group name {name!r} starts with '#', which is kept for private names"
+            f"group name {name!r} starts with '#', which private names have: choose another name"
         )
     return name
 
@@ -28,7 +28,10 @@ def check_user(name: str) -> str:
     """Return a user's name (the first part of a private name), or raise LocalProtocolError."""
     _check_text("user name", name)
     if "#" in name:
-        raise LocalProtocolError(f"user name {name!r} contains '#', which separates private names")
+        raise LocalProtocolError(
+            f"user name {name!r} contains '#', which separates the parts of private names: choose"
+            " another"
+        )
     return name
 
 
@@ -37,7 +40,8 @@ def check_daemon(name: str) -> str:
     _check_text("daemon name", name)
     if "#" in name:
         raise LocalProtocolError(
-            f"daemon name {name!r} contains '#', which separates private names"
+            f"daemon name {name!r} contains '#', which separates the parts of private names: choose"
+            " another"
         )
     return name
 
@@ -91,7 +95,7 @@ def cluster_number(name: str) -> int:
 
 def _check_text(what: str, name: str) -> None:
     if not name:
-        raise LocalProtocolError(f"{what} is empty")
+        raise LocalProtocolError(f"{what} is empty; it must have 1 to {MAX_NAME_BYTES} bytes")
     try:
         size = len(name.encode())
     except UnicodeEncodeError:
@@ -102,12 +106,14 @@ def _check_text(what: str, name: str) -> None:
         )
     hidden = find_hidden(name)
     if hidden:
-        raise LocalProtocolError(f"{what} {name!r} contains {_describe_hidden(hidden)}")
+        raise LocalProtocolError(
+            f"{what} {name!r} contains {_describe_hidden(hidden)}: choose visible characters"
+        )
 
 
 def _describe_hidden(letter: str) -> str:
     if unicodedata.category(letter) == "Cc":
         return "a control character"
     return (
-        f"U+{ord(letter):04X}, {unicodedata.name(letter, 'a format character')}, which nobody sees"
+        f"U+{ord(letter):04X}, {unicodedata.name(letter, 'a format character')}, which is invisible"
     )

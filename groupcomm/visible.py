@@ -49,7 +49,7 @@ _VIRAMA: Final = re.compile(f"[{_VIRAMAS}]")
 
 
 def find_hidden(text: str) -> str:
-    """Return the first character that is not to be seen in a text; "" if there is none."""
+    """Return the first invisible character of a text; "" if there is none."""
     if text.isprintable():
         return ""
     for found in _HIDDEN.finditer(text):
@@ -62,12 +62,12 @@ def visible(text: str, *, kept: str = "\t") -> str:
     """Return a text that does nothing to a terminal but appear on it.
 
     Args:
-        text: whatever anybody has written.
+        text: any text.
         kept: control characters that stay as they are.
 
     Returns:
-        The text, with escapes for what is not to be seen, as ``\\u001b`` and ``\\u202e``. They are
-        those of JSON, so what was JSON is the same JSON.
+        The text, with escapes for invisible characters, as ``\\u001b`` and ``\\u202e``. They are
+        those of JSON, so a text in JSON stays the same JSON.
     """
     if text.isprintable():
         return text

@@ -1,1 +1,1 @@
-"""Clocks: Lamport, vector and restart-count clocks, the ring's hybrid clock, and stamps."""
+"""Clocks: Lamport and vector clocks, the ring's hybrid clock, and stamps."""

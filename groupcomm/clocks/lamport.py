@@ -22,16 +22,16 @@ class LamportClock:
         self.value = value
 
     def tick(self) -> int:
-        """An event within the process (Lamport 1978, IR1)."""
+        """Return the clock of an event within the process (Lamport 1978, IR1)."""
         self.value += 1
         return self.value
 
     def send(self) -> int:
-        """The sending of a message, which carries the returned clock (IR2(a))."""
+        """Return the clock of the sending of a message, which carries it (IR2(a))."""
         return self.tick()
 
     def receive(self, stamp: int) -> int:
-        """The receipt of a message that carries `stamp`: above it and above all before (IR2(b))."""
+        """Return the clock of the receipt of a message: above `stamp` and all before (IR2(b))."""
         if stamp > self.value:
             self.value = stamp
         return self.tick()

@@ -46,7 +46,7 @@ class PhysicalClock:
         self.jumps = 0
 
     def read(self, now: float) -> int:
-        """Physical time in microseconds, 0 at least."""
+        """Return physical time in microseconds, 0 at least."""
         value = int((now + self._offset_s) * 1e6)
         if value > self._last:
             self._last = value
@@ -90,19 +90,19 @@ class RingClock:
             self.value = time
 
     def advance(self, now: float) -> int:
-        """Catch up with physical time; returns the value, a horizon that may be promised."""
+        """Catch up with physical time; return the value, a horizon that may be promised."""
         physical = self._physical.read(now)
         if physical > self.value:
             self.value = physical
         return self.value
 
     def promise(self, now: float, above: int) -> int:
-        """A horizon above `above`, so that it is news also while physical time is behind."""
+        """Return a horizon above `above`, so that it is news also while physical time is behind."""
         self.advance(now)
         return self.tick() if self.value <= above else self.value
 
     def tick(self) -> int:
-        """The stamp of the next packet, above everything that was seen."""
+        """Return the stamp of the next packet, above everything that was seen."""
         self.value += 1
         return self.value
 
@@ -115,10 +115,10 @@ FASTEST: Final = 2
 
 
 class LatestTime:
-    """The limit of one view.
+    """The latest time that can be true in one view, as one daemon knows it.
 
     Attributes:
-        now: seconds; its owner sets it.
+        now: seconds; the owner sets it.
     """
 
     __slots__ = ("_base", "_began", "_limit", "now")
@@ -132,13 +132,16 @@ class LatestTime:
     def check(self, time: int) -> None:
         """Raise ProtocolViolation if this cannot be a time of this view.
 
-        Limits differ from daemon to daemon by seconds. One that is just beyond may have been taken
-        by whoever passes it on: it is a contradiction, for which nobody is to blame.
+        Limits differ from daemon to daemon by seconds. A daemon in order may have accepted, and
+        passed on, a time that is just beyond the limit here: that is a contradiction, for which
+        nobody is to blame.
         """
         if time > self._limit:
             self._limit = self._base + FASTEST * int((self.now - self._began) * 1e6)
             if time > self._limit:
-                text = f"{time}, where {self._limit} is the latest"
+                text = (
+                    f"time {time} is ahead of {self._limit}, the latest time that can be true here"
+                )
                 if time > self._limit + FARTHEST_AHEAD_US:
                     raise ProtocolViolation("time", text)
                 raise Contradiction("time", text)

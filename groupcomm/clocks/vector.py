@@ -2,8 +2,8 @@
 
 Source: K. Birman, A. Schiper, P. Stephenson, "Lightweight Causal and Atomic Group Multicast", ACM
 TOCS 9(3), 1991, section 5. Here a vector counts broadcasts: those sent by its owner, and those
-delivered from each other member. Members come and go; what a stamp says about somebody who is no
-member of the receiver's vector is passed over, because no message of his can still be waited for.
+delivered from each other member. Members come and go. What a stamp says about a process that is no
+member of the receiver's vector is ignored, as no message of that process can still be waited for.
 """
 
 import enum
@@ -30,7 +30,7 @@ class Relation(enum.Enum):
 
 
 def relate(first: Mapping[Any, Count], second: Mapping[Any, Count], nothing: Count) -> Relation:
-    """Compare two vectors; `nothing` is the count of whoever is missing in one of them."""
+    """Compare two vectors; `nothing` is the count of a member that one of them lacks."""
     members = first.keys() | second.keys()
     less = any(first.get(one, nothing) < second.get(one, nothing) for one in members)
     more = any(first.get(one, nothing) > second.get(one, nothing) for one in members)
@@ -55,10 +55,14 @@ class VectorClock(Generic[Member]):
         return member in self._counts
 
     def add(self, member: Member, count: int = 0) -> None:
-        """A member has joined; `count` (0 to 2**64 - 1) of its broadcasts need not be waited for.
+        """Add a member that has joined, without waiting for its first `count` broadcasts.
+
+        Args:
+            member: the member.
+            count: 0 to 2**64 - 1.
 
         Raises:
-            LocalProtocolError: it is a member already, or the count is not 0 to 2**64 - 1.
+            LocalProtocolError: it is a member already, or the count is out of its range.
         """
         if member in self._counts:
             raise LocalProtocolError(f"{member!r} is a member already; drop it first")
@@ -69,10 +73,10 @@ class VectorClock(Generic[Member]):
         self._counts[member] = count
 
     def drop(self, member: Member) -> None:
-        """A member has left.
+        """Drop a member that has left.
 
         Raises:
-            LocalProtocolError: it is none.
+            LocalProtocolError: it is no member.
         """
         self._check(member)
         del self._counts[member]
@@ -99,27 +103,27 @@ class VectorClock(Generic[Member]):
                 self._counts[member] = other[member]
 
     def copy(self) -> "VectorClock[Member]":
-        """What a message must carry: the clock itself goes on counting while it is on its way."""
+        """Return a copy for a message to carry: the clock itself goes on counting meanwhile."""
         twin: VectorClock[Member] = VectorClock()
         twin._counts = self._counts.copy()
         return twin
 
     def compare(self, other: "VectorClock[Member]") -> Relation:
-        """How this vector stands to `other`; a member that one of them lacks counts 0 there."""
+        """Return how this vector stands to `other`; a member that one of them lacks counts 0."""
         return relate(self._counts, other._counts, 0)
 
     def concurrent_with(self, other: "VectorClock[Member]") -> bool:
-        """Whether neither may have caused the other, of two messages with these stamps."""
+        """Return whether of two messages with these stamps neither can have caused the other."""
         return self.compare(other) is Relation.CONCURRENT
 
     def items(self) -> Iterable[tuple[Member, int]]:
-        """Members and their counts."""
+        """Return the members and their counts."""
         return self._counts.items()
 
     def deliverable(self, stamp: "VectorClock[Member]", sender: Member) -> bool:
-        """Whether a message is next: the sender's next broadcast, and all its causes are here.
+        """Return whether a message is its sender's next broadcast, with all its causes here.
 
-        Messages of somebody who is no member yet wait for the join.
+        Messages of a process that is no member yet wait for its join.
         """
         if sender not in self._counts or stamp[sender] != self._counts[sender] + 1:
             return False

@@ -1,1 +1,1 @@
-"""What an operator or a view decides before anything runs: frozen, checked whole."""
+"""Configurations and views: decided before anything runs, frozen, and checked as a whole."""

@@ -53,14 +53,14 @@ class CounterStarts:
 class Timing:
     """Timeouts of the ring, of membership, and of the notices between rings, in seconds."""
 
-    token_timeout_s: float = 0.6  # without token or rest notice for so long: the ring is broken
+    token_timeout_s: float = 0.6  # without token or rest notice for this long the ring is broken
     token_retransmit_s: float = 0.02  # many LAN rotations; a lost token costs this once
-    linger_s: float = 0.001  # a resting token stays so long after a message; a lost one costs this
+    linger_s: float = 0.001  # how long a token stays after a message; a lost message costs it once
     request_retry_s: float = 0.01  # a lost token request costs this once
-    repair_delay_s: float = 0.002  # reordering explains a foreign gap for so long
+    repair_delay_s: float = 0.002  # for this long reordering explains a foreign gap
     horizon_interval_max_s: float = 0.005  # notices while the agreed order is in use
     horizon_interval_min_s: float = 0.001
-    agreed_memory_s: float = 2.0  # the agreed order counts as in use for so long
+    agreed_memory_s: float = 2.0  # for this long the agreed order counts as in use
     longest_delay_s: float = 0.0  # one way, between any two sites; 0 with one site
     beacon_interval_s: float = 0.12  # five of them fit a token timeout
     join_interval_s: float = 0.01  # a lost control message costs this once
@@ -78,29 +78,31 @@ class Timing:
 
     @property
     def longest_wait_s(self) -> float:
-        """The most seconds between repeated tokens or requests; many fit a token timeout."""
+        """Return the most seconds between repeated tokens or requests; many fit a token timeout."""
         return self.token_timeout_s / 12
 
     @property
     def answer_wait_s(self) -> float:
-        """Seconds after which a live daemon of any site has answered, also under load."""
+        """Return the seconds in which a live daemon of any site answers, also under load."""
         return self.gather_wait_s + 2.1 * self.longest_delay_s
 
     @property
     def repeat_s(self) -> float:
-        """Seconds between repetitions of a control message."""
+        """Return the seconds between repetitions of a control message."""
         return max(self.join_interval_s, self.longest_delay_s / 4)
 
     @property
     def repair_again_s(self) -> float:
-        """Seconds after which a packet of the old view that was sent is lost: who still says that
-        it lacks it has said so after it should have come.
+        """Return the seconds after which a packet of the old view counts as lost.
+
+        A daemon that still says then that it lacks the packet has said so after the packet should
+        have come.
         """
         return 2.1 * self.longest_delay_s + 2 * self.repeat_s
 
     @property
     def rest_interval_s(self) -> float:
-        """Seconds between rest notices, and between rounds that only collect frontiers."""
+        """Return the seconds between rest notices, and between rounds to collect frontiers."""
         return self.token_timeout_s / 4
 
 
@@ -109,12 +111,12 @@ class Windows:
     """Flow control of one ring.
 
     What one rotation sends must fit the socket buffers of every receiver, because a full buffer
-    drops silently; how much that is shows by what is lost (see flow.py).
+    drops silently. How much that is shows by the losses (see ring/flow_control.py).
     """
 
-    visit_bytes: int = 256 * 1024  # new packets of one visit, at first
+    visit_bytes: int = 256 * 1024  # new packets of one handling of the token, at first
     ring_bytes: int = 2 * 1024 * 1024  # new packets of one rotation, all daemons, at most
-    repair_bytes: int = 256 * 1024  # retransmissions of one visit
+    repair_bytes: int = 256 * 1024  # retransmissions of one handling of the token
     stream_packets: int = 8192  # numbered, and not yet held by every daemon of the view, at most
     stream_bytes: int = 8 * 1024 * 1024  # the same if they are full
 
@@ -134,13 +136,13 @@ class CoreConfig:
             with AES-256-GCM and the key ring alone, 0 adds a CRC32C only.
         sites: the names of all daemons that may be members, by site; the same at all of them.
         link_delays_us: one-way delays between neighbouring sites, as (site, site, microseconds)
-            with indices into `sites`; packets take the ways with the least sum. Empty: those over
-            the fewest links. Pairs that are not listed count as far as any two sites are.
+            with indices into `sites`; packets take the paths with the least sum. Empty: the paths
+            over the fewest links. A pair that is not listed has the longest delay of any two sites.
         expected_daemons: of how many daemons more than half are a majority; None: of all listed.
         packet_limit: bytes of one datagram's packet, before sealing.
         site_names: of `sites`, in their order, for people; empty if sites have none.
         advised: further settings that should be equal at all daemons; see shared.py.
-        leave_timeout_s: a daemon that cannot leave in order within so long leaves anyhow.
+        leave_timeout_s: after this time a daemon leaves even if it could not do so in order.
     """
 
     cluster: str = "groupcomm"
@@ -162,10 +164,13 @@ class CoreConfig:
         for name in names:
             check_daemon(name)
         if len(set(names)) != len(names) or not all(self.sites):
-            raise ConfigError(f"sites are {self.sites}; each has a daemon, and names differ")
+            raise ConfigError(
+                f"sites are {self.sites}; each must have a daemon, and all names must differ"
+            )
         if self.site_names and len(self.site_names) != len(self.sites):
             raise ConfigError(
-                f"site_names are {self.site_names}; there are {len(self.sites)} sites"
+                f"site_names are {self.site_names}; there must be one for each of the"
+                f" {len(self.sites)} sites"
             )
         if not 0 <= self.leave_timeout_s <= MAX_LEAVE_S:
             raise ConfigError(
@@ -184,7 +189,7 @@ class CoreConfig:
 
     @property
     def daemons(self) -> tuple[str, ...]:
-        """The names of all listed daemons, sorted."""
+        """Return the names of all listed daemons, sorted."""
         return tuple(sorted(name for site in self.sites for name in site))
 
     def has_majority(self, members: int) -> bool | None:

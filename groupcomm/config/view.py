@@ -87,12 +87,15 @@ class View:
         if len({daemon.number for daemon in self.daemons}) != len(names):
             raise ConfigError("view: two daemon names share a 64-bit number; rename one of them")
         if not 1 <= len(names) <= MAX_DAEMONS or not 1 <= len(self.rings) <= MAX_RINGS:
-            raise ConfigError(f"view: at most {MAX_DAEMONS} daemons and {MAX_RINGS} rings")
+            raise ConfigError(
+                f"view: {len(names)} daemons in {len(self.rings)} rings; it must have 1 to"
+                f" {MAX_DAEMONS} daemons in at most {MAX_RINGS} rings"
+            )
         flat = sorted(index for ring in self.rings for index in ring)
         rising = all(ring == tuple(sorted(ring)) and ring for ring in self.rings)
         if flat != list(range(len(names))) or not rising or list(self.rings) != sorted(self.rings):
             raise ConfigError(
-                f"view: rings are {self.rings}; every daemon is in exactly one, all of them rising"
+                f"view: rings are {self.rings}; each daemon must be in exactly one, in rising order"
             )
         rings = [0] * len(names)
         for ring, members in enumerate(self.rings):
@@ -106,7 +109,7 @@ class View:
 
     @property
     def numbers(self) -> frozenset[int]:
-        """The numbers that stand for the daemons' names in datagrams."""
+        """Return the numbers that stand for the daemons' names in datagrams."""
         return frozenset(daemon.number for daemon in self.daemons)
 
     def _check_links(self) -> None:
@@ -115,16 +118,20 @@ class View:
             for one, other in self.links:
                 ends = {self.ring_of[one], self.ring_of[other]}
                 if len(ends) != 2 or one > other:
-                    raise ConfigError(f"view: link ({one}, {other}) does not join two rings")
+                    raise ConfigError(
+                        f"view: link ({one}, {other}) must join two rings, the lower daemon first"
+                    )
                 if ends & reached:
                     reached |= ends
         if len(reached) != len(self.rings):
-            raise ConfigError(f"view: links {self.links} do not reach all of {self.rings}")
+            raise ConfigError(
+                f"view: links are {self.links}; they must join all rings {self.rings}"
+            )
 
 
 @attrs.frozen
 class Adoption:
-    """What other daemons know of a daemon's earlier starts and its disk does not.
+    """The facts about a daemon's earlier starts that other daemons know and its disk does not.
 
     Attributes:
         restarts: the highest restart count.

@@ -1,1 +1,1 @@
-"""Who is in which group: turns ordered events into group views and deliveries."""
+"""Groups: ordered events become group views and deliveries."""

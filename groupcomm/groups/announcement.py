@@ -1,4 +1,4 @@
-"""Announcements: with what its sessions come into a new view each daemon tells all others.
+"""Announcements: each daemon tells all others of a new view which sessions and groups it brings.
 
 An announcement travels in the first packets of the new view's stream, in parts that are neither
 ordered nor delivered to anybody. Together the announcements of all daemons are the group table at
@@ -27,13 +27,13 @@ _USER = "state"
 
 
 class Announcement(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """What one daemon brings along.
+    """The sessions and groups that one daemon brings along.
 
     `completed`: key of the last view whose group table it completed; empty before the first.
-    `together`: number and random id of the daemons that came along with it ever since.
+    `together`: number and random id of the daemons that have come along with it since then.
     `sessions`: connection number and user's name of each. `groups`: each group with its members'
-    connection numbers, in the order in which they joined. `principals`: whose the sessions are, of
-    those that belong to somebody, by connection number.
+    connection numbers, in the order in which they joined. `principals`: the owners of the sessions
+    that have one, by connection number.
     """
 
     completed: Annotated[bytes, Meta(max_length=16)]
@@ -51,7 +51,7 @@ _decoder = msgspec.msgpack.Decoder(Announcement)
 def announce(
     table: GroupTable | None, completed: bytes, together: Sequence[tuple[int, int]]
 ) -> Announcement:
-    """The announcement of the daemon whose table of its last view this is."""
+    """Return the announcement of a daemon with this table of its last view."""
     if table is None:
         return Announcement(completed, tuple(together), (), ())
     groups = ((g, tuple(table.local[g])) for g in sorted(table.local))
@@ -60,7 +60,7 @@ def announce(
 
 
 def cut_announcement(announcement: Announcement, room: int) -> list[Bundle]:
-    """The bundles that carry it, each of at most `room` bytes."""
+    """Return the bundles that carry an announcement, each of at most `room` bytes."""
     frame = state_bundle(b"", 0, 1)
     frame.address(0, _USER, ())
     size = room - frame.size
@@ -73,7 +73,7 @@ def cut_announcement(announcement: Announcement, room: int) -> list[Bundle]:
 
 
 def decode_announcement(body: bytes, daemon: str) -> Announcement:
-    """What the daemon of this name brings along; nothing if it breaks a rule.
+    """Return the announcement of the daemon of this name; an empty one if it breaks a rule.
 
     Each session has a user and a number of its own, each group has members, and they are sessions.
     """
@@ -101,7 +101,7 @@ def decode_announcement(body: bytes, daemon: str) -> Announcement:
 
 
 class Announcements:
-    """The announcements of one view, as far as they are here.
+    """The announcements of one view that have arrived here.
 
     Attributes:
         whole: per daemon, by index, its announcement.
@@ -110,7 +110,7 @@ class Announcements:
     __slots__ = ("_daemons", "_names", "_parts", "whole")
 
     def __init__(self, names: Sequence[str]) -> None:
-        """Await those of these daemons, by index."""
+        """Await the announcements of these daemons, by index."""
         daemons = len(names)
         self._daemons = daemons
         self._names = names
@@ -119,7 +119,7 @@ class Announcements:
 
     @property
     def complete(self) -> bool:
-        """Whether those of all daemons are here."""
+        """Return whether the announcements of all daemons are here."""
         return len(self.whole) == self._daemons
 
     def accept(self, daemon: int, bundle: Bundle) -> None:
@@ -134,7 +134,9 @@ class Announcements:
         parts.clear()
 
     def together(self, me: int, keys: Sequence[tuple[int, int]]) -> frozenset[int]:
-        """Who comes from the same view as this daemon and was with it ever since; both say so.
+        """Return the daemons that come from the same view as this one, and were with it since then.
+
+        Both daemons must say so.
 
         Args:
             me: index of this daemon.
@@ -154,7 +156,7 @@ class Announcements:
         )
 
     def origins(self, keys: Sequence[tuple[int, int]]) -> list[int]:
-        """Return per daemon a number, which is the same for those who are together.
+        """Return a number for each daemon, the same for daemons that have come together.
 
         Args:
             keys: see `together`.

@@ -32,7 +32,7 @@ class Audience(Protocol):
     """
 
     def came_from(self, origins: Mapping[str, int]) -> None:
-        """Tell, before the views of groups, which daemons came together: those of one number."""
+        """Tell, before the views of groups, which daemons came together: those with one number."""
 
     def deliver(self, connections: Iterable[int], bundle: Bundle, sender: MemberId) -> None:
         """Hand a bundle to sessions."""
@@ -47,22 +47,22 @@ class Audience(Protocol):
         """Tell a sender that its private message came too late for the target."""
 
     def connected(self, connection: int, member: MemberId) -> None:
-        """A local session is known everywhere from here on."""
+        """Note that a local session is known everywhere from here on."""
 
     def disconnected(self, connection: int, member: MemberId) -> None:
-        """A local session has ended for everybody."""
+        """Note that a local session has ended for all daemons."""
 
     def joined(self, group: str) -> None:
-        """A local session's join is ordered, whatever came of it."""
+        """Note that the join of a local session is ordered, with or without effect."""
 
     def entered(self, member: Member, group: str) -> None:
-        """A session, local or not, has joined a group."""
+        """Note that a session, local or not, has joined a group."""
 
     def left(self, group: str) -> None:
-        """A local session has left a group."""
+        """Note that a local session has left a group."""
 
     def table_changed(self, position: Position, digest: int) -> None:
-        """The group table is at a new state."""
+        """Note that the group table has changed."""
 
 
 Key = tuple[int, int, int]
@@ -91,7 +91,7 @@ class OpenMessages:
             count: fragments of the message.
 
         Returns:
-            Who gets the fragment, and who had got earlier ones but may not have the rest.
+            The recipients of the fragment, and those of earlier ones that may not get the rest.
         """
         known = self._open.get(key)
         if known is None:
@@ -108,17 +108,20 @@ class OpenMessages:
         return staying, gone
 
     def end_session(self, daemon: int, connection: int) -> list[tuple[int, list[int]]]:
-        """Drop the open messages of a sender: (message number, who had got fragments) of each."""
+        """Drop the open messages of a sender; return number and earlier recipients of each."""
         keys = [key for key in self._open if key[:2] == (daemon, connection)]
         return [(key[2], self._open.pop(key)[0]) for key in keys]
 
     def end_older(self, key: Key) -> list[tuple[int, list[int]]]:
-        """Drop a sender's open messages below this one; for levels that may lose fragments."""
+        """Drop a sender's open messages below this one, for levels that may lose fragments.
+
+        Return number and earlier recipients of each.
+        """
         keys = [old for old in self._open if old[:2] == key[:2] and old[2] < key[2]]
         return [(old[2], self._open.pop(old)[0]) for old in keys]
 
     def end_all(self) -> list[tuple[Key, list[int]]]:
-        """Drop all open messages: each with those who had got fragments of it."""
+        """Drop all open messages; return key and earlier recipients of each."""
         ended = [(key, recipients) for key, (recipients, _) in self._open.items()]
         self._open.clear()
         return ended
@@ -128,9 +131,9 @@ class Groups:
     """The groups as one daemon keeps them in one view.
 
     Attributes:
-        table: who is connected and who is where.
+        table: the connected sessions and their groups.
         highest: per daemon the highest number of a connection that was seen in the view.
-        checks: own private messages below AGREED that `settle` is to judge, a heap.
+        checks: own private messages below AGREED that `settle` will settle, a heap.
         gone: sessions that were disconnected since the last `settle`.
     """
 
@@ -164,7 +167,7 @@ class Groups:
     # ---- the view begins and ends ----
 
     def begin(self, announcements: Announcements) -> None:
-        """Enter what all daemons bring along, and show each group to its local members."""
+        """Enter the announcements of all daemons, and show each group to its local members."""
         table = self.table
         start = Position(self._view.id, 0, 0, 0, 0)
         for daemon, name in enumerate(self._names):
@@ -197,7 +200,7 @@ class Groups:
             self._audience.show_view(list(table.local[group]), view)
 
     def end(self) -> None:
-        """The view is over: judge the last private messages, give up what came in part only."""
+        """End the view: settle private messages, and abort messages that came only in part."""
         self.settle(2**64)
         for open_messages in (self._open, self._open_unreliable):
             for (daemon, connection, message), recipients in open_messages.end_all():
@@ -208,7 +211,7 @@ class Groups:
     # ---- messages ----
 
     def deliver(self, bundle: Bundle) -> None:
-        """Take one bundle that may be delivered now."""
+        """Deliver a bundle that the order has released."""
         if bundle.kind > _FRAGMENT:
             self._control(bundle)
             return
@@ -218,7 +221,7 @@ class Groups:
             self._watch_private(bundle)
 
     def deliver_unreliable(self, bundle: Bundle) -> None:
-        """Take a bundle without a place in the order; nothing of a session that has gone."""
+        """Deliver a bundle without a place in the order, unless its session has gone."""
         daemon = bundle.packet.daemon
         known = (daemon, bundle.session) in self.table.sessions
         if not known and bundle.session <= self.highest[daemon]:
@@ -254,7 +257,7 @@ class Groups:
         return united
 
     def _unite(self, bundle: Bundle) -> dict[int, None]:
-        """Local recipients of a bundle with several destinations or a private one, each once."""
+        """Return each local recipient of a bundle with several or private destinations once."""
         united: dict[int, None] = {}
         targets = iter(bundle.targets)
         ending = "#" + self._names[self._me]
@@ -268,7 +271,7 @@ class Groups:
         return united
 
     def sender(self, bundle: Bundle) -> MemberId:
-        """The identity of the session that sent a bundle."""
+        """Return the identity of the session that sent a bundle."""
         key = (bundle.packet.daemon, bundle.session, bundle.user)
         known = self._ids.get(key)
         if known is None:
@@ -284,7 +287,7 @@ class Groups:
     # ---- private messages that come too late ----
 
     def _watch_private(self, bundle: Bundle) -> None:
-        """Find out, at its position, whether the targets of an own message are still there."""
+        """Check, at its position, whether the targets of an own message are still there."""
         if bundle.index != bundle.count - 1 and bundle.kind == _FRAGMENT:
             return
         if bundle.level >= _AGREED:
@@ -293,7 +296,7 @@ class Groups:
             heappush(self.checks, (_place(bundle), bundle))
 
     def settle(self, progress: int) -> None:
-        """The agreed order is delivered up to `progress`: judge the private messages below it."""
+        """Settle private messages below `progress`, up to which the agreed order is delivered."""
         while self.checks and self.checks[0][0][0] <= progress:
             self._bounce(heappop(self.checks)[1])
         if self.gone:

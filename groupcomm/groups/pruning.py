@@ -23,18 +23,18 @@ _FRAGMENT = BundleKind.FRAGMENT
 class Reach:
     """The subscriptions of one view, as one daemon knows them.
 
-    Only what daemons of other rings want is kept, and only while they want it: a group of which
-    nothing is kept stays, so to forget what is over changes nothing.
+    Only the subscriptions of daemons of other rings are kept, and only while they hold. Messages to
+    a group without one stay in the ring, so nothing else need be remembered.
     """
 
     __slots__ = ("_elsewhere", "_remote_subscribers", "_ring_daemons")
 
     def __init__(self, view: View, me: int) -> None:
-        """Begin without any."""
+        """Begin without any subscription."""
         self._ring_daemons = frozenset(view.rings[view.ring_of[me]])
         daemons = enumerate(view.daemons)
         self._elsewhere = frozenset(d.name for at, d in daemons if at not in self._ring_daemons)
-        # By group, the daemons of other rings that want it.
+        # By group, the daemons of other rings that want its messages.
         self._remote_subscribers: dict[str, set[int]] = {}
 
     def begin(self, announcements: dict[int, Announcement]) -> None:
@@ -44,12 +44,12 @@ class Reach:
                 self.subscribe(daemon, group)
 
     def subscribe(self, daemon: int, group: str) -> None:
-        """A daemon wants what is sent to a group."""
+        """Note that a daemon wants the messages to a group."""
         if daemon not in self._ring_daemons:
             self._remote_subscribers.setdefault(group, set()).add(daemon)
 
     def unsubscribe(self, daemon: int, group: str) -> None:
-        """A daemon has no members of a group any more, and none that is about to join."""
+        """Note that a daemon has no members of a group any more, and none that is about to join."""
         daemons = self._remote_subscribers.get(group)
         if daemons is not None:
             daemons.discard(daemon)
@@ -57,11 +57,11 @@ class Reach:
                 del self._remote_subscribers[group]
 
     def is_local_only(self, bundle: Bundle) -> bool:
-        """Whether nobody outside the own ring is a recipient of this bundle of messages."""
+        """Return whether a bundle of messages has no recipient outside the own ring."""
         return bundle.kind <= _FRAGMENT and not any(map(self._leaves, bundle.groups))
 
     def all_local_only(self, bundles: Iterable[Bundle]) -> bool:
-        """Whether all of them stay."""
+        """Return whether all of them are local-only."""
         return all(map(self.is_local_only, bundles))
 
     def _leaves(self, group: str) -> bool:
@@ -88,14 +88,14 @@ class DeferredHeaders:
         self.released_upto = stream.held
 
     def defer(self, packet: DataPacket) -> None:
-        """Note a packet of the own ring that stays."""
+        """Note a local-only packet of the own ring."""
         heappush(self._numbers, packet.number)
 
     def pop_ready(self, everywhere: int) -> list[tuple[int, bytes]]:
-        """Return what may be sent now that the ring holds the stream up to `everywhere`.
+        """Return the headers to send, now that the ring holds the stream up to `everywhere`.
 
         Returns:
-            Packets of headers, each with the number of the first.
+            Packets of headers, each with the number of its first header.
         """
         self.released_upto = everywhere
         numbers, packets = self._numbers, self._stream.packets
@@ -120,7 +120,7 @@ class DeferredHeaders:
         return out
 
     def form_for_other_ring(self, packet: DataPacket) -> bytes | None:
-        """Return what another ring gets of a packet that it asks for; None if it is too early."""
+        """Return the bytes of a packet for another ring that asks; None if it is too early."""
         if not packet.local_only:
             return packet.raw
         return packet.header() if packet.number <= self.released_upto else None

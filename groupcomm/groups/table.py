@@ -1,4 +1,4 @@
-"""The group table: who is connected and who is in which group, equal at all daemons.
+"""The group table: the connected sessions and their groups, equal at all daemons.
 
 It changes only by events of the agreed order, so at equal positions it is equal everywhere; the
 digest lets traces prove it.
@@ -17,7 +17,7 @@ class Member:
     Attributes:
         daemon: index of its daemon in the view.
         id: its identity as clients see it.
-        principal: whose session it is, as its daemon says; "" if nobody asked.
+        principal: the owner of the session, as its daemon says; "" if it is unknown.
         groups: the groups it is in, in the order in which it joined, each with the position at
             which it did; or the beginning of the view in which this daemon first met it there.
     """
@@ -53,12 +53,12 @@ class GroupTable:
         self.digest = 0
 
     def own_sessions(self) -> list[tuple[int, str]]:
-        """Connection number and user's name of each session of this daemon, by number."""
+        """Return connection number and user's name of each session of this daemon, by number."""
         own = (key for key in self.sessions if key[0] == self._me)
         return [(c, split_private(self.sessions[d, c].id.name)[0]) for d, c in sorted(own)]
 
     def own_principals(self) -> list[tuple[int, str]]:
-        """Connection number and principal of each session of this daemon that has one."""
+        """Return connection number and principal of each session of this daemon that has one."""
         own = [(key[1], m.principal) for key, m in self.sessions.items() if key[0] == self._me]
         return sorted((number, principal) for number, principal in own if principal)
 
@@ -100,12 +100,15 @@ class GroupTable:
         self.digest ^= _digest(group, member.id)
 
     def targets(self, groups: tuple[str, ...]) -> tuple[int, ...]:
-        """Whom the private names mean now; a name's next owner must not get the message."""
+        """Return the connections that the private names mean now; 0 for a name that nobody has.
+
+        The next owner of a name must not get the message.
+        """
         found = [self.names.get(group) for group in groups if group[0] == "#"]
         return tuple(member.id.connection if member else 0 for member in found)
 
     def member_ids(self, group: str) -> tuple[MemberId, ...]:
-        """The members of a group; empty if there is no such group."""
+        """Return the members of a group; empty if there is no such group."""
         return tuple(member.id for member in self.groups.get(group, ()))
 
 

@@ -92,7 +92,7 @@ class InFlight:
 
     @property
     def last(self) -> int:
-        """The number of the last attempt; 0 before the first."""
+        """Return the number of the last attempt; 0 before the first."""
         return self._next - 1
 
     def add(self, queued: Queued, size: int, now: float) -> int:
@@ -258,7 +258,7 @@ class ReceivedNumbers:
 
     @property
     def highest(self) -> int:
-        """The highest number that has arrived; 0 before the first."""
+        """Return the highest number that has arrived; 0 before the first."""
         return self._ranges[-1][1] if self._ranges else 0
 
     def accept(self, number: int, now: float) -> bool:

@@ -100,17 +100,17 @@ class RoundTrip:
 
     @property
     def loss_delay_s(self) -> float:
-        """How long before an acknowledged packet a lost one was sent (RFC 9002, section 6.1.2)."""
+        """Return the age at which an overtaken packet is lost (RFC 9002, section 6.1.2)."""
         return max(max(self.smoothed_s, self.latest_s) * 9 / 8, GRANULARITY_S)
 
     @property
     def probe_timeout_s(self) -> float:
-        """How long to wait for any acknowledgement before probing (RFC 9002, section 6.2.1)."""
+        """Return the wait for an acknowledgement before a probe (RFC 9002, section 6.2.1)."""
         return self.smoothed_s + max(4 * self.variation_s, GRANULARITY_S) + MAX_ACK_DELAY_S
 
 
 class Phase(enum.Enum):
-    """How well the bandwidth of a link is known."""
+    """The phases in which the bandwidth of a link becomes known."""
 
     STARTUP = enum.auto()  # not yet: each round sends twice as fast
     DRAIN = enum.auto()  # known; the queue that startup built up drains first
@@ -118,7 +118,7 @@ class Phase(enum.Enum):
 
 
 class RateSample:
-    """What one acknowledgement tells about the rate.
+    """The information in one acknowledgement about the rate.
 
     Attributes:
         rate: bytes a second, from the sending of its highest packet until now; 0 if unknown.
@@ -180,14 +180,14 @@ class Bandwidth:
 
     @property
     def pace(self) -> float:
-        """The rate at which to send now, in bytes a second."""
+        """Return the rate at which to send now, in bytes a second."""
         if self.phase is Phase.STARTUP:  # a few small messages do not measure the limit
             return _FAST * max(self.rate, FIRST_BYTES / self._trip.smoothed_s)
         return (1 / _FAST if self.phase is Phase.DRAIN else _CYCLE[self._cycle]) * self.rate
 
     @property
     def window(self) -> int:
-        """How many bytes may be in flight."""
+        """Return how many bytes may be in flight."""
         startup = self.phase is Phase.STARTUP
         least = FIRST_BYTES if startup else LEAST_PACKETS * self._packet
         gain = _FAST if startup else _WINDOW
@@ -196,7 +196,7 @@ class Bandwidth:
 
     @property
     def _path_bytes(self) -> float:
-        """How many bytes the link holds without any queue."""
+        """Return how many bytes the link holds without any queue."""
         return self.rate * self._trip.least_s
 
     # ---- the samples ----

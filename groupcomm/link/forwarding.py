@@ -20,7 +20,7 @@ from groupcomm.wire.data import DataPacket
 from groupcomm.wire.link import Acknowledgement, LinkPacket, ResendRequest
 
 RESEND_BYTES = 256 * 1024
-"""The most that answers one request; what does not fit is requested again."""
+"""The most bytes that answer one request; packets that do not fit are requested again."""
 
 REQUEST_RANGES = 64
 """How many ranges a request holds, so that it passes every path."""
@@ -168,7 +168,9 @@ class Forwarding:
 
     def _link_to(self, named: int, sender: int) -> Link | None:
         if named != sender:
-            raise ProtocolViolation("sender", f"daemon {sender} names itself {named} on a link")
+            raise ProtocolViolation(
+                "sender", f"daemon {sender} calls itself daemon {named} on a link"
+            )
         return self.links.get(named)
 
     def update_gaps(self, ring: int, now: float) -> None:
@@ -182,7 +184,7 @@ class Forwarding:
     def on_resend_request(
         self, request: ResendRequest, form: Callable[[DataPacket], bytes | None], now: float
     ) -> None:
-        """Send again the packets that the other end of a link lacks, as far as they are here.
+        """Send again the packets that are here and that the other end of a link lacks.
 
         Args:
             request: the packets that it lacks.

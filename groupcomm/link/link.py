@@ -30,7 +30,7 @@ OVERHEAD_BYTES: Final = 80
 """Bytes of a datagram besides the packet in it: the seal, UDP, IP. They count for the rate only."""
 
 BURST_S: Final = 0.05
-"""A daemon that was busy may make up for this much time at once, as far as the window allows."""
+"""A daemon that was busy may make up for this much time at once, within the window."""
 
 MOST_AHEAD: Final = 2**32
 """The most packets between two that arrive over a link: years of them."""
@@ -118,7 +118,10 @@ class Link:
             ProtocolViolation: its number cannot be that of a packet on this link.
         """
         if carried.number > self.received.highest + MOST_AHEAD:
-            raise ProtocolViolation("link", f"{carried.number}, after {self.received.highest}")
+            raise ProtocolViolation(
+                "link",
+                f"link packet {carried.number} follows {self.received.highest}, which is too far",
+            )
         is_new = self.received.accept(carried.number, now)
         self.deadline = min(self.deadline, self.received.due)
         if not is_new or carried.fragment is None:
@@ -129,7 +132,11 @@ class Link:
     def on_acknowledgement(self, ack: Acknowledgement, now: float) -> None:
         """Process an acknowledgement; raise ProtocolViolation if it names a number never sent."""
         if ack.ranges[-1][1] > self.in_flight.last:
-            raise ProtocolViolation("ack", f"{ack.ranges[-1][1]}, of {self.in_flight.last} sent")
+            raise ProtocolViolation(
+                "ack",
+                f"link packet {ack.ranges[-1][1]} is acknowledged, and the last one sent was"
+                f" {self.in_flight.last}",
+            )
         before = self.in_flight.delivered
         arrived, sample = self.in_flight.acknowledged(ack.ranges, ack.delay_us / 1e6, now)
         for queued in arrived:

@@ -73,7 +73,7 @@ class PathMtu:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether probes have shown that the largest packets do not pass."""
+        """Return whether probes have shown that the largest packets do not pass."""
         return self._too_large <= self.most
 
     def pop_probe(self, now: float) -> int:

@@ -37,7 +37,7 @@ class Queued(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the link packet that carries it."""
+        """Return the bytes of the link packet that carries it."""
         if self.fragment is not None:
             return LINK_FRAGMENT_BYTES + len(self.fragment.content)
         return len(self.packet) + LINK_BYTES if self.packet else PROBE_BYTES + self.zeros

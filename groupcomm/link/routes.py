@@ -47,7 +47,7 @@ class Routes:
 
     @property
     def entered(self) -> frozenset[int]:
-        """The origins whose packets enter the own ring at this daemon."""
+        """Return the origins whose packets enter the own ring at this daemon."""
         return frozenset(o for o, neighbour in enumerate(self.upstream) if neighbour is not None)
 
 

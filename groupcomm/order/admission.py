@@ -1,9 +1,9 @@
-"""Admission: whether a packet, or a horizon, fits what a daemon holds of the view already.
+"""Admission: checks that a packet, or a horizon, fits what a daemon already holds of the view.
 
-Daemons in order give each number of a stream once, with rising stamps, above the horizons that
-they have promised, each packet behind its daemon's last one. What does not fit has come from a
-broken daemon, or behind something that had; the order would break an invariant of its own.
-Nothing is changed here. What comes in order costs a few comparisons.
+A correct daemon gives each number of a stream once, with rising stamps, above the horizons that it
+has promised, and puts each packet behind its last one. A packet that does not fit has come from a
+broken daemon, or after another packet that had. It is refused, as the order would break an
+invariant of its own. Nothing is changed here. A packet that comes in order costs a few comparisons.
 """
 
 from bisect import bisect_left
@@ -17,19 +17,19 @@ from groupcomm.wire.data import DataPacket
 
 
 def too_far(reason: str, number: int, stream: Stream) -> ProtocolViolation:
-    """Return what to raise for a number that no window allows: whoever passes it on took it.
+    """Return the error for a number that no window allows.
 
-    What daemons in order hold of a stream is less than a window apart. So one that is just too far
-    may have been taken by whoever has sent it here, and nobody is to blame.
+    Correct daemons hold a stream to points that are less than a window apart. So the sender of a
+    number that is just too far may have accepted it itself, and nobody is to blame.
     """
-    text = f"{number} of ring {stream.ring}, where {stream.held} are held"
+    text = f"number {number} of ring {stream.ring} is beyond any window: {stream.held} are held"
     if number > stream.held + 2 * MAX_AHEAD:
         return ProtocolViolation(reason, text)
     return Contradiction(reason, text)
 
 
 class Admission:
-    """Of one daemon in one view."""
+    """The checks of one daemon in one view."""
 
     __slots__ = ("_blocks", "_chains", "_streams")
 
@@ -71,25 +71,36 @@ class Admission:
                 f" {self._blocks.values[ring]} of its ring",
             )
         last = stream.packets.get(stream.held)
-        if last is not None and time <= last.time:  # of a view that stands still blocks do not tell
-            raise Contradiction("stamp", f"packet {number} has {time}, {stream.held} {last.time}")
+        if (
+            last is not None and time <= last.time
+        ):  # while a view stands still its blocks do not show this
+            raise Contradiction(
+                "stamp",
+                f"packet {number} is stamped {time}, not above {last.time} of packet {stream.held}",
+            )
         if stream.early:
             self._check_adjacent_stamps(stream, number, time)
         for upto, value in self._blocks.pending(ring):
             if upto < number and time <= value:
-                raise Contradiction("stamp", f"{time}, and behind {upto} nothing below {value}")
+                raise Contradiction(
+                    "stamp",
+                    f"packet {number} is stamped {time}, and after {upto} all are above {value}",
+                )
 
     def _check_adjacent_stamps(self, stream: Stream, number: int, time: int) -> None:
-        """Stamps rise with the numbers."""
+        """Raise Contradiction unless stamps rise with the numbers."""
         early, packets = stream.early, stream.packets
         place = bisect_left(early, number)
         before = packets[early[place - 1]].time if place else 0
         after = packets[early[place]].time if place < len(early) else time + 1
         if not before < time < after:
-            raise Contradiction("stamp", f"packet {number} has {time}, others {before}, {after}")
+            raise Contradiction(
+                "stamp",
+                f"packet {number} is stamped {time}, its neighbours {before} and {after}",
+            )
 
     def _check_causes(self, packet: DataPacket) -> None:
-        """What a packet names as its causes was there before it."""
+        """Raise unless the causes that a packet names can have been there before it."""
         assert packet.vector is not None
         assert packet.agreed is not None
         streams = self._streams
@@ -102,25 +113,31 @@ class Admission:
     # ---- chains ----
 
     def _check_references(self, packet: DataPacket, chain: Chain) -> None:
-        """A packet, and those that wait for it, refer to the last one with causes in full."""
+        """Raise unless a packet, and those that wait for it, refer to the last full causes."""
         full = chain.full
         follower: DataPacket | None = packet
         while follower is not None:
             if follower.vector is not None:
                 full = follower.number
             elif follower.reference and follower.reference != full:
-                text = f"packet {follower.number} has those of {follower.reference}, not of {full}"
+                text = (
+                    f"packet {follower.number} refers to {follower.reference} for its causes, and"
+                    f" the last packet of its daemon that has them in full is {full}"
+                )
                 raise Contradiction("causes", text)
             follower = chain.early.get(follower.number)
 
     def _check_owner(self, stream: Stream, number: int, packet: DataPacket) -> None:
-        """A packet of another daemon is before nobody's but its own."""
+        """Raise Contradiction if a packet follows one of another daemon."""
         other = stream.packets.get(number)
         if other is not None and other.daemon != packet.daemon:
-            raise Contradiction("chain", f"packet {number} is of daemon {other.daemon}")
+            raise Contradiction(
+                "chain",
+                f"packet {packet.number} follows {number}, which daemon {other.daemon} numbered",
+            )
 
     def _check_run(self, packet: DataPacket, stream: Stream) -> None:
-        """The packets behind a gap that closes now follow those of their daemons."""
+        """Raise unless the packets behind a gap that closes follow those of their daemons."""
         lasts = {packet.daemon: packet.number}
         number = packet.number
         for early in stream.early:
@@ -137,7 +154,7 @@ class Admission:
             lasts[other.daemon] = early
 
     def _last_below(self, packet: DataPacket, number: int) -> int:
-        """The last packet of a daemon below a gap; those behind it may be in its chain already."""
+        """Return the last packet of a daemon below a gap; its chain may have later ones already."""
         chain = self._chains[packet.daemon]
         return packet.previous if chain.last >= packet.number else chain.last
 
@@ -155,4 +172,7 @@ class Admission:
             behind = stream.early[bisect_left(stream.early, upto + 1)]
             broken = stream.packets[behind].time <= value
         if broken:
-            raise Contradiction("horizon", f"{value} behind packet {upto} of ring {ring}")
+            raise Contradiction(
+                "horizon",
+                f"a packet held here breaks horizon {value} after packet {upto} of ring {ring}",
+            )

@@ -23,7 +23,7 @@ class Chain:
         queues: per session its undelivered bundles at FIFO or above, oldest first.
         gate: packets with causes that are not all delivered here, oldest first; V and A of a
             chain only rise, so the first bars the rest.
-        full: the last of its packets that has told its causes in full; 0 for none.
+        full: the last of its packets with its causes in full; 0 for none.
     """
 
     __slots__ = ("agreed", "daemon", "early", "full", "gate", "last", "queues", "vector")
@@ -45,6 +45,8 @@ class Chain:
             self.agreed = packet.agreed
             self.full = packet.number
         elif packet.reference:
-            assert packet.reference == self.full, "causes refer to a packet that had none"
+            assert packet.reference == self.full, (
+                "a packet refers to another one for causes that it did not have"
+            )
             packet.vector = self.vector
             packet.agreed = self.agreed

@@ -1,4 +1,4 @@
-"""Blocks and frontiers: what still may come below a stamp, and who can already deliver it.
+"""Blocks and frontiers: the stamps below which nothing can come, and all daemons can deliver.
 
 A *block* is what bus1 puts on a queue while something lower may still come; here a daemon keeps
 one per ring, at the ring's counted horizon. Nothing above a block is delivered. A horizon is a
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 MOST_PENDING: Final = 256
-"""Notices of one ring that wait for packets; later ones tell the same, and come again."""
+"""The most notices of one ring that wait for packets; later ones say the same, and come again."""
 
 
 class Blocks:
@@ -25,7 +25,7 @@ class Blocks:
     __slots__ = ("_counted", "_last", "_pending", "least", "values")
 
     def __init__(self, rings: int, clock: int, counted: Callable[[int, int, int], None]) -> None:
-        """Start with blocks at `clock`; `counted` hears of each notice that moves one."""
+        """Start with blocks at `clock`; `counted` is called with each notice that moves one."""
         self.values = [clock] * rings
         self.least = clock
         self._counted = counted
@@ -49,11 +49,11 @@ class Blocks:
         return False
 
     def pending(self, ring: int) -> deque[tuple[int, int]]:
-        """The notices (upto, value) of a ring that wait for packets, by rising `upto`."""
+        """Return the notices (upto, value) of a ring that wait for packets, by rising `upto`."""
         return self._pending[ring]
 
     def stream_advanced(self, ring: int, held: int, time: int) -> None:
-        """All packets up to `held` are here, the last of them stamped `time`."""
+        """Note that all packets up to `held` are here, the last of them stamped `time`."""
         self._raise(ring, time)
         pending = self._pending[ring]
         while pending and pending[0][0] <= held:
@@ -69,7 +69,7 @@ class Blocks:
         return True
 
     def notices(self, ring: int) -> list[tuple[int, int]]:
-        """The notices (upto, value) of a ring that still say something: counted last, and later."""
+        """Return the notices (upto, value) of a ring that still matter: last counted, and later."""
         last = self._last[ring]
         return [*([last] if last[1] else []), *self._pending[ring]]
 
@@ -82,7 +82,7 @@ class Blocks:
 
 
 class Frontiers:
-    """Per ring the least block of all its daemons, as far as this daemon was told.
+    """Per ring the least block of all its daemons, as this daemon knows it.
 
     Attributes:
         least: every daemon of the view holds and can deliver everything at or below this time.

@@ -1,7 +1,7 @@
 """The order: from received packets to deliveries, by the six levels.
 
-Pure and without time. Every packet is accepted once; RELIABLE and FIFO bundles go out at once
-where their level allows it, `drain` gives out what waits for causes or for the agreed order.
+Pure and without time. Every packet is accepted once. RELIABLE and FIFO bundles are released at once
+where their level allows it; `drain` releases those that wait for causes or for the agreed order.
 Work is per bundle, O(log n) in the queue of agreed packets.
 
 Sources: Birman, Schiper, Stephenson, "Lightweight Causal and Atomic Group Multicast", TOCS 1991,
@@ -38,8 +38,8 @@ class Order:
         blocks: the counted horizons.
         frontiers: what every daemon of a ring can deliver.
         done: stamp of the last agreed packet delivered here (A of what is numbered next).
-        hurried: stamps, rising, that somebody waits for as for SAFE, though they are not.
-        admission: what may come in.
+        hurried: stamps, rising, of packets that are waited for as for SAFE without being SAFE.
+        admission: the checks of packets that come in.
     """
 
     __slots__ = (
@@ -110,7 +110,7 @@ class Order:
             self.blocks.stream_advanced(ring, stream.held, stream.packets[stream.held].time)
 
     def _link(self, packet: DataPacket) -> None:
-        """Put a packet into its daemon's chain, and behind it those that waited for it."""
+        """Put a packet into its daemon's chain, and behind it the packets that waited for it."""
         chain = self._chains[packet.daemon]
         if packet.previous != chain.last:
             chain.early[packet.previous] = packet
@@ -145,10 +145,10 @@ class Order:
         if packet.pending:
             heappush(self._low[packet.ring], packet.number)
 
-    # ---- what goes out ----
+    # ---- what is released ----
 
     def drain(self) -> None:
-        """Deliver all that can be: lower levels to a fixed point before each agreed packet."""
+        """Release all that can be: lower levels to a fixed point before each agreed packet."""
         while True:
             if self._gated:
                 self._open_gates()
@@ -190,9 +190,10 @@ class Order:
         self.done = Stamp(packet.time, packet.ring)
 
     def _forgo_impossible(self, packet: DataPacket) -> None:
-        """Let go what still waits for causes below an agreed packet that is next: there are none.
+        """Give up the causes of packets that still wait below the next agreed packet.
 
-        All that is stamped below it is here, and what had causes was delivered: a daemon has lied.
+        All packets with lower stamps are here, and those whose causes exist were released. So these
+        causes do not exist: a daemon has lied.
         """
         for chain in list(self._gated.values()):
             while chain.gate and chain.gate[0].time < packet.time:
@@ -210,7 +211,7 @@ class Order:
         packet.reference = 0
 
     def _serve(self, chain: Chain, session: int, queue: deque[Bundle]) -> None:
-        """Give out what stood behind a session's head that has just gone."""
+        """Release what stood behind a session's head that was just released."""
         while queue:
             head = queue[0]
             packet: DataPacket = head.packet
@@ -222,7 +223,7 @@ class Order:
         del chain.queues[session]
 
     def _open_gates(self) -> None:
-        """Let CAUSAL bundles go whose causes are delivered by now; each may let others go."""
+        """Release CAUSAL bundles whose causes are delivered by now; each may enable others."""
         opened = True
         while opened:
             opened = False
@@ -242,7 +243,7 @@ class Order:
                     self._serve(chain, bundle.session, queue)
 
     def _has_causes(self, packet: DataPacket) -> bool:
-        """V and A of a packet are delivered here (DESIGN: CAUSAL)."""
+        """Return whether V and A of a packet are delivered here (docs/design.md: CAUSAL)."""
         if packet.vector is None or packet.agreed is None:
             return True  # they were forgone
         if packet.agreed > self.done:
@@ -256,7 +257,7 @@ class Order:
         return True
 
     def _lowest_pending(self, ring: int) -> int:
-        """The first packet of a stream with an undelivered FIFO or CAUSAL bundle; 0 if none."""
+        """Return the first packet of a stream with an undelivered FIFO or CAUSAL bundle; or 0."""
         low = self._low[ring]
         packets = self._streams[ring].packets
         while low:
@@ -276,7 +277,7 @@ class Order:
     # ---- after the view has ended ----
 
     def classify(self, packet: DataPacket) -> None:
-        """Note of a packet that came when nothing was accepted any more what it is."""
+        """Note the levels of a packet that came when nothing was accepted any more."""
         top = max(bundle.level for bundle in packet.bundles)
         packet.in_agreed_order = top >= _AGREED
         packet.safe = top == _SAFE
@@ -292,31 +293,31 @@ class Order:
 
     @property
     def causes(self) -> Causes:
-        """V and A of a packet numbered now."""
+        """Return V and A of a packet numbered now."""
         return tuple(self._highest), self.done
 
     @property
     def chain_ends(self) -> list[int]:
-        """Per daemon the last packet up to which all of its packets were received."""
+        """Return per daemon the last packet up to which all of its packets were received."""
         return [chain.last for chain in self._chains]
 
     @property
     def frontier(self) -> int:
-        """Everything at or below this time is held here, and nothing of it can still come."""
+        """Return the time up to which everything is held here and nothing can still come."""
         return self.blocks.least
 
     @property
     def progress(self) -> int:
-        """Everything of the agreed order at or below this time is delivered here."""
+        """Return the time up to which the agreed order is delivered here."""
         least = self.blocks.least
         return min(least, self._agreed[0][0] - 1) if self._agreed else least
 
     def hurry(self, time: int) -> None:
-        """Somebody waits until every daemon holds all up to this time, as for SAFE."""
+        """Wait until every daemon holds all up to this time, as for SAFE."""
         insort(self.hurried, time)
 
     def safe_waits(self, above: int, upto: int) -> bool:
-        """Whether SAFE, or what is hurried, waits with a stamp above the one, not the other."""
+        """Return whether a SAFE or hurried packet waits, stamped above `above` and up to `upto`."""
         for waiting in (self._safe, self.hurried):
             if waiting:
                 index = bisect_right(waiting, above)

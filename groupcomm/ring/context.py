@@ -1,4 +1,4 @@
-"""What the ring needs from the daemon around it."""
+"""The context of a ring: what it needs from the daemon around it."""
 
 from typing import Protocol
 
@@ -8,7 +8,7 @@ from groupcomm.wire.horizon import HorizonNotice
 
 
 class FrontierSource(Protocol):
-    """What can still arrive, as the order of this daemon knows it.
+    """The frontier of the order of this daemon.
 
     Attributes:
         least: the frontier of this daemon: everything at or below this time is held here, and
@@ -27,18 +27,18 @@ class RingContext(Protocol):
 
     @property
     def blocks(self) -> FrontierSource:
-        """Return what can still arrive."""
+        """Return the frontier of the order."""
 
     @property
     def causes(self) -> Causes:
-        """V and A of a packet numbered now."""
+        """Return V and A of a packet numbered now."""
 
     def safe_waits(self, above: int, upto: int) -> bool:
         """Return whether a SAFE packet waits here that is stamped after `above`, up to `upto`."""
 
     @property
     def holds_packets(self) -> bool:
-        """Whether any packet of any stream is not yet forgotten here."""
+        """Return whether any packet of any stream is not yet forgotten here."""
 
     def originate(self, packet: DataPacket) -> None:
         """Process a packet that was numbered just now as received."""

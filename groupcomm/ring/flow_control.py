@@ -2,7 +2,7 @@
 
 Pure. ``now`` is in seconds. Three limits apply:
 
-- Each daemon has a window, which finds its own size.
+- Each daemon has a window, which adapts its size.
 - All windows of a ring together are limited by `ring_bytes`. Daemons that want more share it
   equally: each may fill what the others leave, and never gets less than its share.
 - The stream may be ahead of another ring by two bandwidth-delay products of the packets that this
@@ -38,8 +38,8 @@ class Window:
 
     If the window was used up and nothing of it had to be sent again, it grows by an eighth. If more
     than a few packets of a burst had to be sent again, a buffer was full somewhere, and it shrinks
-    by an eighth, or to a half if an eighth of the burst was lost. Single losses are the network's;
-    they only keep it from growing.
+    by an eighth, or to a half if an eighth of the burst was lost. Single losses are the
+    network's; they only keep it from growing.
 
     Attributes:
         bytes: its present size.
@@ -212,7 +212,7 @@ class FlowControl:
         }
 
     def to_report(self, held: list[int]) -> list[int]:
-        """Return what the ring is told that this daemon holds of all streams.
+        """Return the numbers up to which this daemon tells the ring that it holds all streams.
 
         While a client is slow the ring is told no more than before, and all daemons stop numbering
         once as many packets as allowed are ahead of that.
@@ -241,7 +241,7 @@ class FlowControl:
 
     @property
     def held_remotely(self) -> int:
-        """All other rings hold this ring's stream up to this number."""
+        """Return the number up to which all other rings hold this ring's stream."""
         return min((ring.held for ring in self._remote.values()), default=self._stream.known)
 
     def may_leave_ring(self, last: int) -> bool:

@@ -24,7 +24,7 @@ notice of a series would."""
 
 
 class NoticeSchedule:
-    """When a ring owes its next horizon notice, as one of its daemons knows it.
+    """The time of the next horizon notice of a ring, as one of its daemons knows it.
 
     Attributes:
         last_at: when the last notice of the ring was issued or heard.
@@ -100,7 +100,7 @@ class NoticeSchedule:
 
 
 class HoldingsReport:
-    """What notices must report of what the ring holds; most streams have nothing new.
+    """The numbers held by the ring that notices must report; most streams have nothing new.
 
     A notice may be lost, so each number is reported in several. All numbers are reported now and
     then, and by each daemon that begins to issue notices.

@@ -1,4 +1,4 @@
-"""Lingering: how a daemon keeps the token after it has numbered what others may lack.
+"""Lingering: a daemon keeps the token after it has numbered packets that others may lack.
 
 Pure. ``now`` is in seconds. In a view of one ring the token stays while messages follow each other,
 as each message shows whether the one before it is missing. In a view of several rings it goes soon,
@@ -7,12 +7,12 @@ because other rings wait for headers until this ring holds everything.
 SAFE messages wait until every daemon is known to hold them. A token that circulates for that needs
 as many steps as there are daemons, and one more for all but one of them. So the daemon that keeps
 the token of a small ring asks with the packet, and each daemon answers to the whole ring: two
-network delays after the message has left, all of them know. What is lost is collected by the token,
-as in larger rings, where so many answers would cost more than a round of the token.
+network delays after the message has left, all of them know. The token collects lost answers, as in
+larger rings, where answers would cost more than a round of the token.
 
-That all daemons have a message is what Birman, Schiper and Stephenson, "Lightweight Causal and
-Atomic Group Multicast", ACM TOCS 9(3), 1991, call stability. Here a number and a time state it for
-a whole stream.
+Birman, Schiper and Stephenson, "Lightweight Causal and Atomic Group Multicast", ACM TOCS 9(3),
+1991, call a message stable that all daemons have. Here a number and a time state this for a whole
+stream.
 """
 
 from math import inf
@@ -32,7 +32,7 @@ MOST_DAEMONS: Final = 4
 
 
 class Lingering:
-    """How long one daemon may keep the token.
+    """The time for which one daemon may keep the token.
 
     Args:
         timing: of the ring.
@@ -102,7 +102,7 @@ class Lingering:
 
 
 class Holdings:
-    """What the daemons of one ring have told each other that they hold, without the token.
+    """The reports of the daemons of one ring, without the token, of the packets that they hold.
 
     Args:
         members: of the ring, indices in the view.

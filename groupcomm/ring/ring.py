@@ -59,7 +59,7 @@ it, it would look missing to the successor and cost a second round before the to
 
 
 class TokenState(enum.Enum):
-    """Where the token is, as far as this daemon knows."""
+    """The place of the token, as this daemon knows it."""
 
     AWAY = enum.auto()
     ARRIVED = enum.auto()  # since the last step
@@ -74,11 +74,11 @@ class Ring:
     `deadline` is reached.
 
     Attributes:
-        state: where the token is.
+        state: the place of the token.
         deadline: the next time at which `step` has something to do.
-        monitor: what is done while the token is elsewhere.
-        flow: how much may be numbered.
-        notices: when the next horizon notice is owed.
+        monitor: watches the token while it is elsewhere.
+        flow: the limits of what may be numbered.
+        notices: the schedule of horizon notices.
         duplicate_tokens: copies of the token that were received.
         entered: the rings whose packets enter this ring over a link here.
         held_by_all: all daemons of the ring hold its stream up to this number.
@@ -190,7 +190,7 @@ class Ring:
 
     @property
     def most(self) -> int:
-        """The last number given in the ring, while the token is here."""
+        """Return the last number given in the ring, while the token is here."""
         return self._token.last
 
     def on_token(self, token: Token, now: float) -> None:
@@ -284,7 +284,7 @@ class Ring:
             self.deadline = self._rest_deadline()
 
     def _report_holdings(self) -> None:
-        """Answer the ring what is held here, once that is what was asked for."""
+        """Tell the ring what is held here, once all that it asked for is held."""
         answer = self._answers()
         if answer is None:
             return
@@ -320,7 +320,10 @@ class Ring:
     # ---- the token is here ----
 
     def _budget(self) -> tuple[int, bool]:
-        """Return how many bytes may be numbered, 0 if nothing waits, and if for other rings too."""
+        """Return how many bytes may be numbered, and whether those for other rings may be, too.
+
+        The number is 0 if nothing waits.
+        """
         waiting, token = self._packer.source, self._token
         if not waiting.size:
             return 0, False
@@ -493,7 +496,7 @@ class Ring:
     def _next_holder(self, token: Token, now: float) -> int:
         """Return the daemon that gets the token: the first that asked for it, else the successor.
 
-        Daemons that ask in turns must not keep it from the others, who would take it for lost. If
+        Daemons that ask in turns must not keep it from the others, which would take it for lost. If
         requests leave it no time to circulate, it goes first to the daemon that has lacked it for
         longest.
         """
@@ -567,7 +570,7 @@ class Ring:
     # ---- the token is elsewhere ----
 
     def _watch(self, now: float) -> None:
-        """Have the monitor send the token again, ask for it or miss it, as the time calls for."""
+        """Have the monitor send the token again, ask for it, or note its loss, if it is time."""
         stream, monitor = self._stream, self.monitor
         if not self._single or stream.held == stream.known or not monitor.at_rest:
             self._gap_at = inf
@@ -618,7 +621,7 @@ class Ring:
         return noted < own and self._context.safe_waits(noted, own)
 
     def _may_number(self) -> bool:
-        """Return whether the waiting bundles may be numbered, as far as is known here."""
+        """Return whether the waiting bundles may be numbered, by what is known here."""
         known, flow = self._stream.known, self.flow
         wants = self._packer.source.wants(far=flow.may_leave_ring(known))
         return wants and flow.may_number(known)

@@ -1,4 +1,4 @@
-"""The token monitor: makes sure that a passed token arrives, asks for it, and detects its loss.
+"""The token monitor: ensures that a passed token arrives, asks for it, and detects its loss.
 
 Pure. ``now`` is in seconds. It works while the token is at another daemon. A passed token is sent
 again until something proves that it arrived; from then on the next holder is responsible for it. A
@@ -50,12 +50,12 @@ class Repeater:
 
 
 class TokenMonitor:
-    """What one daemon knows of a token that it does not have.
+    """The knowledge of one daemon about a token that it does not have.
 
     Attributes:
         heard_at: when the token, or a notice of it, was last heard or sent on.
         hop: the highest hop number that anything has shown.
-        at_rest: the token rests or lingers, as far as is known.
+        at_rest: whether the token is known to rest or linger.
         deadline: when `step` has something to do.
         token_losses: how often nothing was heard of the token for a whole token timeout.
         token_retransmissions: copies sent of tokens that nothing showed to have arrived.

@@ -1,1 +1,1 @@
-"""One ring's packets at one daemon: what is held, what is missing, what may be forgotten."""
+"""The packets of one ring's stream at one daemon: held, missing, or forgotten."""

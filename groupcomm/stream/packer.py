@@ -2,7 +2,7 @@
 
 Pure. Only the holder of the token calls `fill`: numbers and stamps of a stream are its alone to
 give. All packets of one call carry the same causes (V, A), because nothing is delivered between
-them; the first says them in full, later ones refer to it.
+them; the first packet has them in full, later ones refer to it.
 """
 
 from typing import Protocol
@@ -25,7 +25,7 @@ Causes = tuple[tuple[int, ...], Stamp]
 
 
 class Source(Protocol):
-    """Where bundles wait that want a number.
+    """The bundles that wait for a number.
 
     Attributes:
         size: how many wait.
@@ -34,23 +34,23 @@ class Source(Protocol):
     size: int
 
     def wants(self, *, far: bool) -> bool:
-        """Whether anything may be numbered, of what leaves the ring only if `far`."""
+        """Return whether a bundle may be numbered; one that leaves the ring only if `far`."""
 
     def head(self, *, far: bool) -> Bundle | None:
-        """The bundle that is next; it stays, unless `far`. `pop` takes it."""
+        """Return the next bundle, without `far` a local-only one; `pop` removes it."""
 
     def pop(self, *, far: bool) -> None:
-        """Take what `head` has shown."""
+        """Remove the bundle that `head` has returned."""
 
     def is_local_only(self, bundle: Bundle) -> bool:
-        """Whether a bundle has no recipients in other rings."""
+        """Return whether a bundle has no recipients in other rings."""
 
 
 class Packer:
     """The numbering of one daemon's packets.
 
     Attributes:
-        source: bundles that want a number, in the order in which sessions gave them.
+        source: the bundles that wait for a number, in the order of their submission.
     """
 
     __slots__ = (
@@ -99,7 +99,7 @@ class Packer:
             last: number of the stream's last packet.
             budget: bytes.
             causes: V and A.
-            far: also what other rings are to get.
+            far: number also bundles that other rings get.
         """
         packets: list[DataPacket] = []
         first = self.source.head(far=far)
@@ -113,10 +113,11 @@ class Packer:
         return packets
 
     def _pop_bundles(self, first: Bundle, far: bool, local_only: bool) -> list[Bundle]:
-        """The bundles of the next packet.
+        """Return the bundles of the next packet.
 
-        AGREED and SAFE do not share one, as an agreed packet is delivered whole and the one
-        would wait for the other's stability. Nor do those that stay with others.
+        AGREED and SAFE bundles do not share a packet: it is delivered as a whole, so the AGREED
+        ones would wait until the SAFE ones are stable. Nor do local-only bundles share one with
+        others.
         """
         source = self.source
         source.pop(far=far)
@@ -180,8 +181,8 @@ class Packer:
 
 
 def bundle_room(packet_limit: int) -> int:
-    """Bytes of a packet that its bundles may fill, in a view of up to ROOM_RINGS rings.
+    """Return how many bytes of a packet its bundles may fill, with up to ROOM_RINGS rings.
 
-    Programs are told once, and views change; with more rings packets are 8 bytes longer for each.
+    Programs are told once, and views change. With more rings, packets are 8 bytes longer for each.
     """
     return packet_limit - data_overhead(ROOM_RINGS)

@@ -19,7 +19,7 @@ def merge_ranges(ranges: Iterable[Range]) -> list[Range]:
 
 
 def ranges_of(numbers: Iterable[int]) -> list[Range]:
-    """The ranges that hold exactly these numbers."""
+    """Return the ranges that hold exactly these numbers."""
     return merge_ranges((number, number) for number in numbers)
 
 
@@ -30,7 +30,7 @@ def holds(ranges: Sequence[Range], number: int) -> bool:
 
 
 def without(ranges: Iterable[Range], taken: Sequence[Range]) -> list[Range]:
-    """Return what is left of ranges when others are taken out; both are sorted and disjoint."""
+    """Return ranges without the numbers of others; both are sorted and disjoint."""
     left: list[Range] = []
     place = 0
     for start, last in ranges:
@@ -49,7 +49,7 @@ def without(ranges: Iterable[Range], taken: Sequence[Range]) -> list[Range]:
 
 
 def remove_number(ranges: list[Range], number: int) -> None:
-    """Take a number out of sorted, disjoint ranges, if one of them holds it."""
+    """Remove a number from sorted, disjoint ranges, if one of them holds it."""
     place = bisect_left(ranges, (number + 1,)) - 1
     if place >= 0 and number <= ranges[place][1]:
         first, last = ranges[place]
@@ -58,5 +58,5 @@ def remove_number(ranges: list[Range], number: int) -> None:
 
 
 def among(numbers: Sequence[int], wanted: Range) -> Sequence[int]:
-    """Return those of some rising numbers that are in a range."""
+    """Return the numbers, of some rising ones, that are in a range."""
     return numbers[bisect_left(numbers, wanted[0]) : bisect_right(numbers, wanted[1])]

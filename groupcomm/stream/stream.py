@@ -10,13 +10,13 @@ from groupcomm.stream.ranges import Range, ranges_of
 from groupcomm.wire.data import DataPacket
 
 MAX_RANGES = 64
-"""Ranges that one list of missing numbers names; the rest follows once these are repaired."""
+"""The most ranges in one list of missing numbers; the rest follows once these are repaired."""
 
 MAX_AHEAD = 65_536
 """Numbers above the held ones that are kept or looked at; windows stay far below it."""
 
 MAX_GAPS = 4096
-"""Missing numbers that are timed at once; later ones follow when these are repaired."""
+"""The most missing numbers that are timed; later ones follow when these are repaired."""
 
 
 class Stream:
@@ -41,7 +41,7 @@ class Stream:
         self.early: list[int] = []
 
     def accept(self, packet: DataPacket) -> bool:
-        """Take one packet; False if it was here already, or lies beyond any window."""
+        """Accept a packet; return False if it was here already, or lies beyond any window."""
         number = packet.number
         packets = self.packets
         if number <= self.held or number in packets or number > self.held + MAX_AHEAD:
@@ -67,7 +67,7 @@ class Stream:
             self.known = number
 
     def missing(self, upto: int) -> list[tuple[int, int]]:
-        """Ranges (first, last) not received up to `upto`, lowest first; at most MAX_RANGES."""
+        """Return the ranges (first, last) not received up to `upto`, rising; at most MAX_RANGES."""
         ranges: list[tuple[int, int]] = []
         if self.held >= upto:
             return ranges
@@ -111,7 +111,7 @@ class Gaps:
 
     Attributes:
         stream: the stream.
-        deadline: when `pop_due` has something to give; inf without gaps.
+        deadline: when `pop_due` has something to return; inf without gaps.
     """
 
     __slots__ = ("_delay_s", "_due", "_retry_s", "_scanned", "deadline", "stream")
@@ -125,7 +125,7 @@ class Gaps:
         self.deadline = inf
 
     def update(self, now: float) -> None:
-        """Look at the stream again after it took packets or learned of some."""
+        """Look at the stream again after it has accepted packets or learned of some."""
         stream = self.stream
         due = self._due
         packets = stream.packets

@@ -371,7 +371,7 @@ def test_a_principal_is_in_so_many_groups_and_no_more() -> None:
     (refused,) = clients.talk(other)
     assert isinstance(refused, Refused)
     assert refused.quota
-    assert "as many groups as it may be" in str(refused)
+    assert "its quota of groups is used up" in str(refused)
     clients.sessions[one].leave("b")
     clients.talk(one)
     clients.sessions[other].join("b")
