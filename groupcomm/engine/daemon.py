@@ -542,7 +542,7 @@ class DaemonCore:
         def turn() -> None:
             self.probe.transitional(old.view.id, view.id, members)
             if old.delivery.complete:
-                self.sessions.end_regular()
+                self.sessions.end_regular([daemon.name for daemon in members])
 
         finished = old.view_change.finish(turn)
         assert finished or not was_complete

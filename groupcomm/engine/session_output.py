@@ -195,10 +195,10 @@ class SessionOutput:
 
     # ---- for the groups ----
 
-    def came_from(self, origins: Mapping[str, int]) -> None:
+    def came_from(self, origins: Callable[[], Mapping[str, int]]) -> None:
         """Send the sessions that asked which daemons came together into this view."""
         if self.origins:
-            self._push_all(sorted(self.origins), encode_origins(origins))
+            self._push_all(sorted(self.origins), encode_origins(origins()))
 
     def deliver(self, connections: Iterable[int], bundle: Bundle, sender: MemberId) -> None:
         """Send a bundle to sessions; it is encoded once for all of them."""

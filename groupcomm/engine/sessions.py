@@ -7,7 +7,7 @@ from one view of the daemons to the next.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import inf
 from typing import Final
 
@@ -187,8 +187,12 @@ class LocalSessions:
                 if not session.push_view_id(view):
                     self._cut_off(session, before)
 
-    def end_regular(self) -> None:
-        """Tell the sessions that the regular part of the view is over."""
+    def end_regular(self, daemons: Sequence[str]) -> None:
+        """Tell the sessions that the regular part of the view is over.
+
+        `daemons` are the transitional members; those who asked for ORIGINS are told of them.
+        """
+        self.came_from(lambda: dict.fromkeys(daemons, 0))
         for session in self.by_connection.values():
             if session.is_notified:
                 before = session.state

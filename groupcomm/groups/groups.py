@@ -5,7 +5,7 @@ Pure. One object for each view of the daemons; it begins with what all of them a
 the same table at every daemon; those below go to the members of the moment.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
 from typing import Protocol
 
@@ -31,8 +31,11 @@ class Audience(Protocol):
     They are named by connection number; unknown numbers are ignored.
     """
 
-    def came_from(self, origins: Mapping[str, int]) -> None:
-        """Tell, before the views of groups, which daemons came together: those with one number."""
+    def came_from(self, origins: Callable[[], Mapping[str, int]]) -> None:
+        """Tell, before the views of groups, which daemons came together: those with one number.
+
+        `origins` computes the numbers, for the sessions that want them.
+        """
 
     def deliver(self, connections: Iterable[int], bundle: Bundle, sender: MemberId) -> None:
         """Hand a bundle to sessions."""
@@ -185,8 +188,8 @@ class Groups:
         self._audience.table_changed(start, table.digest)
         keys = [(d.number, d.incarnation.random_id) for d in self._view.daemons]
         transitional_members = announcements.together(self._me, keys)
-        origins = announcements.origins(keys)
-        self._audience.came_from(dict(zip(self._names, origins, strict=True)))
+        names = self._names
+        self._audience.came_from(lambda: dict(zip(names, announcements.origins(keys), strict=True)))
         for group in sorted(table.local):
             view = GroupView(
                 group=group,

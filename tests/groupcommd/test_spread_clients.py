@@ -325,6 +325,7 @@ async def test_a_lost_daemon_shows_as_a_transition_and_a_view_of_the_rest() -> N
             client = await connect(cluster[daemon].spread, user)
             clients.append(await stack.enter_async_context(client))
         before = await joined("room", clients)
+        await joined("near", clients[:2])  # to which nobody is lost, and which nobody hears of
         cluster["c"].kill()
         survivors = [client for client in clients if not client.name.endswith("#c")]
         views = []

@@ -11,6 +11,7 @@ from groupcomm.clocks.stamp import ViewId
 from groupcomm.errors import BadDatagram
 from groupcomm.events import Cause, GroupView, MemberId, Refused
 from groupcomm.level import ServiceLevel
+from groupcomm.names import split_private
 from groupcomm.security.access import Verb
 from groupcomm.session.bundler import Bundler, names_bytes
 from groupcomm.session.daemon_frames import (
@@ -85,6 +86,10 @@ _ABOUT_VIEWS: Final = frozenset(
     (FrameKind.VIEW, FrameKind.VIEWID, FrameKind.ORIGINS, FrameKind.TRANSITION)
 )
 _CONTROLS: Final = frozenset((layout.JOIN, layout.LEAVE, layout.KILL))
+_KINDS: Final = sum(SERVICES) | sum(_CONTROLS) | layout.REJECT
+"""The bits of type of which a client sets one; all others but SELF_DISCARD mean nothing."""
+
+_MEANT: Final = _KINDS | layout.SELF_DISCARD
 
 
 class SpreadSession:
@@ -107,6 +112,7 @@ class SpreadSession:
         "_head",
         "_heads",
         "_heard",
+        "_losing",
         "_me",
         "_number",
         "_origins",
@@ -127,7 +133,8 @@ class SpreadSession:
         self._reader = FrameReader(DAEMON_FRAME_BYTES)
         self._reassembly = Reassembly(HELD_BYTES)
         self._asked: set[str] = set()  # groups that it is in once all is answered
-        self._views: dict[str, GroupView] = {}  # of those that it is in
+        self._views: dict[str, GroupView] = {}  # of those that it is in, as it was told them
+        self._losing: set[str] = set()  # of these: members of theirs stay behind in the old view
         self._heard = bytearray()
         self._head: Head | None = None  # of the message that has come in part
         self._heads: dict[MemberId, int] = {}  # first parts of the last messages in parts
@@ -175,7 +182,7 @@ class SpreadSession:
 
     def _accept_head(self, raw: bytes) -> Head:
         head = decode_head_untrusted(raw)
-        kind = head.type & ~layout.SELF_DISCARD
+        kind = head.type & _KINDS
         if kind not in SERVICES and kind not in _CONTROLS:
             raise BadDatagram("type", f"a message of type {head.type:#x}")
         if head.name != self.name:
@@ -186,7 +193,7 @@ class SpreadSession:
                 f"{head.groups} groups and {head.size} bytes of data; {MAX_GROUPS} groups and"
                 f" {MAX_BODY_BYTES} bytes of both are allowed",
             )
-        return head
+        return head if head.type == head.type & _MEANT else head._replace(type=head.type & _MEANT)
 
     def _on_request(self, head: Head, rest: bytes) -> None:
         kind = head.type & ~layout.SELF_DISCARD
@@ -282,8 +289,8 @@ class SpreadSession:
             self._view, self._origins = view.id, {}
         elif kind == FrameKind.ORIGINS:
             self._origins = decode_origins_untrusted(frame)
-        elif self._handshake.wants_views:
-            told += map(encode_transitional, self._views.values())
+        else:
+            self._end_views(told)
 
     def _on_welcome(self, frame: bytes) -> bytes:
         connected = decode_welcome_untrusted(frame)
@@ -298,18 +305,45 @@ class SpreadSession:
             raise BadDatagram("view", "a position before any VIEWID")
         return self._view
 
+    def _end_views(self, told: list[bytes]) -> None:
+        """Tell the client of its groups that lose members as the view of the daemons ends.
+
+        In the others nobody can lack a message that this client gets.
+        """
+        for group, view in sorted(self._views.items()):
+            homes = {split_private(member.name)[1] for member in view.members}
+            if not homes <= self._origins.keys():
+                self._losing.add(group)
+                if self._handshake.wants_views:
+                    told.append(encode_transitional(view))
+
+    def _is_unchanged(self, view: GroupView) -> bool:
+        """Return whether a group has come through a change of daemons whole, and nobody has come.
+
+        All members find the same: they have been together in all that the group was sent.
+        """
+        before = self._views.get(view.group)
+        if view.cause is not Cause.NETWORK or before is None or view.group in self._losing:
+            return False
+        return set(before.members) == set(view.members) == set(view.vs_set)
+
     def _show(self, view: GroupView, told: list[bytes]) -> None:
         """Tell the client of a view of one of its groups."""
         assert self._me is not None, "a view comes before the WELCOME"
+        if self._is_unchanged(view):
+            return
         if view.cause is Cause.DISCONNECT:
             for member in view.changed:
                 self._reassembly.drop(member, 0)
                 self._heads.pop(member, None)
+        if view.cause is Cause.NETWORK:
+            self._losing.discard(view.group)
         stays = self._me in view.members
         if stays:
             self._views[view.group] = view
         else:
             self._views.pop(view.group, None)
+            self._losing.discard(view.group)
         if not self._handshake.wants_views:
             return
         if not stays:

@@ -1,6 +1,6 @@
 """The groups of every daemon of a small view, fed the same ordered bundles; nothing goes wrong."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.config.view import DaemonId, Incarnation, View
@@ -40,8 +40,8 @@ class Audience:
         self.joins: list[str] = []
         self.leaves: list[str] = []
 
-    def came_from(self, origins: Mapping[str, int]) -> None:
-        self.origins = dict(origins)
+    def came_from(self, origins: Callable[[], Mapping[str, int]]) -> None:
+        self.origins = dict(origins())
 
     def deliver(self, connections: Iterable[int], bundle: Bundle, sender: MemberId) -> None:
         assert sender.connection == bundle.session

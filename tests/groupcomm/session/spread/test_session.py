@@ -109,6 +109,14 @@ def test_a_service_is_sent_at_its_level_and_told_as_it_was(
     assert told[48:] == encode_names([b"room"]) + b"x"
 
 
+@pytest.mark.parametrize("more", [0x200, 0x1000, 0x8000, 0x80000, 0x1000000, 0x40000000])
+def test_bits_that_are_no_service_are_left_out(more: int) -> None:
+    session = opened()
+    (bundle,) = bundles(session.receive_untrusted(request(16 | 0x40 | more, [b"room"], b"x")))
+    told = session.translate(b"".join(encode_delivery("#ben#b", 2, (1, 0, 0), bundle.body)))
+    assert decode_head_untrusted(told[:48]).type == 16 | 0x40
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -155,7 +163,7 @@ def test_a_network_view_has_a_set_for_each_view_that_daemons_came_from() -> None
     assert told[48:144] == encode_names(names)
     sets = b"\1\0\0\0" + encode_names(names[:1]) + b"\2\0\0\0" + encode_names(names[1:])
     assert told[156:] == b"\2\0\0\0" + b"\0\0\0\0" + sets
-    transition = session.translate(encode_transition())
+    transition = session.translate(encode_origins({"a": 0}) + encode_transition())
     assert decode_head_untrusted(transition[:48]) == Head(0x2000, b"room", 0, 0, False, 12)
     assert transition[48:] == told[144:156]
 
@@ -174,8 +182,58 @@ def test_the_offset_leads_to_the_clients_own_set() -> None:
 
 def test_who_may_not_see_members_is_not_told_that_others_come_and_go() -> None:
     session = opened()
-    assert session.translate(encode_view(group_view(Cause.JOIN, [ANN]))) == b""
-    assert session.translate(encode_view(group_view(Cause.NETWORK, [ANN], vs_set=(ANN,))))
+    assert session.translate(encode_view(group_view(Cause.JOIN, [ANN], changed=(ANN,))))
+    for cause in (Cause.JOIN, Cause.LEAVE, Cause.DISCONNECT):
+        assert session.translate(encode_view(group_view(cause, [ANN]))) == b""
+    session.translate(encode_origins({"a": 0}) + encode_transition())
+    assert session.translate(encode_view(group_view(Cause.NETWORK, [ANN], vs_set=(ANN,)))) == b""
+
+
+def types(told: bytes) -> list[tuple[int, bytes]]:
+    """Return the type and the group of each message in what a client is told."""
+    found = []
+    while told:
+        head = decode_head_untrusted(told[:48])
+        found.append((head.type, head.name))
+        told = told[48 + head.rest :]
+    return found
+
+
+def test_a_group_that_nobody_is_lost_to_is_not_told_of_a_change_of_daemons() -> None:
+    session = opened()
+    for group, members in (("room", [ANN, BEN]), ("hall", [ANN, CAT])):
+        view = group_view(Cause.JOIN, members, group=group, changed=(ANN,))
+        session.translate(encode_view(view))
+    together = encode_origins({"a": 0, "b": 0})  # but not c
+    told = session.translate(together + encode_transition())
+    assert types(told) == [(layout.TRANSITION, b"hall")]
+    told = session.translate(
+        encode_view_id(DAEMONS)
+        + together
+        + encode_view(group_view(Cause.NETWORK, [ANN], group="hall", vs_set=(ANN,)))
+        + encode_view(group_view(Cause.NETWORK, [ANN, BEN], vs_set=(ANN, BEN)))
+    )
+    assert types(told) == [(0x1800, b"hall")]
+
+
+def test_a_group_is_told_who_has_come_and_who_came_from_elsewhere() -> None:
+    session = opened()
+    session.translate(encode_view(group_view(Cause.JOIN, [ANN, BEN], changed=(ANN,))))
+    everybody = encode_origins({"a": 0, "b": 0})
+    assert session.translate(everybody + encode_transition()) == b""
+    for members, came in (([ANN, BEN, CAT], (ANN, BEN)), ([ANN, BEN, CAT], (ANN, CAT))):
+        view = group_view(Cause.NETWORK, members, vs_set=came)
+        assert types(session.translate(encode_view(view))) == [(0x1800, b"room")]
+
+
+def test_a_group_that_loses_a_member_has_another_view_even_if_that_one_is_back() -> None:
+    session = opened()
+    session.translate(encode_view(group_view(Cause.JOIN, [ANN, BEN], changed=(ANN,))))
+    told = session.translate(encode_origins({"a": 0}) + encode_transition())
+    assert types(told) == [(layout.TRANSITION, b"room")]
+    view = encode_view(group_view(Cause.NETWORK, [ANN, BEN], vs_set=(ANN, BEN)))
+    assert types(session.translate(view)) == [(0x1800, b"room")]
+    assert session.translate(view) == b""
 
 
 def test_a_refusal_comes_back_as_a_rejected_message() -> None:
