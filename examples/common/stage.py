@@ -123,6 +123,10 @@ class Program:
         line, _, self._rest = self._rest.partition(b"\n")
         return json.loads(line)
 
+    def kill(self) -> None:
+        """End it at once, as by ``kill -9``."""
+        self._process.kill()
+
     async def tell(self, what: object) -> None:
         """Send a message to the program."""
         assert self._process.stdin is not None

@@ -1,6 +1,7 @@
 """The vehicle's load on computers with a network of their own: a daemon on each, or one for all.
 
-Each computer is a network namespace on a bridge. Programs of other computers reach the one daemon
+Each computer is a network namespace on a bridge, or with --delay-ms or --loss at a switch that
+delays and loses frames, those of TCP, too. Programs of other computers reach the one daemon
 over TCP with TLS, as they would in a vehicle; those beside a daemon use its unix socket.
 
 python -m tests.campaigns.computers --computers 3 6 --rounds 3
@@ -30,6 +31,7 @@ from groupcomm.host.key_file import write_key_file
 from groupcomm_tools.cli import main as groupcomm
 from groupcomm_tools.local_cluster import LocalDaemon
 from tests.campaigns.peers.nodes import Node, open_nodes
+from tests.campaigns.wire import Wire
 
 MTU: Final = 1500
 SHAPES: Final = ("one", "each")
@@ -94,20 +96,25 @@ TLS_FILES: Final = (("certificate", "c1.pem"), ("key", "c1.key"), ("ca", "ca.pem
 
 
 async def measure(
-    computers: int, seconds: float, only: Sequence[str] = (), *, each: bool
+    computers: int,
+    seconds: float,
+    only: Sequence[str] = (),
+    *,
+    each: bool,
+    wire: Wire | None = None,
 ) -> dict[str, Any]:
     """Run the vehicle once; return delays, processors and bytes on the wire."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        open_nodes(computers, MTU, ()) as nodes,
+        open_nodes(computers, MTU, (), wire=wire) as nodes,
     ):
         shape = prepare(Path(folder), nodes, each=each)
         try:
             async with trio.open_nursery() as nursery:
                 for daemon in shape.daemons.values():
                     nursery.start_soon(daemon.start)
-            await _until_together(shape)
-            result, wire = await _drive(shape, seconds, only)
+            await until_together(shape)
+            result, sent = await _drive(shape, seconds, only)
         finally:
             for daemon in shape.daemons.values():
                 daemon.stop()
@@ -118,14 +125,15 @@ async def measure(
         "daemons": "each" if each else "one",
         "processor_of_all_daemons": round(sum(result.daemon_cpu.values()), 3),
         "most_of_one": round(max(result.daemon_cpu.values()), 3),
-        "wire_mb_per_s": round(wire / seconds / 1e6, 2),
+        "wire_mb_per_s": round(sent / seconds / 1e6, 2),
         **{f"{name} p50": kinds[name]["p50_ms"] for name in kinds},
         **{f"{name} p99": kinds[name]["p99_ms"] for name in kinds},
         "lost": round(max(kind["loss"] for kind in kinds.values()), 4),
     }
 
 
-async def _until_together(shape: Shape) -> None:
+async def until_together(shape: Shape) -> None:
+    """Wait until all daemons are in one view."""
     names = tuple(sorted(shape.daemons, key=lambda name: int(name[1:])))
     with trio.fail_after(20):
         while {tuple(sorted(d.view[1])) for d in shape.daemons.values()} != {tuple(sorted(names))}:
@@ -181,11 +189,14 @@ def _sent_bytes(node: Node) -> int:
 async def survey(options: argparse.Namespace) -> None:
     """Run all shapes in turn, and print medians, a line of JSON for each."""
     found: dict[tuple[int, str], list[dict[str, Any]]] = {}
+    wire = None
+    if options.delay_ms or options.loss:
+        wire = Wire(delay_s=options.delay_ms / 1000, loss=options.loss)
     for number in range(options.rounds):
         for computers in options.computers:
             for shape in SHAPES:
                 each = shape == "each"
-                row = await measure(computers, options.seconds, options.only, each=each)
+                row = await measure(computers, options.seconds, options.only, each=each, wire=wire)
                 found.setdefault((computers, shape), []).append(row)
                 print(f"round {number + 1}: {json.dumps(row)}", file=sys.stderr, flush=True)
     for rows in found.values():
@@ -205,6 +216,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="in turn (3)")
     parser.add_argument("--seconds", type=float, default=5, metavar="S", help="of a run (5)")
+    parser.add_argument("--delay-ms", type=float, default=0.0, metavar="D", help="one way (0)")
+    parser.add_argument("--loss", type=float, default=0.0, metavar="P", help="of all frames (0)")
     trio.run(survey, parser.parse_args(arguments))
     return 0
 

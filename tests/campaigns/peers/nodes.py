@@ -1,10 +1,12 @@
-"""Nodes on this host: namespaces with their own network and files, joined by a bridge.
+"""Nodes on this host: namespaces with their own network and files, joined by a bridge, or by a
+switch that delays and loses frames.
 
 They have no names and belong to processes that wait here, so nothing is left of them, of their
 interfaces and of their files once those have ended, whatever has ended them.
 """
 
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Final
 import attrs
 
 from groupcomm.errors import GroupCommError
+from tests.campaigns.wire import Wire
 
 _SUBNETS: Final = "10.77"
 
@@ -48,7 +51,7 @@ class Node:
 
 @contextmanager
 def open_nodes(
-    count: int, mtu: int, private: Sequence[str], networks: int = 1
+    count: int, mtu: int, private: Sequence[str], networks: int = 1, wire: Wire | None = None
 ) -> Iterator[list[Node]]:
     """Nodes that reach each other; they end with the block, and with this process.
 
@@ -57,10 +60,16 @@ def open_nodes(
         mtu: of their networks, bytes.
         private: folders that are empty at first, and each node's own.
         networks: that all are on.
+        wire: what frames meet between them; None for a bridge, with which they meet nothing.
 
     Raises:
         GroupCommError: the system does not allow it.
     """
+    if wire is not None:
+        assert networks == 1, "a switch has one network"
+        with _open_wired(count, mtu, private, wire) as nodes:
+            yield nodes
+        return
     with ExitStack() as stack:
         switch = stack.enter_context(_namespaces(()))
         for network in range(networks):
@@ -74,9 +83,35 @@ def open_nodes(
             _run("nsenter", f"--target={holder}", "--net", *_words("ip link set lo up"))
             for network, address in enumerate(addresses):
                 _plug(switch, holder, index, network, address, mtu)
-            inside = ("nsenter", f"--target={holder}", "--net", "--mount")
-            nodes.append(Node(addresses, (*inside, "env", f"--chdir={Path.cwd()}")))
+            nodes.append(_node(holder, addresses))
         yield nodes
+
+
+@contextmanager
+def _open_wired(count: int, mtu: int, private: Sequence[str], wire: Wire) -> Iterator[list[Node]]:
+    """Nodes at a switch in user space."""
+    with ExitStack() as stack:
+        holders = [stack.enter_context(_namespaces(private)) for _ in range(count)]
+        for holder in holders:
+            _run("nsenter", f"--target={holder}", "--net", *_words("ip link set lo up"))
+        places = {holder: f"{_SUBNETS}.0.{at}" for at, holder in enumerate(holders, 1)}
+        command = [
+            *(sys.executable, "-m", "tests.campaigns.wire", f"--mtu={mtu}"),
+            *(f"--delay-s={wire.delay_s}", f"--jitter-s={wire.jitter_s}", f"--loss={wire.loss}"),
+            *(f"--seed={wire.seed}", *(f"{holder}={place}" for holder, place in places.items())),
+        ]
+        pipe = subprocess.PIPE
+        switch = stack.enter_context(subprocess.Popen(command, stdin=pipe, stdout=pipe))
+        stack.callback(switch.kill)
+        assert switch.stdout is not None
+        if not switch.stdout.readline():
+            raise GroupCommError("no switch here; its message is above")
+        yield [_node(holder, [place]) for holder, place in places.items()]
+
+
+def _node(holder: int, addresses: Sequence[str]) -> Node:
+    inside = ("nsenter", f"--target={holder}", "--net", "--mount")
+    return Node(addresses, (*inside, "env", f"--chdir={Path.cwd()}"))
 
 
 @contextmanager
