@@ -112,6 +112,11 @@ class LocalDaemon:
         return str(json.loads(self._ports.read_text())["tls"])
 
     @property
+    def http(self) -> str:
+        """The address where it answers HTTP, if it does: ``host:port`` or ``unix:PATH``."""
+        return str(json.loads(self._ports.read_text())["http"])
+
+    @property
     def pid(self) -> int:
         """The process number."""
         assert self._process is not None

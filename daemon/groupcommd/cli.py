@@ -22,6 +22,7 @@ from groupcommd.client_tables import tls_beside
 from groupcommd.config_file import read_config, through_relay
 from groupcommd.credentials import read_tls_credentials
 from groupcommd.daemon_config import DaemonConfig, describe, impossible
+from groupcommd.http_table import listening
 from groupcommd.logs import set_up_logs
 from groupcommd.process import (
     GarbageCollection,
@@ -64,6 +65,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=port_number,
         metavar="N",
         help="port for daemons and clients; 0: the system chooses",
+    )
+    parser.add_argument(
+        "--http",
+        metavar="ADDRESS",
+        help="answer HTTP there: HOST:PORT or unix:PATH, in place of http.listen",
     )
     parser.add_argument(
         "--ports-file",
@@ -151,6 +157,8 @@ def _configure(options: argparse.Namespace) -> DaemonConfig:
     )
     if options.unix is not None:
         config = attrs.evolve(config, unix=options.unix)
+    if options.http is not None:
+        config = attrs.evolve(config, http=listening(config.http, options.http))
     if options.port is not None:
         own = attrs.evolve(config.addresses[config.name], port=options.port)
         tcp = attrs.evolve(config.tcp, port=options.port) if config.tcp is not None else None

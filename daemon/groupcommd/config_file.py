@@ -46,6 +46,7 @@ from groupcommd.client_tables import (
     read_tls,
 )
 from groupcommd.daemon_config import DEFAULT_DISK_TIMEOUT_S, DaemonConfig
+from groupcommd.http_table import HttpTable, read_http
 from groupcommd.identity_file import read_identity, read_roll
 from groupcommd.site_tables import (
     DEFAULT_PACKET_BYTES,
@@ -86,6 +87,7 @@ class ConfigFile:
     windows: dict[str, int] = attrs.field(factory=dict)
     clients: ClientsTable = attrs.field(factory=ClientsTable)
     access: list[RuleTable] = attrs.field(factory=list)
+    http: HttpTable = attrs.field(factory=HttpTable)
 
 
 def read_config(
@@ -137,6 +139,7 @@ def read_config(
         spread=file.clients.spread,
         spread_unix=read_spread_unix(file.clients, base),
         tls=read_tls(file.clients, addresses[name], base),
+        http=read_http(file.http, base),
         quotas=file.clients.quotas,
         access=read_access(file.access),
         state_dir=_state_dir(state_dir, base, file.state_dir, name),

@@ -19,9 +19,10 @@ from groupcommd.token_file import TokenBook
 
 @attrs.frozen(kw_only=True)
 class TlsConfig:
-    """``[clients.tls]``, with resolved paths.
+    """``[clients.tls]`` or ``[http.tls]``, with resolved paths.
 
     Attributes:
+        table: which of them, for errors.
         address: where programs connect.
         certificate, key: PEM files of this daemon.
         ca: PEM file of the authorities that sign programs' certificates; None without any.
@@ -29,6 +30,7 @@ class TlsConfig:
         revoked: the file of programs' certificates that are not valid any more; None without any.
     """
 
+    table: str = "clients.tls"
     address: Address
     certificate: Path
     key: Path
@@ -76,7 +78,7 @@ def read_tls_credentials(config: TlsConfig) -> TlsCredentials:
         return TlsCredentials(context, tokens, ca, revoked)
     except OSError as error:
         what = f"{error.filename}: {error.strerror or error}"
-        raise ConfigError(f"clients.tls: {what}; make the files with: groupcomm certs") from None
+        raise ConfigError(f"{config.table}: {what}; make the files with: groupcomm certs") from None
 
 
 def server_context(config: TlsConfig) -> ssl.SSLContext:
@@ -89,8 +91,8 @@ def server_context(config: TlsConfig) -> ssl.SSLContext:
             the key.
         OSError: a file cannot be read.
     """
-    open_private(config.key, "clients.tls.key").close()
-    open_unwritable(config.certificate, "clients.tls.certificate").close()
+    open_private(config.key, f"{config.table}.key").close()
+    open_unwritable(config.certificate, f"{config.table}.certificate").close()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.num_tickets = 0  # sessions are long: nothing is gained by resuming them
@@ -98,17 +100,17 @@ def server_context(config: TlsConfig) -> ssl.SSLContext:
         context.load_cert_chain(config.certificate, config.key, password=_no_password)
     except (ssl.SSLError, ValueError) as error:
         raise ConfigError(
-            f"clients.tls.certificate {config.certificate} and key {config.key}: no certificate and"
-            f" its key in PEM ({error}); make them with: groupcomm certs"
+            f"{config.table}.certificate {config.certificate} and key {config.key}: no certificate"
+            f" and its key in PEM ({error}); make them with: groupcomm certs"
         ) from None
     if config.ca is not None:
-        open_unwritable(config.ca, "clients.tls.ca").close()
+        open_unwritable(config.ca, f"{config.table}.ca").close()
         context.verify_mode = ssl.CERT_OPTIONAL
         try:
             context.load_verify_locations(config.ca)
         except ssl.SSLError as error:
             raise ConfigError(
-                f"clients.tls.ca {config.ca}: no certificates in PEM ({error})"
+                f"{config.table}.ca {config.ca}: no certificates in PEM ({error})"
             ) from None
     return context
 

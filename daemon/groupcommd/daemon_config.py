@@ -19,6 +19,7 @@ from groupcomm.security.layout import SUITE_NONE
 from groupcomm.security.quotas import Quotas
 from groupcomm.session.daemon_session import SessionLimits
 from groupcommd.credentials import TlsConfig
+from groupcommd.http_table import HttpConfig
 from groupcommd.local_users import owners
 
 DEFAULT_DISK_TIMEOUT_S: Final = 5.0
@@ -48,6 +49,7 @@ class DaemonConfig:
         spread: whether clients of Spread may connect by TCP, without authentication.
         spread_unix: the folder of their unix socket, which is named after its port; None without.
         tls: the settings for clients of other hosts; None: they cannot connect.
+        http: the settings of HTTP; None: the daemon does not answer it.
         quotas: the limits of each principal.
         access: the access rules.
         state_dir: the folder of its restart count.
@@ -75,6 +77,7 @@ class DaemonConfig:
     spread: bool = False
     spread_unix: Path | None = None
     tls: TlsConfig | None = None
+    http: HttpConfig | None = None
     quotas: Quotas = attrs.field(factory=Quotas)
     access: Access = attrs.field(factory=Access)
     state_dir: Path

@@ -217,7 +217,7 @@ class TlsListener(Listener):
             await refuse_plain(accepted, encode_closed(Code.REJECT_AUTH, text))
             raise PeerRefused("tls", "TLS: the program has sent something other than a handshake")
         try:
-            await _shake_hands(tls)
+            await shake_hands(tls)
         except ssl.SSLError as error:
             await _drain_refused(accepted, accepted)
             raise PeerRefused("tls", f"TLS: {error.reason or error}") from None
@@ -264,7 +264,12 @@ class TlsListener(Listener):
         return f"token:{name}"
 
 
-async def _shake_hands(tls: TlsSocket) -> None:
+async def shake_hands(tls: TlsSocket) -> None:
+    """Complete a handshake of TLS.
+
+    Raises:
+        ssl.SSLError, OSError: it has failed.
+    """
     while (wants := tls.handshake()) is not Wants.NOTHING:
         if wants is Wants.READABLE:
             await trio.lowlevel.wait_readable(tls)

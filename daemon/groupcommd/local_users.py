@@ -126,8 +126,13 @@ def _ask(family: int, theirs: tuple[bytes, int], ours: tuple[bytes, int]) -> int
     return _known(uid) if state == _ESTABLISHED and inode else None
 
 
-def check_tcp_users(host: str) -> None:
+def check_tcp_users(host: str, key: str = "clients.tcp", instead: str = 'tcp = "off"') -> None:
     """Check that the system tells the users of TCP connections to an address of this host.
+
+    Args:
+        host: the address.
+        key: its key in the configuration, for an error.
+        instead: what to write instead, for an error.
 
     Raises:
         ConfigError: it does not, so no program could connect there.
@@ -141,8 +146,8 @@ def check_tcp_users(host: str) -> None:
         found = tcp_user(stack.enter_context(accepted))
     if found != os.geteuid():
         raise ConfigError(
-            "clients.tcp: this system does not tell the user of a TCP connection (sock_diag of"
-            ' Linux), so no program could connect: set tcp = "off", and use the unix socket'
+            f"{key}: this system does not tell the user of a TCP connection (sock_diag of Linux),"
+            f" so no program could connect: set {instead}, and use the unix socket"
         )
 
 

@@ -12,6 +12,7 @@ import socket
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 import trio
@@ -39,19 +40,26 @@ from groupcommd.disk import DiskWatch, DiskWriter
 from groupcommd.flight import FlightRecorder
 from groupcommd.junk import Flood, pattern_of
 from groupcommd.key_service import KeyService
+from groupcommd.local_users import admission
 from groupcommd.logs import LogWatch, log_news
 from groupcommd.mismatches import ConfigDifferences, RejectedSenders
 from groupcommd.networks import Networks
 from groupcommd.process import connection_capacity
-from groupcommd.sockets import Sockets
+from groupcommd.sockets import HttpSocket, Sockets
 from groupcommd.state_dir import StateDir
 from groupcommd.status import DaemonParts, QuestionQueue, answer
 from groupcommd.udp import MAX_READS
+
+if TYPE_CHECKING:
+    from groupcommd.http.server import HttpServer
 
 WALL_INTERVAL_S = 1.0
 """Between readings of the wall clock."""
 
 _RELOADED = frozenset(("limits", "quotas", "access"))
+
+HTTP_SHARE = 8
+"""Connections of HTTP may be this fraction of those that there is room for: 1/8."""
 
 LINGER_S = 1.0
 """A daemon that has left gives its clients this time to read their last events."""
@@ -93,6 +101,8 @@ class Service:
     def __init__(
         self, config: DaemonConfig, state: StateDir, start: Start, sockets: Sockets
     ) -> None:
+        if sockets.http is not None:
+            import groupcommd.http.server  # noqa: F401, PLC0415 - before the core has a deadline
         self._config = config
         self._flight = FlightRecorder()
         self._trace: TraceFile | None = None
@@ -131,6 +141,7 @@ class Service:
         self._rejected_senders = RejectedSenders(config)
         self._flood = Flood(MAX_READS)
         self._wanted = pattern_of(config.core)
+        self._http: HttpServer | None = None
 
     async def run(self) -> ServiceEnd:
         """Serve until the daemon has left or must start anew; then close its clients' connections.
@@ -142,6 +153,10 @@ class Service:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 most, quotas = connection_capacity(), self._config.quotas
+                if self._sockets.http is not None:
+                    for_http = most // HTTP_SHARE
+                    most -= for_http
+                    self._serve_http(self._sockets.http, nursery, for_http)
                 self.connections = Connections(self.core, nursery, self.turn, quotas, most=most)
                 self._answers = QuestionQueue(self._answer, self.connections.principal_of)
                 self._expiry = Expiry(self.connections, self._sockets.tls_listener)
@@ -360,6 +375,8 @@ class Service:
         self._record()
         for news in output.news:
             log_news(news)
+        if output.news and self._http is not None:
+            self._http.snapshots.forget()
         self.connections.carry_out(output)
         if output.questions:
             self._answers.ask(output.questions, self._now)
@@ -372,11 +389,21 @@ class Service:
         self._nursery.start_soon(self._end_outdated if over.adopt else self._linger)
 
     def _answer(self, question: str, principal: str) -> bytes:
-        parts = DaemonParts(
+        return answer(self._parts(), question, principal)
+
+    def _parts(self) -> DaemonParts:
+        return DaemonParts(
             *(self._config, self.core, self.connections, self._udp, self._keys),
             *(self._differences, self._rejected_senders, self._disk, self._started, self.reloads),
         )
-        return answer(parts, question, principal)
+
+    def _serve_http(self, at: HttpSocket, nursery: trio.Nursery, most: int) -> None:
+        """Answer HTTP; a daemon that does not never loads what that takes."""
+        from groupcommd.http.server import HttpServer  # noqa: PLC0415 - see above
+
+        admits = admission(self._config.unix_for, self._config.unix)
+        self._http = HttpServer(at, admits, self._parts, most)
+        nursery.start_soon(self._http.run)
 
     async def _end_outdated(self) -> None:
         """End once no write is in flight, as the next start writes to the same files."""

@@ -10,6 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
+import attrs
+
 from groupcomm.errors import ConfigError
 from groupcomm.host.addresses import Address
 from groupcomm.host.private_files import (
@@ -19,8 +21,9 @@ from groupcomm.host.private_files import (
     write_private,
 )
 from groupcomm.session.spread.names import daemon_fault
-from groupcommd.credentials import read_tls_credentials
+from groupcommd.credentials import TlsCredentials, read_tls_credentials
 from groupcommd.daemon_config import DaemonConfig
+from groupcommd.http_table import HttpConfig
 from groupcommd.listeners import (
     Listener,
     TlsListener,
@@ -30,6 +33,7 @@ from groupcommd.listeners import (
 from groupcommd.local_users import admission, check_tcp_users
 from groupcommd.networks import Networks
 from groupcommd.spread_listener import spread_tcp, spread_unix
+from groupcommd.token_file import TokenBook
 from groupcommd.udp import UdpSocket
 from groupcommd.unix_sockets import (
     BACKLOG,
@@ -58,6 +62,7 @@ class Sockets:
         tls_listener: the listener at that address.
         spread_unix: where clients of Spread connect on this host; None if they do not.
         spread_tcp: where they connect by TCP; None if they do not.
+        http: where HTTP is answered; None if it is not.
     """
 
     def __init__(self, config: DaemonConfig) -> None:
@@ -73,6 +78,7 @@ class Sockets:
         self.tls_listener: TlsListener | None = None
         self.spread_unix: Path | None = None
         self.spread_tcp: Address | None = None
+        self.http: HttpSocket | None = None
         with ExitStack() as stack:
             self.udp = _open(_udp_addresses(config), lambda: _open_udp(config))
             stack.callback(self.udp.close)
@@ -91,6 +97,8 @@ class Sockets:
                 tls, self.tls = _listen(config.tls.address, stack)
                 self.tls_listener = TlsListener(tls, credentials)
                 self.listeners.append(self.tls_listener)
+            if config.http is not None:
+                self.http = open_http(config, config.http, stack)
             self._stack = stack.pop_all()
         self._unix = config.unix
 
@@ -148,6 +156,7 @@ class Sockets:
             "tls": str(self.tls) if self.tls else None,
             "spread_unix": str(self.spread_unix) if self.spread_unix else None,
             "spread_tcp": str(self.spread_tcp) if self.spread_tcp else None,
+            "http": self.http.name if self.http else None,
             "pid": os.getpid(),
         }
         write_private(path, json.dumps(found) + "\n")
@@ -158,6 +167,56 @@ def _listen(wanted: Address, stack: ExitStack) -> tuple[socket.socket, Address]:
     listener = _open(f"TCP {wanted}", lambda: listen_tcp(wanted))
     stack.callback(listener.close)
     return listener, Address(*listener.getsockname()[:2])
+
+
+@attrs.frozen
+class HttpSocket:
+    """Where HTTP is answered, and what proves who asks.
+
+    Attributes:
+        socket: the socket that accepts connections.
+        name: where that is: an address of TCP, or unix:PATH.
+        tokens: the valid tokens; None if no token is valid.
+        tls: the credentials for TLS; None: HTTP is plain.
+    """
+
+    socket: socket.socket
+    name: str
+    tokens: TokenBook | None = None
+    tls: TlsCredentials | None = None
+
+
+def open_http(config: DaemonConfig, http: HttpConfig, stack: ExitStack) -> HttpSocket:
+    """Listen for HTTP, and read the files that prove who asks."""
+    if isinstance(http.listen, Path):
+        path, opened_for = http.listen, config.unix_for
+        unix = _open(str(path), lambda: listen_unix(path, opened_for, "http.listen"))
+        stack.callback(close_unix, unix, path)
+        return HttpSocket(unix, f"unix:{path}", _read_tokens(http))
+    if http.is_local and http.tokens is None and http.tls is None:
+        check_tcp_users(http.listen.host, "http.listen", 'listen = "unix:PATH"')
+    credentials = read_tls_credentials(http.tls) if http.tls is not None else None
+    tokens = credentials.tokens if credentials is not None else _read_tokens(http)
+    tcp, at = _listen(http.listen, stack)
+    if not http.is_local and credentials is None:
+        _log.warning(
+            "HTTP at %s is plain: whoever hears the network reads its tokens and its answers; set"
+            " [http.tls] to change that",
+            at,
+        )
+    return HttpSocket(tcp, str(at), tokens, credentials)
+
+
+def _read_tokens(http: HttpConfig) -> TokenBook | None:
+    if http.tokens is None:
+        return None
+    try:
+        return TokenBook(http.tokens)
+    except OSError as error:
+        raise ConfigError(
+            f"http.tokens {http.tokens}: {error.strerror or error}; make the file with: groupcomm"
+            " tokens add"
+        ) from None
 
 
 def _udp_addresses(config: DaemonConfig) -> str:
@@ -188,12 +247,13 @@ def _open(what: str, make: Callable[[], _Socket]) -> _Socket:
         raise ConfigError(f"cannot listen at {what}: {error.strerror or error}") from None
 
 
-def listen_unix(path: Path, opened_for: str = "owner") -> socket.socket:
+def listen_unix(path: Path, opened_for: str = "owner", key: str = "clients.unix") -> socket.socket:
     """Listen on a path in a private folder; replace the socket of a daemon that has ended.
 
     Args:
         path: the path of the socket.
         opened_for: who may connect: "owner", "group" or "all" users of this host.
+        key: the key of the path in the configuration, for errors.
 
     Raises:
         ConfigError: the path is too long, another daemon listens there, or others may do in the
@@ -201,25 +261,23 @@ def listen_unix(path: Path, opened_for: str = "owner") -> socket.socket:
         OSError: the socket cannot be made.
     """
     if len(os.fsencode(path)) + len(".new") > MAX_PATH_BYTES:
-        raise ConfigError(
-            f"clients.unix is {path}; a socket's path may have {MAX_PATH_BYTES - 4} bytes"
-        )
-    _make_folder(path.parent, opened_for)
+        raise ConfigError(f"{key} is {path}; a socket's path may have {MAX_PATH_BYTES - 4} bytes")
+    _make_folder(path.parent, opened_for, key)
     if is_alive(path):
         raise ConfigError(
-            f"clients.unix is {path}; another daemon listens there: stop it, or choose another path"
+            f"{key} is {path}; another daemon listens there: stop it, or choose another path"
         )
     temporary = path.with_name(path.name + ".new")
     temporary.unlink(missing_ok=True)
     return listen_at(path, temporary, opened_for)
 
 
-def _make_folder(path: Path, opened_for: str) -> None:
+def _make_folder(path: Path, opened_for: str, key: str) -> None:
     if not path.exists():
         make_private_folder(path)
         path.chmod(0o700 | ENTER_BY[opened_for])
     if fault := folder_fault(path, path.stat(), opened_for):
-        raise ConfigError(f"clients.unix is {path}/...: {fault}")
+        raise ConfigError(f"{key} is {path}/...: {fault}")
 
 
 def listen_tcp(address: Address) -> socket.socket:

@@ -119,9 +119,10 @@ def may_admin(access: Access, principal: str) -> bool:
     return access.may(principal, Verb.ADMIN)
 
 
-def status(parts: DaemonParts) -> dict[str, Any]:
-    """Return view, ring, sessions and counters."""
-    found = parts.core.status(trio.current_time())
+def status(parts: DaemonParts, found: Status | None = None) -> dict[str, Any]:
+    """Return view, ring, sessions and counters, of a core's status or the present one."""
+    if found is None:
+        found = parts.core.status(trio.current_time())
     view = found.view
     return {
         "daemon": found.daemon.name,

@@ -259,3 +259,46 @@ async def test_of_daemons_that_start_at_once_one_makes_the_key(tmp_path: Path) -
     assert len(made) == 20
     assert len(set(made)) == 1
     assert list(path.parent.iterdir()) == [path]
+
+
+# ---- [http] ----
+
+
+def test_http_is_off_unless_it_is_asked_for(tmp_path: Path) -> None:
+    assert configured(tmp_path, TWO).http is None
+    found = configured(tmp_path, TWO + '[http]\nlisten = "127.0.0.1"\n').http
+    assert found is not None
+    assert found.listen == Address("127.0.0.1", 4805)
+    found = configured(tmp_path, TWO + '[http]\nlisten = "unix:h/http.sock"\n').http
+    assert found is not None
+    assert found.listen == tmp_path / "h" / "http.sock"
+
+
+TOKENS = 'tokens = "http.tokens"\n'
+TLS = '[http.tls]\ncertificate = "a.pem"\nkey = "a.key"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "means"),
+    [
+        ('listen = "10.0.0.1:4805"\n', 'write tokens = "FILE" in .http.'),
+        ('listen = "0.0.0.0"\n' + TLS, "nobody would have to prove who it is"),
+        (TOKENS, 'write listen = "127.0.0.1:4805"'),
+        ('listen = "unix:"\n', "write unix:PATH or HOST:PORT"),
+        ('listen = "here"\n', "the host must be an IP address"),
+        ('listen = "unix:x"\n' + TLS, "needs no TLS"),
+        ('listen = "10.0.0.1"\n' + TOKENS + TLS + 'revoked = "r"\n', "no certificate counts"),
+    ],
+)
+def test_http_that_contradicts_itself_or_lets_anybody_in_is_refused(
+    text: str, means: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=means):
+        configured(tmp_path, f"{TWO}[http]\n{text}")
+
+
+@pytest.mark.parametrize("more", [TOKENS, TLS + 'ca = "ca.pem"\n', TOKENS + TLS])
+def test_http_beyond_loopback_needs_a_proof(more: str, tmp_path: Path) -> None:
+    found = configured(tmp_path, f'{TWO}[http]\nlisten = "10.0.0.1"\n{more}').http
+    assert found is not None
+    assert not found.is_local

@@ -6,7 +6,7 @@ all wait for it.
 
 import socket
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final, cast
 
@@ -14,12 +14,13 @@ import attrs
 import trio
 import trio.testing
 
+from groupcomm.host.addresses import DEFAULT_HOST, DEFAULT_PORT, Address
 from groupcommd.config_file import read_config
 from groupcommd.credentials import read_tls_credentials
 from groupcommd.daemon_config import DaemonConfig
 from groupcommd.listeners import Listener, TlsListener, unix_listener
 from groupcommd.service import Service
-from groupcommd.sockets import Sockets, listen_tcp, listen_unix
+from groupcommd.sockets import HttpSocket, Sockets, listen_tcp, listen_unix, open_http
 from groupcommd.state_dir import StateDir, StateRecord
 
 DELAY_S: Final = 0.0002
@@ -40,6 +41,7 @@ class FakeUdp:
     gso = gro = False
     buffer_bytes = dropped = 0
     filtered = False
+    address = Address(DEFAULT_HOST, DEFAULT_PORT)
 
     def __init__(self, network: "FakeNetwork", name: str) -> None:
         self._network = network
@@ -122,6 +124,7 @@ class FakeSockets:
     udp: FakeUdp
     listeners: list[Listener]
     tls_listener: TlsListener | None = None
+    http: HttpSocket | None = None
 
 
 @attrs.define
@@ -131,6 +134,7 @@ class Daemon:
     service: Service
     unix: Path
     tls: str
+    http: str = ""
 
     @property
     def members(self) -> str:
@@ -198,16 +202,20 @@ async def _serve(
         listeners.append(tls_listener)
     udp = daemons.network.ends[name] = FakeUdp(daemons.network, name)
     state = QuickState(config.state_dir)
-    sockets = cast(Sockets, FakeSockets(udp, listeners, tls_listener))
+    stack = ExitStack()
+    http = open_http(config, config.http, stack) if config.http is not None else None
+    sockets = cast(Sockets, FakeSockets(udp, listeners, tls_listener, http))
     service = Service(config, state, state.begin(config.name), sockets)
     port = tls_listener.socket.getsockname()[1] if tls_listener is not None else 0
     daemons.all[name] = Daemon(service, config.unix, f"tls://127.0.0.1:{port}")
+    daemons.all[name].http = http.name if http is not None else ""
     try:
         task_status.started()
         await service.run()
     finally:
         del daemons.network.ends[name]
         udp.close()
+        stack.close()
         for listener in listeners:
             listener.socket.close()
         state.close()

@@ -1,0 +1,239 @@
+"""One connection of HTTP: requests are read, answered one after the other, and bounded.
+
+Whatever comes, it ends this connection at most. Bytes become requests in h11; an answer is made
+within the share of time that HTTP has (work_share.py).
+"""
+
+import enum
+import logging
+import socket
+from contextlib import suppress
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Final, Protocol
+
+import attrs
+import h11
+import trio
+
+from groupcomm.host.tls import AnySocket
+from groupcommd.http.gate import Refusal
+from groupcommd.http.work_share import WorkShare
+
+MAX_HEAD_BYTES: Final = 8192
+"""Of a request: its line and its headers."""
+
+READ_BYTES: Final = 8192
+
+REQUEST_S: Final = 5.0
+"""A request is complete this long after its first byte; the first one, after connecting."""
+
+IDLE_S: Final = 150.0
+"""A connection may wait this long for its next request: longer than monitoring usually does."""
+
+WRITE_S: Final = 10.0
+"""An answer has to be read in this time."""
+
+LINGER_S: Final = 1.0
+"""A connection that is closed with an error has this time to read it; a reset would overtake it."""
+
+_ALWAYS: Final = (
+    (b"Cache-Control", b"no-store"),
+    (b"X-Content-Type-Options", b"nosniff"),
+    (b"Cross-Origin-Resource-Policy", b"same-origin"),
+    (b"Referrer-Policy", b"no-referrer"),
+)
+_log = logging.getLogger("groupcommd")
+
+
+@attrs.frozen
+class Answer:
+    """An answer to a request.
+
+    Attributes:
+        body: all of it; of a stream its first event.
+        kind: the media type of the body.
+        status: of HTTP.
+        headers: further ones.
+        policy: what a browser may load for it.
+        is_stream: events follow, until one of both ends closes the connection.
+    """
+
+    body: bytes
+    kind: bytes = b"text/plain; charset=utf-8"
+    status: int = 200
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    policy: bytes = b"default-src 'none'; frame-ancestors 'none'"
+    is_stream: bool = False
+
+
+class ConnectionState(enum.Enum):
+    """What a connection does."""
+
+    WAITING = enum.auto()  # for a request
+    ANSWERING = enum.auto()
+    STREAMING = enum.auto()  # it gets events
+
+
+class Responder(Protocol):
+    """Answers requests; see server.py."""
+
+    def respond(self, request: h11.Request, principal: str | None) -> Answer:
+        """Return the answer, at once.
+
+        Raises:
+            Refusal: there is none.
+        """
+
+    def refuse(self, refusal: Refusal) -> Answer:
+        """Return the answer that says why there is none."""
+
+    async def stream(self, connection: "HttpConnection") -> None:
+        """Pass events to a connection until its end."""
+
+
+class HttpConnection:
+    """One connection.
+
+    Args:
+        socket_: accepted and non-blocking.
+        share: the time that HTTP may take.
+
+    Attributes:
+        socket: where its bytes come and go.
+        principal: of all its requests; None if each has to bring its own.
+        state: what it does.
+        since: when that began.
+        scope: ends it.
+    """
+
+    def __init__(self, socket_: AnySocket, share: WorkShare) -> None:
+        self.socket = socket_
+        self.principal: str | None = None
+        self.state = ConnectionState.WAITING
+        self.since = trio.current_time()
+        self.scope = trio.CancelScope()
+        self._share = share
+        self._h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
+
+    async def serve(self, responder: Responder) -> None:
+        """Answer requests until one of both ends closes the connection.
+
+        Raises:
+            OSError: it is broken.
+        """
+        wait_s = REQUEST_S
+        while True:
+            answer = await self._next_answer(responder, wait_s)
+            if answer is None:
+                return
+            if answer.is_stream:
+                self._enter(ConnectionState.STREAMING)
+                await responder.stream(self)
+                return
+            if self._h11.our_state is not h11.DONE or self._h11.their_state is not h11.DONE:
+                await self._linger()
+                return
+            self._h11.start_next_cycle()
+            self._enter(ConnectionState.WAITING)
+            wait_s = IDLE_S
+
+    def _enter(self, state: ConnectionState) -> None:
+        self.state = state
+        self.since = trio.current_time()
+
+    async def _next_answer(self, responder: Responder, wait_s: float) -> Answer | None:
+        """Read a request and answer it; return the answer, None if the client has gone."""
+        answer, out, is_new = None, b"", True
+        with trio.move_on_after(wait_s) as patience:
+            while answer is None:
+                async with self._share:
+                    answer, out = self._process(responder)
+                if answer is None:
+                    data = await self.read()
+                    if not data:
+                        return None
+                    if is_new:
+                        is_new = False
+                        patience.deadline = min(patience.deadline, trio.current_time() + REQUEST_S)
+                    self._h11.receive_data(data)
+        if answer is None:
+            return None
+        self._enter(ConnectionState.ANSWERING)
+        with trio.move_on_after(WRITE_S) as patience:
+            await self._write(out)
+        return None if patience.cancelled_caught else answer
+
+    def _process(self, responder: Responder) -> tuple[Answer | None, bytes]:
+        """Return the answer to a request that is complete, and its bytes; None if none is."""
+        method = b"GET"
+        try:
+            event = self._h11.next_event()
+            if not isinstance(event, h11.Request):
+                return None, b""
+            method = event.method
+            self._h11.next_event()  # its end, unless a body follows, which is not read
+            answer = responder.respond(event, self.principal)
+        except h11.RemoteProtocolError as error:
+            refusal = Refusal(error.error_status_hint, "request", f"no HTTP request: {error}")
+            answer = responder.refuse(refusal)
+        except Refusal as refusal:
+            answer = responder.refuse(refusal)
+        except Exception:
+            _log.exception("HTTP: an error of this daemon")
+            answer = responder.refuse(Refusal(500, "error", "an error of this daemon: see its log"))
+        if method == b"HEAD":
+            answer = attrs.evolve(answer, is_stream=False)
+        return answer, self._encode(answer, with_body=method != b"HEAD")
+
+    def _encode(self, answer: Answer, *, with_body: bool) -> bytes:
+        headers = [(b"Date", formatdate(usegmt=True).encode()), (b"Content-Type", answer.kind)]
+        headers += _ALWAYS
+        headers += answer.headers
+        headers.append((b"Content-Security-Policy", answer.policy))
+        if answer.is_stream:
+            headers.append((b"Transfer-Encoding", b"chunked"))
+        else:
+            headers.append((b"Content-Length", b"%d" % len(answer.body)))
+        if self._h11.their_state is not h11.DONE:
+            headers.append((b"Connection", b"close"))
+        phrase = HTTPStatus(answer.status).phrase
+        head = h11.Response(status_code=answer.status, headers=headers, reason=phrase)
+        out = self._send(head)
+        if answer.is_stream:
+            return out + chunk(answer.body)
+        if with_body:
+            out += self._send(h11.Data(data=answer.body))
+        return out + self._send(h11.EndOfMessage())
+
+    def _send(self, event: h11.Event) -> bytes:
+        return self._h11.send(event) or b""
+
+    # ---- bytes ----
+
+    async def read(self) -> bytes:
+        """Return what has come, b"" at the end."""
+        while True:
+            await trio.lowlevel.wait_readable(self.socket)
+            with suppress(BlockingIOError):
+                return self.socket.recv(READ_BYTES)
+
+    async def _write(self, data: bytes) -> None:
+        left = memoryview(data)
+        while left:
+            try:
+                left = left[self.socket.send(left) :]
+            except BlockingIOError:
+                await trio.lowlevel.wait_writable(self.socket)
+
+    async def _linger(self) -> None:
+        """Let the client read the last answer, whatever it still sends."""
+        self.socket.shutdown(socket.SHUT_WR)
+        with trio.move_on_after(LINGER_S):
+            while await self.read():
+                pass
+
+
+def chunk(data: bytes) -> bytes:
+    """Return data as a chunk of HTTP (RFC 9112, 7.1)."""
+    return b"%x\r\n%b\r\n" % (len(data), data)

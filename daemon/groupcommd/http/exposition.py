@@ -1,0 +1,54 @@
+"""Metrics as OpenMetrics text, written by prometheus-client.
+
+The library formats, and nothing of it is touched while messages pass: a collector reads the
+daemon's own counters when it is asked.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    InfoMetricFamily,
+)
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from groupcommd.http.metrics import METRICS, Metric
+from groupcommd.http.snapshot import Snapshot
+
+METRICS_KIND: Final[bytes] = CONTENT_TYPE_LATEST.encode()
+
+_write: Final[Callable[[Any], bytes]] = generate_latest
+
+
+class SnapshotCollector:
+    """Returns the metrics of one snapshot, as the library asks for them."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def collect(self) -> Iterator[Family]:
+        """Yield each metric with its samples."""
+        for metric in METRICS:
+            yield _family(metric, self._snapshot)
+
+
+def _family(metric: Metric, snapshot: Snapshot) -> Family:
+    samples = metric.read(snapshot)
+    if metric.kind == "info":
+        name = metric.name.removesuffix("_info")
+        ((labels, _),) = samples
+        values = dict(zip(metric.labels, labels, strict=True))
+        return InfoMetricFamily(name, metric.help, value=values)
+    kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+    family = kind(metric.name, metric.help, labels=metric.labels, unit=metric.unit)
+    for labels, value in samples:
+        family.add_metric(labels, value)
+    return family
+
+
+def exposition(snapshot: Snapshot) -> bytes:
+    """Return the metrics of a snapshot as OpenMetrics text."""
+    return _write(SnapshotCollector(snapshot))

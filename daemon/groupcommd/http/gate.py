@@ -1,0 +1,132 @@
+"""The gate: who asks, and whether that may be told what a daemon knows.
+
+A request has a principal, as a session of a program has: the user at the other end, whom the system
+tells; the name of a token; or that of a certificate. Health is told to everybody who can connect.
+Everything else shows names of groups and members. Without rules it is for all users who may connect
+to the daemon, and for those who were given a token or certificate for it; with rules for those whom
+one of them allows ``admin``, as the same questions of a session are.
+
+A page of somebody else's, in the browser of an admitted user, must learn nothing. It can send
+requests to loopback addresses, and with a name of its own that leads there (DNS rebinding) even
+read the answers. So where the user alone counts, the request must name the daemon by an address or
+as localhost; and what a browser says to come from another site gets no answer.
+"""
+
+import base64
+import binascii
+import ipaddress
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from groupcomm.errors import GroupCommError
+from groupcomm.security.access import Access
+from groupcommd.status import may_admin
+from groupcommd.token_file import TokenBook
+
+MAX_TOKEN_BYTES: Final = 256
+
+
+class Refusal(GroupCommError):
+    """A request that is not answered; the text says what is wrong, and what to do.
+
+    Attributes:
+        status: of HTTP.
+        reason: one word for the counters.
+    """
+
+    def __init__(self, status: int, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.reason = reason
+
+
+class Gate:
+    """Decides about requests.
+
+    Args:
+        tokens: the valid tokens; None if no token is valid.
+        access: returns the present access rules.
+    """
+
+    def __init__(self, tokens: TokenBook | None, access: Callable[[], Access]) -> None:
+        self.tokens = tokens
+        self._access = access
+
+    def check(self, headers: Mapping[bytes, bytes], principal: str | None) -> str:
+        """Return the principal of a request that may be answered.
+
+        Args:
+            headers: of the request, names in lower case.
+            principal: that of the connection; None if it has none.
+
+        Raises:
+            Refusal: it may not.
+        """
+        site, mode = headers.get(b"sec-fetch-site"), headers.get(b"sec-fetch-mode")
+        if site in (b"cross-site", b"same-site") and mode != b"navigate":
+            raise Refusal(403, "site", "a page of another site may not ask this daemon")
+        authorization = headers.get(b"authorization")
+        if authorization is not None:
+            principal = self._by_token(authorization)
+        elif principal is None:
+            raise Refusal(401, "token", self._how_to_prove)
+        elif principal.startswith(("unix:", "uid:")) and not is_own_name(headers.get(b"host")):
+            raise Refusal(
+                421, "host", "name the daemon by its address or as localhost, or bring a token"
+            )
+        access = self._access()
+        if access.restricts and not may_admin(access, principal):
+            raise Refusal(
+                403, "rule", f"{principal} may not see this: no rule of [[access]] allows it admin"
+            )
+        return principal
+
+    @property
+    def _how_to_prove(self) -> str:
+        if self.tokens is None:
+            return (
+                "this user may not ask: clients.unix_for says who may; others need a token, and"
+                " http.tokens is not set"
+            )
+        return "a token is needed: Authorization: Bearer NAME:SECRET, or as name and password"
+
+    def _by_token(self, authorization: bytes) -> str:
+        token = read_authorization_untrusted(authorization)
+        if token is None or self.tokens is None:
+            raise Refusal(401, "token", self._how_to_prove)
+        name = self.tokens.name_of(token, datetime.now(UTC))
+        if name is None:
+            raise Refusal(401, "token", "the token is wrong, was revoked or has expired")
+        return f"token:{name}"
+
+
+def read_authorization_untrusted(value: bytes) -> str | None:
+    """Return the token of an Authorization header, by Bearer or Basic; None if there is none."""
+    kind, _, rest = value.strip().partition(b" ")
+    rest = rest.strip()
+    if len(rest) > 2 * MAX_TOKEN_BYTES:
+        return None
+    try:
+        if kind.lower() == b"basic":
+            rest = base64.b64decode(rest, validate=True)
+        elif kind.lower() != b"bearer":
+            return None
+        return rest.decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+
+
+def is_own_name(host: bytes | None) -> bool:
+    """Return whether a Host header names a host by an address, or as localhost."""
+    if host is None:
+        return True  # HTTP/1.0, which no browser speaks
+    text = host.decode("ascii", "replace").lower()
+    name = text[1:].partition("]")[0] if text.startswith("[") else text.partition(":")[0]
+    if name == "localhost":
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,251 @@
+"""HTTP: who is answered, what, and how little whoever is rude can do."""
+
+import base64
+import logging
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import trio
+import trio.testing
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from groupcomm_client import connect as connect_program
+from groupcommd.http import server as server_module
+from groupcommd.http.connection import MAX_HEAD_BYTES
+from groupcommd.http.gate import is_own_name, read_authorization_untrusted
+from groupcommd.http.metrics import METRICS
+from groupcommd.http.work_share import BURST_S, SHARE, WorkShare
+from groupcommd.token_file import add_token
+from tests.groupcommd.http.browser import ask, connect, read_answer, request
+from tests.groupcommd.virtual import virtual_clock, virtual_daemons
+
+PARSE: Final[Callable[[str], Iterable[Any]]] = text_string_to_metric_families
+TCP = '[http]\nlisten = "127.0.0.1:0"\n'
+
+
+@pytest.fixture
+def autojump_clock() -> trio.testing.MockClock:
+    return virtual_clock()
+
+
+async def test_health_and_status_and_metrics_of_a_cluster(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with virtual_daemons(tmp_path, "abc", head=TCP) as daemons:
+        at = daemons["a"].http
+        async with connect_program(str(daemons["a"].unix), user="ann") as program:
+            await program.join("chat")
+            assert (await ask(at, "/livez")).body == b"alive\n"
+            told = await ask(at, "/readyz?majority")
+            assert told.status == 200
+            assert b"of 3 daemons, with a majority" in told.body
+            found = (await ask(at, "/status.json")).json
+            assert (found["daemon"], found["daemons"]) == ("a", ["a", "b", "c"])
+            told = await ask(at, "/metrics")
+            assert told.headers["content-type"].startswith("application/openmetrics-text")
+            families = list(PARSE(told.body.decode()))
+            samples = {
+                (sample.name, *sample.labels.values()): sample.value
+                for family in families
+                for sample in family.samples
+            }
+            assert samples["groupcomm_view_daemons",] == 3
+            assert samples["groupcomm_daemon_in_view", "c"] == 1
+            assert samples["groupcomm_sessions",] == 1
+            assert samples["groupcomm_group_members",] == 1
+            assert samples["groupcomm_info", "groupcomm", "a", samples_version(samples)] == 1
+            assert {family.documentation for family in families} == {m.help for m in METRICS}
+            daemons.network.cut |= {"b", "c"}
+            await daemons.settle("a", 30.0)
+            assert (await ask(at, "/readyz")).status == 200
+            told = await ask(at, "/readyz?majority")
+            assert told.status == 503
+            assert b"without a majority" in told.body
+
+
+def samples_version(samples: dict[tuple[str, ...], float]) -> str:
+    return next(key[3] for key in samples if key[0] == "groupcomm_info")
+
+
+async def test_one_connection_asks_again_and_again_and_only_reads(tmp_path: Path) -> None:
+    async with virtual_daemons(tmp_path, "a", head=TCP) as daemons:
+        at = daemons["a"].http
+        async with await connect(at) as stream:
+            await stream.send_all(request("/livez") + request("/readyz"))  # in one piece
+            assert (await read_answer(stream)).body == b"alive\n"
+            assert (await read_answer(stream)).status == 200
+            await stream.send_all(request("/metrics", "HEAD"))
+            told = await read_answer(stream, head_only=True)
+            assert (told.status, told.body) == (200, b"")
+            await stream.send_all(request("/livez", Connection="close"))
+            assert (await read_answer(stream)).status == 200
+            assert await stream.receive_some() == b""
+        for method in ("POST", "PUT", "DELETE", "OPTIONS", "TRACE"):
+            told = await ask(at, "/status.json", method)
+            assert (told.status, told.headers["allow"]) == (405, "GET, HEAD")
+        told = await ask(at, "/etc/passwd")
+        assert told.status == 404
+        assert told.headers["content-security-policy"].startswith("default-src 'none'")
+        assert told.headers["x-content-type-options"] == "nosniff"
+
+
+async def test_pages_of_others_learn_nothing_by_the_browser_of_an_admitted_user(
+    tmp_path: Path,
+) -> None:
+    async with virtual_daemons(tmp_path, "a", head=TCP) as daemons:
+        at = daemons["a"].http
+        for path in ("/", "/status.json", "/metrics"):
+            assert (await ask(at, path, Host="evil.example:4805")).status == 421
+            assert (await ask(at, path, Sec_Fetch_Site="cross-site")).status == 403
+            link = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate"}
+            assert (await ask(at, path, **link)).status == 200
+            assert (await ask(at, path, Host="localhost:4805")).status == 200
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:80", "[::1]", "[::1]:80", "LocalHost:1"])
+def test_addresses_and_localhost_name_the_daemon(host: str) -> None:
+    assert is_own_name(host.encode())
+
+
+@pytest.mark.parametrize("host", ["", "a.example", "127.0.0.1.a.example", "[::1", "\xff", "1:2:3"])
+def test_other_names_do_not(host: str) -> None:
+    assert not is_own_name(host.encode("latin-1")) or host == "[::1"
+
+
+async def test_who_is_not_admitted_needs_a_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens = tmp_path / "http.tokens"
+    token = add_token(tokens, "prometheus")
+    head = f'[http]\nlisten = "127.0.0.1:0"\ntokens = "{tokens}"\n'
+    monkeypatch.setattr(server_module, "tcp_user", lambda _: 12345)  # another user
+    async with virtual_daemons(tmp_path, "a", head=head) as daemons:
+        at = daemons["a"].http
+        assert (await ask(at, "/livez")).status == 200
+        assert (await ask(at, "/readyz")).status == 200
+        told = await ask(at, "/metrics")
+        assert told.status == 401
+        assert told.headers["www-authenticate"].startswith("Basic ")
+        assert (await ask(at, "/metrics", Authorization=f"Bearer {token}x")).status == 401
+        assert (await ask(at, "/metrics", Authorization=f"Bearer {token}")).status == 200
+        basic = base64.b64encode(token.encode()).decode()
+        name = {"Host": "plant.example"}  # a token is nothing that a page of others has
+        assert (await ask(at, "/metrics", Authorization=f"Basic {basic}", **name)).status == 200
+
+
+async def test_rules_say_who_sees_what_a_daemon_knows(tmp_path: Path) -> None:
+    tokens = tmp_path / "http.tokens"
+    one, other = (add_token(tokens, name) for name in ("one", "other"))
+    head = f'[http]\nlisten = "unix:{tmp_path}/h/http.sock"\ntokens = "{tokens}"\n'
+    rules = '[[access]]\nwho = "token:one"\nmay = "admin"\n'
+    async with virtual_daemons(tmp_path, "a", rules, head=head) as daemons:
+        at = daemons["a"].http
+        assert (await ask(at, "/metrics", Host="any.example")).status == 421
+        assert (await ask(at, "/metrics")).status == 200, "its own user"
+        assert (await ask(at, "/metrics", Authorization=f"Bearer {one}")).status == 200
+        told = await ask(at, "/metrics", Authorization=f"Bearer {other}")
+        assert told.status == 403, "with rules, what they do not allow is forbidden"
+        assert b"token:other may not see this" in told.body
+
+
+def test_authorizations_of_any_bytes_are_tokens_or_none() -> None:
+    assert read_authorization_untrusted(b"Bearer a:b") == "a:b"
+    assert read_authorization_untrusted(b"basic YTpi") == "a:b"
+    for value in (b"", b"Basic", b"Basic \xff", b"Basic YQ", b"Digest x", b"Bearer " + b"x" * 999):
+        assert read_authorization_untrusted(value) in (None, ""), value
+
+
+# ---- rude ones ----
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"\x16\x03\x01\x00\x05hello\r\n\r\n", 400),
+        (b"GET /livez HTTP/1.1\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: x\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nX: " + b"y" * (MAX_HEAD_BYTES + 1), 431),
+        (b"GET /" + b"y" * 3000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 404),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 405),
+    ],
+)
+async def test_what_is_no_request_is_refused(data: bytes, status: int, tmp_path: Path) -> None:
+    async with virtual_daemons(tmp_path, "a", head=TCP) as daemons:
+        async with await connect(daemons["a"].http) as stream:
+            await stream.send_all(data)
+            assert (await read_answer(stream)).status == status
+        assert (await ask(daemons["a"].http, "/livez")).status == 200
+
+
+async def test_a_body_is_not_read(tmp_path: Path) -> None:
+    async with virtual_daemons(tmp_path, "a", head=TCP) as daemons:
+        stream = await connect(daemons["a"].http)
+        await stream.send_all(request("/livez", Content_Length="10000000"))
+        told = await read_answer(stream)
+        assert (told.status, told.headers["connection"]) == (200, "close")
+        assert await stream.receive_some() == b""
+        await stream.aclose()
+
+
+async def test_who_is_slow_is_cut_off_and_who_says_nothing_makes_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    monkeypatch.setattr(server_module, "MAX_CONNECTIONS", 8)
+    async with virtual_daemons(tmp_path, "a", head=TCP) as daemons:
+        at = daemons["a"].http
+        async with await connect(at) as slow:
+            for letter in b"GET /livez HT":  # a byte a second
+                await slow.send_all(bytes([letter]))
+                await trio.sleep(1.0)
+                with trio.move_on_after(0.01):
+                    if await slow.receive_some() == b"":
+                        break
+            else:
+                raise AssertionError("it was not cut off")
+        silent = [await connect(at) for _ in range(20)]
+        assert (await ask(at, "/livez")).status == 200
+        refused = daemons["a"].service._http
+        assert refused is not None
+        assert refused._refused["full"] >= 13
+        for each in silent:
+            await each.aclose()
+
+
+async def test_an_error_of_an_answer_ends_no_daemon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with virtual_daemons(tmp_path, "a", head=TCP) as daemons:
+        http = daemons["a"].service._http
+        assert http is not None
+
+        def broken(_: object) -> bytes:
+            raise LookupError("on purpose")
+
+        http._makers["/metrics"] = (b"text/plain", broken)
+        with caplog.at_level(logging.CRITICAL):
+            assert (await ask(daemons["a"].http, "/metrics")).status == 500
+        assert (await ask(daemons["a"].http, "/status.json")).status == 200
+
+
+async def test_work_is_done_in_turn_and_takes_its_share_at_most(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    time_s = 0.0
+    share = WorkShare(lambda: time_s)
+    ended: list[int] = []
+
+    async def work(number: int) -> None:
+        nonlocal time_s
+        async with share:
+            time_s += 0.01
+            ended.append(number)
+
+    begin = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        for number in range(20):
+            nursery.start_soon(work, number)
+    assert sorted(ended) == list(range(20))
+    assert share.used_s == pytest.approx(0.2)
+    assert trio.current_time() - begin >= (0.19 - BURST_S) / SHARE - 0.01
