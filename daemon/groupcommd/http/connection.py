@@ -88,6 +88,9 @@ class Responder(Protocol):
     def refuse(self, refusal: Refusal) -> Answer:
         """Return the answer that says why there is none."""
 
+    def note_slow(self) -> None:
+        """Note that a connection is closed, as no request has come in time."""
+
     async def stream(self, connection: "HttpConnection") -> None:
         """Pass events to a connection until its end."""
 
@@ -158,6 +161,7 @@ class HttpConnection:
                         patience.deadline = min(patience.deadline, trio.current_time() + REQUEST_S)
                     self._h11.receive_data(data)
         if answer is None:
+            responder.note_slow()
             return None
         self._enter(ConnectionState.ANSWERING)
         with trio.move_on_after(WRITE_S) as patience:

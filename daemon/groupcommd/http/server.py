@@ -228,6 +228,10 @@ class HttpServer:
         self._answered[answer.status] += 1
         return answer
 
+    def note_slow(self) -> None:
+        """See Responder."""
+        self._refused["slow"] += 1
+
     async def stream(self, connection: HttpConnection) -> None:
         """See Responder."""
         raise NotImplementedError

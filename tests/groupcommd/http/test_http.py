@@ -206,9 +206,10 @@ async def test_who_is_slow_is_cut_off_and_who_says_nothing_makes_room(
                 raise AssertionError("it was not cut off")
         silent = [await connect(at) for _ in range(20)]
         assert (await ask(at, "/livez")).status == 200
-        refused = daemons["a"].service._http
-        assert refused is not None
-        assert refused._refused["full"] >= 13
+        http = daemons["a"].service._http
+        assert http is not None
+        assert http._counts().connections <= 8
+        assert http._counts().refused["full"] or http._counts().refused["slow"]
         for each in silent:
             await each.aclose()
 
