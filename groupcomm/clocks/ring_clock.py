@@ -132,7 +132,7 @@ class LatestTime:
     def check(self, time: int) -> None:
         """Raise ProtocolViolation if this cannot be a time of this view.
 
-        Limits differ from daemon to daemon by seconds. A daemon in order may have accepted, and
+        Limits differ from daemon to daemon by seconds. A correct daemon may have accepted, and
         passed on, a time that is just beyond the limit here: that is a contradiction, for which
         nobody is to blame.
         """

@@ -1,19 +1,19 @@
 """Agreement: the proposal that this daemon has agreed to, until all others have or it fails.
 
-Pure. ``now`` is in seconds. An agreement lasts from the commit to the end of the view that comes
-out of it, as a late daemon may still ask what was agreed.
+Pure. ``now`` is in seconds. An agreement lasts from the commit to the end of the view that results
+from it, as a late daemon may still ask what was agreed.
 
-Commits are repeated, with more and more time between (`CommitSchedule`). A recovery may take
-seconds, and the commits of all, passed on where two daemons do not hear each other, would leave
-little room on a narrow path for the packets that are being recovered.
+Commits are repeated, at growing intervals (`CommitSchedule`). A recovery may take seconds. All
+commits are passed on where two daemons do not hear each other, and would leave little room on a
+narrow path for the packets that are being recovered.
 
-A daemon leaves its old view alone (`Isolation`) where what the other members say of that view
-contradicts what is held or was delivered here, and where packets that a member says to hold never
-come: a broken daemon could otherwise keep all from a view for ever. It then has a view by itself
-before it is in one with others. Two daemons that go from one view to the next together have to
-deliver the same in between (extended virtual synchrony); two that were apart do not. The others get
-no obligation from it: as it had taken none, none of them has installed a view that it was to come
-to with them.
+A daemon leaves its old view alone (`Isolation`) if the statements of other members about that view
+contradict what is held or was delivered here, or if packets that a member says it holds never come:
+a broken daemon could otherwise keep all others from a view for ever. It then has a view by itself
+before it is in one with others. Two daemons that go from one view to the next together must deliver
+the same messages in between (extended virtual synchrony); two that were apart need not. The others
+get no obligation from it: as it had taken none, none of them has installed a view that it was to
+enter with them.
 """
 
 from collections.abc import Mapping
@@ -32,14 +32,14 @@ from groupcomm.membership.recovery import Recovery
 from groupcomm.wire.membership import Commit, Join, Proposal, Repair
 
 QUICK_REPEATS: Final = 4
-"""So many times a commit is said again at the same intervals; from then on they grow."""
+"""A commit is repeated this many times at the same interval; from then on intervals grow."""
 
 
 class CommitSchedule:
     """The times at which one daemon sends its commits.
 
     Attributes:
-        due: when the last one is to be said again.
+        due: when the last one is to be repeated.
     """
 
     __slots__ = ("_repeats", "_sent", "_timing", "due")
@@ -47,7 +47,7 @@ class CommitSchedule:
     def __init__(self, timing: Timing) -> None:
         self._timing = timing
         self._sent: Commit | None = None  # the last one
-        self._repeats = 0  # how often it was said again
+        self._repeats = 0  # how often it was repeated
         self.due = -inf
 
     def on_sent(self, commit: Commit, now: float) -> None:
@@ -69,7 +69,7 @@ def _asks_anew(before: Commit, now: Commit) -> bool:
 
 
 def check_commit(commit: Commit, peer: PeerDaemon) -> None:
-    """Raise ProtocolViolation if a daemon commits to a view in which it is not as it is."""
+    """Raise ProtocolViolation if a daemon commits to a view without its present start."""
     seat = next((s for s in commit.proposal.seats if s.number == peer.number), None)
     start = peer.incarnation
     if seat is None or (seat.restarts, seat.random_id, seat.attempt) != (
@@ -77,7 +77,7 @@ def check_commit(commit: Commit, peer: PeerDaemon) -> None:
         start.random_id,
         commit.attempt,
     ):
-        raise ProtocolViolation("commit", "to a view that its sender is not in")
+        raise ProtocolViolation("commit", "a daemon commits to a view that it is not in")
 
 
 def joins_of(
@@ -112,10 +112,10 @@ class Agreement:
     """One proposal, and what is needed to carry it out.
 
     Attributes:
-        proposal: what was agreed to.
-        view: what comes out of it.
-        recovery: the exchange with those who come from the same old view.
-        recovered: this daemon has told that it holds all that they hold.
+        proposal: the proposal that was agreed to.
+        view: the view that results from it.
+        recovery: the exchange with the daemons that come from the same old view.
+        recovered: whether this daemon has said that it holds all that they hold.
     """
 
     __slots__ = (
@@ -150,7 +150,7 @@ class Agreement:
         try:
             self.view = make_view(config, proposal, joins)
         except ConfigError as error:  # links that do not join all of them, for instance
-            raise RemoteProtocolError(f"a proposal that gives no view: {error}") from None
+            raise RemoteProtocolError(f"a proposal from which no view results: {error}") from None
         again_s = config.timing.repair_again_s
         self.recovery = Recovery(context, old, self._me, proposal, joins, again_s=again_s)
         self.recovered = False
@@ -169,14 +169,11 @@ class Agreement:
         return agreed
 
     def attempt_of(self, peer: PeerDaemon) -> int | None:
-        """Return with which attempt a daemon, in its present start, is a member.
-
-        None if it is not.
-        """
+        """Return the attempt with which a daemon, in its present start, is a member; or None."""
         return self._attempts.get(peer.key)
 
     def forget_joins(self) -> None:
-        """Drop the joins that led to this view: they say nothing of the next one."""
+        """Drop the joins that led to this view: they say nothing about the next one."""
         for peer in self._peers.values():
             attempt = self.attempt_of(peer)
             if peer.join is not None and attempt is not None and peer.join.attempt <= attempt:
@@ -191,7 +188,10 @@ class Agreement:
         return self.has_name(peer.number) and self.attempt_of(peer) is None
 
     def next_repairs(self, now: float) -> list[tuple[Repair, set[int]]]:
-        """Return packets of the old view to send, and to whom; maybe to all, to be passed on."""
+        """Return packets of the old view to send, each with its receivers, by number.
+
+        These may be all members, if some of them must have it passed on.
+        """
         old = self._old
         if old is None or not self.recovery.has_packets_to_send:
             return []
@@ -215,9 +215,9 @@ class Agreement:
     def may_give_way_to(self, other: Proposal) -> bool:
         """Return whether this daemon is free to agree to another proposal instead.
 
-        It is not once it has taken an obligation, nor with packets that are of no recovered set of
-        the other one: its join does not tell of them. If all members here, with the same attempts,
-        are there, too, then so is their recovered set.
+        It is not free once it has taken an obligation, nor if it has received packets that are not
+        in the recovered set of the other proposal, as its join does not list them. If all members
+        here, with the same attempts, are members there, too, their recovered set is the same.
         """
         if self.recovered or not self.recovery.begun:
             return not self.recovered
@@ -252,14 +252,14 @@ class Agreement:
 
 
 MOST_FAILURES: Final = 8
-"""Attempts in a row that may fail as packets of the old view do not come."""
+"""Attempts in a row that may fail because packets of the old view do not come."""
 
 
 class Isolation:
-    """Whether one daemon leaves its old view alone.
+    """The decision of one daemon to leave its old view alone.
 
     Attributes:
-        is_isolated: its next view is one by itself.
+        is_isolated: whether its next view is one by itself.
     """
 
     __slots__ = ("_context", "_failures", "is_isolated")

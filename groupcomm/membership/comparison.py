@@ -1,10 +1,11 @@
-"""Comparison: which other daemons run with settings that differ from those of this daemon.
+"""Comparison: finds the daemons whose settings differ from those of this daemon.
 
 Pure. ``now`` is in seconds. Joins and beacons carry digests of their sender's shared settings
-(config/shared.py). A daemon whose settings must equal and do not is left out: it counts as not
-heard, what it says of views is dropped, and nobody begins a view for it. Both sides then flood
-their settings now and then, so that each can name what differs. They are passed on also for
-daemons that the receiver does not list, and so reach those that refuse the sender's datagrams.
+(config/shared.py). A daemon is left out if its required settings differ: it counts as not heard,
+its messages about views are dropped, and no daemon begins a view for it. Both sides then flood
+their settings now and then, so that each can name the differences. These messages are passed on
+also to daemons that the receiver does not list, and so reach those that refuse the sender's
+datagrams.
 """
 
 import enum
@@ -35,7 +36,7 @@ OfViews: TypeAlias = Join | Beacon | Commit | Links
 
 
 class Verdict(enum.Enum):
-    """Whose settings count: those that more daemons have."""
+    """The settings that count: those that more daemons have."""
 
     OURS = enum.auto()
     THEIRS = enum.auto()
@@ -51,7 +52,7 @@ class OtherConfiguration:
         alike: the names of the other daemons that run with the settings of this one, sorted.
         excludes: settings differ that must be equal, so they form no view with this daemon.
         verdict: whose settings count.
-        differences: what differs; empty until one of the daemons has told its settings.
+        differences: the settings that differ; empty until one of the daemons has told its own.
     """
 
     daemons: tuple[str, ...]
@@ -83,10 +84,10 @@ class Comparison:
         self._sent_at = -inf
         self.due = inf
 
-    # ---- what others tell ----
+    # ---- messages of others ----
 
     def admits(self, peer: PeerDaemon, message: ControlMessage, now: float) -> bool:
-        """Note what a message tells of settings; return whether it is to be looked at any further.
+        """Note the settings in a message; return whether the message is to be processed further.
 
         Raises:
             ProtocolViolation: its name is not that of its sender.
@@ -112,7 +113,7 @@ class Comparison:
             self._interval_s = FIRST_INTERVAL_S
             self.due = min(self.due, max(now, self._sent_at + FIRST_INTERVAL_S))
 
-    # ---- what this daemon tells ----
+    # ---- messages of this daemon ----
 
     def step(self, now: float) -> None:
         """Tell the own settings; call it at `due`."""
@@ -124,7 +125,7 @@ class Comparison:
         self._sent_at, self.due = now, now + self._interval_s
         self._interval_s = min(2 * self._interval_s, LONGEST_INTERVAL_S)
 
-    # ---- what came of it ----
+    # ---- results ----
 
     def others(self, view: View | None, now: float) -> list[OtherConfiguration]:
         """Return the configurations that differ from the own one, one entry for each.

@@ -1,4 +1,4 @@
-"""What membership needs from the daemon."""
+"""The context of membership: what it needs from the daemon around it."""
 
 from typing import Protocol
 
@@ -18,13 +18,13 @@ class OldView(Protocol):
     obligation: frozenset[int]
 
     def is_plausible(self, past: Past) -> bool:
-        """Return whether another member can hold of the view what it says."""
+        """Return whether the statement of another member about the view can be true."""
 
     def prepare(self, recovered_set: RecoveredSet, transitional_members: frozenset[int]) -> bool:
-        """Return whether what was delivered here can have come of the recovered set, held here.
+        """Plan the rest of the delivery from the recovered set, all of which is held here.
 
-        Find out what is left to deliver of it. Alone it always could: in doubt nothing more
-        is delivered.
+        Return whether the deliveries so far are in line with the recovered set. Without other
+        members they always are: in doubt nothing more is delivered.
         """
 
 
@@ -65,7 +65,7 @@ class MembershipContext(Protocol):
         """Accept a packet of the view that is frozen, if it is of the recovered set and not here.
 
         Returns:
-            Its ring and number; None if it is not taken.
+            Its ring and number; None if it is not accepted.
         """
 
     @property
@@ -90,7 +90,7 @@ class MembershipContext(Protocol):
         Args:
             view: the new view.
             recovered_set: of the old view; None if there is none.
-            transitional_members: who comes along from the old view, by index there.
+            transitional_members: the daemons that come along from the old view, by index there.
         """
 
     def reroute(self, links: tuple[tuple[int, int], ...]) -> None:

@@ -1,4 +1,4 @@
-"""The receiver of control messages: which of them are accepted, and how they are passed on.
+"""The receiver of control messages: accepts them, or not, and passes them on.
 
 Pure. ``now`` is in seconds. A message comes from its origin itself, or from a daemon that has
 passed it on. A daemon that passes a message on is believed only about daemons that are not heard
@@ -21,30 +21,30 @@ from groupcomm.wire.control import ControlPacket
 from groupcomm.wire.membership import ControlKind, ControlMessage, decode_message_untrusted
 
 MOST_AHEAD: Final = 2**32
-"""Messages of one daemon between two that come: years of them."""
+"""The most messages of one daemon between two that arrive: years of them."""
 
 MOST_BEHIND: Final = 2 * WINDOW
-"""Messages by which one that comes late can be behind others."""
+"""The most messages by which a late one can be behind others."""
 
 MOST_AT_ONCE: Final = 2 * MOST_BEHIND
 MOST_PER_S: Final = 10**6
-"""Nobody says more, so after a jump what follows is told from what is late."""
+"""No daemon sends more, so after a jump new messages can be told from late ones."""
 
 _DIRECT: Final = frozenset((ControlKind.BEACON, ControlKind.OUTDATED))
-"""Nobody passes these on."""
+"""The kinds of messages that are never passed on."""
 
 Accept = Callable[[PeerDaemon, ControlMessage, int, bool, float], None]
-"""Takes (whose, the message, its sequence, whether it came from there itself, now)."""
+"""Accepts a message: (its origin, the message, its sequence, whether it came directly, now)."""
 
 
 class ControlReceiver:
     """The control messages that one daemon receives.
 
     Args:
-        flood: puts messages together, and passes them on.
+        flood: assembles messages, and passes them on.
         detector: knows which daemons are there.
-        trust: who is left out.
-        take: a message that counts.
+        trust: knows which daemons are left out.
+        take: accepts a message that counts.
 
     Attributes:
         gather_began_at: when this daemon began to look for a view.
@@ -67,10 +67,7 @@ class ControlReceiver:
         return news
 
     def on_datagram(self, number: int, incarnation: Incarnation, now: float) -> bool:
-        """Note that a daemon's own datagram has come.
-
-        Return False if it is of a start that is over, or left out.
-        """
+        """Note a datagram of a daemon itself; return False if its start is over, or left out."""
         peer = self._peers.get(number)
         if peer is None or peer.strange or peer.incarnation is not incarnation:
             if not self._trust.is_heard(number, incarnation, now):
@@ -84,11 +81,11 @@ class ControlReceiver:
         return True
 
     def on_control(self, packet: ControlPacket, sender: int, now: float) -> None:
-        """Take a control packet that came from `sender`.
+        """Process a control packet that came from `sender`.
 
         Raises:
             BadDatagram, ProtocolViolation: its sender is broken.
-            RemoteProtocolError: its origin is, or who has passed it on.
+            RemoteProtocolError: its origin is broken, or a daemon that has passed it on.
         """
         if packet.origin == sender:
             self._on_own(packet, now)
@@ -101,16 +98,18 @@ class ControlReceiver:
     def _on_own(self, packet: ControlPacket, now: float) -> None:
         peer = self._detector.peers.get(packet.origin)
         if peer is None or peer.incarnation != packet.incarnation:
-            raise ProtocolViolation("origin", "a message in the name of another start")
+            raise ProtocolViolation(
+                "origin", "a message in the name of another start, or of an unknown daemon"
+            )
         highest = peer.seen.highest
         if packet.sequence < highest - MOST_BEHIND:
-            raise ProtocolViolation("sequence", f"{packet.sequence}, after {highest}")
+            raise ProtocolViolation("sequence", f"{packet.sequence} is too far behind {highest}")
         if self._flood.is_new(peer.seen, packet, own=True):
             self._on_news(peer, packet, packet.origin, now)
 
     def _on_passed_on(self, packet: ControlPacket, sender: int, now: float) -> None:
         if packet.kind in _DIRECT:
-            raise ProtocolViolation("origin", "a message that nobody passes on")
+            raise ProtocolViolation("origin", "a message of a kind that is never passed on")
         peer = self._detector.on_mentioned(packet.origin, packet.incarnation, now)
         if peer is not None and self._flood.is_new(peer.passed_on, packet, own=False):
             self._on_news(peer, packet, sender, now)
@@ -120,7 +119,8 @@ class ControlReceiver:
         window, since = (peer.seen, peer.said_at) if own else (peer.passed_on, peer.passed_on_at)
         most = min(MOST_AHEAD, MOST_AT_ONCE + MOST_PER_S * (now - since))
         if packet.sequence > window.highest + most:
-            raise ProtocolViolation("sequence", f"{packet.sequence}, after {window.highest}")
+            text = f"{packet.sequence} is too far ahead of {window.highest}"
+            raise ProtocolViolation("sequence", text)
         if packet.kind not in _DIRECT:
             self._flood.pass_on(
                 packet, self._detector.pass_on_targets(peer, sender, packet.kind, now)

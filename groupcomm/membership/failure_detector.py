@@ -1,12 +1,12 @@
-"""The failure detector: which daemons are there, in which start, and who hears whom lately.
+"""The failure detector: knows which daemons are there, in which start, and which they hear.
 
 Pure. ``now`` is in seconds. Of each name only the latest start counts. A start with fewer restarts
-than are known is told that it is outdated, unless the known start still answers: then it is a
+than are known is told that it is outdated. If the known start still answers, the other one is a
 clone, and is ignored.
 
 A daemon whose disk was lost or rolled back learns in this way how many restarts it has to count,
-and starts anew (`OutdatedStart`). As that ends all its sessions, one broken daemon must not bring
-it about: it counts only while more daemons say so than say that they hear this very start.
+and starts anew (`OutdatedStart`). As this ends all its sessions, one broken daemon must not be able
+to cause it: it happens only while more daemons say so than say that they hear this very start.
 """
 
 from collections.abc import Callable, Iterable
@@ -28,7 +28,7 @@ ANSWER_INTERVAL_S = 0.02
 
 FIRST_BACKOFF_S = 0.3
 LONGEST_BACKOFF_S = 30.0
-"""For how long a daemon that is heard but was in no new view starts no further view."""
+"""For how long no further view is begun for a daemon that is heard but was in no new view."""
 
 MEMBER_WRITES = 3
 """A daemon outside the view waits while the disk of a member could write this often: what is in
@@ -44,7 +44,7 @@ UNHEARD = 100_000
 """Connections to which a daemon may have given numbers that nobody else has heard of."""
 
 MAX_STRANGERS = 256
-"""Daemons that are not listed and of which anything is kept; a broken member could name any."""
+"""The most unlisted daemons of which anything is kept; a broken member could name any number."""
 
 
 class FailureDetector:
@@ -73,10 +73,11 @@ class FailureDetector:
         Args:
             config: the cluster's.
             start: this one.
-            flood: sends.
+            flood: sends messages.
             reservation: its view counters.
-            restarted: is told of (number, the start that was heard and is over if any, seconds).
-            used: tells up to which number any may have been used, here or by others.
+            restarted: is called with a number, the start that was heard and is over, if any, and
+                the time in seconds.
+            used: returns the number up to which any may have been used, here or by others.
         """
         self._timing = config.timing
         self._flood = flood
@@ -91,12 +92,12 @@ class FailureDetector:
         self.silence_due = inf
         self._watched: list[tuple[PeerDaemon, float]] = []
 
-    # ---- who is there ----
+    # ---- the daemons that are there ----
 
     def on_heard(self, number: int, incarnation: Incarnation, now: float) -> PeerDaemon | None:
         """Return the peer of a start that is heard; None after a later start, or with too many.
 
-        What was only heard of does not stand against it.
+        A start of which others only told does not count against it.
         """
         peer = self.peers.get(number)
         if peer is None:
@@ -128,8 +129,8 @@ class FailureDetector:
     def on_mentioned(self, number: int, incarnation: Incarnation, now: float) -> PeerDaemon | None:
         """Return the peer of a start whose messages others pass on; None if they are ignored.
 
-        It does not while the daemon is heard itself, and of those that nobody has met the one that
-        was heard of first counts as long as it is talked of.
+        They are ignored while the daemon is heard directly. Among starts that were never heard
+        directly, the first one that was mentioned counts as long as it is mentioned again.
         """
         peer = self.peers.get(number)
         if peer is None:
@@ -165,12 +166,12 @@ class FailureDetector:
         peer.answered_at = now
         return True
 
-    # ---- who hears whom ----
+    # ---- which daemons hear which ----
 
     def heard_since(self, since: float) -> tuple[tuple[int, int], ...]:
-        """Return number and random id of those that this daemon heard itself since a time, sorted.
+        """Return number and random id of the daemons heard directly since a time, sorted.
 
-        Without those that have left, or whose settings differ.
+        Daemons that have left, or whose settings differ, are not among them.
         """
         peers = [peer for peer in self.peers.values() if not (peer.left or peer.differs)]
         return tuple(sorted(peer.key for peer in peers if peer.heard_at >= since))
@@ -182,9 +183,9 @@ class FailureDetector:
     def pass_on_targets(self, origin: PeerDaemon, sender: int, kind: int, now: float) -> list[int]:
         """Return the daemons that may not hear a message's origin, and so need it passed on.
 
-        Not those whom this daemon does not hear itself: who is down would cost as many datagrams
-        as there are daemons for each message, and who is not is reached by others. Of views
-        daemons with other settings have nothing to tell each other, only of the settings.
+        Daemons that are not heard here are not among them: one that is down would cost as many
+        datagrams for each message as there are daemons, and one that runs is reached by others.
+        Daemons with different settings tell each other nothing about views, only the settings.
         """
         since = self.fresh_since(now)
         anybody = kind == ControlKind.SETTINGS
@@ -221,12 +222,12 @@ class FailureDetector:
     ) -> bool:
         """Return whether it is time to seek a view with a daemon outside the present one.
 
-        Both disks must allow it. Those of members of either view that are known to be slow have
-        some time to follow: nobody who has a view shall lose it because somebody else has started.
+        Both disks must allow it. Slow disks of members of either view get some time to follow: no
+        daemon shall lose its view because another one has started.
 
         Args:
             peer: the daemon outside.
-            said: by it, just now.
+            said: the message that has just come from it.
             view: the present one.
             now: seconds.
         """
@@ -247,11 +248,11 @@ class FailureDetector:
     # ---- silence ----
 
     def expected(self, view: View | None, since: float, *, paused: bool) -> set[int]:
-        """Return who should answer: those heard lately, or before the first view all listed.
+        """Return the daemons that should answer: those heard lately, or without a view all listed.
 
-        A member that has died was silent for a token timeout, and costs no further time. Who has
-        heard nobody, or was paused, may be the one that is to blame: it waits for all members.
-        Daemons whose settings differ are not expected.
+        A member that has died was silent for a token timeout, and costs no further time. A daemon
+        that has heard no other one, or was paused, may itself be the cause: it waits for all
+        members. Daemons whose settings differ are not expected.
 
         Args:
             view: the last view, if there was one.
@@ -269,10 +270,10 @@ class FailureDetector:
         return lately | {peer.number for peer in there if peer.number in view.numbers}
 
     def watch(self, view: View, gathered_at: float, now: float) -> None:
-        """Watch those whose silence breaks the view: members of the ring, other ends of links.
+        """Watch the daemons whose silence breaks the view: of the ring, and at other ends of links.
 
-        The token does not tell while it rests: then only its holder is known to be alive. Others
-        that were heard since `gathered_at` and are not in the view are ignored for a while.
+        A token that rests shows only that its holder is alive. Other daemons that were heard since
+        `gathered_at` and are not in the view are ignored for a while.
         """
         for peer in self.peers.values():
             if peer.number in view.numbers:
@@ -296,10 +297,7 @@ class FailureDetector:
         self.silence_due = now
 
     def pop_silent(self, now: float) -> list[PeerDaemon]:
-        """Return those that are watched and were silent for too long.
-
-        They are not watched any more.
-        """
+        """Return the watched daemons that were silent for too long, and stop watching them."""
         silent = [peer for peer, limit_s in self._watched if peer.heard_at + limit_s <= now]
         self._watched = [entry for entry in self._watched if entry[0] not in silent]
         self._set_silence_due()
@@ -326,14 +324,14 @@ def _follows_in_s(beacon: Beacon, needed: int) -> float:
 
 
 PATIENCE_S: Final = 0.5
-"""For how long it has to be said: by then it is known who hears this start."""
+"""For how long the reports must last: by then it is known which daemons hear this start."""
 
 STALEMATE_S: Final = 5.0
-"""The same if as many say the one as the other: those that hear it may just not know."""
+"""The same if as many daemons deny it: those that hear this start may just not know better."""
 
 LATELY_S: Final = 1.0
 MOST_AHEAD: Final = 2**32
-"""Restarts that a disk may have forgotten; more were never counted."""
+"""The most restarts that a disk may have forgotten; more were never counted."""
 
 
 class OutdatedStart:
@@ -349,7 +347,7 @@ class OutdatedStart:
         self._adoption = Adoption()
 
     def receive(self, reporter: PeerDaemon, told: Outdated, now: float) -> Adoption | None:
-        """Take what a daemon says; what to adopt, once it is to be believed.
+        """Process a report; return the facts to adopt once it is believed, else None.
 
         Raises:
             ProtocolViolation: no daemon can have counted this number of restarts.
@@ -358,7 +356,10 @@ class OutdatedStart:
         if told.random_id != own.random_id:
             return None
         if not own.restarts <= told.restarts <= own.restarts + MOST_AHEAD:
-            raise ProtocolViolation("outdated", f"{told.restarts} restarts, of {own.restarts}")
+            raise ProtocolViolation(
+                "outdated",
+                f"{told.restarts} restarts are reported, and {own.restarts} were counted here",
+            )
         if all(at < now - LATELY_S for at in self._reporters.values()):
             self._since, self._adoption = now, Adoption()
         self._reporters[reporter.number] = now

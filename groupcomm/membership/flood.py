@@ -1,9 +1,9 @@
 """Flooding: control messages to every daemon that may be a member, also over others.
 
-Pure. A message goes to all directly: by multicast in the site, by unicast to other sites. Who gets
-it first passes it on once, to those that it hears and of whom it does not know that they hear the
-origin themselves.
-Repetitions are messages of their own, so that a lost one is passed on again.
+Pure. A message goes to all directly: by multicast in the site, by unicast to other sites. A daemon
+that gets it for the first time passes it on once, to the daemons that it hears and that are not
+known to hear the origin themselves. Repetitions are messages of their own, so that a lost one is
+passed on again.
 """
 
 from collections.abc import Iterable
@@ -16,11 +16,12 @@ from groupcomm.wire.control import ControlPacket, cut_message
 from groupcomm.wire.membership import ControlMessage, encode_message
 
 MAX_UNFINISHED = 64
-"""Messages in parts of which some have come; more are only sent by somebody who is broken."""
+"""The most messages of which only some parts have come; only a broken daemon sends more."""
 
 Outgoing = tuple[str | None, bytes]
-_Key = tuple[int, int, int, bool]  # origin, random id, sequence, whether it came from there itself
 """The name of a daemon, or None for all others of the own site; and a packet."""
+
+_Key = tuple[int, int, int, bool]  # origin, random id, sequence, whether it came directly
 
 
 class Flood:
@@ -52,7 +53,7 @@ class Flood:
             name for other in config.sites if start.name not in other for name in other
         ]
         safe = SAFE_PACKET_BYTES if self._remote_names else config.packet_limit
-        self._limit = min(config.packet_limit, safe)  # nobody has tried the ways to other sites
+        self._limit = min(config.packet_limit, safe)  # the paths to other sites were not tried
         self._names = {daemon_number(name): name for name in config.daemons}
         self.sequence = 0
         self._parts: dict[_Key, tuple[ReplayWindow, dict[int, bytes]]] = {}
@@ -104,10 +105,11 @@ class Flood:
         return begun is None or packet.part not in begun[1]
 
     def assemble(self, packet: ControlPacket, seen: ReplayWindow, *, own: bool) -> bytes | None:
-        """Return the body of a message once all its parts are here, from one of the two.
+        """Return the body of a message once all its parts are here; None before.
 
-        Of too many unfinished messages the oldest is given up. Either way its sequence is taken
-        from then on: else daemons would go on passing parts of it to each other for ever.
+        Parts from the origin and parts that were passed on are not mixed. If there are too many
+        unfinished messages the oldest is given up. Its sequence then counts as accepted: otherwise
+        daemons would pass parts of it to each other for ever.
         """
         if packet.parts == 1:
             seen.accept(packet.sequence)

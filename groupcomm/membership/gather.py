@@ -1,4 +1,4 @@
-"""Gather: who hears whom, and whether it is time to propose a view.
+"""Gather: finds out which daemons hear each other, and when to propose a view.
 
 Pure. ``now`` is in seconds. There is one `Gather` for each attempt of a daemon, and one join: the
 others compute the view from it. So only the daemons that are heard, and the mark on disk, may
@@ -24,8 +24,8 @@ from groupcomm.membership.states import GatherReason
 from groupcomm.wire.membership import Join, Past, Proposal
 
 STEADY_S = 2.0
-"""After a view that lasted this long the next one begins as if nothing had ever failed; after one
-that lasted a quarter of it, as if half as much had: it has ended for reasons of its own."""
+"""After a view that lasted this long all failures are forgotten; after one that lasted a quarter of
+it, half of them: such a view has ended for a new reason."""
 
 MOST_FAILURES = 5
 
@@ -44,7 +44,7 @@ class Backoff:
     """The failures of one daemon.
 
     Attributes:
-        failures: 0 in good times.
+        failures: how many there were lately, at most MOST_FAILURES.
     """
 
     __slots__ = ("_installed_at", "failures")
@@ -100,7 +100,7 @@ class OwnJoin:
         """Begin the next attempt. A view needs one more counter at least: have it reserved.
 
         Args:
-            past: what is held of the old view; None if there is none, or nobody to share it with.
+            past: what is held of the old view; None without one, or if others must not share it.
             now: seconds.
         """
         disk, context = self._reservation, self._context
@@ -146,10 +146,10 @@ class OwnJoin:
 
 
 MIN_GAP_S = 0.001
-"""Between two joins; what comes meanwhile goes into the later one."""
+"""The least time between two joins; changes in between go into the later one."""
 
 MAX_KEPT = 1024
-"""Packets of the old view that come before the own commit; more are asked for again."""
+"""The most packets of the old view kept before the own commit; more are asked for again."""
 
 FRESH_REPEATS = 5
 """A daemon that has not repeated its join for this many intervals no longer gathers."""
@@ -160,11 +160,11 @@ class Gather:
 
     Attributes:
         started: when it began.
-        members: who would be in the view now, by number.
+        members: the daemons that would be in the view now, by number.
         news: something came that may change them.
-        is_join_stale: the own join does not say yet whom this daemon hears.
+        is_join_stale: the own join does not say yet which daemons this one hears.
         paused: it began because the daemon had been paused.
-        due: when they are looked at again in any case.
+        due: when the findings are computed again in any case.
     """
 
     __slots__ = (
@@ -207,8 +207,8 @@ class Gather:
             now: seconds.
             stretch: by what to multiply them; above 1 after failures.
             jitter: 0 to 1, so that after failures no two daemons wait alike.
-            reason: why. If a message told of it, the daemon that sent it has begun before, one way
-                ago, and it has reached all others, too.
+            reason: the reason to gather. If a message told of it, its sender has begun one one-way
+                delay ago, and the message has reached all others, too.
             met_at: when this daemon and another one that did not know each other last met.
         """
         told = reason in (GatherReason.FELLOW_GATHERS, GatherReason.FELLOW_LEFT)
@@ -217,14 +217,14 @@ class Gather:
         wait_s = timing.answer_wait_s - (timing.longest_delay_s if told else 0.0)
         self._wait_s = max(wait_s, timing.gather_wait_s) * stretched
         self._repeat_s = timing.repeat_s * stretch  # a network in trouble gets less to carry
-        # As long after the first failure, and longer after each: where ways take longer than the
-        # timing says two sites may each give up what they have agreed to, as the other begins anew.
+        # As long after the first failure, and longer after each: where paths take longer than the
+        # timing says, two sites may each give up an agreement because the other begins anew.
         self._calm_s = timing.answer_wait_s * (stretch - 0.5) if stretch > 1 else 0.0
         self._changed_at = now
         self._seats: dict[int, tuple[Incarnation, int]] = {}
         self._all_mutual = False
-        self._awaited: set[int] = set()  # whom members hear
-        self._kept: list[tuple[int, bytes]] = []  # packets of the old view, and who has sent each
+        self._awaited: set[int] = set()  # the daemons that members hear
+        self._kept: list[tuple[int, bytes]] = []  # packets of the old view, each with its sender
         self._meet_until = -inf
         self._round_s = 2.1 * timing.longest_delay_s
         self._needed = 0  # the mark that a view with all that were heard needs
@@ -240,10 +240,10 @@ class Gather:
             self.on_met(met_at)
 
     def on_met(self, now: float) -> None:
-        """Note that daemons meet: messages so far are lost; they hear each other in a round trip.
+        """Note that daemons meet: earlier messages are lost, and new ones need a round trip.
 
-        Who replays what is old can bring this about, too; so no more is granted than one round
-        trip in all.
+        An attacker who replays old datagrams can cause this, too; so only one round trip is granted
+        in all.
         """
         self.is_join_stale = True
         if self._meet_until == -inf:
@@ -251,12 +251,12 @@ class Gather:
         self._meet_until = now + self._round_s
 
     def keep(self, sender: int, packet: bytes) -> None:
-        """Keep a packet of the old view: its sender has committed before this daemon has."""
+        """Keep a packet of the old view, whose sender has committed before this daemon."""
         if len(self._kept) < MAX_KEPT:
             self._kept.append((sender, packet))
 
     def replay_kept(self, take: Callable[[int, bytes], bool]) -> None:
-        """Hand over what was kept, now that it can be taken; what is broken is lost."""
+        """Hand over the packets that were kept; broken ones are lost."""
         kept, self._kept = self._kept, []
         for sender, packet in kept:
             with suppress(RemoteProtocolError):
@@ -265,7 +265,7 @@ class Gather:
     def find_proposal(
         self, start: Start, own: Join, peers: Mapping[int, PeerDaemon], now: float
     ) -> Proposal | None:
-        """Find who hears each other now, and has a disk that allows a view.
+        """Find the daemons that hear each other now and whose disks allow a view.
 
         Args:
             start: this daemon.
@@ -274,7 +274,7 @@ class Gather:
             now: seconds.
 
         Returns:
-            What to propose; None if the own disk allows no view yet.
+            The proposal; None if the own disk allows no view yet.
         """
         timing = self._timing
         since = now - FRESH_REPEATS * self._repeat_s - timing.longest_delay_s
@@ -323,16 +323,16 @@ class Gather:
             self._since = now
 
     def is_complete(self, expected: set[int], now: float) -> bool:
-        """Return whether this daemon need not wait for anybody any more.
+        """Return whether this daemon need not wait for any other one.
 
-        Who has not heard of a daemon yet waits for it all the same if another member hears it: else
-        two that meet a third would go on without it, and need one more view.
+        It waits also for a daemon of which it has not heard yet if another member hears it:
+        otherwise two that meet a third would go on without it, and need one more view.
 
-        After a failure nobody is quick: attempts that chase each other, each of them begun because
-        one heard of another's, come to rest by that.
+        After a failure no daemon hurries. So attempts that chase each other, each begun because of
+        another one, come to rest.
 
-        Who stands aside waits for its disk, but no longer than others wait for a daemon that is
-        silent: then it has a view of its own until the disk has answered.
+        A daemon that stands aside waits for its disk, but no longer than others wait for a silent
+        daemon: then it has a view of its own until the disk has answered.
         """
         if self._short and now < self.started + self._timing.token_timeout_s:
             return False
@@ -346,6 +346,6 @@ class Gather:
         return now >= sent_at + (MIN_GAP_S if self.is_join_stale else self._repeat_s)
 
     def deadline(self, sent_at: float) -> float:
-        """Return when `_step_gather` has something to do."""
+        """Return when gathering has something to do next."""
         repeat = sent_at + (MIN_GAP_S if self.is_join_stale else self._repeat_s)
         return min(repeat, self.due)

@@ -1,17 +1,18 @@
 """Membership: from one view to the next, the same machine at every daemon, no coordinator.
 
-Pure. ``now`` is in seconds, monotonic. docs/membership.md has all that changes states. In short:
+Pure. ``now`` is in seconds, monotonic. docs/membership.md has all changes of states. In short:
 
-    GATHER       joins are flooded: who am I, whom do I hear, what do I hold of the old view
-      | all that hear each other have joined, or the others had time enough
+    GATHER       joins are flooded: the name, the daemons heard, and what is held of the old view
+      | all daemons that hear each other have joined, or the others had time enough
     COMMIT       the proposal is flooded; packets of the old view that other members lack are sent
       | this daemon holds all that the other members hold
     RECOVERED    it has said so, and has the obligation to deliver as they do
-      | everybody has said so
+      | all members have said so
     OPERATIONAL  the view is installed; beacons tell others that it is there
 
 Source of obligations and acknowledged recovery: Amir et al., "The Totem Single-Ring Ordering and
-Membership Protocol", ACM TOCS 13(4), 1995, sections 5 and 6. There a token collects the state.
+Membership Protocol", ACM TOCS 13(4), 1995, its membership and recovery algorithms. There a token
+collects the state.
 """
 
 from collections import Counter
@@ -52,7 +53,7 @@ from groupcomm.wire.membership import (
 )
 
 LEAVE_REPEATS: Final = 4
-"""A daemon that leaves says so this many times; who hears none of them notices its silence."""
+"""A daemon that leaves says so this many times; a daemon that misses all notices its silence."""
 
 LEAVE_INTERVAL_S: Final = 0.002
 
@@ -91,16 +92,17 @@ class Membership:
     Feed what arrives to the ``on_`` methods, then call `step`; also when `deadline` is reached.
 
     Attributes:
-        state: how far it is.
+        state: its state.
         reasons: how often it has begun to gather, by reason.
         view: the regular view installed last.
         deadline: when `step` has something to do.
-        flood: what is to be sent.
+        flood: the messages to be sent.
         peers: the other daemons that it knows of, by number.
-        comparison: of other daemons' settings with its own.
-        adopt: what others know of earlier starts of this daemon, which is outdated; None if not.
-        trust: who is left out, as it breaks the protocol.
-        on_datagram: is told of every datagram; see Hearing.
+        comparison: compares other daemons' settings with its own.
+        adopt: the facts that others know of earlier starts of this daemon; None unless it is
+            outdated.
+        trust: knows the daemons that are left out because they break the protocol.
+        on_datagram: is called with every datagram; see ControlReceiver.
     """
 
     def __init__(
@@ -153,7 +155,7 @@ class Membership:
         agreed, done = self._agreement, self.state is MembershipState.OPERATIONAL
         return None if agreed is None or done else agreed.view
 
-    # ---- what is heard ----
+    # ---- messages that come ----
 
     def _on_restart(self, number: int, over: Incarnation | None, now: float) -> None:
         if over is not None:
@@ -170,7 +172,7 @@ class Membership:
             self.gather(reason, now)
 
     def on_control(self, packet: ControlPacket, sender: int, now: float) -> None:
-        """Take a control packet that came from `sender`; raises RemoteProtocolError if broken."""
+        """Process a control packet that came from `sender`; raise RemoteProtocolError if broken."""
         if self.state is not MembershipState.LEFT:
             self._receiver.on_control(packet, sender, now)
 
@@ -314,7 +316,7 @@ class Membership:
     # ---- commit ----
 
     def _commit(self, proposal: Proposal, now: float) -> None:
-        """Agree to a proposal, if this daemon is in it and has all joins that it is made from."""
+        """Agree to a proposal if this daemon is in it and has all joins that it is made from."""
         joins = joins_of(proposal, self._start, self._own_join.latest, self.peers)
         if joins is None:
             return
@@ -337,7 +339,7 @@ class Membership:
             if self._gather.members <= {seat.number for seat in theirs.seats}:
                 self._commit(theirs, now)
         elif agreement.note_commit(peer, commit):
-            if news:  # a repetition is no progress: who does not answer any more is not waited for
+            if news:  # a repetition is no progress: a daemon that answers no more is not waited for
                 self._progress_at = now
             self._on_agreed(agreement, peer, commit, now)
         elif self.state is not MembershipState.OPERATIONAL and agreement.is_worse_than(theirs):
@@ -363,7 +365,7 @@ class Membership:
                 self._send_commit(agreement, now)
 
     def _on_repair(self, peer: PeerDaemon, repair: Repair, now: float) -> None:
-        """Take a packet of the old view; while it gathers, once it is known who goes on."""
+        """Accept a packet of the old view; while gathering, keep it until the members are known."""
         agreement, key = self._agreement, self.view.key if self.view is not None else None
         if self.state is MembershipState.GATHER and repair.view == key:
             self._gather.keep(peer.number, repair.packet)
@@ -376,19 +378,19 @@ class Membership:
             self._progress_at = now if news else self._progress_at
 
     def _note_failure(self, now: float) -> None:
-        """Note an attempt that had come to a standstill before somebody gave it up."""
+        """Note an attempt that had come to a standstill before it was given up."""
         if self._agreement is None or self.state is MembershipState.OPERATIONAL:
             return
         if now >= self._progress_at + self._timing.answer_wait_s * self._backoff.factor:
             self._isolation.on_failed_attempt(self._agreement)
 
     def _go_on_alone(self, now: float) -> None:
-        """Leave the old view alone: what other members hold of it contradicts what is held here."""
+        """Leave the old view alone: packets of other members contradict those held here."""
         self._isolation.is_isolated = True
         self.gather(GatherReason.CONTRADICTED, now)
 
     def _send_commit(self, agreement: Agreement, now: float) -> None:
-        """Send what this daemon agrees to, and what it lacks."""
+        """Send the commit of this daemon, with the packets that it lacks."""
         installed = self.state is MembershipState.OPERATIONAL
         commit = agreement.commit(self._own_join.attempt, installed=installed)
         self._sent_at = now
@@ -396,13 +398,13 @@ class Membership:
         self.flood.send_all(commit)
 
     def _repeat_commit(self, agreement: Agreement, now: float) -> None:
-        """Send again what others may not have received."""
+        """Send again the messages that others may not have received."""
         if None in agreement.commits():
             self.flood.send_all(self._own_join.latest)
         self._send_commit(agreement, now)
 
     def _send_repairs(self, agreement: Agreement, now: float) -> None:
-        """Send some of what other members lack."""
+        """Send some of the packets that other members lack."""
         self._repair_at = now + self._timing.repeat_s
         for repair, numbers in agreement.next_repairs(now):
             self.flood.send_some(repair, numbers)
@@ -462,7 +464,7 @@ class Membership:
         self.deadline = operational.deadline
 
     def leave(self, now: float) -> None:
-        """Tell all that this daemon leaves, whatever its state; then it has left."""
+        """Tell all others that this daemon leaves, in every state; then it has left."""
         self._leave.begin(now)
         self.deadline = now
 
@@ -479,7 +481,7 @@ class Membership:
         self.deadline = self._leave.due
 
     def step(self, now: float) -> None:
-        """Do what the state and the time call for."""
+        """Act as the state and the time require."""
         if self._leave.begun:
             self._send_leave(now)
             return

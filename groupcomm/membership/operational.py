@@ -127,7 +127,7 @@ class OperationalPhase:
     # ---- links ----
 
     def on_links(self, peer: PeerDaemon, links: Links) -> bool:
-        """Process a report of links; return False if those left do not join all rings."""
+        """Process a report of links; return False if the remaining ones do not join all rings."""
         states, view = self._links, self._view
         if states is None or view is None or links.view != view.key:
             return True
@@ -191,7 +191,7 @@ class OperationalPhase:
         return self.announced_mark < disk.needed <= disk.mark
 
     def step(self, now: float) -> bool:
-        """Do what it is time for; return False if the view cannot stand any longer."""
+        """Act as the time requires; return False if the view cannot go on."""
         detector = self._detector
         if now >= self._beacon_due or self.owes_mark:
             self._beacon_due = now + self._timing.beacon_interval_s

@@ -1,4 +1,4 @@
-"""The peers: what a daemon knows of each other daemon, whether it is in its view or not.
+"""The peers: the knowledge of a daemon about each other one, in its view or not.
 
 Of each name only the latest start counts; see failure_detector.py.
 """
@@ -13,8 +13,8 @@ from groupcomm.security.layout import ReplayWindow
 from groupcomm.wire.membership import Beacon, Commit, ControlMessage, Join, Settings
 
 HEARSAY_S: Final = 2.0
-"""What others tell of a daemon is forgotten after this time without news. Messages that it has
-sent before it left arrive within this time."""
+"""Messages of others about a daemon are forgotten after this time without news. Messages that a
+daemon has sent before it left arrive within this time."""
 
 _NOTHING: Final = (0, -inf)
 
@@ -31,24 +31,24 @@ class PeerDaemon:
         incarnation: which start this is.
         heard_at: when its own datagrams came last; -inf if never.
         left: it has left in order.
-        left_sequence, left_reported_at: the sequence of the message by which others have said so,
-            -1 if none has, and when it came.
-        met: this very start was heard; else others have told of it.
-        strange: look closer when it is heard next: it was not met, or it is left out.
+        left_sequence, left_reported_at: the sequence of the message by which others have said that
+            it left, -1 if none has, and when that came.
+        met: this very start was heard; else only others have told of it.
+        strange: check it when it is heard next: it was not met, or it is left out.
         passed_on_at: when others have last passed on a message of it; -inf if never.
-        mentioned_at: the same of parts of messages.
+        mentioned_at: when others have last passed on a part of one; -inf if never.
         said_at: when a message of its own came last; -inf if none has.
-        sequences: the highest of its messages, by kind, and when that came; joins, commits,
-            beacons and links with lower ones are stale.
-        seen, passed_on: sequences of its messages that were taken, from itself and from others,
+        sequences: the highest sequence of its messages, by kind, and when that came; joins,
+            commits, beacons and links with lower ones are stale.
+        seen, passed_on: sequences of its messages that were accepted, from itself and from others,
             and passed on if they had to be.
         join, join_at: its latest join and when it came.
-        heard_list_at: when a join came that told of the present whom it hears.
+        heard_list_at: when a join came with the daemons that it heard at that time.
         commit: its latest commit.
         beacon, beacon_at: its latest beacon and when it came.
         streak: how many of its beacons, one after the other, have said that it hears this daemon.
         digests, digests_at: of its shared settings, and when it told them last; None before that.
-        differs: settings of it are others that must be equal, so it forms no view with this daemon.
+        differs: its required settings differ, so it forms no view with this daemon.
         settings: what it has told of its settings; None if nothing.
         answered_at: when it was last answered with a beacon, or told that it is outdated.
         ignored_until: no view is begun because it is heard, before this time.
@@ -148,8 +148,8 @@ class PeerDaemon:
     def on_passed_on(self, sequence: int, now: float) -> None:
         """Note that others have passed on a message of it that had not come before.
 
-        Who has left says nothing more, and what it said before is not that long on its way: then
-        who has told that it left has lied, whatever the sequence of that was.
+        A daemon that has left sends nothing more, and earlier messages are not that long on their
+        way. So the daemon that has said that it left has lied, in spite of the sequence.
         """
         if sequence > self.left_sequence or now > self.left_reported_at + HEARSAY_S:
             self.retract_leave()
@@ -170,8 +170,8 @@ class PeerDaemon:
     def is_latest(self, message: ControlMessage, sequence: int, now: float, *, own: bool) -> bool:
         """Return whether no later message of its kind has come; if so it counts from now on.
 
-        What others pass on does not count against what it says itself, and after a while not
-        against what others pass on later, either: its sequence may be a lie.
+        A message that others pass on does not count against its own messages. After a while it does
+        not count against messages that others pass on later, either: its sequence may be a lie.
         """
         kind = type(message)
         latest, _ = self.sequences.get((kind, True), _NOTHING)
@@ -187,8 +187,8 @@ class PeerDaemon:
     def note_join(self, join: Join, now: float) -> bool:
         """Note a join; return whether it says anything new.
 
-        One that is repeated after its commit, for those that may not have it, is of the past: who
-        was heard then may not be any more, and needs what others say passed on.
+        A join that is repeated after the commit, for daemons that may not have it, is of the past:
+        a daemon that was heard then may not be heard any more, and needs messages passed on.
         """
         known = self.join
         self.join, self.join_at = join, now
@@ -201,7 +201,7 @@ class PeerDaemon:
 
     @property
     def key(self) -> tuple[int, int]:
-        """Return how it stands in the rows of those who hear it."""
+        """Return its entry in the lists of the daemons that hear it."""
         return self.number, self.incarnation.random_id
 
     def hears(self, key: tuple[int, int], since: float) -> bool:

@@ -1,15 +1,16 @@
 """Proposals: from joins to the members, rings and links of a view.
 
-All members compute the view from the same proposal and the same joins, so no daemon has to tell the
-others what the result is.
+All members compute the view from the same proposal and the same joins, so no daemon has to tell
+the others the result.
 
-Only pairs that hear each other count (FAULTS: asymmetric links). A ring is a set of daemons of one
-site that all hear each other; links lead between rings. A view is a connected component, so one
-pair that does not hear each other neither keeps a view from forming nor splits it again and again.
+Only pairs that hear each other count, as a path may work in one direction only. A ring is a set of
+daemons of one site that all hear each other; links lead between rings. A view is a connected
+component, so one pair that does not hear each other neither prevents a view nor splits it again and
+again.
 
 The counter of a view is above all that its members may have used, and each member's disk must have
-reserved it (reservation.py). A daemon whose disk has not stands aside: the others make the view
-without it, as if they did not hear it. All find the same from the same joins.
+reserved it (reservation.py). A daemon whose disk has not reserved it stands aside: the others form
+the view without it, as if they did not hear it. All compute the same from the same joins.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,11 +22,11 @@ from groupcomm.config.view import DaemonId, Incarnation, View
 from groupcomm.wire.membership import Join, Proposal, Seat
 
 Mutual: TypeAlias = Sequence[frozenset[int]]
-"""Per daemon, by index, the others that it hears and that hear it."""
+"""Per daemon, by index, the other daemons that it hears and that hear it."""
 
 
 def mutual_pairs(heard: Mapping[int, frozenset[int]]) -> dict[int, frozenset[int]]:
-    """Return per daemon whom it hears that also hears it; daemons by any numbers."""
+    """Return per daemon the others that it hears and that hear it; daemons by any numbers."""
     return {
         daemon: frozenset(other for other in row if daemon in heard.get(other, ()))
         for daemon, row in heard.items()
@@ -49,7 +50,7 @@ def split_into_rings(sites: Sequence[int], mutual: Mutual) -> tuple[tuple[int, .
 
     Args:
         sites: per daemon, by index, its site.
-        mutual: whom each hears both ways.
+        mutual: per daemon the others that it hears both ways.
 
     Returns:
         Rings, each of one site, rising and sorted by their lowest daemon; in each all hear each
@@ -115,13 +116,13 @@ class Ready(NamedTuple):
 def find_ready(
     mutual: Mapping[int, frozenset[int]], claims: Mapping[int, CounterClaim], me: int
 ) -> Ready:
-    """Return who can be in one view with a daemon.
+    """Return the daemons that can be in one view with a daemon.
 
-    The highest counter decides: who has used it cannot go back, and all others can follow once
-    their disks have answered.
+    The highest counter decides: a daemon that has used it cannot go back, and all others can follow
+    once their disks have answered.
 
     Args:
-        mutual: per daemon whom it hears both ways.
+        mutual: per daemon the others that it hears both ways.
         claims: of the same daemons.
         me: the daemon.
     """
@@ -151,7 +152,7 @@ def propose(
 
     Args:
         members: by daemon number: incarnation and attempt.
-        mutual: per member whom it hears both ways, by number.
+        mutual: per member the others that it hears both ways, by number.
     """
     numbers = sorted(members)
     places = {number: place for place, number in enumerate(numbers)}
@@ -226,7 +227,7 @@ def _delays(config: CoreConfig, links: list[tuple[int, int]]) -> tuple[int, ...]
 
 
 def _by_place(proposal: Proposal, numbers: list[int]) -> list[frozenset[int]]:
-    """Return whom each member hears both ways, by places in `numbers`."""
+    """Return per member the others that it hears both ways, by places in `numbers`."""
     order = [numbers.index(seat.number) for seat in proposal.seats]
     mutual: list[frozenset[int]] = [frozenset()] * len(numbers)
     for place, seat in zip(order, proposal.seats, strict=True):

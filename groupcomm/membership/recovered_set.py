@@ -1,16 +1,17 @@
-"""The recovered set: what the daemons that come from one view hold of it together.
+"""The recovered set: the packets of a view that the daemons that come from it hold together.
 
-No daemon goes by what it holds alone: all holdings, notices and frontiers united give one boundary
-for all, whatever each had received (DESIGN, section 6).
+No daemon decides by its own packets alone: all holdings, notices and frontiers united give one
+boundary for all, in spite of the differences of what each had received (docs/design.md).
 
-The walk over it says what is still delivered of the old view, and in which part. It is pure, and
-the same for all that hold the recovered set: the decision about a bundle depends on that set alone,
-never on what was delivered here before. Packets go in stamp order. Up to the boundary they belong
-to the regular view, from it on to the transitional one. There a daemon that is no transitional
-member may have sent what cannot be delivered without breaking an order: it is dropped by all alike.
+The walk over it decides which bundles of the old view are still delivered, and in which part. It is
+pure, and the same at all daemons that hold the recovered set: the decision about a bundle depends
+on that set alone, never on earlier deliveries here. Packets go in stamp order. Up to the boundary
+they belong to the regular view, from it on to the transitional one. There a daemon that is no
+transitional member may have sent what cannot be delivered without breaking an order: it is dropped
+by all alike.
 
 Source of the boundary: Moser, Amir, Melliar-Smith, Agarwal, "Extended Virtual Synchrony", ICDCS
-1994; the rule for what is dropped is DESIGN's, section 6, the walk.
+1994; the rule for dropped bundles is this project's (docs/design.md, the walk).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -28,8 +29,8 @@ class RecoveredSet:
     """The packets and notices that several daemons hold of one view, by ring.
 
     Attributes:
-        spans: per ring the numbers above `forgotten` that somebody holds.
-        forgotten: per ring, everybody in the view has held all up to here.
+        spans: per ring the numbers above `forgotten` that some daemon holds.
+        forgotten: per ring, every daemon of the view has held all up to here.
         prefix: per ring, up to here no number is missing.
         notices: per ring (upto, value) of all known horizons.
         frontiers: per ring the highest known one.
@@ -63,11 +64,11 @@ class RecoveredSet:
         self.frontiers.append(max(row.frontier for row in rows))
 
     def holds(self, ring: int, number: int) -> bool:
-        """Return whether somebody holds a packet."""
+        """Return whether some daemon holds a packet."""
         return number <= self.forgotten[ring] or holds(self.spans[ring], number)
 
     def duties(self, me: int) -> dict[tuple[int, int], set[int]]:
-        """Return the packets (ring, number) of whose holders `me` is the lowest, and who lacks
+        """Return the packets (ring, number) whose lowest holder is `me`, and the daemons that lack
         them.
         """
         duties: dict[tuple[int, int], set[int]] = {}
@@ -110,11 +111,11 @@ class WalkLimits(NamedTuple):
     """The limits that the recovered set gives.
 
     Attributes:
-        forgotten: per ring, all packets up to here were delivered by everybody.
+        forgotten: per ring, every daemon has delivered all packets up to here.
         prefix: per ring, no packet up to here is missing.
         horizon: the least united horizon of the rings, a time.
         frontier: the least united frontier.
-        obligation: the daemons whose packets are delivered whatever is missing.
+        obligation: the daemons whose packets are delivered even if others are missing.
     """
 
     forgotten: list[int]

@@ -1,12 +1,12 @@
-"""Recovery: daemons that come from one view exchange packets until each holds what any of them
-holds.
+"""Recovery: daemons that come from one view exchange packets until all hold the same ones.
 
-Pure. ``now`` is in seconds. The lowest holder of a packet sends it to those that lack it by their
-joins. A daemon that still lacks some repeats which, with its commit. While a packet may be on its
-way it is not sent again: what the commit says was said before the packet came.
+Pure. ``now`` is in seconds. The lowest holder of a packet sends it to the daemons that lack it by
+their joins. A daemon that still lacks packets lists them in each repetition of its commit. While a
+packet may be on its way it is not sent again: the commit was sent before the packet came.
 
 Thousands of single packets may be missing, and a daemon that lacks some says so a hundred times a
-second. So what is missing here is computed once and then kept, and what others miss is looked up.
+second. So the list of packets that are missing here is computed once and then kept, and packets
+that others lack are looked up.
 """
 
 from collections.abc import Mapping
@@ -20,10 +20,10 @@ from groupcomm.stream.stream import MAX_AHEAD
 from groupcomm.wire.membership import MAX_MISSING, Join, Past, Proposal, Span
 
 MAX_SPREAD = 4 * MAX_AHEAD
-"""Numbers above the forgotten ones that anybody can hold; windows stay far below it."""
+"""The most numbers above the forgotten ones that a daemon can hold; windows stay far below it."""
 
 BATCH_BYTES = 256 * 1024
-"""Sent at once; the rest follows with the next repetition."""
+"""The most bytes sent at once; the rest follows with the next repetition."""
 
 
 class Recovery:
@@ -32,8 +32,8 @@ class Recovery:
     Attributes:
         transitional: indices in the old view; empty without one.
         member_numbers: daemon numbers of the same.
-        recovered_set: what they hold together; None without an old view.
-        begun: packets have come from other members.
+        recovered_set: the packets that they hold together; None without an old view.
+        begun: whether packets have come from other members.
     """
 
     __slots__ = (
@@ -62,11 +62,11 @@ class Recovery:
         """Begin.
 
         Args:
-            host: the daemon.
+            context: the daemon.
             old: the view that ends, if there is one.
             me: this daemon's number.
-            proposal: what was agreed to.
-            joins: that it was made from.
+            proposal: the proposal that was agreed to.
+            joins: the joins that it was made from.
             again_s: a daemon that still lacks a packet this long after it was sent has not got it.
         """
         self._context = context
@@ -77,7 +77,9 @@ class Recovery:
         self.transitional: frozenset[int] = frozenset()
         self.member_numbers: frozenset[int] = frozenset()
         self._sent_at: dict[tuple[int, int], float] = {}  # when, of all packets to send from here
-        self._open: dict[tuple[int, int], set[int]] = {}  # those to be sent, and to whom
+        self._open: dict[
+            tuple[int, int], set[int]
+        ] = {}  # the packets to send, with their receivers
         self._duties: list[list[int]] = []  # by ring their numbers, rising
         if old is None:
             return
@@ -108,12 +110,12 @@ class Recovery:
 
     @property
     def missing(self) -> tuple[tuple[Span, ...], ...]:
-        """Return what is still lacking here, by ring; the first ranges of it."""
+        """Return the first ranges of packets that are still missing here, by ring."""
         return tuple(tuple(ranges[:MAX_MISSING]) for ranges in self._find_lacking())
 
     @property
     def complete(self) -> bool:
-        """Return whether nothing is lacking here."""
+        """Return whether nothing is missing here."""
         return not any(self._find_lacking())
 
     def _find_lacking(self) -> list[list[Range]]:
@@ -126,10 +128,11 @@ class Recovery:
     def receive(self, sender: int, packet: bytes) -> bool:
         """Enter a packet from another member; return False if it is here or not of the set.
 
-        What is not of it may come from an attempt with others; it would be here alone.
+        A packet outside the set may come from an attempt with other members; only this daemon would
+        have it.
 
         Args:
-            sender: its number; what strangers send counts for nothing.
+            sender: the number of the sender; a packet of a stranger is ignored.
             packet: whole.
 
         Raises:
@@ -147,17 +150,16 @@ class Recovery:
         return True
 
     def is_sound(self) -> bool:
-        """Return whether what was delivered here could have come of the recovered set, which is
-        here now.
+        """Return whether the deliveries so far are in line with the recovered set, which is here.
 
-        Without other members it always can.
+        Without other members they always are.
         """
         recovered_set = self.recovered_set
         return recovered_set is None or self._context.old.prepare(recovered_set, self.transitional)
 
     def on_missing(self, number: int, missing: tuple[tuple[Span, ...], ...], now: float) -> None:
-        """Note that another member still lacks these: those that it should have by now are sent
-        again.
+        """Note the packets that another member still lacks: send those again that it should have
+        by now.
         """
         for ring, (spans, duties) in enumerate(zip(missing, self._duties, strict=False)):
             for span in spans:
@@ -166,7 +168,7 @@ class Recovery:
                         self._open.setdefault((ring, duty), set()).add(number)
 
     def pop_batch(self, now: float) -> list[tuple[bytes, set[int]]]:
-        """Return the next packets to send, whole, and to whom, by daemon numbers."""
+        """Return the next packets to send, whole, each with its receivers, by daemon numbers."""
         taken: list[tuple[bytes, set[int]]] = []
         done: list[tuple[int, int]] = []
         room = BATCH_BYTES
@@ -185,14 +187,14 @@ class Recovery:
 
     @property
     def has_packets_to_send(self) -> bool:
-        """Return whether `next_batch` has something to give."""
+        """Return whether `pop_batch` has something to return."""
         return bool(self._open)
 
 
 def _fits(past: Past, old: View) -> bool:
-    """Return whether what a daemon says of the old view can be true.
+    """Return whether the statement of a daemon about the old view can be true.
 
-    Else it is taken for a stranger.
+    If not, the daemon is treated as a stranger.
     """
     return len(past.holdings) == len(old.rings) and all(
         holding.forgotten < holding.spans[0][0]

@@ -1,4 +1,4 @@
-"""Reservation: which view counters a daemon may have used, and which its disk holds for it.
+"""Reservation: the view counters that a daemon may have used, and those that its disk reserves.
 
 Pure. ``now`` is in seconds; counters, marks and physical time are in microseconds, as a counter
 begins with the physical time of a start. The disk holds a *mark*. Counters up to it may be used,
@@ -17,52 +17,52 @@ from groupcomm.config.view import Start
 from groupcomm.errors import ProtocolViolation
 
 LEAD_US: Final = 2_000_000
-"""A mark is written so far ahead of physical time: the daemons of a cluster that starts together
-then need no second write. Not farther: a daemon whose disk is lost begins at physical time, and has
-to be above all it has used."""
+"""A mark is written this far ahead of physical time: the daemons of a cluster that starts together
+then need no second write. It is not written farther ahead: a daemon whose disk is lost begins at
+physical time, which must be above all numbers that it has used."""
 
 SPARE: Final = 100_000
 """How many numbers beyond the one needed a mark is written: for as many views, or connections."""
 
 AHEAD_US: Final = 10_000_000
-"""A mark that is further ahead of physical time is none that time tells apart from others."""
+"""A mark that is further ahead of physical time cannot be told from others by time."""
 
 JUMP_US: Final = 2**32
 """Over an hour. Two starts that begin at the same number would have to jump equally far."""
 
 FARTHEST_US: Final = 2**52
-"""A number that is further ahead of physical time is none: no clock is 140 years ahead."""
+"""A number that is further ahead of physical time is invalid: no clock is 140 years ahead."""
 
 FARTHEST_JUMP_US: Final = 2 * JUMP_US
-"""Where numbers are so far ahead already, one may be so far ahead of those known here."""
+"""Where numbers are that far ahead already, one may be this far ahead of those known here."""
 
 RENEW_S: Final = 10.0
-"""How often a mark is renewed that nobody needs: this reveals a disk that has stopped."""
+"""How often a mark is renewed that no daemon needs: this reveals a disk that has stopped."""
 
 SLOW_S: Final = 0.025
 """A disk whose writes take longer may answer too late for a view that has to be made at once."""
 
 MOST_LEAD_US: Final = 8_000_000
-"""The mark of a slow disk is kept so far ahead at most."""
+"""The mark of a slow disk is kept at most this far ahead."""
 
 MOST_AHEAD_S: Final = (MOST_LEAD_US - 2 * LEAD_US) / 2e6
-"""With that a disk stays ahead whose writes take no longer, two seconds."""
+"""The longest writes, two seconds, with which a disk still stays ahead."""
 
 FIRST_RETRY_S: Final = 0.1
 LONGEST_RETRY_S: Final = 2.0
-"""A write that has failed is begun again after a time that doubles."""
+"""The time after which a failed write is begun again; it doubles from the first to the longest."""
 
 
 def first_number(mark: int, reading: int, random_id: int) -> int:
-    """Return the number that a start begins behind: no start that it can know of has used higher.
+    """Return the number above which a start begins: no known start has used a higher one.
 
     Where the disk's mark is far ahead of the clock, time does not tell two starts apart that have
     read it: the disk may have been restored, or be a copy. Their random ids do.
 
     Args:
         mark: what the disk holds, or others know of; 0 if it is empty.
-        reading: physical time. Nothing that an earlier start has used is above it, also if the
-            disk was lost.
+        reading: physical time. No earlier start has used a number above it, even if the disk was
+            lost.
         random_id: of the start.
     """
     if mark <= reading + AHEAD_US:
@@ -81,11 +81,11 @@ def count_start(mark: int, reading: int, random_id: int) -> tuple[int, int]:
 
 
 def reserved_by(start: Start, reading: Callable[[float], int], now: float) -> "Reservation":
-    """Return what the disk holds as a daemon starts.
+    """Return the reservation of a daemon that starts.
 
     Args:
-        start: of the daemon. If nothing was reserved as it was counted, nor was physical time
-            looked at; then it counts now.
+        start: of the daemon. If it was counted without a reservation, physical time was not looked
+            at either; then it counts now.
         reading: returns physical time at a time in seconds.
         now: seconds.
     """
@@ -99,8 +99,8 @@ class Reservation:
     """The view counters of one start of a daemon.
 
     Args:
-        used: what earlier starts may have used.
-        mark: what the disk holds.
+        used: the highest number that earlier starts may have used.
+        mark: the mark that the disk holds.
         reading: returns physical time at a time in seconds.
         now: seconds.
         write_s: how long the disk took for the last write before this.
@@ -111,7 +111,7 @@ class Reservation:
         needed: the highest counter that this daemon or others have asked for.
         to_store: have the disk hold this mark, then call `stored` or `failed`; None if it need not.
         due: call `step` at this time.
-        write_s: how long writes take, the longest of late; one that hung is forgotten soon.
+        write_s: the longest time of recent writes; one that hung is forgotten soon.
         asked_at: since when the disk is to hold `to_store`.
         error: why the last write failed; None if it did not.
     """
@@ -148,7 +148,7 @@ class Reservation:
         self._retry_s = FIRST_RETRY_S
         self.due = self._next_renewal(now)
 
-    # ---- what views need ----
+    # ---- the needs of views ----
 
     def may_use(self, counter: int, now: float) -> bool:
         """Return whether a counter is reserved. If it is not, have the disk reserve it."""
@@ -160,12 +160,15 @@ class Reservation:
         return False
 
     def check(self, number: int, now: float) -> None:
-        """Raise ProtocolViolation if no daemon in order can have used a number.
+        """Raise ProtocolViolation if no correct daemon can have used a number.
 
-        It would be kept, and others would have to be above it: soon no number would be left.
+        All later numbers would have to be above it, and soon none would be left.
         """
         if number > max(self._reading(now) + FARTHEST_US, self.used + FARTHEST_JUMP_US):
-            raise ProtocolViolation("number", f"{number} as used, where {self.used} is known")
+            raise ProtocolViolation(
+                "number",
+                f"number {number} is said to be used, and the highest known one is {self.used}",
+            )
 
     def use(self, counter: int) -> None:
         """Note that a view may get this counter, here or elsewhere."""
@@ -173,7 +176,7 @@ class Reservation:
         self.used = max(self.used, counter)
 
     def note_used(self, number: int) -> None:
-        """Note that this number was used, by whomever: the next view needs a higher one."""
+        """Note that some daemon has used this number: the next view needs a higher one."""
         self.used = max(self.used, number)
 
     def keep_ahead(self, number: int, now: float) -> None:
@@ -186,7 +189,7 @@ class Reservation:
 
         Args:
             used: the highest counter that the other daemon may have used.
-            mark: what the other daemon's disk holds.
+            mark: the mark of the other daemon's disk.
             now: seconds.
         """
         return self.may_use(used + 1, now) and self.used < mark
@@ -243,10 +246,10 @@ class Reservation:
         return 2 * LEAD_US + int(2e6 * self.write_s) if self._keeps_ahead else LEAD_US
 
     def _next_renewal(self, now: float) -> float:
-        """Return when the next write begins although nobody needs it.
+        """Return when the next write begins although no daemon needs it.
 
-        The mark of a slow disk stays above those that others write, also while it is being renewed:
-        so a daemon that starts anew does not take this one to a counter that is not reserved.
+        The mark of a slow disk stays above the marks of others, also while it is being renewed. So
+        a daemon that starts anew does not lead this one to a counter that is not reserved.
         """
         if not self._keeps_ahead:
             return now + RENEW_S

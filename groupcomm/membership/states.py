@@ -4,17 +4,17 @@ import enum
 
 
 class MembershipState(enum.Enum):
-    """How far a daemon is on the way from one view to the next."""
+    """The states of a daemon on the way from one view to the next."""
 
-    GATHER = enum.auto()  # it finds out who hears whom; the old view is frozen
+    GATHER = enum.auto()  # it finds out which daemons hear each other; the old view is frozen
     COMMIT = enum.auto()  # it has agreed to a view; missing packets of the old one are fetched
-    RECOVERED = enum.auto()  # and has told the others that it misses none: it has an obligation
+    RECOVERED = enum.auto()  # it has said that it has all of these packets: it has an obligation
     OPERATIONAL = enum.auto()  # the view is installed
     LEFT = enum.auto()  # it has left in order, and does nothing any more
 
 
 class GatherReason(enum.Enum):
-    """Why a daemon has begun to gather; counted, and told to operators."""
+    """The reasons to gather; they are counted, and shown to operators."""
 
     STARTED = enum.auto()
     TOKEN_LOST = enum.auto()  # neither token nor rest notice for a token timeout
@@ -25,6 +25,6 @@ class GatherReason(enum.Enum):
     FELLOW_LEFT = enum.auto()
     FOREIGN_HEARD = enum.auto()  # a daemon outside the view hears us, and we hear it
     FELLOW_BROKEN = enum.auto()  # a member breaks the protocol, and is left out from now on
-    CONTRADICTED = enum.auto()  # what members say contradicts itself, or what was delivered here
+    CONTRADICTED = enum.auto()  # statements of members contradict each other, or deliveries here
     PAUSED = enum.auto()  # this daemon itself stood still
     ATTEMPT_FAILED = enum.auto()  # the last attempt came to nothing

@@ -1,12 +1,12 @@
 """Trust: a daemon that has sent what no correct daemon sends is left out for a while.
 
-Pure. ``now`` is in seconds. Each daemon goes by what it has seen itself: what others say of a
-member counts for nothing, as they may be the broken ones. A daemon that is left out is not heard.
+Pure. ``now`` is in seconds. Each daemon goes by what it has seen itself: the statements of others
+about a member do not count, as they may be the broken ones. A daemon that is left out is not heard.
 It comes back after a while that doubles with each time, and at once if it was started anew, as a
 restart repairs most of what breaks a daemon.
 
-Contradictions are no daemon's fault: the statement that came first may be the wrong one. After a
-few of them the view is over, and nothing of it counts any more.
+No daemon is blamed for a contradiction: the statement that came first may be the wrong one. After a
+few contradictions the view is over, and nothing of it counts any more.
 """
 
 from collections import Counter, deque
@@ -27,13 +27,13 @@ LONGEST_S: Final = 60.0
 """For how long a daemon is left out, at first and at most."""
 
 MEMORY_S: Final = 120.0
-"""After this time in order since it came back a daemon begins anew."""
+"""After this time without a breach, since it came back, the past of a daemon is forgotten."""
 
 TOLD_EVERY_S: Final = 10.0
-"""Between two lines of the log about what one daemon has sent."""
+"""The least time between two lines of the log about one daemon."""
 
 MAX_NEWS: Final = 64
-"""Lines for the log that wait for the shell."""
+"""The most lines for the log that wait for the shell."""
 
 
 class BrokenDaemon:
@@ -78,8 +78,8 @@ class Trust:
     """The trust of one daemon in all others.
 
     Attributes:
-        broken: those that have broken the protocol, by number.
-        news: what the log should say, the oldest first.
+        broken: the daemons that have broken the protocol, by number.
+        news: lines for the log, the oldest first.
     """
 
     __slots__ = ("_contradictions", "broken", "news")
@@ -92,7 +92,7 @@ class Trust:
     def on_breach(
         self, peer: PeerDaemon, error: RemoteProtocolError, now: float
     ) -> GatherReason | None:
-        """Note that a daemon has broken the protocol; why to look for another view, if at all."""
+        """Note a breach of the protocol; return a reason to look for another view, or None."""
         if isinstance(error, Contradiction):
             return GatherReason.CONTRADICTED if self.doubt(str(error), now) else None
         if not self.blame(peer, error, now):
@@ -103,7 +103,7 @@ class Trust:
     def blame(self, peer: PeerDaemon, error: RemoteProtocolError, now: float) -> bool:
         """Note that a daemon has broken the protocol; return whether it is left out from now on.
 
-        What it has only passed on may be another one's fault, and counts for nothing.
+        A message that it has only passed on may be the fault of another daemon, and does not count.
         """
         if not isinstance(error, BadDatagram | ProtocolViolation):
             return False
@@ -112,15 +112,17 @@ class Trust:
         name = peer.label
         if broken.should_log(now):
             self.news.append(
-                f"{name} has sent what no daemon in order sends ({error}; {broken.counts.total()}"
-                " such so far): is its release another one, or its memory broken?"
+                f"{name} has broken the protocol ({error}; breaches so far:"
+                f" {broken.counts.total()}): what it sent was dropped; check that it runs the same"
+                " release as all others, and that its memory is sound"
             )
         if now < broken.until or not broken.note_breach(now):
             return False
         broken.leave_out(peer.incarnation, now)
         self.news.append(
-            f"{name} is left out for {broken.lasts_s:g} s, as it breaks the protocol: restart it"
-            " with the same release as all others; if that does not help, replace its host"
+            f"{name} is left out for {broken.lasts_s:g} s, as it breaks the protocol:"
+            " restart it with the same release as all others; if that does not help, replace its"
+            " host"
         )
         return True
 
@@ -129,11 +131,14 @@ class Trust:
         if not _note(self._contradictions, now):
             return False
         self._contradictions.clear()
-        self.news.append(f"the view is over, as what its daemons say contradicts itself: {text}")
+        self.news.append(
+            f"the view has ended, as statements of its daemons contradict each other ({text}): a"
+            " new one follows; if this comes again, check releases and memory of all daemons"
+        )
         return True
 
     def is_heard(self, number: int, incarnation: Incarnation, now: float) -> bool:
-        """Return whether what a start of a daemon sends is heard now."""
+        """Return whether datagrams of a start of a daemon count now."""
         broken = self.broken.get(number)
         return broken is None or now >= broken.until or broken.incarnation != incarnation
 

@@ -1,4 +1,4 @@
-"""Access control: which principal may do what with which group.
+"""Access control: the rules for what principals may do with groups.
 
 Pure. A *principal* is the owner of a session, as the daemon has authenticated it: ``unix:NAME``,
 ``uid:NUMBER``, ``cert:SAN`` or ``token:NAME``. Rules allow: with one rule or more, a request that
@@ -90,7 +90,7 @@ class Verb(enum.IntEnum):
 
     @property
     def word(self) -> str:
-        """The word for it in rules and errors."""
+        """Return the word for it in rules and errors."""
         return self.name.lower().replace("_", "-")
 
 
@@ -100,14 +100,14 @@ _ON_GROUPS: Final = frozenset((Verb.JOIN, Verb.SEND, Verb.SEE_MEMBERS))
 
 @attrs.frozen
 class Rule:
-    """A rule: what some principals may do with some groups.
+    """A rule: the requests about some groups that it allows to some principals.
 
     Attributes:
         who: patterns of principals.
         groups: patterns of groups' names; for UNICAST of private names; ADMIN has no group.
-        verbs: what they may do.
+        verbs: the kinds of requests that they may make.
         names: patterns of user names that their sessions may have.
-        taken: what they may not do, whatever other rules allow; ADMIN or nothing.
+        taken: the kinds that they may not make, even if other rules allow it; ADMIN or nothing.
     """
 
     who: tuple[str, ...]
@@ -125,10 +125,10 @@ class Rule:
         given = self.verbs or self.taken or self.names
         for what, values in (("who", self.who), ("groups", self.groups), ("may", given)):
             if not values:
-                raise ConfigError(f"access: {what} is empty; a rule names at least one")
+                raise ConfigError(f"access: {what} is empty; a rule must name at least one")
         for pattern in self.who + self.groups + self.names:
             if not pattern:
-                raise ConfigError("access: a pattern is empty; * stands for everything")
+                raise ConfigError("access: a pattern is empty; write * for everything")
 
     def allows(self, principal: str, verb: Verb, name: str) -> bool:
         """Return whether this rule alone allows a request; `principal` and `name` are in NFC."""
@@ -163,7 +163,7 @@ class Access:
 
     @property
     def restricts(self) -> bool:
-        """Whether there are rules, so that requests about groups must be checked."""
+        """Return whether there are rules, so that requests about groups must be checked."""
         return bool(self.rules)
 
     def may(self, principal: str, verb: Verb, name: str = "") -> bool:
@@ -184,7 +184,7 @@ class Access:
         return any(rule.covers(verb, what) for rule in self._rules_of(principal))
 
     def takes_away(self, principal: str, verb: Verb) -> bool:
-        """Return whether a rule takes a verb from a principal, whatever other rules allow."""
+        """Return whether a rule takes a verb from a principal, even if other rules allow it."""
         return any(verb in rule.taken for rule in self._rules_of(principal))
 
     def may_be_called(self, principal: str, name: str) -> bool:

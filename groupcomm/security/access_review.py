@@ -1,4 +1,4 @@
-"""A review of access rules: what they make impossible, perhaps by mistake.
+"""A review of access rules: the requests that they make impossible, perhaps by mistake.
 
 Pure. No finding is an error, as such rules can be intended. Patterns are compared as sets of the
 texts that they match.

@@ -1,16 +1,18 @@
 """Exchange: daemons give each other the secrets that open their datagrams, view by view.
 
 Pure. ``now`` is in seconds. Each start of a daemon seals with a secret of its own, which only the
-daemons have that it gave it to. With every view it draws a new secret and a new pair of X25519 keys
-(RFC 7748), so that a thief of all its secrets is locked out one view later. It sends its public key
-to each member, and wraps its secrets for every member that has sent a key of the same view:
+daemons have to which it gave it. With every view it draws a new secret and a new pair of X25519
+keys (RFC 7748), so that a thief of all its secrets is locked out one view later. It sends its
+public key to each member, and wraps its secrets for every member that has sent a key of the same
+view:
 
     TOLD ---- its public key of this view ----> WRAPPED ---- it has the secret ----> SETTLED
       ^                                             | again until then                 |
       +----------------------- a view, or the end of an epoch -------------------------+
 
-It seals with the new secret once all members have it, and not before: nobody waits, and nothing is
-lost. A member that does not answer will not stay one for long; the next view does not wait for it.
+It seals with the new secret once all members have it, and not before: no daemon waits, and nothing
+is lost. A member that does not answer will soon be out of the view; the next view does not wait for
+it.
 
 There is no leader and nothing to agree on, so a view that is replaced by another one leaves nothing
 behind. docs/security.md has the guarantees.
@@ -167,7 +169,7 @@ class Exchange:
 
     @property
     def awaited(self) -> list[StartId]:
-        """The members that can answer and lack the newest secret."""
+        """Return the members that can answer and lack the newest secret."""
         return sorted(
             start
             for start, peer in self._peers.items()
@@ -278,7 +280,9 @@ class Exchange:
             key = self._key(pair, told.public, start, self._own)
             secrets = AESGCM(key).decrypt(_NONCE, told.wrap, None)
         except (InvalidTag, ValueError):  # ValueError: a public key that shares nothing
-            raise BadDatagram("identity", "secrets that do not open") from None
+            raise BadDatagram(
+                "identity", "its secrets do not open with the key that they are wrapped for"
+            ) from None
         peer.opened = told.wrap
         present, old, newest, new = _SECRETS.unpack(secrets)
         for number, secret in ((present, old), (newest, new)):

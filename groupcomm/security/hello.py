@@ -129,11 +129,14 @@ class Introductions:
         number, incarnation = start
         self._check_listed(number)
         if hello.start != self._own:
-            raise BadDatagram("hello", "for another start of this daemon")
+            raise BadDatagram("hello", "a hello for another start of this daemon")
         answered = self._accept_answer(start, hello.answers)
         trust = not proven and (answered or not self.forgot)
         if not (trust or hello.asks):
-            raise BadDatagram("hello", f"answers {hello.answers}, which is not asked")
+            raise BadDatagram(
+                "hello",
+                f"a hello answers challenge {hello.answers}, which this daemon has not sent",
+            )
         if not hello.asks or not self._answers.spend(number, now):
             return HelloReply(trust=trust, say=None)
         asks = 0 if proven or trust else self._ask(self._greeted, start, now)

@@ -2,8 +2,8 @@
 
 The holder of a key file can be any daemon of the cluster. With identities the file is needed, and
 not sufficient: a daemon signs the packets by which it introduces itself, and each daemon has the
-public keys that it trusts. A daemon whose key is trusted no more is *evicted*, whatever other
-secrets it has.
+public keys that it trusts. A daemon whose key is trusted no more is *evicted*, with all
+other secrets that it has.
 """
 
 import hashlib
@@ -74,14 +74,19 @@ class Roll:
         named: dict[bytes, str] = {}
         for name, public in self.daemons.items():
             if len(public) != IDENTITY_BYTES:
-                raise ConfigError(f"identities: {name} has {len(public)} bytes; it must have 32")
+                raise ConfigError(
+                    f"identities: the public key of {name} has {len(public)} bytes; it must have 32"
+                )
             if has_small_order(public):
                 raise ConfigError(
                     f"identities: the public key of {name} has small order, so anybody could sign"
                     " for it; make another with: groupcomm identity new"
                 )
             if public in named:
-                raise ConfigError(f"identities: {named[public]} and {name} have the same key")
+                raise ConfigError(
+                    f"identities: {named[public]} and {name} have the same key; each daemon needs"
+                    " its own"
+                )
             named[public] = name
 
     def is_trusted(self, name: str) -> bool:
@@ -160,7 +165,7 @@ class Signer:
         }
 
     def trusts(self, number: int) -> bool:
-        """Whether a daemon's word counts."""
+        """Return whether the signatures of a daemon count."""
         return number in self._publics
 
     def sign(self, said: bytes, receiver: int, counter: int) -> bytes:
@@ -171,11 +176,15 @@ class Signer:
         """Raise BadDatagram unless the sender has signed this for this daemon."""
         public = self._publics.get(sender[0])
         if public is None:
-            raise BadDatagram("identity", f"daemon {sender[0]:x} has none that counts")
+            raise BadDatagram(
+                "identity", f"daemon {sender[0]:x} has no identity that is trusted here"
+            )
         try:
             public.verify(signature, self._placed(sender, self._own[0], counter) + said)
         except InvalidSignature:
-            raise BadDatagram("identity", f"not signed by daemon {sender[0]:x}") from None
+            raise BadDatagram(
+                "identity", f"the signature is not that of daemon {sender[0]:x}"
+            ) from None
 
     def _placed(self, sender: StartId, receiver: int, counter: int) -> bytes:
         number, start = sender

@@ -34,7 +34,7 @@ _INFO: Final = b"groupcomm dgram v1"
 def _check_keys(_: object, __: object, keys: Mapping[int, bytes]) -> None:
     for number, key in keys.items():
         if not 0 <= number <= 0xFFFF:
-            raise ConfigError(f"key ring: key id {number}; it must be 0 to 65535")
+            raise ConfigError(f"key ring: a key id is {number}; it must be 0 to 65535")
         if len(key) != KEY_BYTES:
             raise ConfigError(
                 f"key ring: key {number} has {len(key)} bytes; it must have {KEY_BYTES}"
@@ -55,7 +55,7 @@ class KeyRing:
 
     def __attrs_post_init__(self) -> None:
         if self.active not in self.keys:
-            raise ConfigError(f"key ring: active is {self.active}, but there is no such key")
+            raise ConfigError(f"key ring: active is {self.active}, which is none of its keys")
 
 
 def derive_key(

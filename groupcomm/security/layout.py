@@ -51,7 +51,7 @@ def fixed_heads(
 
 def wrong_size(size: int) -> BadDatagram:
     """Return the error of a datagram that is too short or too long for any daemon to have sent."""
-    return BadDatagram("short" if size < HEAD_BYTES else "long", f"{size} bytes")
+    return BadDatagram("short" if size < HEAD_BYTES else "long", f"a datagram of {size} bytes")
 
 
 class Opened:

@@ -1,8 +1,8 @@
 """Opening datagrams of suite 1: keys by sender, start, channel and epoch, and replay windows.
 
 Datagrams of a start count only after it has proved that it sends now: until then there is no window
-for it, and any of them might be an old copy. hello.py has the proof; `trust` begins the windows
-behind it.
+for it, and any of them might be an old copy. hello.py has the proof; `trust` then begins the
+windows.
 
 A receiver moves its replay window only for authentic datagrams, as one forged high counter would
 lock the true sender out. Where the seal proves nothing, as others can make it, too, the caller
@@ -154,21 +154,25 @@ class Opener:
         if not HEAD_BYTES <= size <= MAX_DATAGRAM_BYTES:
             raise wrong_size(size)
         if datagram[0] != VERSION:
-            raise BadDatagram("version", str(datagram[0]))
+            raise BadDatagram(
+                "version", f"a datagram of version {datagram[0]}, where {VERSION} is spoken"
+            )
         if datagram[1] != self.SUITE:
-            raise BadDatagram("suite", str(datagram[1]))
+            raise BadDatagram(
+                "suite", f"a datagram of suite {datagram[1]}, where {self.SUITE} is used"
+            )
         if size < _LEAST:
-            raise BadDatagram("short", f"{size} bytes")
+            raise BadDatagram("short", f"a datagram of {size} bytes")
         _, _, scope, key_id, identity, counter, place, epoch = _SPLIT.unpack_from(datagram)
         peer = self._peers.get(identity)
         if peer is None:
             return self._open_unproven(datagram, scope, key_id, identity, counter, place, epoch)
         lane = peer.lanes.get(place)
         if lane is None:
-            raise BadDatagram("channel", str(place))
+            raise BadDatagram("channel", f"there is no channel {place}")
         self._check_key(key_id)
         if counter <= lane.window.highest and not lane.window.check(counter):
-            raise BadDatagram("replay", f"counter {counter}")
+            raise BadDatagram("replay", f"counter {counter} came before, or is too old")
         if place == self.SIGNED:
             packet = self._open_unsigned(peer, lane, datagram, scope, key_id, counter, epoch)
         elif epoch == lane.epoch and key_id == lane.key_id and lane.decrypt is not None:
@@ -262,12 +266,12 @@ class Opener:
         self._unsigned = None
         cluster, sender, restarts, random_id = _IDENTITY.unpack(identity)
         if cluster != self._cluster:
-            raise BadDatagram("cluster", f"{cluster:x}")
+            raise BadDatagram("cluster", f"a datagram of the cluster with the number {cluster:x}")
         if identity == self._own:
-            raise BadDatagram("own", "a datagram of this daemon")
+            raise BadDatagram("own", "a datagram of this daemon itself")
         self._check_key(key_id)
         if channel not in _CHANNELS:
-            raise BadDatagram("channel", str(channel))
+            raise BadDatagram("channel", f"there is no channel {channel}")
         self._count_derived()
         claimed = Incarnation(restarts, random_id)
         packet = self._open(
@@ -282,7 +286,9 @@ class Opener:
         gone = (self.now - self._derived_at) * DERIVED_PER_S
         self._derived, self._derived_at = max(0.0, self._derived - gone), self.now
         if self._derived >= DERIVED_PER_S:
-            raise BadDatagram("busy", "too many unknown starts and epochs")
+            raise BadDatagram(
+                "busy", "too many datagrams of unknown starts and epochs come at once"
+            )
         self._derived += 1
 
     def _key(
@@ -307,7 +313,7 @@ class Opener:
         except InvalidTag:
             if lane is not None:
                 lane.failed += 1
-        raise BadDatagram("tag", "the seal does not fit")
+        raise BadDatagram("tag", "the seal does not fit the datagram")
 
     # ---- known starts ----
 

@@ -89,13 +89,15 @@ class PlainOpener:
             raise wrong_size(size)
         version, suite, scope, peer_key, counter = _SPLIT.unpack_from(datagram)
         if version != VERSION:
-            raise BadDatagram("version", str(version))
+            raise BadDatagram(
+                "version", f"a datagram of version {version}, where {VERSION} is spoken"
+            )
         if suite != SUITE_NONE:
-            raise BadDatagram("suite", str(suite))
+            raise BadDatagram("suite", f"a datagram of suite {suite}, where {SUITE_NONE} is used")
         known = self._peers.get(peer_key)
         peer = known or self._new_start(datagram)
         if counter <= peer.window.highest and not peer.window.check(counter):
-            raise BadDatagram("replay", f"counter {counter}")
+            raise BadDatagram("replay", f"counter {counter} came before, or is too old")
         packet = self._open(datagram, scope)
         peer.window.accept(counter)
         if known is None:  # only now: forgeries would displace the ones in use
@@ -113,10 +115,10 @@ class PlainOpener:
         """Return the state of a new start; it is kept only if the datagram's checksum fits."""
         _, _, _, _, cluster, sender, restarts, random_id, _ = HEAD.unpack_from(datagram)
         if cluster != self._cluster:
-            raise BadDatagram("cluster", f"{cluster:x}")
+            raise BadDatagram("cluster", f"a datagram of the cluster with the number {cluster:x}")
         incarnation = Incarnation(restarts, random_id)
         if (sender, incarnation) == self._own:
-            raise BadDatagram("own", "a datagram of this daemon")
+            raise BadDatagram("own", "a datagram of this daemon itself")
         if len(self._peers) >= MAX_PEERS:
             raise BadDatagram("full", f"{MAX_PEERS} starts of daemons are known already")
         return _KnownStart(sender, incarnation)
@@ -128,4 +130,4 @@ class PlainOpener:
         long_enough = len(datagram) >= HEAD_BYTES + _CRC.size
         if long_enough and end == _CRC.pack(google_crc32c.value(context + packet)):
             return packet
-        raise BadDatagram("tag", "the checksum does not fit")
+        raise BadDatagram("tag", "the checksum does not fit the datagram")

@@ -1,4 +1,4 @@
-"""Quotas: how much of its daemon one principal may use, over all its connections.
+"""Quotas: the limits of each principal at its daemon, over all its connections.
 
 Pure. ``now`` is in seconds on one monotonic clock. A frame is charged once it was processed, and no
 frame of a principal in debt is processed until the debt is paid: no program is refused anything for
@@ -40,7 +40,7 @@ class Quotas:
 
     @property
     def limit_rates(self) -> bool:
-        """Whether there is a limit to any rate."""
+        """Return whether there is a limit to any rate."""
         rates = (self.messages_per_s, self.bytes_per_s, self.joins_per_s)
         return any(rate is not None for rate in rates)
 

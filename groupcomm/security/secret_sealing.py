@@ -4,8 +4,8 @@ Keys come from the ring's key and the secret of the sender (exchange.py) togethe
 enough. An epoch says which secret: its upper 20 bits are the secret's number, from 1.
 
 Hellos are sealed with the ring's key alone, and have epochs of their own: else each view would
-bring one, and whoever names epochs at random could keep a receiver busy with their keys. Whoever
-has the key file can seal a hello in any name, so nothing moves before its signature was checked.
+bring one, and a sender of random epochs could keep a receiver busy with their keys. A holder of the
+key file can seal a hello in any name, so nothing moves before its signature was checked.
 
 Control messages are sealed twice, with the ring's key around it: so daemons that do not know each
 other's secrets yet learn from each other that they are there. Nothing else is believed of them.
@@ -196,7 +196,7 @@ class SecretOpener(Opener):
         if channel == Channel.CONTROL:
             return _opened_twice(super()._key(key_id, sender, incarnation, channel, epoch), inner)
         if inner is None:
-            raise BadDatagram("unproven", "its sender has not given its secret")
+            raise BadDatagram("unproven", "its sender has not given this daemon its secret")
         return inner
 
     def tick(self) -> None:

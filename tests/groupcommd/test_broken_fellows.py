@@ -56,7 +56,7 @@ async def test_who_breaks_the_protocol_is_named_by_all_tools_and_left_out_for_a_
             await daemons.settle("ab", 5.0)
             texts = [r.getMessage() for r in caplog.records if r.levelno >= logging.ERROR]
         assert len(texts) == 2, "not one for each packet"
-        assert texts[0].startswith("protocol: b has sent what no daemon in order sends (sender: ")
+        assert texts[0].startswith("protocol: b has broken the protocol (sender: ")
         assert texts[1].startswith("protocol: b is left out for 1 s")
         assert found["counts"] == {"sender": FEW}
         assert 0 < found["left_out_s"] <= 1.0

@@ -134,7 +134,12 @@ def test_files_that_are_wrong_say_what_is(tmp_path: Path) -> None:
         (identity, 'other = "1"', "must have private", read_identity),
         (roll, "[daemons]\npress = 1", "64 hexadecimal digits", read_roll),
         (roll, 'press = "1"', "must have a table", read_roll),
-        (roll, f"[daemons]\n'a#b' = '{public.strip()}'", "separates private names", read_roll),
+        (
+            roll,
+            f"[daemons]\n'a#b' = '{public.strip()}'",
+            "separates the parts of private names",
+            read_roll,
+        ),
     ):
         path.write_text(wrong)
         with pytest.raises(ConfigError, match=text):

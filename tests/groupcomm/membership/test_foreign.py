@@ -62,7 +62,7 @@ def test_a_foreign_daemon_starts_a_view_only_if_both_hear_each_other() -> None:
     stage.settle()
     assert stage.state("a") is MembershipState.OPERATIONAL
     assert ("a", "c") in stage.said(Beacon, before), "it is told that it is heard"
-    with pytest.raises(RemoteProtocolError, match="nobody passes on"):
+    with pytest.raises(RemoteProtocolError, match="is never passed on"):
         machine.on_control(packet_of("c", stage.fill_in(HEARD), 100), NUMBERS["b"], stage.now)
     assert stage.state("a") is MembershipState.OPERATIONAL, (
         "passed on by another: that shows nothing"

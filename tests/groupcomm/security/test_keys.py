@@ -18,13 +18,13 @@ SECRET = b"s" * 32
 @pytest.mark.parametrize(
     ("keys", "active", "text"),
     [
-        ({-1: SECRET}, -1, "key id -1; it must be 0 to 65535"),
-        ({65536: SECRET}, 65536, "key id 65536; it must be 0 to 65535"),
+        ({-1: SECRET}, -1, "a key id is -1; it must be 0 to 65535"),
+        ({65536: SECRET}, 65536, "a key id is 65536; it must be 0 to 65535"),
         ({1: b"short"}, 1, "key 1 has 5 bytes; it must have 32"),
         ({0: SECRET, 1: SECRET + b"x"}, 0, "key 1 has 33 bytes"),
         ({0: SECRET, 1: b""}, 0, "key 1 has 0 bytes"),
-        ({0: SECRET}, 1, "active is 1, but there is no such key"),
-        ({}, 0, "active is 0, but there is no such key"),
+        ({0: SECRET}, 1, "active is 1, which is none of its keys"),
+        ({}, 0, "active is 0, which is none of its keys"),
     ],
 )
 def test_a_bad_key_ring_is_refused(keys: dict[int, bytes], active: int, text: str) -> None:
