@@ -127,7 +127,7 @@ async def measure(
         network: delay in milliseconds, and the share of datagrams lost.
         cases: the loops.
         options: seconds and rounds.
-        logs: is to hold the logs of those with an estimator as it is; there are none if it exists.
+        logs: folder for the logs.
     """
     delay_ms, loss = network
     seen: dict[Case, list[Outcome]] = {case: [] for case in cases}
@@ -136,11 +136,8 @@ async def measure(
         relay.suffer(Faults(loss=loss) if loss else None)
         addresses = {name: str(daemon.unix) for name, daemon in cluster.daemons.items()}
         groups = [f"pole-{case.level.name.lower()}" for case in cases]
-        if logs.exists():
+        async with recorded(addresses, sorted(set(groups)), logs):
             await _rounds(cluster, seen, options)
-        else:
-            async with recorded(addresses, sorted(set(groups)), logs):
-                await _rounds(cluster, seen, options)
     return {case: median(outcomes) for case, outcomes in seen.items()}
 
 
@@ -181,10 +178,10 @@ async def compare(options: argparse.Namespace, folder: Path) -> dict[Case, Pair]
     clocks_s = [ms / 1000 for ms in numbers_with_sign(options.clocks_ms)]
     found: dict[Case, Pair] = {}
     for name, network in parse_networks(options.networks).items():
-        logs = folder / f"logs-{name}"
         plain = [Case(network=name, level=level) for level in levels]
-        measured = await measure(network, plain, options, logs)
-        model = await fit(logs, folder / f"model-{name.replace(':', '-')}.json")
+        run_all = partial(_compare_on, network, options, folder)
+        pairs, model = await run_all(plain, name)
+        found |= pairs
         tuned = [attrs.evolve(plain[0], tuning=Tuning(clock_s=clock_s)) for clock_s in clocks_s]
         if options.ahead:
             tuned += [
@@ -192,12 +189,28 @@ async def compare(options: argparse.Namespace, folder: Path) -> dict[Case, Pair]
                 for case in plain
             ]
         if tuned:
-            measured |= await measure(network, tuned, options, logs)
-        for case, value in measured.items():
-            predicted = await trio.to_thread.run_sync(predict, model, case, options.seconds)
-            found[case] = Pair(predicted=predicted, measured=value)
+            pairs, _ = await run_all(tuned, f"{name}-tuned")
+            found |= pairs
         print(as_text(found), file=sys.stderr, flush=True)
     return found
+
+
+async def _compare_on(
+    network: tuple[float, float],
+    options: argparse.Namespace,
+    folder: Path,
+    cases: Sequence[Case],
+    name: str,
+) -> tuple[dict[Case, Pair], ChannelModel]:
+    """Run loops on a network and on the model of what they met there."""
+    name = name.replace(":", "-")
+    measured = await measure(network, cases, options, folder / f"logs-{name}")
+    model = await fit(folder / f"logs-{name}", folder / f"model-{name}.json")
+    pairs = {}
+    for case, value in measured.items():
+        predicted = await trio.to_thread.run_sync(predict, model, case, options.seconds)
+        pairs[case] = Pair(predicted=predicted, measured=value)
+    return pairs, model
 
 
 def numbers_with_sign(text: str) -> list[float]:

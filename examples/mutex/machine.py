@@ -8,6 +8,7 @@ does not ask (press.py --rude), is refused: the agreed order says who holds the 
 
 import argparse
 import sys
+from collections.abc import Sequence
 
 import trio
 
@@ -36,7 +37,7 @@ async def run(options: argparse.Namespace) -> None:
             await trio.sleep(LOOK_S)
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Be the press, as a member of the group.")
     parser.add_argument("--address", help="of a daemon; else $GROUPCOMM_ADDRESS, else this user's")
     parser.add_argument("--times", type=int, help="end after so many uses, refused ones included")
@@ -44,7 +45,7 @@ def main() -> int:
         "--form", choices=("agreed", "acknowledged"), default="agreed", help="of the mutex (agreed)"
     )
     try:
-        trio.run(run, parser.parse_args())
+        trio.run(run, parser.parse_args(arguments))
     except GroupCommError as error:
         print(f"machine: {error}", file=sys.stderr)
         return 1

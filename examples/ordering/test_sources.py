@@ -1,6 +1,7 @@
 """Everything that docs/sources.md names runs."""
 
 import importlib
+import importlib.util
 import re
 
 import pytest
@@ -10,9 +11,12 @@ from examples.ordering.book import DOCS
 from examples.ordering.chapter import STORIES
 from groupcomm.algorithms.catalogue import ALGORITHMS
 from groupcomm.sim.comparison import ComparisonLoad, compare
+from groupcomm_tools.cli import main as groupcomm
 
 TEXT = (DOCS / "sources.md").read_text()
 ENTRIES = sorted(set(re.findall(r"(story|answer|algorithm|module) `([^`]+)`", TEXT)))
+
+COMMANDS = sorted(set(re.findall(r"`((?:python -m|groupcomm) [^`A-Z]+)`", TEXT)))
 
 
 @pytest.mark.parametrize(("kind", "name"), ENTRIES)
@@ -29,6 +33,28 @@ def test_an_entry_runs(kind: str, name: str) -> None:
             assert importlib.import_module(f"groupcomm.algorithms.{name}").__doc__
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_says_what_it_does(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One without options is asked for its help: to run takes daemons, and minutes."""
+    program, _, rest = command.removeprefix("python -m ").partition(" ")
+    arguments = rest.split()
+    if command.startswith("groupcomm"):
+        main = groupcomm
+    else:
+        folder = importlib.util.find_spec(program)
+        assert folder is not None
+        packed = folder.submodule_search_locations is not None
+        main = importlib.import_module(f"{program}.__main__" if packed else program).main
+    if not any(argument.startswith("--") for argument in arguments):
+        arguments.append("--help")
+    try:
+        status: object = main(arguments)
+    except SystemExit as end:
+        status = end.code
+    assert status == 0
+    assert len(capsys.readouterr().out) > 100
+
+
 def test_nothing_is_left_out() -> None:
     """All have a source but plain fan-out and exercises that ask for new algorithms."""
     named = {kind: {name for each, name in ENTRIES if each == kind} for kind, _ in ENTRIES}
@@ -38,5 +64,5 @@ def test_nothing_is_left_out() -> None:
 
 
 def test_its_links_lead_somewhere() -> None:
-    for page in re.findall(r"\]\(([a-z-]+\.md)\)", TEXT):
+    for page in re.findall(r"\]\(([a-z-]+\.md)[#)]", TEXT):
         assert (DOCS / page).exists()
