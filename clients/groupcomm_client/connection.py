@@ -1,6 +1,6 @@
 """A program's connection to its daemon; the same for trio, asyncio and threads.
 
-Every call is safe to cancel: what has arrived is kept for the next one.
+Every call is safe to cancel: input that has arrived is kept for the next call.
 """
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from groupcomm_client.end_to_end.credentials import GroupSecret
 
 GOODBYE_S: Final = 2.0
-"""How long the end of a connection waits for the daemon's answer."""
+"""The time for which the end of a connection waits for the daemon's answer."""
 
 TURNS: Final = 64
-"""After so many calls that had nothing to wait for, other tasks get their turn."""
+"""After this number of calls that had nothing to wait for, other tasks get their turn."""
 
 Destinations: TypeAlias = str | MemberId | Sequence[str | MemberId]
-"""Groups, private names, and members, who are reached by their private names."""
+"""Groups, private names, and members, which stand for their private names."""
 
 _Found = TypeVar("_Found")
 
@@ -46,7 +46,7 @@ class Connection:
     """A connection; made by `connect`.
 
     Attributes:
-        loop: how its program waits.
+        loop: the event loop of its program.
     """
 
     def __init__(self, session: Session, loop: Loop) -> None:
@@ -58,7 +58,7 @@ class Connection:
     def __repr__(self) -> str:
         return f"<groupcomm connection {self.name or 'not admitted yet'}>"
 
-    # ---- what is known ----
+    # ---- state ----
 
     @property
     def protocol(self) -> ClientProtocol:
@@ -67,7 +67,7 @@ class Connection:
 
     @property
     def member(self) -> MemberId:
-        """The identity of this session; while there is none, of the last one."""
+        """The identity of this session; between two sessions, that of the last one."""
         return self._session.protocol.member
 
     @property
@@ -77,17 +77,17 @@ class Connection:
 
     @property
     def view(self) -> DaemonView | None:
-        """The daemons' view that the events received last belong to."""
+        """The view of daemons to which the latest received events belong."""
         return self._session.protocol.view
 
     @property
     def groups(self) -> dict[str, GroupView]:
-        """The latest views of the groups that this session is a member of, by name."""
+        """The latest view of each group that this session is a member of, by name."""
         return dict(self._session.protocol.groups)
 
     @property
     def in_doubt(self) -> int:
-        """At most so many of the messages sent last may never have reached the daemon."""
+        """The most messages, of those sent last, that may never have reached the daemon."""
         return self._session.protocol.in_doubt
 
     # ---- groups ----
@@ -96,7 +96,7 @@ class Connection:
         """Say hello, and wait until the daemon admits this session.
 
         Raises:
-            SessionEnded: it does not.
+            SessionEnded: the daemon does not admit it.
         """
         session = self._session
         await session.stream.exchange(session.protocol.greet())
@@ -105,12 +105,12 @@ class Connection:
         """Become a member; return the first view, which is received as an event, too.
 
         Args:
-            group: its name.
-            secret: shared by the members' programs, which then read what no daemon can; all must
-                join with it. See docs/end-to-end.md.
+            group: the name of the group.
+            secret: a secret that all members join with, so that they read messages which no daemon
+                can read. See docs/end-to-end.md.
 
         Raises:
-            LocalProtocolError: a bad name, or the session has joined the group already.
+            LocalProtocolError: the name is invalid, or the session has joined the group already.
             AccessRefused: the rules of the daemon, or a quota, do not allow it.
             SessionEnded: the session is over.
         """
@@ -120,7 +120,7 @@ class Connection:
         return answer.result()
 
     async def leave(self, group: str) -> None:
-        """Be a member no longer; what was delivered before is still received.
+        """End the membership; messages that were delivered before are still received.
 
         Raises:
             LocalProtocolError: the session has not joined the group.
@@ -130,10 +130,10 @@ class Connection:
         await session.stream.exchange(session.protocol.leave(group).is_there)
 
     async def request_membership(self, group: str, *, join: bool) -> None:
-        """Ask to join or to leave, and do not wait; asking twice does nothing.
+        """Ask to join or to leave without waiting; asking twice does nothing.
 
         Raises:
-            LocalProtocolError: a bad name.
+            LocalProtocolError: the name is invalid.
             SessionEnded: the session is over.
         """
         session = self._session
@@ -144,7 +144,7 @@ class Connection:
     async def group(
         self, name: str, *, secret: "GroupSecret | None" = None
     ) -> AsyncIterator[GroupView]:
-        """Be a member of a group for the length of a block; gives the first view."""
+        """Be a member of a group for the length of a block; yield the first view."""
         view = await self.join(name, secret=secret)
         try:
             yield view
@@ -154,7 +154,7 @@ class Connection:
                 await self.loop.shielded(GOODBYE_S, lambda: self.leave(name))
 
     async def rekey(self, group: str) -> None:
-        """Have the members of a group with a secret use another key; returns once it is in use.
+        """Have the members of a group with a secret change its key; return once it is in use.
 
         Raises:
             LocalProtocolError: the group was not joined with a secret.
@@ -164,13 +164,12 @@ class Connection:
         await session.stream.exchange(session.protocol.rekey(group))
 
     def set_filters(self, filters: Sequence[Factory]) -> None:
-        """Have other filters in use from the next view on that the session receives.
+        """Use other filters from the next view on that the session receives.
 
-        What others still send through the earlier filters is undone by those; see
-        docs/filters.md.
+        The earlier filters undo messages that others still send through them; see docs/filters.md.
 
         Raises:
-            LocalProtocolError: a bad name, or one twice.
+            LocalProtocolError: a name is invalid, or occurs twice.
             SessionEnded: the session is over.
         """
         self._session.protocol.set_filters(filters)
@@ -188,18 +187,18 @@ class Connection:
     ) -> None:
         """Send a message; wait while the daemon accepts no more, or the group has no key.
 
-        A message goes out at once. What is sent right after it, before this task waits for
-        something, goes out together then.
+        A message is written at once. Messages that this task sends right after it, before it waits
+        for something, are written together.
 
         Args:
             groups: the destination, or up to 255 of them: groups, private names and members.
             data: up to 64 MiB.
-            level: what the message is promised.
+            level: the service level, which says what is promised.
             type: a tag for the receivers, 0 to 65,535.
-            self_discard: the sender does not receive it, member or not.
+            self_discard: whether the sender does not receive the message even as a member.
 
         Raises:
-            LocalProtocolError: an argument is none that can be sent; nothing was sent.
+            LocalProtocolError: an argument cannot be sent; nothing was sent.
             SessionEnded: the session is over.
         """
         session = self._session
@@ -233,9 +232,9 @@ class Connection:
             level: AGREED or SAFE.
 
         Raises:
-            LocalProtocolError: an argument is none that can be sent; nothing was sent.
+            LocalProtocolError: an argument cannot be sent; nothing was sent.
             SessionEnded: the session is over.
-            OrderUnknown: it ended before the place was known: the message may have been
+            OrderUnknown: the session ended before the place was known: the message may have been
                 delivered, or not.
             AccessRefused: the rules of the daemon do not allow it.
         """
@@ -267,16 +266,16 @@ class Connection:
         type: int = 0,
         self_discard: bool = False,
     ) -> int:
-        """Send many messages, several in one packet where they are small; return how many.
+        """Send many messages, small ones packed together; return their number.
 
-        When it is cancelled or fails, the messages accepted so far are sent, and no others.
+        If the call is cancelled or fails, the messages accepted so far are sent, and no others.
 
         Args:
             groups, level, type, self_discard: see `multicast`.
             messages: the data of each.
 
         Raises:
-            LocalProtocolError: an argument is none that can be sent.
+            LocalProtocolError: an argument cannot be sent.
             SessionEnded: the session is over.
         """
         session = self._session
@@ -308,11 +307,11 @@ class Connection:
         """Return the next event.
 
         Args:
-            timeout_s: how long to wait for it; None: without end.
+            timeout_s: the longest wait in seconds; None for no limit.
 
         Raises:
-            TimeoutError: none has arrived in time.
-            SessionEnded: nothing follows; its code is 0 after an orderly end.
+            TimeoutError: no event has arrived in time.
+            SessionEnded: no event follows; its code is 0 after an orderly end.
         """
         if timeout_s is not None:
             return await self.in_time(timeout_s, self.receive)
@@ -324,14 +323,14 @@ class Connection:
             await session.stream.until(session.protocol.has_events)
 
     async def receive_batch(self, timeout_s: float | None = None) -> list[Received]:
-        """Return all events that are there, at least one; cheaper than one by one.
+        """Return all events that have come, at least one; cheaper than one call for each.
 
         Args:
-            timeout_s: how long to wait for the first; None: without end.
+            timeout_s: the longest wait for the first event, in seconds; None for no limit.
 
         Raises:
-            TimeoutError: none has arrived in time.
-            SessionEnded: nothing follows.
+            TimeoutError: no event has arrived in time.
+            SessionEnded: no event follows.
         """
         if timeout_s is not None:
             return await self.in_time(timeout_s, self.receive_batch)
@@ -339,19 +338,19 @@ class Connection:
         while True:
             await session.stream.until(session.protocol.has_events)
             events = session.protocol.pop_events()
-            if events:  # else another thread was quicker
+            if events:  # else another thread has received them
                 return events
 
     def pop_waiting(self) -> list[Received]:
-        """Return the events that have been read and not been received, without waiting."""
+        """Return the events that were read and not received yet, without waiting."""
         return self._session.protocol.pop_events()
 
     async def in_time(
         self, seconds: float, call: Callable[[], Coroutine[Any, Any, _Found]]
     ) -> _Found:
-        """Make a call that receives; raise TimeoutError if it takes longer than some seconds."""
+        """Make a call that receives; raise TimeoutError if it takes longer than `seconds`."""
         if not self._session.protocol.has_events():
-            self._session.stream.read_ready()  # in no time at all, what is there still counts
+            self._session.stream.read_ready()  # with a timeout of 0, waiting events count
         found: list[_Found] = []
 
         async def receive() -> None:
@@ -376,12 +375,11 @@ class Connection:
             raise
 
     def messages(self) -> "Messages":
-        """Iterate over the messages until the end of the connection; other events are skipped."""
+        """Iterate over the messages until the connection ends, skipping other events."""
         return Messages(self)
 
     async def ask(self, question: str) -> dict[str, Any]:
-        """Ask the daemon about itself: ``status``, ``groups``, ``members GROUP``,
-        or ``configuration``.
+        """Ask the daemon for its ``status``, ``groups``, ``members GROUP``, or ``configuration``.
 
         Raises:
             AccessRefused: the daemon's rules do not allow it.
@@ -395,29 +393,29 @@ class Connection:
     # ---- the end ----
 
     async def aclose(self) -> None:
-        """Say goodbye, wait a little for the daemon's answer, close the socket."""
+        """Say goodbye, wait a little for the daemon's answer, and close the socket."""
         session = self._session
 
         async def until_the_end() -> None:
             await session.stream.exchange(lambda: False)
 
         if session.protocol.say_goodbye():
-            with suppress(SessionEnded):  # that is what is asked for
+            with suppress(SessionEnded):  # the end of the session is what we want
                 await self.loop.shielded(GOODBYE_S, until_the_end)
         session.stream.close()
 
     def close_socket(self) -> None:
-        """Break the connection off; what was not written yet is lost."""
+        """Break the connection off; output that was not written yet is lost."""
         self._session.stream.close()
 
     # ---- inside ----
 
     async def _until_it_may_go(self, session: Session, names: str | Sequence[str]) -> None:
-        """Before a message: wait until the daemon accepts more, and the group has a key if it has
-        a secret; let other tasks run now and then.
+        """Wait until a message may be sent; let other tasks run now and then.
 
-        Raises:
-            SessionEnded: the session is over.
+        The daemon must accept more, and a group with a secret must have its key.
+
+        Raises:     SessionEnded: the session is over.
         """
         if not self._calls % TURNS:
             await self.loop.checkpoint()
@@ -433,7 +431,7 @@ class Connection:
 
 
 class Messages:
-    """The messages of a connection; see `Connection.messages`."""
+    """Iterator over the messages of a connection; see `Connection.messages`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -464,14 +462,14 @@ def names_of(groups: Destinations) -> str | tuple[str, ...]:
         names = ()
     if not names or not all(isinstance(name, str) for name in names):
         raise LocalProtocolError(
-            f"{groups!r} is no destination: write the name of a group, a private name or a"
-            " MemberId, or a sequence of these"
+            f"{groups!r} is not a destination: write the name of a group, a private name "
+            "or a MemberId, or a sequence of these"
         )
     return names
 
 
 def _bad_argument(error: TypeError, data: object, level: object, type_: object) -> Exception:
-    """Return the error that says what to write in place of an argument of another type."""
+    """Return an error that says what to write in place of an argument of a wrong type."""
     if not isinstance(level, int):
         names = [one.name for one in LEVELS]
         known = level.upper() if isinstance(level, str) else ""
@@ -481,8 +479,8 @@ def _bad_argument(error: TypeError, data: object, level: object, type_: object) 
         return LocalProtocolError(f"type is {type_!r}; write a number, 0 to 65535")
     if isinstance(data, str):
         return LocalProtocolError(
-            f"a message is {data[:20]!r}, a str, and messages are bytes: write"
-            f" b{data[:20]!r}, or text.encode()"
+            f"a message is {data[:20]!r}, a str, and messages are bytes: write "
+            f"b{data[:20]!r}, or text.encode()"
         )
     try:
         memoryview(data)  # type: ignore[arg-type]  # whether it is bytes is the question

@@ -1,4 +1,4 @@
-"""By what a program knows its daemon over TLS, and the daemon the program."""
+"""Credentials: how a program authenticates its daemon over TLS, and itself to the daemon."""
 
 import os
 import socket
@@ -19,7 +19,7 @@ KEY_VARIABLE: Final = "GROUPCOMM_KEY"
 TOKEN_VARIABLE: Final = "GROUPCOMM_TOKEN"
 
 _NOT_SIGNED: Final = frozenset((18, 19, 20, 21))
-"""Numbers of OpenSSL: self-signed, or by somebody who is not trusted."""
+"""Error numbers of OpenSSL: the certificate is self-signed, or its authority is not trusted."""
 
 _NOT_NOW: Final = frozenset((9, 10))
 _OTHER_PURPOSE: Final = 26
@@ -28,13 +28,14 @@ _OTHER_NAME: Final = frozenset((62, 63, 64))
 
 @attrs.frozen(kw_only=True)
 class Credentials:
-    """What was given to `connect`, and what the environment has in place of what was not.
+    """The credentials that were passed to `connect`, or else those of the environment.
 
     Attributes:
-        ca: PEM file of those who sign daemons' certificates; None for those of the system.
-        certificate, key: PEM files of this program; None: it has none.
-        token: of this program; "" if it has none.
-        insists: the program itself has given the token, so it must be sent.
+        ca: PEM file of the authorities that sign daemons' certificates; None for those of the
+            system.
+        certificate, key: PEM files of this program; None if it has none.
+        token: the token of this program; "" if it has none.
+        insists: whether the program itself has passed the token, so that it must be sent.
     """
 
     ca: str | None = None
@@ -45,11 +46,11 @@ class Credentials:
 
     @classmethod
     def of(cls, tls: TlsOptions | None = None) -> Self:
-        """Return what a program has given, else what the environment says; a path of a token is
-        read.
+        """Return credentials that a program has passed, or else those of the environment; read a
+        token file.
 
         Raises:
-            ConfigError: the file of a token cannot be read.
+            ConfigError: the token file cannot be read.
         """
         tls = tls or TlsOptions()
         token = tls.token
@@ -70,20 +71,20 @@ class Credentials:
         )
 
     def token_for(self, *, tls: bool) -> str:
-        """Return the token for a connection with TLS or without; a token goes over TLS only.
+        """Return the token for a connection with or without TLS; a token is sent over TLS only.
 
         Raises:
-            LocalProtocolError: the program has given a token, and it cannot be sent.
+            LocalProtocolError: the program has passed a token, which cannot be sent.
         """
         if self.insists and not tls:
             raise LocalProtocolError(
-                "a token is sent over TLS only, so that nobody else learns it: connect to"
-                " tls://HOST:PORT, or give no token"
+                "a token is sent over TLS only, so that nobody else learns it: connect "
+                "to tls://HOST:PORT, or pass no token"
             )
         return self.token if tls else ""
 
     def context(self) -> ssl.SSLContext:
-        """Return how this program speaks TLS: 1.3 and nothing older.
+        """Return the TLS context of this program: TLS 1.3 and nothing older.
 
         Raises:
             ConfigError: a file does not hold what it should, or cannot be read.
@@ -108,14 +109,14 @@ class Credentials:
     async def secure(
         self, plain: socket.socket, context: ssl.SSLContext, host: str, address: str, loop: Loop
     ) -> TlsSocket:
-        """Return a socket with TLS over one that is connected to a host.
+        """Return a TLS socket over one that is connected to a host.
 
         Args:
-            plain: non-blocking.
-            context: of `context`.
-            host: whose certificate is expected.
-            address: as the user wrote it.
-            loop: how to wait.
+            plain: the connected non-blocking socket.
+            context: the result of `context`.
+            host: the host whose certificate is expected.
+            address: the address as the user wrote it.
+            loop: the event loop of the program.
 
         Raises:
             CannotConnect: one side does not trust the other.
@@ -130,7 +131,7 @@ class Credentials:
         return tls
 
     def explain(self, address: str, error: ssl.SSLError) -> CannotConnect:
-        """Return the error for a user when TLS fails: who, why, and what to do."""
+        """Return the error for a user when TLS fails: what happened, why, and what to do."""
         return CannotConnect(f"cannot connect to {address}: {self._why(error)}")
 
     def _why(self, error: ssl.SSLError) -> str:
@@ -138,33 +139,39 @@ class Credentials:
         if isinstance(error, ssl.SSLCertVerificationError):
             if error.verify_code in _OTHER_NAME:
                 return (
-                    f"the daemon's certificate is for another host ({error.verify_message}):"
-                    " connect to a name that it has, or issue one with groupcomm certs issue --host"
+                    "the daemon's certificate is for another host "
+                    f"({error.verify_message}): connect to a name in the certificate, or "
+                    "issue one with groupcomm certs issue --host"
                 )
             if error.verify_code == _OTHER_PURPOSE:
                 return (
-                    "what is there shows a certificate that may not serve, such as a program's: it"
-                    " may be somebody in the daemon's place; a daemon's is issued with --host"
+                    "the certificate at this address is not for a daemon, but perhaps "
+                    "for a program: it may be an impostor; issue a daemon's certificate "
+                    "with groupcomm certs issue --host"
                 )
             if error.verify_code in _NOT_NOW:
-                return f"the daemon's certificate: {error.verify_message}: have a new one issued"
+                return (
+                    f"the daemon's certificate is not valid now: {error.verify_message}: "
+                    "have a new one issued"
+                )
             if error.verify_code in _NOT_SIGNED:
                 return (
-                    f"the daemon's certificate is not signed by {ca}: give the ca.pem of whoever"
-                    " has issued it as ca"
+                    f"the daemon's certificate is not signed by {ca}: pass as ca the "
+                    "ca.pem of the authority that has issued it"
                 )
             return f"the daemon's certificate: {error.verify_message}"
         reason = error.reason or str(error)
         if "UNKNOWN_CA" in reason or "CERTIFICATE" in reason:
             return (
-                f"the daemon does not take certificate {self.certificate} ({reason}): it must be a"
-                " program's, valid, and signed by the ca in the daemon's clients.tls.ca"
+                f"the daemon refuses certificate {self.certificate} ({reason}): it must "
+                "be a program's certificate, valid, and signed by the ca in the daemon's "
+                "clients.tls.ca"
             )
         if "WRONG_VERSION_NUMBER" in reason or "PACKET_LENGTH" in reason:
             return (
-                "no TLS is spoken there: the port for TLS is another one, see clients.tls.address"
+                "this port does not speak TLS: connect to the port for TLS, see clients.tls.address"
             )
-        return f"TLS failed ({reason}): is that a daemon's port for TLS 1.3?"
+        return f"TLS failed ({reason}): is this a daemon's port for TLS 1.3?"
 
 
 def _path(given: StrPath | None, variable: str) -> str | None:

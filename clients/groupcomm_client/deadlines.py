@@ -1,7 +1,7 @@
-"""Deadlines of threads: how long a thread may wait in a block, and whether it is to give up.
+"""Deadlines of threads: how long a thread may wait in a block, and whether it has to give up.
 
-Event loops have cancel scopes for that. A thread keeps its limits in a context variable, and every
-function here that waits keeps to them.
+Event loops have cancel scopes for this purpose. A thread keeps its limits in a context variable,
+and every waiting function here observes them.
 """
 
 import math
@@ -28,10 +28,10 @@ class Interrupted(BaseException):
 
 
 class Interrupt:
-    """Lets another thread end whatever the thread of a block waits for; see `interruptible`.
+    """A handle with which another thread ends the waits of a block; see `interruptible`.
 
     Attributes:
-        is_set: the thread waits no more in that block.
+        is_set: whether the thread waits no more in the block.
     """
 
     def __init__(self) -> None:
@@ -58,16 +58,16 @@ class Interrupt:
             self._wake = -1
 
     def fileno(self) -> int:
-        """Return the number of a file that is readable once it is set."""
+        """Return the descriptor of a file that is readable once the interrupt is set."""
         return self._wake
 
     def waits_on(self, condition: threading.Condition | None) -> None:
-        """Note the condition that the thread waits on, so that `set` wakes it there."""
+        """Note the condition that the thread waits on, so that `set` wakes the thread."""
         self._condition = condition
 
 
 class _Limits(NamedTuple):
-    """The limits of the blocks around a call: the end of `time.monotonic`, and the interrupts."""
+    """The limits of the blocks around a call: the end by `time.monotonic`, and the interrupts."""
 
     end: float = math.inf
     interrupts: tuple[Interrupt, ...] = ()
@@ -78,11 +78,11 @@ _limits: Final = ContextVar("limits", default=_Limits())  # noqa: B039 - it is f
 
 @contextmanager
 def move_on_after(seconds: float, *, shield: bool = False) -> Iterator[None]:
-    """Wait in this block for so many seconds at most; then go on behind it.
+    """Wait in this block for `seconds` at most; then continue behind it.
 
     Args:
-        seconds: with 0, what needs no waiting is still done.
-        shield: the limits of blocks around this one do not count in it.
+        seconds: the limit; with 0, calls that need not wait are still made.
+        shield: whether the limits of outer blocks do not count in this one.
     """
     outer = _Limits() if shield else _limits.get()
     end = min(outer.end, time.monotonic() + seconds)
@@ -98,7 +98,7 @@ def move_on_after(seconds: float, *, shield: bool = False) -> Iterator[None]:
 
 @contextmanager
 def interruptible(interrupt: Interrupt) -> Iterator[None]:
-    """Wait in this block until an interrupt is set; then go on behind it."""
+    """Wait in this block until an interrupt is set; then continue behind it."""
     outer = _limits.get()
     token = _limits.set(outer._replace(interrupts=(*outer.interrupts, interrupt)))
     try:
@@ -112,7 +112,7 @@ def interruptible(interrupt: Interrupt) -> Iterator[None]:
 
 
 def seconds_left() -> float:
-    """Return how long this thread may still wait; 0 once its deadline has passed."""
+    """Return the seconds that this thread may still wait; 0 once its deadline has passed."""
     return max(0.0, _limits.get().end - time.monotonic())
 
 
@@ -146,10 +146,10 @@ def wait_for_files(files: Mapping[int, int]) -> int:
     """Wait for events of several files.
 
     Args:
-        files: by the number of each the wanted events of `select.poll`.
+        files: for each descriptor the wanted events of `select.poll`.
 
     Returns:
-        What came of one of them; 0 if a limit was reached first.
+        The events of one of the files; 0 if a limit was reached first.
     """
     poll = select.poll()
     for number, events in files.items():

@@ -19,15 +19,15 @@ from groupcomm.events import (
 
 @attrs.frozen(kw_only=True)
 class Reconnected:
-    """The session had ended, and there is a new one; views of its groups follow.
+    """The session has ended, and there is a new one; views of its groups follow.
 
     Attributes:
-        member: the identity of the new session; to the other members it is somebody else.
-        why: the session ended.
-        last: the highest position that was received before; what was ordered after it, and before
-            the views that follow, may have been missed. None: nothing was received.
-        in_doubt: of at most so many messages, those that were sent last, the daemon has not shown
-            that it had them: they may have been delivered, or not.
+        member: the identity of the new session; to the other members it is a different one.
+        why: the reason why the session ended.
+        last: the highest position that was received before; messages ordered after it, and before
+            the views that follow, may have been missed. None if nothing was received.
+        in_doubt: the most messages, of those sent last, that the daemon has not shown to have: they
+            may have been delivered, or not.
     """
 
     member: MemberId
@@ -43,7 +43,7 @@ class Unfiltered(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A message that the filters of this connection cannot undo.
 
     Attributes:
-        message: as far as it was undone; nothing of it is lost.
+        message: the message as far as it was undone; nothing of it is lost.
         why: a sentence that says what to do.
         missing: the filters that this connection does not have, if that is why.
     """
@@ -64,7 +64,8 @@ class KeyChanged(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         view: the id of the group view that the key is for.
         giver: the member that has drawn the key.
         readers: the members that have the key, in the order of the view; the program itself is one.
-        others: members of the view that have not got it: they have not shown yet that they may.
+        others: the members of the view that do not have it, as they have not shown yet that they
+            may.
     """
 
     group: str
@@ -80,8 +81,8 @@ class KeyChanged(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Untrusted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The view names a member that has not shown that it has the secret of the group.
 
-    It reads nothing that is sent with the keys of the group. It may be a program that has joined
-    without the secret, one with another secret, or an invention of a daemon.
+    It cannot read messages sealed with the keys of the group. It may be a program that has joined
+    without the secret or with another one, or an invention of a daemon.
     """
 
     group: str
@@ -96,7 +97,7 @@ class Unreadable(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A message to a group with a secret that this program cannot read, or must not believe.
 
     Attributes:
-        message: as it arrived; nothing of it is lost.
+        message: the message as it arrived; nothing of it is lost.
         why: a sentence that says what to do.
     """
 
@@ -126,7 +127,7 @@ Received: TypeAlias = (
     | Untrusted
     | Unreadable
 )
-"""What programs receive.
+"""An event that programs receive.
 
 `Reconnected` comes only with ``reconnect=True``, `Unfiltered` only with filters, the last three
 only with groups that have secrets.

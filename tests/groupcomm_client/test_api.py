@@ -126,8 +126,8 @@ WRONG: list[tuple[tuple[Any, Any], dict[str, Any], str]] = [
     (("g", "hello"), {}, r"a str, and messages are bytes: write b'hello', or text.encode\(\)"),
     (("g", 7), {}, "a message is of type int; write bytes"),
     (("g", b""), {"type": "7"}, "type is '7'; write a number"),
-    ((7, b""), {}, "7 is no destination: write the name of a group"),
-    ((["g", 7], b""), {}, "is no destination"),
+    ((7, b""), {}, "7 is not a destination: write the name of a group"),
+    ((["g", 7], b""), {}, "is not a destination"),
 ]
 
 

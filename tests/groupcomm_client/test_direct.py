@@ -142,7 +142,7 @@ async def test_what_cannot_be_is_refused_before_anything_is_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for options, error, match in (
-        ({"bind": "0.0.0.0:0"}, ConfigError, "which other hosts can reach, and what peers send is"),
+        ({"bind": "0.0.0.0:0"}, ConfigError, "which other hosts can reach, and peers do not seal"),
         ({"bind": "here"}, ConfigError, "bind is 'here'; the host must be an IP address"),
         ({"join": "ann"}, ConfigError, "join is 'ann'"),
         ({"algorithm": Vector}, LocalProtocolError, "Vector has a fixed set of members"),
@@ -159,7 +159,9 @@ async def test_what_cannot_be_is_refused_before_anything_is_sent(
 
 async def test_faults_that_cannot_be_are_refused() -> None:
     async with group(Vector) as (ann, *_):
-        with pytest.raises(ConfigError, match="'dan' is no other member; there are bob, cid"):
+        with pytest.raises(
+            ConfigError, match="'dan' is not another member; the others are bob, cid"
+        ):
             ann.set_minimum_delay("dan", 0.1)
         with pytest.raises(
             ConfigError, match="the delay to bob is 6; it must be 0 to 5 s, half of"

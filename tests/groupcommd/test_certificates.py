@@ -114,7 +114,7 @@ def test_a_program_cannot_serve_as_the_daemon_whose_name_it_has(
     for certificate, key in (by_issue, with_host):
         with (
             Impostor(certificate, key) as impostor,
-            pytest.raises(CannotConnect, match="shows a certificate that may not serve"),
+            pytest.raises(CannotConnect, match="is not for a daemon"),
             connect(impostor.address, tls=TlsOptions(ca=tmp_path / "ca.pem", token=TOKEN)),
         ):
             pass

@@ -133,7 +133,7 @@ def test_who_cannot_prove_who_he_is_is_told_what_to_do(plant: Plant) -> None:
     cases: list[tuple[str, dict[str, Any], type[GroupCommError], str]] = [
         (where, trusting, SessionEnded, "a certificate or a token, and got none"),
         (where, {**trusting, "token": "sensor:no"}, SessionEnded, "the token is wrong"),
-        (where, {**trusting, **stranger}, CannotConnect, "does not take certificate .*UNKNOWN_CA"),
+        (where, {**trusting, **stranger}, CannotConnect, "refuses certificate .*UNKNOWN_CA"),
         (where, {}, CannotConnect, "not signed by the system's certificates"),
         (where, {"ca": plant.stranger[0]}, CannotConnect, "not signed by ca .*eve.pem"),
         (where, {"ca": "/nowhere"}, ConfigError, "ca /nowhere: No such file"),

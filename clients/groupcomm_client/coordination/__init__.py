@@ -1,7 +1,7 @@
-"""Coordination of programs: what groups, views and one order are good for.
+"""Coordination of programs by groups, views and the agreed order.
 
-All of this takes a connection of trio or asyncio. Programs that use threads find the same in
-`groupcomm_client.coordination.blocking`.
+These functions take a connection of trio or asyncio. `groupcomm_client.coordination.blocking` has
+the same functions for programs that use threads.
 """
 
 from groupcomm_client.coordination.election import Election, LeadershipLost, stand

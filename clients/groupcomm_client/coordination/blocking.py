@@ -1,4 +1,4 @@
-"""Coordination of programs that use threads: the calls of `groupcomm_client.coordination` wait.
+"""Coordination of programs that use threads: the calls of `groupcomm_client.coordination` block.
 
 ::
 
@@ -39,10 +39,10 @@ __all__ = [
 
 
 class BlockingMutex:
-    """One program's side; made by `join_mutex`. Threads of one program get it in turn.
+    """One program's side of a mutex; made by `join_mutex`. Threads of one program get it in turn.
 
-    If this program is cut off while it is in, what its block waits for in this library is ended,
-    and MutexLost raised at the end of the block at the latest.
+    If this program is cut off while it holds the mutex, the calls to this library in its block end,
+    and MutexLost is raised at the end of the block at the latest.
     """
 
     def __init__(self, awaited: Mutex) -> None:
@@ -50,12 +50,13 @@ class BlockingMutex:
 
     @property
     def queue(self) -> tuple[MemberId, ...]:
-        """The members that have asked, in the order of the grants; the first is the holder."""
+        """The members that have requested the mutex, in the order of the grants, the holder
+        first."""
         return self.awaited.queue
 
     @property
     def holds(self) -> bool:
-        """Whether this program is in, and not cut off."""
+        """Whether this program holds the mutex, and is not cut off."""
         return self.awaited.holds
 
     def __enter__(self) -> None:
@@ -102,7 +103,7 @@ def keep_resource(
 
 
 def use(held: BlockingMutex, data: bytes) -> None:
-    """Have the resource do something, while the mutex is held."""
+    """Have the resource do something while this program holds the mutex."""
     run(mutex.use(held.awaited, data))
 
 
@@ -119,7 +120,7 @@ class BlockingElection:
 
     @property
     def leads(self) -> bool:
-        """Whether this program does."""
+        """Whether this program leads."""
         return self._awaited.leads
 
     def until_leading(self) -> None:
@@ -127,15 +128,15 @@ class BlockingElection:
         run(self._awaited.until_leading())
 
     def until_changed(self, known: MemberId | None) -> MemberId | None:
-        """Wait until the leader is another one than `known`; return it."""
+        """Wait until the leader is another one than `known`; return the leader."""
         return run(self._awaited.until_changed(known))
 
     @contextmanager
     def leading(self) -> Iterator[None]:
         """Wait until this program leads; see `coordination.Election.leading`.
 
-        When it leads no longer, what the block waits for in this library is ended, and
-        LeadershipLost raised at the end of the block at the latest.
+        If it loses leadership, the calls to this library in the block end, and LeadershipLost is
+        raised at the end of the block at the latest.
         """
         with run_block(self._awaited.leading()):
             yield
@@ -152,7 +153,7 @@ def stand(
 
 
 class BlockingReplicated:
-    """One replica, which takes part; made by `replicate`."""
+    """One replica of a state machine; made by `replicate`."""
 
     def __init__(self, awaited: Replicated) -> None:
         self._awaited = awaited
@@ -163,7 +164,8 @@ class BlockingReplicated:
         return self._awaited.is_current
 
     def until_current(self) -> None:
-        """Wait until the state here is that of the group; raise SessionEnded at its end."""
+        """Wait until the state here is that of the group; raise SessionEnded if the session
+        ends."""
         run(self._awaited.until_current())
 
     def submit(self, command: bytes, *, level: ServiceLevel = ServiceLevel.SAFE) -> object:
@@ -201,17 +203,17 @@ def serve(connection: BlockingConnection, group: str, handler: Callable[[Request
 
 
 class BlockingCaller:
-    """Made by `calling`; threads may share it."""
+    """A program that makes requests; made by `calling`; threads may share it."""
 
     def __init__(self, awaited: Caller) -> None:
         self._awaited = awaited
 
     def call(self, group: str, data: bytes, *, timeout_s: float = REPLY_S) -> bytes:
-        """Have one server of a group do something; see `coordination.Caller.call`."""
+        """Have one server of a group handle a request; see `coordination.Caller.call`."""
         return run(self._awaited.call(group, data, timeout_s=timeout_s))
 
     def call_all(self, group: str, data: bytes, *, timeout_s: float = REPLY_S) -> Replies:
-        """Have every server of a group do something; see `coordination.Caller.call_all`."""
+        """Have every server of a group handle a request; see `coordination.Caller.call_all`."""
         return run(self._awaited.call_all(group, data, timeout_s=timeout_s))
 
 

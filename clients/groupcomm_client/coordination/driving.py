@@ -1,7 +1,7 @@
-"""What all coordinated programs do: give a machine the events of a connection, send what it wants.
+"""The shell of every coordination machine: passes events to it, and sends its messages.
 
-The shell of every machine of this package, for trio, asyncio and threads. A machine has a
-connection for itself: it receives all events of it.
+It works for trio, asyncio and threads. A machine has a connection of its own, and receives all of
+its events.
 """
 
 from collections import deque
@@ -16,14 +16,14 @@ from groupcomm_client.loops import CancelScope
 
 
 class Driver:
-    """Drives one machine while `driving` lasts.
+    """The driver of one machine, active inside `driving`.
 
     Attributes:
-        connection: whose events the machine gets.
-        loop: how its program waits.
-        group: that the machine has joined.
+        connection: the connection whose events the machine gets.
+        loop: the event loop of the program.
+        group: the group that the machine has joined.
         thread_lock: held by the thread that uses the machine.
-        ended: why the session is over; None while it is not.
+        ended: the error that ended the session; None while it lasts.
     """
 
     def __init__(
@@ -33,12 +33,12 @@ class Driver:
         accept: Callable[[Received], None],
         changed: Callable[[], None] = lambda: None,
     ) -> None:
-        """Prepare it; nothing happens yet.
+        """Prepare the driver; nothing happens yet.
 
         Args:
-            connection: for the machine alone.
-            group: to be joined.
-            accept: gets every event.
+            connection: a connection for the machine alone.
+            group: the group to join.
+            accept: is called with every event.
             changed: is called after some events, and after the end of the session.
         """
         self.connection = connection
@@ -59,15 +59,15 @@ class Driver:
         level: ServiceLevel = ServiceLevel.AGREED,
         to: Destinations | None = None,
     ) -> None:
-        """Have a message sent, to the group by default, after those that wait already."""
+        """Have a message sent, by default to the group, after those that wait already."""
         self._outgoing.append((to or self.group, data, level))
         self._has_outgoing.set()
 
     async def until(self, ready: Callable[[], bool]) -> None:
-        """Wait until something is so; it is looked at after events only.
+        """Wait until a condition holds; it is checked only after events.
 
         Raises:
-            SessionEnded: the session is over, and it is not so.
+            SessionEnded: the session is over, and the condition does not hold.
         """
         await self.loop.checkpoint()
         while True:
@@ -80,7 +80,7 @@ class Driver:
             await wake.wait()
 
     async def run_receiver(self) -> None:
-        """Give the machine events, until the session ends."""
+        """Pass events to the machine until the session ends."""
         try:
             while True:
                 events = await self.connection.receive_batch()
@@ -93,7 +93,8 @@ class Driver:
             self.notify()
 
     async def run_sender(self) -> None:
-        """Send what waits; a task of its own, so that receiving goes on when the daemon is full."""
+        """Send waiting messages, in a task of its own: receiving goes on while the daemon is
+        full."""
         try:
             while True:
                 await self._has_outgoing.wait()
@@ -102,10 +103,10 @@ class Driver:
                     to, data, level = self._outgoing.popleft()
                     await self.connection.multicast(to, data, level=level)
         except SessionEnded:
-            return  # the receiver tells
+            return  # the receiver reports the end
 
     def notify(self) -> None:
-        """Let those that wait look again."""
+        """Have waiting tasks check their conditions again."""
         with self.thread_lock:
             self._changed()
             wake, self._wake = self._wake, self.loop.event()
@@ -114,7 +115,7 @@ class Driver:
 
 @asynccontextmanager
 async def running(driver: Driver) -> AsyncIterator[None]:
-    """Have the machine run for the length of a block."""
+    """Run the machine for the length of a block."""
     async with driver.loop.tasks() as tasks:
         tasks.start(driver.run_receiver)
         tasks.start(driver.run_sender)
@@ -123,10 +124,10 @@ async def running(driver: Driver) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def driving(driver: Driver) -> AsyncIterator[None]:
-    """Be in the group, and have the machine run, for the length of a block.
+    """Be a member of the group, and run the machine, for the length of a block.
 
     Raises:
-        LocalProtocolError: a bad name for a group.
+        LocalProtocolError: the name of the group is invalid.
         SessionEnded: the session is over.
     """
     async with driver.connection.group(driver.group), running(driver):
@@ -134,10 +135,10 @@ async def driving(driver: Driver) -> AsyncIterator[None]:
 
 
 class Tenure:
-    """A block that lasts only as long as something is held: `lose` cancels what it waits for.
+    """A block that lasts only while something is held: `lose` cancels the block's waits.
 
-    Begun and ended by the same task, with blocks in between properly nested. Of a thread `lose`
-    ends what it waits for in this library.
+    The same task begins and ends it, with blocks in between properly nested. In a thread, `lose`
+    ends the calls to this library only.
     """
 
     def __init__(self, scope: CancelScope) -> None:
@@ -145,20 +146,20 @@ class Tenure:
         self._lost = False
 
     async def begin(self) -> None:
-        """Begin it in the running task."""
+        """Begin the tenure in the running task."""
         await self._scope.open()
 
     def lose(self) -> None:
-        """Note that what was held is lost, and cancel what the block waits for."""
+        """Note that the tenure is lost, and cancel the waits of its block."""
         self._lost = True
         self._scope.cancel()
 
     async def end(self, error: BaseException | None, lost: Exception) -> bool:
-        """End it; return whether the exception that ended the block was its own cancellation.
+        """End the tenure; return whether the exception that ended the block is its cancellation.
 
         Args:
-            error: what ended the block, if anything did.
-            lost: raised if what was held was lost before the end.
+            error: the exception that ended the block, if any.
+            lost: the exception to raise if the tenure was lost before its end.
         """
         silenced = await self._scope.close(error)
         if self._lost and (error is None or silenced):

@@ -6,8 +6,8 @@
         async with election.leading():
             ...  # cancelled when this program leads no longer
 
-Nothing is sent: a view of a group lists its members in the order in which they joined, the same
-everywhere, so its first is a leader that all agree on (Birman and Joseph, "Exploiting virtual
+No message is sent: a view of a group lists its members in the order in which they joined, the same
+everywhere, so all agree on the first one as their leader (Birman and Joseph, "Exploiting virtual
 synchrony in distributed systems", SOSP 1987).
 """
 
@@ -22,11 +22,11 @@ from groupcomm_client.events import Received
 
 
 class LeadershipLost(GroupCommError):
-    """This program leads no longer, so its block was cancelled."""
+    """Raised if this program has lost leadership; its block was cancelled."""
 
 
 class Election:
-    """One candidate; made by `stand`."""
+    """One candidate of an election; made by `stand`."""
 
     def __init__(self, connection: Connection, group: str, candidates: int | None) -> None:
         self.driver = Driver(connection, group, self._accept, self._changed)
@@ -48,7 +48,7 @@ class Election:
 
     @property
     def leads(self) -> bool:
-        """Whether this program does."""
+        """Whether this program leads."""
         return self.leader == self._me
 
     async def until_leading(self) -> None:
@@ -60,7 +60,7 @@ class Election:
         await self.driver.until(lambda: self.leads)
 
     async def until_changed(self, known: MemberId | None) -> MemberId | None:
-        """Wait until the leader is another one than `known`; return it.
+        """Wait until the leader is another one than `known`; return the leader.
 
         Raises:
             SessionEnded: the session is over.
@@ -70,10 +70,10 @@ class Election:
 
     @asynccontextmanager
     async def leading(self) -> AsyncIterator[None]:
-        """Wait until this program leads; the block is cancelled when it leads no longer.
+        """Wait until this program leads; cancel the block when it leads no longer.
 
         Raises:
-            LeadershipLost: it was.
+            LeadershipLost: the block was cancelled.
             SessionEnded: the session is over before it leads.
         """
         await self.until_leading()
@@ -81,7 +81,7 @@ class Election:
         await tenure.begin()
         with self.driver.thread_lock:
             self._tenures.add(tenure)
-            if not self.leads:  # a thread has learned of it in between
+            if not self.leads:  # another thread has noticed the loss in between
                 tenure.lose()
         error: BaseException | None = None
         try:
@@ -90,7 +90,13 @@ class Election:
             error = raised
         with self.driver.thread_lock:
             self._tenures.discard(tenure)
-        silenced = await tenure.end(error, LeadershipLost("others may have another leader by now"))
+        silenced = await tenure.end(
+            error,
+            LeadershipLost(
+                "the connection to the other candidates was lost: they may have another leader "
+                "by now"
+            ),
+        )
         if error is not None and not silenced:
             raise error
 
@@ -111,14 +117,15 @@ async def stand(
     """Be a candidate for the length of a block.
 
     Args:
-        connection: for this alone; nothing else may receive from it.
-        group: of the candidates.
-        candidates: how many there are, absent ones included: then there is a leader only where more
-            than half of them are together. None: wherever the daemons are not known to be less than
-            half of all (see `expected_daemons` in the configuration).
+        connection: a connection for this purpose alone; nothing else may receive from it.
+        group: the group of the candidates.
+        candidates: the number of candidates, absent ones included: then there is a leader only
+            where more than half of them are together. None: there may be a leader wherever the
+            daemons are not known to be less than half of all (see `expected_daemons` in the
+            configuration).
 
     Raises:
-        LocalProtocolError: a bad name for a group.
+        LocalProtocolError: the name of the group is invalid.
         SessionEnded: the session is over.
     """
     election = Election(connection, group, candidates)

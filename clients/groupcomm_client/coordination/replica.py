@@ -1,17 +1,18 @@
 """One replica of a state machine: applies the commands of a group in their agreed order.
 
 Pure: events of a connection in, actions out. All replicas that have the same state (*holders*) see
-the same commands, joins and leaves in the same order, so they stay equal without a word. Words are
-needed when others come:
+    the same commands, joins and leaves in the same order, so they stay equal without further
+    messages. Messages are needed when others come:
 
-- Who *joins* has no state. The first of those who have it sends a snapshot as of the join; the
-  joiner keeps what is ordered after that place until the snapshot is there.
-- After a *merge* states may differ. Fellows that are more than half of all replicas go on, since
-  nobody else can have gone on without them, and send a snapshot to the others. Else all settle:
-  the first of each set of holders claims which state they have, and once claims enough have been
-  delivered the latest state wins. A majority of all replicas has applied whatever was answered, so
-  of the claims of any majority the latest has it (quorum intersection: Gifford, "Weighted voting
-  for replicated data", SOSP 1979). All decide alike, because claims are ordered with all else.
+- A replica that *joins* has no state. The first of the holders sends a snapshot as of the join; the
+  joiner keeps the messages ordered after that place until the snapshot is there.
+- After a *merge* states may differ. Holders that are more than half of all replicas continue, since
+  no others can have continued without them, and send a snapshot to the others. Else all settle: the
+  first of each set of holders claims which state they have, and once enough claims have been
+  delivered the latest state wins. A majority of all replicas has applied every command that was
+  answered, so the latest claim of any majority has it (quorum intersection: Gifford, "Weighted
+  voting for replicated data", SOSP 1979). All decide alike, because claims are ordered with all
+  else.
 
 Source: Schneider, "Implementing fault-tolerant services using the state machine approach", ACM
 Computing Surveys 22(4), 1990; state transfer at views after Birman and Joseph, "Exploiting virtual
@@ -39,42 +40,43 @@ _NOWHERE = Position(ViewId(0, "", 0), 0, 0, 0, 0)
 
 
 class StateMachine(Protocol):
-    """What is replicated. It must depend on nothing but the calls it gets, and must not raise."""
+    """The replicated object. It must depend on nothing but the calls it gets, and must not
+    raise."""
 
     def apply(self, command: bytes, sender: MemberId) -> object:
-        """Carry out a command; what it gives back goes to who has submitted it."""
+        """Carry out a command; the replica that has submitted it gets the result."""
 
     def members_changed(self, members: tuple[MemberId, ...]) -> None:
-        """Note the replicas that are there from here on, in the order of their joins."""
+        """Note the replicas that are present from here on, in the order of their joins."""
 
     def snapshot(self) -> bytes:
-        """Return the whole state, below the size limit of messages."""
+        """Return the whole state, smaller than the largest message."""
 
     def restore(self, state: bytes) -> None:
-        """Take over a state that another replica's `snapshot` gave."""
+        """Adopt a state that another replica's `snapshot` returned."""
 
 
 class Status(enum.Enum):
-    """Whether a replica's state is that of the group."""
+    """The status of a replica's state, compared with that of the group."""
 
-    SETTLING = enum.auto()  # it may be out of date; nothing is applied to it
+    SETTLING = enum.auto()  # the state may be out of date; nothing is applied to it
     CURRENT = enum.auto()
 
 
 @attrs.frozen
 class Send:
-    """Multicast this to the group, AGREED."""
+    """An action: multicast this to the group, AGREED."""
 
     data: bytes
 
 
 @attrs.frozen
 class Done:
-    """A command of this replica was applied, and stays so.
+    """An action: a command of this replica was applied, and stays so.
 
     Attributes:
-        number: of the command.
-        result: what the state machine gave back.
+        number: the number of the command.
+        result: the result of the state machine.
     """
 
     number: int
@@ -83,7 +85,7 @@ class Done:
 
 @attrs.frozen
 class Unknown:
-    """The group went on with a state that a command of this replica may be in, or not."""
+    """An action: nobody can know whether the group's state has a command of this replica."""
 
     number: int
 
@@ -92,13 +94,13 @@ Action: TypeAlias = Send | Done | Unknown
 
 
 class Replica:
-    """Call `handle` for every event of the connection; carry out what it gives back, in order.
+    """One replica: call `handle` for every event; carry out the actions it returns, in order.
 
     Attributes:
         status: whether the state is up to date.
-        holders: who has the same state, this replica included.
-        view: of the group; None before the first.
-        as_of: the place of the last that was applied; None without any state.
+        holders: the replicas that have the same state, this one included.
+        view: the view of the group; None before the first.
+        as_of: the place of the last message that was applied; None without any state.
     """
 
     def __init__(
@@ -108,11 +110,11 @@ class Replica:
 
         Args:
             me: this replica's session, which joins `group` and sends nothing else to it.
-            group: all replicas are members of it, and nobody else.
-            machine: as new.
-            replicas: how many there are, the absent ones included: then more than half of them
-                must be there to go on. None: each part of a partition goes on by itself, and when
-                they meet again all but one of their states are lost.
+            group: a group of all replicas, and of nobody else.
+            machine: a new state machine.
+            replicas: the number of replicas, absent ones included: then more than half of them must
+                be together to continue. None: each part of a partition continues by itself, and
+                when parts meet again all but one of their states are lost.
         """
         self.status = Status.SETTLING
         self.holders: frozenset[MemberId] = frozenset((me,))
@@ -126,29 +128,29 @@ class Replica:
         self._numbers = 0
         self._actions: list[Action] = []
         self._transitional = False
-        self._held: list[Done] = []  # applied, and not sure to stay so
+        self._held: list[Done] = []  # applied, but perhaps not for good
         # While it settles:
-        self._since = _NOWHERE  # the backlog has all that was ordered from here on
+        self._since = _NOWHERE  # the backlog has all messages ordered from here on
         self._backlog: list[tuple[Position, GroupView | tuple[MemberId, Command]]] = []
         self._exchange = _NOWHERE
         self._claims: dict[MemberId, Claim] = {}
         self._winners: frozenset[MemberId] | None = None
-        self._spokesman: MemberId | None = None  # who has sent the snapshot that some wait for
+        self._spokesman: MemberId | None = None  # the sender of the snapshot that some wait for
 
     @property
     def has_quorum(self) -> bool:
-        """Whether so many replicas have this state that it will outlast all others."""
+        """Whether enough replicas have this state that it will outlast all others."""
         if self._transitional or self.status is not Status.CURRENT:
             return False
         return len(self.holders) >= self._quorum
 
     def command(self, data: bytes) -> tuple[int, bytes]:
-        """Number a command; the message to multicast, AGREED or SAFE."""
+        """Number a command; return the message to multicast, AGREED or SAFE."""
         self._numbers += 1
         return self._numbers, encode(Command(self._numbers, data))
 
     def handle(self, event: Received) -> list[Action]:
-        """Take one event; what is to be done, in order. Never raises."""
+        """Handle one event; return the actions, in order. Never raises."""
         match event:
             case GroupView() if event.group == self._group and self._me in event.members:
                 self._on_view(event)
@@ -180,7 +182,7 @@ class Replica:
     def _may_go_on(self, view: GroupView) -> bool:
         """Return whether no replica in the view can have a later state than the holders."""
         if view.cause is not Cause.NETWORK:
-            return True  # who joins has none
+            return True  # a replica that joins has none
         if self._replicas is not None:
             return len(self.holders) >= self._quorum
         return self.holders == frozenset(view.members)
@@ -199,11 +201,11 @@ class Replica:
         self._begin_exchange(view)
 
     def _settle_on(self, view: GroupView) -> None:
-        """Go on comparing states after a replica has come or gone."""
+        """Continue to compare states after a replica has come or gone."""
         self._backlog.append((view.id, view))
         if self._winners is not None:
             if not self._winners.isdisjoint(view.members):
-                return  # their snapshot is under way
+                return  # their snapshot is in flight
             self._begin_exchange(view)
         elif view.cause is Cause.JOIN:
             self._begin_exchange(view)
@@ -211,7 +213,7 @@ class Replica:
             self._claim(view)
             self._decide(view, view.id)
 
-    # ---- which state wins ----
+    # ---- the choice of a state ----
 
     def _begin_exchange(self, view: GroupView) -> None:
         self._exchange = view.id
@@ -220,7 +222,7 @@ class Replica:
         self._claim(view)
 
     def _claim(self, view: GroupView) -> None:
-        """Speak for the holders, if it is this replica's turn and nobody has."""
+        """Claim the state of the holders, if it is this replica's turn and nobody has."""
         spoken = any(self._me in claim.holders for claim in self._claims.values())
         if self._speaks(view) and not spoken:
             holders = tuple(sorted(self.holders))
@@ -231,7 +233,7 @@ class Replica:
 
     def _on_claim(self, view: GroupView, sender: MemberId, claim: Claim, at: Position) -> None:
         if self.status is Status.CURRENT:
-            return  # what it asks for is on its way, or it will be
+            return  # the snapshot that it asks for is in flight, or will be
         if claim.exchange == view.id != self._exchange:
             self._begin_exchange(view)  # all winners have gone; this one has not known of them
         if claim.exchange == self._exchange and self._winners is None:
@@ -239,7 +241,7 @@ class Replica:
             self._decide(view, at)
 
     def _decide(self, view: GroupView, at: Position) -> None:
-        """Choose the state to go on with, once no better one can turn up."""
+        """Choose the state to continue with, once no better one can turn up."""
         members = frozenset(view.members)
         covered: set[MemberId] = set()
         with_state: set[MemberId] = set()
@@ -266,7 +268,7 @@ class Replica:
     # ---- snapshots ----
 
     def _bring_up_to_date(self, view: GroupView) -> None:
-        """Have the first of the holders send the state, if anybody lacks it."""
+        """Have the first of the holders send the state, if a replica lacks it."""
         self._spokesman = next(member for member in view.members if member in self.holders)
         if self._spokesman == self._me and self.holders != frozenset(view.members):
             assert self.as_of is not None
@@ -275,10 +277,10 @@ class Replica:
 
     def _on_snapshot(self, view: GroupView, snapshot: Snapshot) -> None:
         if snapshot.as_of.view != view.id.view:
-            return  # of an earlier view of daemons; who lacks the state has been heard since
+            return  # of an earlier view of daemons; a replica without the state was heard since
         if self.status is not Status.CURRENT:
             if snapshot.as_of < self._since:
-                return  # what was ordered in between is missing here; another one will come
+                return  # messages ordered in between are missing here; another snapshot will come
             self._machine.restore(snapshot.state)
             self._lose(item for place, item in self._backlog if place <= snapshot.as_of)
             self._actions += [Unknown(done.number) for done in self._held]
@@ -294,7 +296,7 @@ class Replica:
     def _on_message(self, message: Message, at: Position) -> None:
         found, view = decode_untrusted(message.data), self.view
         if view is None or message.sender not in view.members:
-            return  # anybody can send to a group; replicas alone know the state
+            return  # anybody can send to a group; only replicas know the state
         if isinstance(found, Claim):
             self._on_claim(view, message.sender, found, at)
         elif isinstance(found, Snapshot):
@@ -317,7 +319,7 @@ class Replica:
             self._release()
 
     def _catch_up(self, after: Position) -> None:
-        """Apply the backlog behind a place: from here on the state is up to date."""
+        """Apply the backlog behind a place: from there on the state is up to date."""
         self.status = Status.CURRENT
         backlog, self._backlog = self._backlog, []
         for at, item in backlog:
@@ -325,13 +327,13 @@ class Replica:
                 self._apply(at, item)
 
     def _release(self) -> None:
-        """Tell of own commands that were applied, if that will not be undone."""
+        """Report own commands that were applied, if that will not be undone."""
         if self.has_quorum:
             self._actions += self._held
             self._held = []
 
     def _lose(self, items: Iterable[GroupView | tuple[MemberId, Command]]) -> None:
-        """Tell of own commands among them that nobody knows whether they are in the state."""
+        """Report own commands of which nobody knows whether they are in the state."""
         for item in items:
             if not isinstance(item, GroupView) and item[0] == self._me:
                 self._actions.append(Unknown(item[1].number))

@@ -1,4 +1,4 @@
-"""What the replicas of one state machine tell each other: commands, claims, snapshots.
+"""The messages between the replicas of one state machine: commands, claims, snapshots.
 
 All are AGREED or SAFE messages to the replicas' group, as msgpack with a tag of two letters.
 """
@@ -13,11 +13,11 @@ from groupcomm_client.undecodable import UNDECODABLE
 
 
 class Command(msgspec.Struct, frozen=True, tag="do", array_like=True, gc=False):
-    """What every replica shall apply.
+    """A command that every replica applies.
 
     Attributes:
         number: unique among the commands of its sender.
-        data: for the state machine.
+        data: the command for the state machine.
     """
 
     number: int
@@ -25,12 +25,12 @@ class Command(msgspec.Struct, frozen=True, tag="do", array_like=True, gc=False):
 
 
 class Claim(msgspec.Struct, frozen=True, tag="my", array_like=True):
-    """Which state some replicas have in common, said by the first of them.
+    """A claim: which state some replicas have in common, sent by the first of them.
 
     Attributes:
         exchange: the view of the group in which claims are compared.
-        holders: who has just this state.
-        version: the place of the last that was applied to it; None if it is no state at all.
+        holders: the replicas that have exactly this state.
+        version: the place of the last message that was applied to it; None if they have no state.
     """
 
     exchange: Position
@@ -39,12 +39,12 @@ class Claim(msgspec.Struct, frozen=True, tag="my", array_like=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, tag="it", array_like=True):
-    """The state, for those who lack it.
+    """The state, for the replicas that lack it.
 
     Attributes:
-        as_of: all that was ordered at or before this place is in it.
+        as_of: all messages ordered at or before this place are in it.
         members: the members of the group at that place.
-        state: of the state machine.
+        state: the state of the state machine.
     """
 
     as_of: Position
@@ -59,12 +59,12 @@ _decoder: msgspec.msgpack.Decoder[ReplicaMessage] = msgspec.msgpack.Decoder(Repl
 
 
 def encode(message: ReplicaMessage) -> bytes:
-    """Return a message as the group gets it."""
+    """Return a message as bytes for the group."""
     return _encoder.encode(message)
 
 
 def decode_untrusted(data: bytes) -> ReplicaMessage | None:
-    """Return the message of a replica; None for what no replica has sent."""
+    """Return the message of a replica; None for bytes that no replica has sent."""
     try:
         return _decoder.decode(data)
     except UNDECODABLE:

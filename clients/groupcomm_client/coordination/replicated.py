@@ -31,18 +31,18 @@ from groupcomm_client.events import Received
 
 
 class OutcomeUnknown(GroupCommError):
-    """The command may be in the state of the group, or not; whoever submits it again decides."""
+    """Raised if nobody knows whether the command was applied; the caller decides on a retry."""
 
 
 class Replicated:
-    """One replica, which takes part; made by `replicate`."""
+    """One replica of a state machine; made by `replicate`."""
 
     def __init__(
         self, connection: Connection, group: str, machine: StateMachine, replicas: int | None
     ) -> None:
         self.replica = Replica(connection.member, group, machine, replicas=replicas)
         self.driver = Driver(connection, group, self._accept)
-        self._outcomes: dict[int, Done | Unknown | None] = {}  # of those that are waited for
+        self._outcomes: dict[int, Done | Unknown | None] = {}  # of waiting calls
 
     @property
     def is_current(self) -> bool:
@@ -58,20 +58,20 @@ class Replicated:
         await self.driver.until(lambda: self.is_current)
 
     async def submit(self, command: bytes, *, level: ServiceLevel = ServiceLevel.SAFE) -> object:
-        """Have every replica apply a command; return what `apply` gave back here.
+        """Have every replica apply a command; return the result of `apply` here.
 
         It waits until enough replicas are there. Two calls of one program at the same time are
         applied in the order of the calls.
 
         Args:
-            command: for the state machine.
+            command: the command for the state machine.
             level: SAFE: once this returns, every daemon of the view has the command, so that no
                 crash or partition takes it back while more than half of the replicas live. AGREED:
                 quicker; if this daemon crashes then, the others may not have it.
 
         Raises:
-            OutcomeUnknown: the network fell apart, and nobody here can know whether it was applied.
-                Also when the session ends meanwhile.
+            OutcomeUnknown: the network was partitioned or the session ended, and nobody here can
+                know whether the command was applied.
             SessionEnded: the session is over, and the command was not sent.
         """
         await self.until_current()
@@ -83,13 +83,19 @@ class Replicated:
             try:
                 await self.driver.until(lambda: self._outcomes[number] is not None)
             except SessionEnded as error:
-                raise OutcomeUnknown(f"the session ended before the answer: {error}") from None
+                raise OutcomeUnknown(
+                    "the session ended before the result of the command came, so it may have "
+                    f"been applied or not: {error}"
+                ) from None
             outcome = self._outcomes[number]
         finally:
             del self._outcomes[number]
         if isinstance(outcome, Done):
             return outcome.result
-        raise OutcomeUnknown("the network fell apart before enough replicas had applied it")
+        raise OutcomeUnknown(
+            "the network was partitioned before enough replicas had applied the command, so "
+            "it may be lost or not"
+        )
 
     def _accept(self, event: Received) -> None:
         for action in self.replica.handle(event):
@@ -107,15 +113,16 @@ async def replicate(
 
     Args:
         connection: for this alone; nothing else may receive from it.
-        group: all replicas are members of it, and nobody else.
-        machine: as new; it has the state of the group once `until_current` returns.
-        replicas: how many there are, the absent ones included. Then only a part of a partitioned
-            network with more than half of them goes on, and nothing that was answered is lost while
-            fewer than half of them have crashed. None: every part goes on by itself, and when parts
-            meet again the state of one of them wins, what the others did meanwhile is lost.
+        group: a group of all replicas, and of nobody else.
+        machine: a new state machine; it has the state of the group once `until_current` returns.
+        replicas: the number of replicas, absent ones included. Then only a part of a partitioned
+            network with more than half of them continues, and no answered command is lost while
+            fewer than half of them have crashed. None: every part continues by itself, and when
+            parts meet again the state of one of them wins; the commands of the others meanwhile are
+            lost.
 
     Raises:
-        LocalProtocolError: a bad name for a group.
+        LocalProtocolError: the name of the group is invalid.
         SessionEnded: the session is over.
     """
     found = Replicated(connection, group, machine, replicas)

@@ -13,10 +13,10 @@ A caller::
     async with connect() as connection, calling(connection) as caller:
         print(await caller.call("doubler", b"21"))
 
-`call` has one server do it: all servers see the same requests in the same order, so each knows
-without a word whose turn it is; if that one goes before it has replied, the next does it. So a
-request is done at least once: twice, if its server was cut off or died between doing it and its
-reply. `call_all` has every server do it.
+`call` has one server handle a request: all servers see the same requests in the same order, so each
+knows without further messages which server's turn it is; if that one goes before it has replied,
+the next one handles the request. So a request is handled at least once: twice, if its server was
+cut off or died between handling it and replying. `call_all` has every server handle a request.
 """
 
 import enum
@@ -36,21 +36,21 @@ from groupcomm_client.events import Received
 from groupcomm_client.undecodable import UNDECODABLE
 
 AT_ONCE: Final = 16
-"""So many requests does one server work on at a time; others wait."""
+"""The requests that one server works on at a time; others wait."""
 
 REPLY_S: Final = 10.0
 
 
 class NoReply(GroupCommError):
-    """No reply came in time: there is no server, or it takes too long."""
+    """Raised if no reply came in time: there is no server, or it takes too long."""
 
 
 class CallFailed(GroupCommError):
-    """The server could not do it; the text is what it says."""
+    """Raised if the server could not handle the request; the text is the server's."""
 
 
 class Whom(enum.IntEnum):
-    """Who shall do it."""
+    """The servers that are to handle a request."""
 
     ONE = 0
     ALL = 1
@@ -65,14 +65,14 @@ class Call(msgspec.Struct, frozen=True, tag="call", array_like=True):
 
 
 class Reply(msgspec.Struct, frozen=True, tag="reply", array_like=True):
-    """An answer, to the caller and, for ONE, to the servers.
+    """A reply, to the caller and, for ONE, to the servers.
 
     Attributes:
-        caller: who has asked.
-        number: of the call.
-        data: the answer; if it `failed`, why, as UTF-8.
-        failed: whether the server could not do it.
-        servers: who all got the request.
+        caller: the member that made the request.
+        number: the number of the call.
+        data: the reply; if the request `failed`, the reason in UTF-8.
+        failed: whether the server could not handle the request.
+        servers: all servers that got the request.
     """
 
     caller: MemberId
@@ -96,12 +96,12 @@ def _decode_untrusted(data: bytes) -> Wire | None:
 
 @attrs.frozen
 class Request:
-    """What a handler gets.
+    """A request, as a handler gets it.
 
     Attributes:
-        data: of the request.
-        caller: who asks.
-        servers: who got the request, in the order in which they joined.
+        data: the data of the request.
+        caller: the member that made the request.
+        servers: the servers that got the request, in the order in which they joined.
     """
 
     data: bytes
@@ -114,10 +114,10 @@ Key: TypeAlias = tuple[MemberId, int]
 
 
 class Rota:
-    """Which requests are this server's. Pure.
+    """The rota of one server: it tells which requests are this server's. Pure.
 
     Attributes:
-        open: the requests that one server shall do and none has replied to.
+        open: the requests for one server that none has replied to.
     """
 
     def __init__(self, me: MemberId) -> None:
@@ -127,7 +127,7 @@ class Rota:
         self.open: dict[Key, Request] = {}
 
     def handle(self, event: Received, group: str) -> list[tuple[Key, Request, Whom]]:
-        """Take one event; what this server has to do now."""
+        """Handle one event; return the requests that this server has to handle now."""
         if isinstance(event, GroupView) and event.group == group:
             return self._on_view(event)
         if isinstance(event, Message) and group in event.groups:
@@ -158,7 +158,8 @@ class Rota:
 
     @staticmethod
     def _server(key: Key, request: Request, members: tuple[MemberId, ...]) -> MemberId | None:
-        """Return the server whose turn it is: one that got the request; None if all have gone."""
+        """Return the server whose turn it is, of those that got the request; None if all have
+        gone."""
         first, count = key[1] % len(request.servers), len(request.servers)
         in_turn = (request.servers[(first + step) % count] for step in range(count))
         return next((server for server in in_turn if server in members), None)
@@ -169,11 +170,11 @@ async def serve(connection: Connection, group: str, handler: Handler) -> None:
 
     Args:
         connection: for this alone; nothing else may receive from it.
-        group: of the servers.
-        handler: does a request, and returns the reply; what it raises is told to the caller.
+        group: the group of the servers.
+        handler: handles a request, and returns the reply; an exception is reported to the caller.
 
     Raises:
-        LocalProtocolError: a bad name for a group.
+        LocalProtocolError: the name of the group is invalid.
         SessionEnded: the session is over.
     """
     rota = Rota(connection.member)
@@ -216,12 +217,12 @@ async def serve(connection: Connection, group: str, handler: Handler) -> None:
 
 @attrs.frozen
 class Replies:
-    """What came of a `call_all`.
+    """The replies to a `call_all`.
 
     Attributes:
-        data: by the server.
-        failed: what servers said that could not do it.
-        missing: servers that got the request, of which no reply came in time.
+        data: the replies by server.
+        failed: the reasons of the servers that could not handle the request.
+        missing: the servers that got the request, and whose reply did not come in time.
     """
 
     data: dict[MemberId, bytes]
@@ -230,35 +231,37 @@ class Replies:
 
 
 class Caller:
-    """Made by `calling`."""
+    """A program that makes requests; made by `calling`."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.driver = Driver(connection, "", self._accept)
         self._number = 0
-        self._replies: dict[int, dict[MemberId, Reply]] = {}  # of calls that wait
+        self._replies: dict[int, dict[MemberId, Reply]] = {}  # of the calls that wait
 
     async def call(self, group: str, data: bytes, *, timeout_s: float = REPLY_S) -> bytes:
-        """Have one server of a group do something; its reply.
+        """Have one server of a group handle a request; return its reply.
 
         Raises:
-            NoReply: none came in time; it may have been done.
-            CallFailed: the server could not do it.
+            NoReply: no reply came in time; the request may have been handled.
+            CallFailed: the server could not handle the request.
             SessionEnded: the session is over.
         """
         replies = await self._ask(group, Whom.ONE, data, timeout_s, bool)
         if not replies:
-            raise NoReply(f"no reply of group {group!r} in {timeout_s:g} s; is a server running?")
+            raise NoReply(
+                f"no reply of group {group!r} came in {timeout_s:g} s; is a server running?"
+            )
         reply = next(iter(replies.values()))
         if reply.failed:
             raise CallFailed(reply.data.decode(errors="replace"))
         return reply.data
 
     async def call_all(self, group: str, data: bytes, *, timeout_s: float = REPLY_S) -> Replies:
-        """Have every server of a group do something; what came until all had replied, or in time.
+        """Have every server of a group handle a request; return the replies that came in time.
 
         Raises:
-            NoReply: none came in time.
+            NoReply: no reply came in time.
             SessionEnded: the session is over.
         """
 
@@ -267,7 +270,9 @@ class Caller:
 
         replies = await self._ask(group, Whom.ALL, data, timeout_s, is_whole)
         if not replies:
-            raise NoReply(f"no reply of group {group!r} in {timeout_s:g} s; is a server running?")
+            raise NoReply(
+                f"no reply of group {group!r} came in {timeout_s:g} s; is a server running?"
+            )
         servers = next(iter(replies.values())).servers
         return Replies(
             {server: reply.data for server, reply in replies.items() if not reply.failed},

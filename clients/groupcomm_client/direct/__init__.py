@@ -1,4 +1,4 @@
-"""Peers that talk to each other over UDP, without a daemon: to try ordering algorithms out.
+"""Peers that communicate over UDP without a daemon, for trying out ordering algorithms.
 
 ::
 
@@ -10,8 +10,8 @@
         await ann.multicast(b"late at bob")
         print(await bob.receive())
 
-What they send is not sealed: whoever reaches a peer's port can pretend to be anybody.
-docs/direct.md tells what is promised.
+Their datagrams are not sealed: anybody who reaches a peer's port can pose as any peer.
+docs/direct.md says what is promised.
 """
 
 from groupcomm.algorithms.direct.events import Cause, MemberJoined, MemberLeft, NotDelivered

@@ -1,4 +1,4 @@
-"""Opening a peer: its socket, its tasks, and whom it joins."""
+"""Opening a peer: its socket, its tasks, and the group that it joins."""
 
 import secrets
 import socket
@@ -19,10 +19,10 @@ from groupcomm.host.trace_file import TraceFile
 from groupcomm_client.direct.peer import DirectPeer
 
 WELCOME_S: Final = 10.0
-"""A latecomer must be welcome within it."""
+"""A latecomer must be welcomed within this time."""
 
 GOODBYE_S: Final = 5.0
-"""How long the end of a block waits until the others have all that was sent to them."""
+"""The longest time for which the end of a block waits until the others have all messages."""
 
 
 @asynccontextmanager
@@ -41,19 +41,21 @@ async def open(
     """Be a peer for the length of a block, and leave in order at its end.
 
     Args:
-        name: to be known by, unique in the group.
-        algorithm: that all members run: a class of `groupcomm.algorithms`, or what makes one.
-        bind: where to listen; port 0 lets the system choose.
-        members: all that are there from the beginning, itself among them or not; by their addresses
-            where these are known. None, for one that comes late, or for the first of a session.
-        join: address of a member: who knows one comes to know all.
+        name: the name of the peer, unique in the group.
+        algorithm: the algorithm that all members run: a class of `groupcomm.algorithms`, or a
+            factory.
+        bind: the address to listen at; port 0 lets the system choose.
+        members: all founding members, with or without this one; by their addresses where these are
+            known. None for a latecomer, or for the first member of a session.
+        join: the address of one member, from which the peer learns those of all others.
         timing: timeouts.
-        seed: of all chances of faults; None for a random one.
-        anywhere: allow an address that other hosts can reach. Nothing is sealed.
-        trace: a folder in which the steps of the algorithm are written down (docs/trace.md).
+        seed: the seed of all random faults; None for a random one.
+        anywhere: whether to allow an address that other hosts can reach. Nothing is sealed.
+        trace: the folder for a trace of the algorithm's steps (docs/trace.md).
 
     Raises:
-        ConfigError: an address is none, or can be reached by other hosts; no trace can be written.
+        ConfigError: an address is invalid, or can be reached by other hosts; or no trace can be
+            written.
         LocalProtocolError: the algorithm has fixed members, and none are named.
         CannotConnect: no member answers a latecomer, or they refuse it; the text says why.
         OSError: the address is in use.
@@ -61,8 +63,8 @@ async def open(
     where = parse_address(bind, "bind", 0)
     if not (where.is_loopback or anywhere):
         raise ConfigError(
-            f"bind is {bind!r}, which other hosts can reach, and what peers send is not sealed;"
-            " say anywhere=True if that is no harm"
+            f"bind is {bind!r}, which other hosts can reach, and peers do not seal their "
+            "datagrams; pass anywhere=True if that does no harm"
         )
     addresses = [join] if join is not None else []
     if isinstance(members, Mapping):
@@ -85,7 +87,7 @@ async def open(
 
 @asynccontextmanager
 async def _running(peer: DirectPeer, join: str | None) -> AsyncIterator[None]:
-    """Have it talk for the length of a block; `join`: where a latecomer is to be welcomed."""
+    """Run a peer for the length of a block; `join` is the address to be welcomed from."""
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
         nursery.start_soon(peer.run)
@@ -117,7 +119,8 @@ async def _be_welcomed(peer: DirectPeer, join: str) -> None:
             await peer.welcomed()
     except trio.TooSlowError:
         raise CannotConnect(
-            f"no member at {join} has welcomed {peer.name} within {WELCOME_S:g} s"
+            f"no member at {join} has welcomed {peer.name} in {WELCOME_S:g} s: is one "
+            "running there?"
         ) from None
     except SessionEnded as ended:
         raise CannotConnect(str(ended)) from None

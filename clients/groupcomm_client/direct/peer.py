@@ -31,23 +31,23 @@ from groupcomm.sim.virtual_time import SECOND, Loop
 
 READ_BYTES: Final = 65_536
 MAX_READS: Final = 64
-"""Datagrams before others get their turn."""
+"""The datagrams that are read before other tasks get their turn."""
 
 MAX_INBOX: Final = 10_000
-"""Events that the program has not taken; what would bring more is left to be sent again."""
+"""The events that may wait for the program; datagrams that bring more must be sent again."""
 
 MAX_WAITING_PARTS: Final = 256
-"""Parts of messages that wait for one receiver; a sender waits until there are fewer."""
+"""The parts of messages that may wait for one receiver; beyond that a sender waits."""
 
 Event: TypeAlias = Message | MemberJoined | MemberLeft | NotDelivered
-"""What a program is told."""
+"""An event that a program receives."""
 
 
 class DirectPeer:
     """One peer; made by `open`. Every call is safe to cancel.
 
     Attributes:
-        name: it is known by.
+        name: the name of the peer.
     """
 
     def __init__(
@@ -68,17 +68,17 @@ class DirectPeer:
 
     @property
     def address(self) -> str:
-        """Where it listens: for others to join."""
+        """The address at which it listens, for others to join."""
         return _address_of(self._socket.getsockname())
 
     @property
     def members(self) -> tuple[str, ...]:
-        """All that are here, itself among them, sorted."""
+        """All present members, itself among them, sorted."""
         return self._peer.members
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Members from the beginning that have not come yet; messages wait for them."""
+        """The founding members that have not come yet; messages wait for them."""
         return self._peer.missing
 
     # ---- messages ----
@@ -86,12 +86,13 @@ class DirectPeer:
     async def multicast(self, data: bytes, to: Iterable[str] | None = None) -> None:
         """Send a message to all members, itself among them, or to some.
 
-        The first message waits until all members are here, each while too much is on its way.
+        The first message waits until all members are present; every message waits while too many
+        parts are in flight.
 
         Raises:
-            LocalProtocolError: the algorithm does not send to some; somebody is no member; the data
-                are too large.
-            SessionEnded: this peer is one no longer.
+            LocalProtocolError: the algorithm cannot send to some of the members; a receiver is not
+                a member; or the data are too large.
+            SessionEnded: this peer has left or was refused.
         """
         await self._until(self._may_send)
         with self._turn() as now:
@@ -102,10 +103,10 @@ class DirectPeer:
         return self._peer.state is State.RUNNING and not full
 
     async def receive(self) -> Message:
-        """Return the next message; other events are skipped.
+        """Return the next message, skipping other events.
 
         Raises:
-            SessionEnded: this peer is one no longer, and none is left.
+            SessionEnded: this peer has left or was refused, and no message is left.
         """
         while True:
             event = await self.next_event()
@@ -113,10 +114,10 @@ class DirectPeer:
                 return event
 
     async def next_event(self) -> Event:
-        """Return the next message, or what happens to the members.
+        """Return the next message, or the next change of the members.
 
         Raises:
-            SessionEnded: this peer is one no longer, and nothing is left.
+            SessionEnded: this peer has left or was refused, and no event is left.
         """
         await self._until(lambda: bool(self._inbox))
         return self._inbox.popleft()
@@ -138,10 +139,10 @@ class DirectPeer:
                 raise SessionEnded(0, self._ended.reason or f"{self.name} has left")
             await self._changed.wait()
 
-    # ---- what goes wrong ----
+    # ---- faults ----
 
     def set_minimum_delay(self, name: str, seconds: float) -> None:
-        """Make all that goes to another member from now on so late, at least; 0 ends it.
+        """Delay everything that is sent to another member by at least this time; 0 ends the delay.
 
         Raises:
             ConfigError: there is no such member, or the delay is so long that the member would take
@@ -150,8 +151,8 @@ class DirectPeer:
         longest_s = self._peer.timing.longest_delay_s
         if not 0 <= seconds <= longest_s:
             raise ConfigError(
-                f"the delay to {name} is {seconds}; it must be 0 to {longest_s:g} s, half of"
-                " Timing.silence_s, or it would pass for silence"
+                f"the delay to {name} is {seconds}; it must be 0 to {longest_s:g} s, "
+                "half of Timing.silence_s, or it would look like silence"
             )
         with self._turn():
             self._way_to(name).minimum_us = round(seconds * SECOND)
@@ -165,12 +166,12 @@ class DirectPeer:
         corruption: float = 0.0,
         reorder: int = 0,
     ) -> None:
-        """Have datagrams to another member suffer these faults from now on, and no others.
+        """Apply these faults, and no others, to datagrams for another member from now on.
 
         Args:
-            name: of the member.
-            loss, duplication, corruption: chances of each datagram, 0 to 1.
-            reorder: how many later datagrams may overtake one, 0 to 64.
+            name: the name of the member.
+            loss, duplication, corruption: the probability for each datagram, 0 to 1.
+            reorder: the number of later datagrams that may overtake one, 0 to 64.
 
         Raises:
             ConfigError: there is no such member, or a fault is out of its range.
@@ -190,30 +191,32 @@ class DirectPeer:
             self._way_to(name).suffer(faults if faults.on_paths else None)
 
     def cut(self, name: str) -> None:
-        """Let nothing reach another member from now on, until `mend`."""
+        """Let no datagram reach another member until `mend`."""
         with self._turn():
             self._way_to(name).cut()
 
     def mend(self, name: str) -> None:
-        """Let everything reach another member again."""
+        """Let datagrams reach another member again."""
         with self._turn():
             self._way_to(name).mend()
 
     def hold(self, name: str, seconds: float) -> None:
-        """Hold all that goes to another member for so long, then let it go in order."""
+        """Hold all datagrams for another member for some time, then send them in order."""
         with self._turn():
             self._way_to(name).hold(seconds)
 
     def _way_to(self, name: str) -> PeerPath:
         known = {*self.members, *self._peer.missing} - {self.name}
         if name not in known:
-            raise ConfigError(f"{name!r} is no other member; there are {', '.join(sorted(known))}")
+            raise ConfigError(
+                f"{name!r} is not another member; the others are {', '.join(sorted(known))}"
+            )
         return self._ways.to(name)
 
     # ---- time and datagrams ----
 
     async def run(self) -> None:
-        """Talk to the others until it is cancelled; `open` does so."""
+        """Communicate with the others until cancelled; `open` runs it."""
         with self._turn() as now:
             self._act(self._peer.begin(now))
         async with trio.open_nursery() as nursery:
@@ -226,12 +229,12 @@ class DirectPeer:
         """Wait until a sponsor has welcomed this latecomer.
 
         Raises:
-            SessionEnded: none does.
+            SessionEnded: no sponsor does.
         """
         await self._until(lambda: self._peer.state is State.RUNNING)
 
     async def leave(self) -> None:
-        """Leave, and wait until all others have what was sent to them."""
+        """Leave, and wait until all others have the messages that were sent to them."""
         with self._turn() as now:
             self._act(self._peer.leave(now))
         while self._ended is None:
@@ -239,7 +242,7 @@ class DirectPeer:
 
     @contextmanager
     def _turn(self) -> Iterator[float]:
-        """Do what is due, give the time in seconds, and set the timer afterwards."""
+        """Do the work that is due, pass the time in seconds, and set the timer afterwards."""
         self._loop.run(now_us())
         try:
             yield self._loop.now / SECOND
@@ -272,7 +275,7 @@ class DirectPeer:
                 except BlockingIOError:
                     return
                 except OSError:
-                    continue  # an answer to what was sent earlier: nobody is there
+                    continue  # the answer to an earlier datagram: its port is closed
                 room = len(self._inbox) < MAX_INBOX
                 self._act(self._peer.receive(datagram, _address_of(source), now=now, room=room))
 
@@ -306,7 +309,7 @@ def _address_of(source: tuple[str, int] | tuple[str, int, int, int]) -> str:
 
 @lru_cache(maxsize=1024)
 def _target_of(address: str) -> tuple[str, int] | None:
-    """Return where the system sends to; None if another peer's address is none."""
+    """Return the address in the system's form; None if another peer's address is invalid."""
     try:
         found = parse_address(address, "address")
     except ConfigError:

@@ -1,4 +1,4 @@
-"""The agreement on the keys of one group, as one of its members has it.
+"""The agreement on the keys of one group, from the view of one member.
 
 Pure: ``now`` is in seconds of a clock that never falls, random bytes come from a function that is
 passed in. States, messages and rules are in docs/end-to-end.md.
@@ -32,42 +32,42 @@ from groupcomm_client.end_to_end.taking import Prekeys, Taking
 from groupcomm_client.events import KeyChanged, Untrusted
 
 AWAIT_S: Final = 1.0
-"""So long a giver waits for members that have not said that they may have the key."""
+"""The time for which a giver waits for members that have not shown that they may have the key."""
 
 PATIENCE_S: Final = 2.0
-"""So long the giver is awaited, and then those who have no key; after that it is told of them."""
+"""The time for which the giver, and then members without a key, are awaited before a report."""
 
 GATHER_S: Final = 0.01
-"""So long a giver waits for further members that come late, to give them the key together."""
+"""The time for which a giver waits for further latecomers, to give them the key together."""
 
 ASKS: Final = 3
-"""So often a member asks for the key of one view, if what it is given does not unwrap."""
+"""The most requests of a member for the key of one view, if its wraps do not unwrap."""
 
 
 class State(enum.Enum):
-    """Whether a member can send."""
+    """The state of a member: whether it can send."""
 
     WAITING = enum.auto()  # the view has no key yet, or this member has not got it
     KEYED = enum.auto()
-    REFUSED = enum.auto()  # somebody has the key who is not trusted here
+    REFUSED = enum.auto()  # a member that is not trusted here has the key
 
 
 class _Timer(enum.Enum):
-    SERVE = enum.auto()  # members that wait for the key are given it
-    SILENT = enum.auto()  # who should give the key does not: it is another's turn
-    DOUBT = enum.auto()  # who has not got the key by now belongs to somebody else
+    SERVE = enum.auto()  # waiting members are given the key
+    SILENT = enum.auto()  # the giver is silent: it is another member's turn
+    DOUBT = enum.auto()  # members without a key by now are reported
 
 
 @attrs.frozen
 class ToGroup:
-    """Send this to the group, AGREED."""
+    """An action: send this to the group, AGREED."""
 
     data: bytes
 
 
 @attrs.frozen
 class ToMember:
-    """Send this to one member, AGREED."""
+    """An action: send this to one member, AGREED."""
 
     member: MemberId
     data: bytes
@@ -75,7 +75,7 @@ class ToMember:
 
 @attrs.frozen
 class Tell:
-    """Tell the program."""
+    """An action: report this event to the program."""
 
     event: KeyChanged | Untrusted
 
@@ -87,13 +87,13 @@ class Agreement:
     """The keys of a group.
 
     Attributes:
-        group: its name.
+        group: the name of the group.
         me: this member.
-        state: whether it can send.
-        why: why it cannot, if the state is REFUSED.
-        first: the place of its first view; what was sent before is not for it.
-        epoch: of the present view.
-        keys: all that it can still read with, or may be given yet.
+        state: whether this member can send.
+        why: the reason if the state is REFUSED.
+        first: the place of this member's first view; earlier messages are not for it.
+        epoch: the epoch of the present view.
+        keys: all keys with which it can still read, or that it may still be given.
     """
 
     def __init__(
@@ -112,17 +112,18 @@ class Agreement:
         self._prekeys = Prekeys(random)
         self._taking = Taking(me, credentials, self.keys, self._prekeys)
         self._giving = Giving(view.group, me, credentials, random)
-        self._ready_sent_to: MemberId | None = None  # who has the last Ready of this member
+        self._ready_sent_to: MemberId | None = None  # the last Ready's receiver
         self._silent: set[MemberId] = set()
-        self._distrusted: set[MemberId] = set()  # the program knows
+        self._distrusted: set[MemberId] = set()  # the program was told
         self._times: dict[_Timer, float] = {}
         self._asks_left = ASKS
-        self._done = b""  # the key of which this member has said that all have moved to it
+        self._done = b""  # the key to which all have moved, as this member has announced
 
     # ---- views ----
 
     def change_view(self, view: GroupView, now: float) -> list[Action]:
-        """Begin with another view of the group, for which the keys of the last one do not count."""
+        """Begin with another view of the group, for which the keys of the last one are not
+        valid."""
         members = frozenset(view.members)
         stayed = members & frozenset(view.vs_set)
         self._view, self.epoch = view, epoch_of(view)
@@ -138,7 +139,7 @@ class Agreement:
         return self._begin(now)
 
     def _begin(self, now: float) -> list[Action]:
-        """Give a key, or be ready for it."""
+        """Give a key, or get ready for one."""
         if self.giver != self.me:
             self._times[_Timer.SILENT] = now + PATIENCE_S
             return self._ask(self.giver)
@@ -146,7 +147,8 @@ class Agreement:
 
     @property
     def giver(self) -> MemberId:
-        """The oldest member that does its part; the same at all that were told the same."""
+        """The oldest member that does its part; the same at all members with the same
+        information."""
         return next(one for one in self._view.members if one == self.me or one not in self._silent)
 
     # ---- the giver ----
@@ -163,22 +165,23 @@ class Agreement:
         """Accept the message of a member that it may have the key.
 
         Raises:
-            NotGenuine: it has said so before.
+            NotGenuine: it is a repetition.
         """
         if sender not in self._view.members or sender == self.me:
-            return []  # it has gone meanwhile
+            return []  # the member has gone meanwhile
         why = self._giving.doubt(sender, ready)
         if why:
             return self._distrust(sender, why)
         if not self._giving.accept(sender, ready):
-            raise NotGenuine("it asks for a key with what it has asked with before: a repetition")
+            raise NotGenuine("it asks for a key with an earlier number again: a repetition")
         self._silent.discard(sender)
         return self._serve_soon(now) + self._check_done(now)
 
     def _serve_soon(self, now: float) -> list[Action]:
-        """Give the key once all may have it: so nothing is sent that a member could never read.
+        """Give the key once all may have it, so that no message is sent that a member cannot read.
 
-        Who is late, or known not to be ready, is waited for a bounded time, or not at all.
+        A member that is late is waited for during a bounded time; one that is known not to be
+        ready, not at all.
         """
         offer = self._giving.offer
         if offer is None or (offer.sent and not self._giving.unserved(self._view.members)):
@@ -190,10 +193,11 @@ class Agreement:
         return []
 
     def _check_done(self, now: float) -> list[Action]:
-        """Say that all members have moved to the key, once they have: old ones are done with.
+        """Announce that all members have moved to the key, once they have: then old ones are
+        obsolete.
 
-        Who has shown nothing in time is not awaited, if it is a reader of no key that is left: only
-        of those it may have sent something that is still on its way.
+        A member that was silent for too long is not awaited if it reads none of the remaining keys:
+        only with those could it have sent messages that are still in flight.
         """
         key = self.keys.latest
         if key is None or key.giver != self.me or not key.secret or self._done == key.id:
@@ -212,7 +216,7 @@ class Agreement:
     # ---- the readers ----
 
     def _ask(self, giver: MemberId) -> list[Action]:
-        """Have a member give this one the key, unless it has what it needs for that."""
+        """Have a member give this one the key, unless this one lacks what a request needs."""
         if self._ready_sent_to == giver:
             return []
         return self._get_ready(giver)
@@ -220,7 +224,7 @@ class Agreement:
     def _get_ready(
         self, giver: MemberId, moved: bytes = b"", *, again: bool = False
     ) -> list[Action]:
-        """Have a member know what the next key is to be wrapped for."""
+        """Tell the giver the public key for which the next key is to be wrapped."""
         number, public = self._prekeys.make(giver)
         ready = Ready(self.group, self.epoch.place, number, again, moved, public)
         proof = self._credentials.prove(ready_text(ready, self.me, giver))
@@ -231,14 +235,14 @@ class Agreement:
         """Accept a key for members of a view.
 
         Raises:
-            NotGenuine: it is none of this view's, or its sender may not give one.
+            NotGenuine: the key is not for this view, or its sender may not give one.
         """
         place = frame.place
         if place < self.epoch.place:
-            return []  # the view has changed before it came, so nobody uses it
+            return []  # the view changed before the key came, so no member uses it
         key = self._taking.note(self._view, self.epoch, sender, frame, now)
         if key is not self.keys.latest:
-            return []  # another one has come since: nobody seals with this one any more
+            return []  # another key has come since: no member seals with this one any more
         self._see_giver(key)
         self._times.pop(_Timer.SILENT, None)
         self._times.setdefault(_Timer.DOUBT, now + PATIENCE_S)
@@ -249,10 +253,10 @@ class Agreement:
         return actions + self._check_done(now)
 
     def _see_giver(self, key: GroupKey) -> None:
-        """Turn to who gives the key that is in use from now on."""
+        """Turn to the giver of the key that is in use from now on."""
         self._giving.see_giver(key.giver, key.id, self.epoch.place)
         if self._ready_sent_to != key.giver:
-            self._ready_sent_to = None  # who has this member's prekeys forgets them
+            self._ready_sent_to = None  # the holder of this member's prekeys forgets them
         if self._giving.offer is None:
             self._times.pop(_Timer.SERVE, None)
         self._see_silence(key.giver, key)
@@ -267,7 +271,7 @@ class Agreement:
                 self._silent.add(member)
 
     def _accept_secret(self, key: GroupKey, frame: KeyFrame) -> list[Action]:
-        """Have the key if it is wrapped for this member; if not, ask for it."""
+        """Use the key if it is wrapped for this member; if not, ask for it."""
         if key.secret is not None:
             return []
         if key.giver == self.me:
@@ -304,19 +308,21 @@ class Agreement:
         )
 
     def done_received(self, key: GroupKey, sender: MemberId, *, early: bool) -> None:
-        """Accept that all members have moved to a key: what they sent with others came before.
+        """Accept that all members have moved to a key: messages sealed with others came before.
 
         Args:
-            key: they have moved to.
-            sender: says so.
-            early: it came before this member had the key, so the giver has not waited for this
-                member, and may have an old prekey of it.
+            key: the key that they have moved to.
+            sender: the member that announces it.
+            early: whether it came before this member had the key, so that the giver has not waited
+                for this member, and may have an old prekey of it.
 
         Raises:
-            NotGenuine: this is not for the sender to say.
+            NotGenuine: the sender is not the giver.
         """
         if sender != key.giver:
-            raise NotGenuine("only who gives a key says that all have moved to it")
+            raise NotGenuine(
+                "it announces that all have moved to a key, and its sender is not the giver"
+            )
         if key is self.keys.latest:
             self.keys.keep(key)
             if not early:
@@ -325,7 +331,7 @@ class Agreement:
     # ---- another key ----
 
     def rekey(self, now: float) -> list[Action]:
-        """Have another key in the same view; nothing to do while the next one is on its way."""
+        """Draw another key in the same view; do nothing while the next one is in flight."""
         key = self.keys.latest
         if key is None or key.secret is None:
             return []
@@ -338,18 +344,18 @@ class Agreement:
         offer = self._giving.offer
         if key is self.keys.latest and offer is not None and offer.id == key.id:
             return self._draw(now)
-        return []  # there is another one already
+        return []  # there is another key already
 
     # ---- time ----
 
     @property
     def deadline(self) -> float | None:
-        """When `wake` is to be called."""
+        """The time at which `wake` is to be called."""
         times = [*self._times.values(), self.keys.deadline]
         return min((time for time in times if time is not None), default=None)
 
     def wake(self, now: float) -> list[Action]:
-        """Do what time has come for."""
+        """Do the work that is due."""
         due = [timer for timer, at in self._times.items() if at <= now]
         actions: list[Action] = []
         for timer in due:
@@ -368,8 +374,8 @@ class Agreement:
     def _doubt_the_rest(self) -> list[Action]:
         key = self.keys.latest
         why = (
-            f"it has not shown within {PATIENCE_S:g} s that it may have the key: give it the secret"
-            " of the group, or ask who it is"
+            f"it has not shown in {PATIENCE_S:g} s that it may have the key: let it join "
+            "with the secret of the group, or find out which program it is"
         )
         late = [one for one in self._view.members if key is not None and one not in key.salts]
         return [action for one in late if one != self.me for action in self._distrust(one, why)]

@@ -1,6 +1,6 @@
-"""Who may have the keys of a group: what a program shows, and whom it believes.
+"""The credentials of members: what a program shows, and which members it trusts.
 
-A *proof* is made over a text that names what it is for, so it is worth nothing for anything else.
+A *proof* is made over a text that names its purpose, so it is worthless for any other purpose.
 """
 
 import hmac
@@ -23,57 +23,58 @@ _PROOF_BYTES: Final = KEY_BYTES + 64
 
 
 class GroupSecret(Protocol):
-    """What ``join(group, secret=...)`` takes: a `SharedSecret` or `TrustedKeys`.
+    """The credentials that ``join(group, secret=...)`` accepts: a `SharedSecret` or `TrustedKeys`.
 
     Attributes:
-        mixed: goes into every wrapped key, so that whoever lacks it cannot unwrap.
-        names_members: whether a proof tells one holder from the other, and so is worth showing to
-            all members; that of a shared secret only says that somebody knows it.
+        mixed: a secret that is mixed into every wrapped key, so that nobody can unwrap without it.
+        names_members: whether a proof tells holders apart, and so is worth showing to all members;
+            the proof of a shared secret shows only that somebody knows it.
     """
 
     @property
     def mixed(self) -> bytes:
-        """See above."""
+        """The secret that is mixed into every wrapped key."""
 
     @property
     def names_members(self) -> bool:
-        """See above."""
+        """Whether a proof tells holders apart."""
 
     def prove(self, text: bytes) -> bytes:
-        """Show that this program stands behind a text."""
+        """Return a proof that this program vouches for a text."""
 
     def doubt(self, member: MemberId, text: bytes, proof: bytes) -> str:
-        """Return why a member is not believed to stand behind a text; empty if it is."""
+        """Return why a member's proof over a text is not believed; "" if it is."""
 
 
 class SharedSecret:
-    """All members know the same 32 random bytes, and no daemon does.
+    """32 random bytes that all members know, and no daemon.
 
-    A password is not enough: its guesses could be tried on what a daemon sees.
+    A password is not enough: a daemon could try guesses on the messages that it sees.
     """
 
     names_members: Final = False
 
     def __init__(self, secret: bytes) -> None:
-        """Take a secret.
+        """Use a secret.
 
         Raises:
-            ConfigError: it has not 32 bytes.
+            ConfigError: the secret does not have 32 bytes.
         """
         if len(secret) != KEY_BYTES:
             raise ConfigError(
-                f"the secret of a group has {len(secret)} bytes; it must have {KEY_BYTES} random"
-                " ones: `groupcomm keygen FILE` makes them, SharedSecret.read(FILE) takes them"
+                f"the secret of a group has {len(secret)} bytes; it must have "
+                f"{KEY_BYTES} random ones: make a file with `groupcomm keygen FILE`, and "
+                "read it with SharedSecret.read(FILE)"
             )
         self.mixed = _derive(secret, b"wrap")
         self._proves = _derive(secret, b"proof")
 
     @classmethod
     def read(cls, path: Path) -> "SharedSecret":
-        """Read a file as `groupcomm keygen` makes it; one of its own, not that of the daemons.
+        """Read a file that `groupcomm keygen` has made; not the key file of the daemons.
 
         Raises:
-            ConfigError: there is none, it is no such file, or others may read it.
+            ConfigError: the file is missing or invalid, or others may read it.
         """
         try:
             ring = read_key_file(path)
@@ -89,20 +90,22 @@ class SharedSecret:
         """See `GroupSecret`."""
         if hmac.compare_digest(self.prove(text), proof):
             return ""
-        return f"{member.name} does not show that it knows the secret: give it the same one"
+        return (
+            f"{member.name} has not shown that it knows the secret: start it with the same secret"
+        )
 
 
 Trust = Callable[[MemberId, bytes], bool]
-"""Whether a member may hold a public key of 32 bytes."""
+"""Returns whether a member may hold a public key of 32 bytes."""
 
 
 class TrustedKeys:
-    """Each member has an Ed25519 key of its own; whose public key is trusted is let in.
+    """An Ed25519 key of each member; members whose public keys are trusted are let in.
 
     Args:
         identity: the private key of this program, 32 bytes.
-        trusted: public keys of 32 bytes each, this program's own need not be among them; or a
-            function that is asked of each member and its public key.
+        trusted: public keys of 32 bytes each, this program's own may be missing; or a function that
+            returns whether a member and its public key are trusted.
 
     Attributes:
         public: the public key of this program, for the others to trust.
@@ -112,10 +115,10 @@ class TrustedKeys:
     mixed: Final = b""
 
     def __init__(self, identity: bytes, trusted: Iterable[bytes] | Trust) -> None:
-        """Take keys.
+        """Use keys.
 
         Raises:
-            ConfigError: a key has not 32 bytes.
+            ConfigError: a key does not have 32 bytes.
         """
         self._private = Ed25519PrivateKey.from_private_bytes(_checked(identity))
         self.public = self._private.public_key().public_bytes_raw()
@@ -126,25 +129,28 @@ class TrustedKeys:
             self._trusts = lambda _, key: key in keys
 
     def prove(self, text: bytes) -> bytes:
-        """See `GroupSecret`: the public key, then a signature (RFC 8032)."""
+        """Return the public key, then a signature (RFC 8032); see `GroupSecret`."""
         return self.public + self._private.sign(text)
 
     def doubt(self, member: MemberId, text: bytes, proof: bytes) -> str:
         """See `GroupSecret`."""
         key = proof[:KEY_BYTES]
         if len(proof) != _PROOF_BYTES:
-            return f"{member.name} shows no key: it must join with TrustedKeys, too"
+            return f"{member.name} has shown no key: it must join with TrustedKeys, too"
         try:
             Ed25519PublicKey.from_public_bytes(key).verify(proof[KEY_BYTES:], text)
         except InvalidSignature:
-            return f"{member.name} has not the key that it shows"
+            return f"{member.name} has not proved that it holds the key which it shows"
         if self._trusts(member, key):
             return ""
-        return f"the key of {member.name} is not trusted here: {key.hex()}"
+        return (
+            f"the key of {member.name} is not trusted here: add it to the trusted keys if it "
+            f"should be: {key.hex()}"
+        )
 
 
 def read_public_keys(path: Path) -> frozenset[bytes]:
-    """Return the keys of a file: 64 hexadecimal digits a line, then anything; # is a comment.
+    """Return the keys of a file: 64 hexadecimal digits a line, then anything; # begins a comment.
 
     Raises:
         ConfigError: there is no such file, or a line is not of that form.

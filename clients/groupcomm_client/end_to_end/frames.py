@@ -1,7 +1,7 @@
-"""What members of a group with a secret send each other, as bytes; docs/end-to-end.md has a table.
+"""The messages between members of a group with a secret, as bytes; docs/end-to-end.md has a table.
 
-Every one of these messages begins with `SEALED` and its kind. What is encrypted has the head of
-`Head` behind that; what gives and asks for keys is MessagePack, whose types msgspec checks.
+Every one of these messages begins with `SEALED` and its kind. In an encrypted message a `Head`
+follows; messages that give and request keys are MessagePack, whose types msgspec checks.
 """
 
 import enum
@@ -17,14 +17,14 @@ from groupcomm_client.undecodable import UNDECODABLE
 
 
 class Kind(enum.IntEnum):
-    """What a message is; also the first four bytes of the nonce of an encrypted one."""
+    """The kind of a message; also the first four bytes of the nonce of an encrypted one."""
 
     DATA = 0  # of a program, at FIFO or above
     LOOSE = 1  # of a program, below FIFO
     DONE = 2  # all members have moved to this key
     REKEY = 3  # asks for another key
     READY = 4  # from a member to who gives the keys
-    KEY = 5  # from who gives the keys to all
+    KEY = 5  # from the giver to all
 
 
 ID_BYTES: Final = 8
@@ -36,9 +36,9 @@ class BadFrame(Exception):
 
 
 class Place(NamedTuple):
-    """The place of a group view in the agreed order; of two views that a member has it sorts them.
+    """The place of a group view in the agreed order, by which a member sorts its views.
 
-    It is a part of the view's id, as `Epoch` and not this says exactly which view is meant.
+    It is only a part of the view's id: `Epoch` says exactly which view is meant.
     """
 
     counter: int
@@ -48,11 +48,12 @@ class Place(NamedTuple):
 
 
 class Epoch(NamedTuple):
-    """One view of a group, for which a key is.
+    """One view of a group, for which a key is valid.
 
     Attributes:
-        place: where it stands among the others.
-        digest: SHA-256 over group, id and members: who agrees on it has been shown the same view.
+        place: its place among the views.
+        digest: SHA-256 over group, id and members: members with the same digest were shown the same
+            view.
     """
 
     place: Place
@@ -67,18 +68,18 @@ def epoch_of(view: GroupView) -> Epoch:
 
 
 def text(*parts: object) -> bytes:
-    """Return what proofs and keys are made over: equal bytes for equal parts only."""
+    """Return the text that proofs and keys are made over: equal bytes for equal parts only."""
     return msgspec.msgpack.encode(("groupcomm end-to-end v1", *parts))
 
 
 class Head(NamedTuple):
-    """What stands before an encrypted message, and is authenticated with it.
+    """The head of an encrypted message, which is authenticated with it.
 
     Attributes:
-        kind: of it, one of the first four.
-        place: of the view in which it was sent.
-        key: id of its key.
-        number: of it among those of this sender, kind and key; from 1.
+        kind: the kind of the message, one of the first four.
+        place: the place of the view in which it was sent.
+        key: the id of its key.
+        number: its number among the messages of this sender, kind and key; from 1.
     """
 
     kind: int
@@ -92,11 +93,11 @@ _KEY_AND_NUMBER: Final = struct.Struct(f"!{ID_BYTES}sQ")
 HEAD_BYTES: Final = _HEAD.size
 _KEY_AT: Final = HEAD_BYTES - _KEY_AND_NUMBER.size
 OVERHEAD_BYTES: Final = HEAD_BYTES + 16
-"""By so much an encrypted message is larger than what it holds."""
+"""The bytes by which an encrypted message is larger than its content."""
 
 
 def kind_of(data: bytes) -> int:
-    """Return the kind that such a message says it is of; -1 if it says none."""
+    """Return the kind that a message claims; -1 if it claims none."""
     return data[len(SEALED)] if len(data) > len(SEALED) else -1
 
 
@@ -109,7 +110,7 @@ def read_key_and_number_untrusted(data: bytes) -> tuple[bytes, int]:
     """Return the id of the key, and the number, from the head of an encrypted message.
 
     Raises:
-        BadFrame: it is too short.
+        BadFrame: the message is too short.
     """
     if len(data) < OVERHEAD_BYTES:
         raise BadFrame("it is cut off")
@@ -121,7 +122,7 @@ def decode_head_untrusted(data: bytes) -> Head:
     """Return the head of an encrypted message.
 
     Raises:
-        BadFrame: it is too short.
+        BadFrame: the message is too short.
     """
     if len(data) < OVERHEAD_BYTES:
         raise BadFrame("it is cut off")
@@ -129,20 +130,20 @@ def decode_head_untrusted(data: bytes) -> Head:
     return Head(kind, Place(counter, time, ring, bundle), key, number)
 
 
-# ---- keys on their way ----
+# ---- keys ----
 
 
 class Ready(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """To who gives the keys: this member may have the next one, wrapped for this prekey.
+    """A message to the giver: this member may have the next key, wrapped for this prekey.
 
     Attributes:
         group: the group's name.
-        place: of the view in which it was sent.
-        number: of this one among those of its sender for this group; from 1.
-        again: what it was given for the present view cannot be unwrapped, so it was changed.
-        moved: id of the key that its sender sends with from now on; empty for none.
+        place: the place of the view in which it was sent.
+        number: its number among the sender's for this group; from 1.
+        again: whether the wrap for the present view cannot be unwrapped, so that it was changed.
+        moved: the id of the key that its sender seals with from now on; empty for none.
         prekey: a public X25519 key, for one or a few wraps.
-        proof: by the sender's credentials, over `ready_text`.
+        proof: a proof by the sender's credentials, over `ready_text`.
     """
 
     group: str
@@ -155,7 +156,7 @@ class Ready(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 def ready_text(ready: Ready, sender: MemberId, giver: MemberId) -> bytes:
-    """Return what the proof of a Ready is made over."""
+    """Return the text that the proof of a Ready is made over."""
     parts = (ready.group, ready.place, ready.number, ready.again, ready.moved, ready.prekey)
     return text("ready", *parts, sender, giver)
 
@@ -164,9 +165,9 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A key for one member.
 
     Attributes:
-        at: its place in the view, from 0.
-        ready: what it has said; without a proof if that tells others nothing.
-        wrap: the key, encrypted for it.
+        at: the member's place in the view, from 0.
+        ready: its Ready; without the proof if that tells others nothing.
+        wrap: the key, encrypted for the member.
     """
 
     at: int
@@ -175,15 +176,15 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class KeyFrame(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A key for members of a view; others may follow in a further one with the same id.
+    """A key for members of a view; further frames with the same id may follow for others.
 
     Attributes:
-        place, digest: of the epoch.
-        id: of the key, random.
+        place, digest: the epoch.
+        id: the random id of the key.
         first: whether it is the first with this id.
         ephemeral: a public X25519 key, made for this message alone.
-        entries: one for each member that gets the key by it.
-        proof: by the sender's credentials, over `key_text`.
+        entries: one for each member that gets the key by this frame.
+        proof: a proof by the sender's credentials, over `key_text`.
     """
 
     place: Place
@@ -196,13 +197,13 @@ class KeyFrame(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 def key_text(frame: KeyFrame, giver: MemberId) -> bytes:
-    """Return what the proof of a key frame is made over."""
+    """Return the text that the proof of a key frame is made over."""
     parts = (frame.place, frame.digest, frame.id, frame.first, frame.ephemeral, frame.entries)
     return text("key", *parts, giver)
 
 
 def wrap_text(key: bytes, giver: MemberId, reader: MemberId, ready: Ready) -> bytes:
-    """Return what a wrap is bound to, besides its epoch and the two keys."""
+    """Return the text that a wrap is bound to, besides its epoch and the two keys."""
     return text("wrap", key, giver, reader, ready.number, ready.prekey)
 
 
@@ -219,7 +220,7 @@ def decode_frame_untrusted(data: bytes, kind: type[_Frame]) -> _Frame:
     """Return a Ready or a key frame.
 
     Raises:
-        BadFrame: it is none.
+        BadFrame: the bytes are neither.
     """
     try:
         frame = msgspec.msgpack.decode(memoryview(data)[len(SEALED) + 1 :], type=kind)

@@ -1,4 +1,4 @@
-"""What who gives the keys of a group does: draw one, and wrap it for those who may have it."""
+"""The giver of a group's keys: draws a key, and wraps it for the members that may have it."""
 
 from collections.abc import Iterable
 
@@ -31,7 +31,7 @@ class _Offer:
     id: bytes
     secret: bytes = attrs.field(repr=False)
     sent: bool = False  # its first frame was made
-    heard: bool = False  # and has come back in the agreed order
+    heard: bool = False  # the frame has come back in the agreed order
     served: dict[MemberId, int] = attrs.field(factory=dict)
 
 
@@ -39,8 +39,8 @@ class Giving:
     """The part of a member that gives keys.
 
     Attributes:
-        readies: of each member the last Ready that it has sent here.
-        offer: what was drawn for the present view; None if somebody else gives.
+        readies: for each member the last Ready that it has sent here.
+        offer: the key that was drawn for the present view; None if another member gives.
     """
 
     def __init__(self, group: str, me: MemberId, credentials: GroupSecret, random: Random) -> None:
@@ -58,10 +58,10 @@ class Giving:
         self.offer = None
 
     def see_giver(self, giver: MemberId, identifier: bytes, place: Place) -> None:
-        """Note who gives the key that is in use from now on.
+        """Note the giver of the key that is in use from now on.
 
-        If it is somebody else, members make their prekeys for that one, and a key of this member is
-        not given any more, unless it is still on its way and will be in use then.
+        If it is another member, members make their prekeys for that one, and a key of this member
+        is not given any more, unless it is still in flight and will be in use then.
         """
         offer = self.offer
         if giver == self._me:
@@ -75,14 +75,14 @@ class Giving:
                 self.offer = None
 
     def doubt(self, sender: MemberId, ready: Ready) -> str:
-        """Return why a Ready is not believed; empty if it is."""
+        """Return why a Ready is not believed; "" if it is."""
         proved = ready_text(ready, sender, self._me)
         return self._credentials.doubt(sender, proved, ready.proof)
 
     def accept(self, sender: MemberId, ready: Ready) -> bool:
-        """Note a Ready that is believed; False if one as new was there."""
+        """Note a Ready that is believed; return False if one as new was there."""
         if self._other is not None and ready.place <= self._other:
-            return True  # made before its sender knew that somebody else gives
+            return True  # made before its sender knew of the other giver
         known = self.readies.get(sender)
         if known is not None and ready.number <= known.number:
             return False
@@ -92,18 +92,20 @@ class Giving:
         return True
 
     def draw(self, epoch: Epoch) -> None:
-        """Have a new key for a view, which nobody was given yet."""
+        """Draw a new key for a view, which no member has yet."""
         identifier, secret = self._random(ID_BYTES), self._random(KEY_BYTES)
         self.offer = _Offer(epoch=epoch, id=identifier, secret=secret)
 
     def secret_of(self, identifier: bytes) -> bytes:
-        """Return the key of an id that this member gives.
+        """Return the key with this id that this member gives.
 
         Raises:
-            NotGenuine: it gives none with this id.
+            NotGenuine: it gives no key with this id.
         """
         if self.offer is None or self.offer.id != identifier:
-            raise NotGenuine("it gives a key in this member's own name: a forgery")
+            raise NotGenuine(
+                "it gives a key that this member, whose name it bears, has not drawn: a forgery"
+            )
         return self.offer.secret
 
     def unserved(self, members: Iterable[MemberId]) -> list[MemberId]:
@@ -150,7 +152,7 @@ class Giving:
                 wrap_text(offer.id, self._me, member, ready),
             )
         except NotGenuine:
-            del self.readies[member]  # a prekey that gives secrets away
+            del self.readies[member]  # a prekey that would give the key away
             return None
         if not self._credentials.names_members:
             ready = msgspec.structs.replace(ready, proof=b"")

@@ -1,8 +1,8 @@
-"""Messages whose key has not come yet, and what must not overtake them.
+"""Messages whose key has not come yet, and the messages that must not overtake them.
 
-Who seals a message has been given its key, but the message may be here before: one below CAUSAL
-may overtake what its sender was told. It waits, and so does what the same sender has sent after
-it at FIFO or above, to whatever group.
+The sender of a sealed message has its key, but the message may arrive before the key: one below
+CAUSAL may overtake earlier messages to its sender. It waits, and so do later messages of the same
+sender at FIFO or above, to any group.
 """
 
 from collections import deque
@@ -15,23 +15,23 @@ from groupcomm.events import MemberId, Message
 from groupcomm.level import ServiceLevel
 
 HELD_S: Final = 10.0
-"""So long a message waits at most for its key."""
+"""The longest time that a message waits for its key."""
 
 HELD_MESSAGES: Final = 65_536
 HELD_BYTES: Final = 64 * 1024 * 1024
-"""So much waits at most."""
+"""The most bytes that wait."""
 
 
 @attrs.frozen
 class Held:
-    """A message that waits; `until` is when it has waited long enough."""
+    """A message that waits; `until` is the end of its wait."""
 
     message: Message
     until: float
 
 
 class Holding:
-    """What waits, in the order in which it came from each sender."""
+    """The waiting messages, in the order in which they came from each sender."""
 
     def __init__(self) -> None:
         self._queues: dict[tuple[MemberId, bool], deque[Held]] = {}
@@ -42,16 +42,16 @@ class Holding:
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more may wait."""
+        """Whether no more messages may wait."""
         return self._count >= HELD_MESSAGES or self._bytes >= HELD_BYTES
 
     @property
     def deadline(self) -> float | None:
-        """When the first has waited long enough, in seconds of the clock; None if none waits."""
+        """The end of the first wait, in seconds of the clock; None if no message waits."""
         return min((queue[0].until for queue in self._queues.values()), default=None)
 
     def is_behind(self, message: Message) -> bool:
-        """Return whether something waits that this message must not overtake."""
+        """Return whether a message waits that this one must not overtake."""
         return message.level >= ServiceLevel.FIFO and (message.sender, True) in self._queues
 
     def add(self, message: Message, now: float) -> None:
@@ -62,13 +62,13 @@ class Holding:
         self._bytes += len(message.data)
 
     def heads(self) -> Iterator[Held]:
-        """Give the first of each sender; they may be removed meanwhile."""
+        """Yield the first message of each sender; they may be removed meanwhile."""
         for queue in list(self._queues.values()):
             while queue:
                 head = queue[0]
                 yield head
                 if queue and queue[0] is head:
-                    break  # it waits on
+                    break  # it continues to wait
 
     def remove(self, held: Held) -> None:
         """Remove one of the heads, which waits no more."""
@@ -83,5 +83,5 @@ class Holding:
 
 
 def _lane(message: Message) -> tuple[MemberId, bool]:
-    """Return what keeps its order: messages below FIFO may as well keep one among themselves."""
+    """Return the key of the messages that keep an order; those below FIFO may share one."""
     return message.sender, message.level >= ServiceLevel.FIFO

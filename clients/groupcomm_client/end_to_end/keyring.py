@@ -1,11 +1,11 @@
-"""The keys of a group that a member can still read with."""
+"""The keys of a group with which a member can still read."""
 
 from typing import Final
 
 from groupcomm_client.end_to_end.keys import GroupKey
 
 LINGER_S: Final = 60.0
-"""So long an old key is kept at most; usually until all members have moved on."""
+"""The longest time for which an old key is kept; usually until all members have moved on."""
 
 
 class Keyring:
@@ -22,7 +22,7 @@ class Keyring:
         self._expiry: dict[bytes, float] = {}  # of old ones
 
     def get(self, identifier: bytes) -> GroupKey | None:
-        """Return the key of this id."""
+        """Return the key with this id."""
         return self._keys.get(identifier)
 
     def all(self) -> list[GroupKey]:
@@ -30,27 +30,27 @@ class Keyring:
         return list(self._keys.values())
 
     def add(self, key: GroupKey, now: float) -> None:
-        """Have a new latest one."""
+        """Add a key as the latest one."""
         self.retire(now)
         self._keys[key.id] = self.latest = key
 
     def retire(self, now: float) -> None:
-        """Keep the latest key for what is still on its way: it is the latest no more."""
+        """Keep the latest key for messages in flight; it is not the latest any more."""
         if self.latest is not None:
             self._expiry[self.latest.id] = now + LINGER_S
             self.latest = None
 
     def keep(self, key: GroupKey) -> None:
-        """Erase all others."""
+        """Erase all keys but some."""
         self._keys = {key.id: key}
         self._expiry.clear()
 
     def erase(self, now: float) -> None:
-        """Erase those whose time has come."""
+        """Erase the keys whose time has come."""
         for identifier in [one for one, until in self._expiry.items() if until <= now]:
             del self._expiry[identifier], self._keys[identifier]
 
     @property
     def deadline(self) -> float | None:
-        """When `erase` is to be called."""
+        """The time at which `erase` is to be called."""
         return min(self._expiry.values(), default=None)

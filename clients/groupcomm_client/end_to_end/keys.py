@@ -1,4 +1,4 @@
-"""A key of a group: how it is wrapped for a member, and how messages are sealed with it.
+"""A key of a group: wrapping it for a member, and sealing messages with it.
 
 Each sender seals with a key of its own, derived from the group's key, its identity and the public
 key that it has shown for this epoch: so numbers that only rise are nonces that never repeat, even
@@ -27,18 +27,18 @@ from groupcomm_client.end_to_end.frames import (
 )
 
 Random: TypeAlias = Callable[[int], bytes]
-"""So many random bytes; `os.urandom` but in tests."""
+"""Returns this number of random bytes; `os.urandom` except in tests."""
 
 BEHIND: Final = 16_384
-"""So many numbers of messages below FIFO are remembered, as they may come in any order."""
+"""The numbers of messages below FIFO that are remembered, as they may come in any order."""
 
 
 class NotGenuine(Exception):
-    """It was not made with this key, or not for this; the text says what to think of it."""
+    """Raised for bytes not made with this key, or not for this purpose; the text says which."""
 
 
 _nonce: Final = struct.Struct("!IQ").pack
-"""Of the kind and the number of a message."""
+"""Packs the kind and the number of a message into a nonce."""
 
 
 def _derive(secret: bytes, salt: bytes, info: bytes) -> bytes:
@@ -54,15 +54,15 @@ def wrap(
     """Encrypt a key for the holder of the private part of a public key.
 
     Args:
-        key: what is wrapped.
-        private: the giver's, made for this message.
-        public: the receiver's.
+        key: the key to wrap.
+        private: the giver's private key, made for this message.
+        public: the receiver's public key.
         mixed: a secret that both know, or nothing.
-        epoch: the wrap is for.
-        info: what else it is bound to: the key's id, giver and receiver.
+        epoch: the epoch of the wrap.
+        info: the further text that the wrap is bound to: the key's id, giver and receiver.
 
     Raises:
-        NotGenuine: the public key is one of the few that give away what they wrap.
+        NotGenuine: the public key is one of the few that give the wrapped key away.
     """
     return AESGCM(_wrapping_key(private, public, mixed, epoch, info)).encrypt(
         _nonce(0, 0), key, info
@@ -77,17 +77,17 @@ def unwrap(
     epoch: Epoch,
     info: bytes,
 ) -> bytes:
-    """Return the key in a wrap; `private` is the receiver's and `public` the giver's.
+    """Return the key in a wrap; `private` is the receiver's and `public` the giver's key.
 
     Raises:
-        NotGenuine: it was made for somebody else, or changed on its way.
+        NotGenuine: the wrap was made for another member, or changed in flight.
     """
     try:
         return AESGCM(_wrapping_key(private, public, mixed, epoch, info)).decrypt(
             _nonce(0, 0), wrapped, info
         )
     except InvalidTag:
-        raise NotGenuine("the key in it was not wrapped for this member, or was changed") from None
+        raise NotGenuine("the key in it was wrapped for another member, or was changed") from None
 
 
 def _wrapping_key(
@@ -96,7 +96,9 @@ def _wrapping_key(
     try:
         shared = private.exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:  # RFC 7748, section 6.1: the shared value is all zero
-        raise NotGenuine("a public key in it is none that may be used") from None
+        raise NotGenuine(
+            "a public key in it must not be used, as it would give the key away"
+        ) from None
     return _derive(shared + mixed, epoch.digest, info)
 
 
@@ -119,12 +121,12 @@ class _Rising:
 
 
 class _Each:
-    """Numbers that come in any order, each once; of those lost, the newest are remembered."""
+    """Numbers that come in any order, each once; of lost ones the newest are remembered."""
 
     __slots__ = ("_beyond", "_floor")
 
     def __init__(self) -> None:
-        self._floor = 0  # this and all below have come, or are given up
+        self._floor = 0  # this number and all below have come, or are given up
         self._beyond: set[int] = set()
 
     def accept(self, number: int) -> bool:
@@ -149,15 +151,15 @@ class _Sender:
 
 @attrs.define(eq=False)
 class GroupKey:
-    """A key of one epoch, and what was sealed and opened with it.
+    """A key of one epoch, and the state of sealing and opening with it.
 
     Attributes:
-        id: names it.
-        epoch: what it is for.
-        giver: who has drawn it.
-        salts: of each member that has it, the public key that it has shown.
-        doubts: of members that have it and are not trusted here, why.
-        secret: 32 bytes; None if this member has not got it.
+        id: the id of the key.
+        epoch: the epoch that it is valid for.
+        giver: the member that has drawn it.
+        salts: for each member that has it, the public key that the member has shown.
+        doubts: for each member that has it and is not trusted here, the reason.
+        secret: 32 bytes; None if this member does not have it.
     """
 
     id: bytes
@@ -170,17 +172,17 @@ class GroupKey:
     _counts: list[int] = attrs.field(factory=lambda: [0, 0, 0, 0])
 
     def can_open(self, sender: MemberId) -> bool:
-        """Return whether what this sender has sealed with it can be opened."""
+        """Return whether messages that this sender has sealed with the key can be opened."""
         return self.secret is not None and sender in self.salts
 
     def let_in(self, member: MemberId, salt: bytes) -> None:
-        """Note that a member has the key, too; again only if the key was of no use to it so far."""
+        """Note that a member has the key, too; again only if the key was of no use to it before."""
         if self.salts.get(member) != salt:
             self.salts[member] = salt
             self._senders.pop(member, None)
 
     def seal(self, me: MemberId, kind: int, data: bytes, beside: bytes) -> bytes:
-        """Encrypt a message of this member; `beside` is not sent and must be the same there."""
+        """Encrypt a message of this member; `beside` is authenticated with it and not sent."""
         self._counts[kind] += 1
         number = self._counts[kind]
         head = encode_head(kind, self.epoch.place, self.id, number)
@@ -188,25 +190,28 @@ class GroupKey:
         return head + cipher.encrypt(_nonce(kind, number), data, head + beside)
 
     def open(self, sender: MemberId, kind: int, number: int, data: bytes, beside: bytes) -> bytes:
-        """Return what a message of a sender holds; the key `can_open` what it has sealed.
+        """Return the content of a message whose sender `can_open` has approved.
 
         Raises:
-            NotGenuine: it is not as it was sealed, or was taken already.
+            NotGenuine: the message was changed after it was sealed, or was opened already.
         """
         known = self._senders.get(sender) or self._sender(sender)
         taken = known.taken.get(kind)
         if taken is None:
-            raise NotGenuine("it names a kind that there is not: it was changed")
+            raise NotGenuine("its kind is unknown: it was changed")
         try:
             plain = known.cipher.decrypt(
                 _nonce(kind, number), data[HEAD_BYTES:], data[:HEAD_BYTES] + beside
             )
         except InvalidTag:
             raise NotGenuine(
-                "its sender has not sealed it so: it was changed on its way, or is of somebody else"
+                "it is not as its sender has sealed it: it was changed in flight, or "
+                "another program has made it"
             ) from None
         if not taken.accept(number):
-            raise NotGenuine("it has come already, or behind what was sent after it: a repetition")
+            raise NotGenuine(
+                "it has come already, or after a later message of its sender: a repetition"
+            )
         return plain
 
     def _sender(self, member: MemberId) -> _Sender:

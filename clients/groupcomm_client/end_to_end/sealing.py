@@ -1,7 +1,7 @@
-"""The groups with secrets of one connection: what stands between its filters and its session.
+"""The groups with secrets of one connection, between its filters and its session.
 
-Without I/O. What goes to such a group is sealed on its way out, below all filters; what comes is
-opened before any filter sees it, or held, or given to the program as `Unreadable`.
+Without I/O. A message to such a group is sealed below all filters; an incoming one is opened before
+any filter sees it, or is held, or reaches the program as `Unreadable`.
 """
 
 import os
@@ -38,11 +38,11 @@ _LOOSE: Final = int(Kind.LOOSE)
 _FIFO: Final = ServiceLevel.FIFO
 
 PRIVATE_NUMBERS: Final = 1024
-"""Of so many own messages to single members it is known that they are not the program's."""
+"""The own messages to single members that are remembered as not sent by the program."""
 
 
 class Session(Protocol):
-    """The session below, and what stands above."""
+    """The session below, and the program and filters above."""
 
     member: MemberId
 
@@ -51,24 +51,24 @@ class Session(Protocol):
         """Whether neither side has said goodbye."""
 
     def send_out(self, message: Outgoing, data: bytes) -> int:
-        """Send a message with these data; its number."""
+        """Send a message with these data; return its number."""
 
     def pass_on(self, message: Message) -> None:
-        """Pass on what has arrived, towards the program."""
+        """Pass on an incoming message, towards the program."""
 
     def give(self, event: Unreadable | KeyChanged | Untrusted) -> None:
-        """Give the program something to receive."""
+        """Queue an event for the program."""
 
 
 class Sealing:
-    """What a connection knows of its groups with secrets.
+    """The groups with secrets of one connection.
 
     Args:
         session: both ends.
-        clock: seconds, never falls.
-        secrets: of the groups that were joined last with one, by name; kept up to date, and given
-            to the program's next session.
-        random: `os.urandom` but in tests.
+        clock: seconds of a clock that never falls.
+        secrets: the secrets of the groups that were joined with one, by name; kept up to date, and
+            passed to the program's next session.
+        random: `os.urandom` except in tests.
     """
 
     def __init__(
@@ -88,20 +88,20 @@ class Sealing:
         self._holding = Holding()
         self._private: deque[int] = deque(maxlen=PRIVATE_NUMBERS)
 
-    # ---- what the program asks for ----
+    # ---- requests of the program ----
 
     def join(self, group: str, credentials: GroupSecret | None) -> None:
-        """Note that the session asks to join; without credentials the group is one like others."""
+        """Note that the session asks to join; without credentials the group is an ordinary one."""
         if credentials is None:
             self._credentials.pop(group, None)
         else:
             self._credentials[group] = credentials
 
     def concerns(self, groups: Iterable[str]) -> bool:
-        """Return whether a message to these is one to a group with a secret.
+        """Return whether a message to these destinations is one to a group with a secret.
 
         Raises:
-            LocalProtocolError: it goes to such a group, and elsewhere.
+            LocalProtocolError: it goes to such a group and to other destinations.
         """
         groups = tuple(groups)
         if len(groups) == 1:
@@ -109,20 +109,20 @@ class Sealing:
         secret = [group for group in groups if group in self._credentials]
         if secret:
             raise LocalProtocolError(
-                f"{secret[0]!r} has a secret that is its members' only: send the message to it"
-                " alone, and once more to the others"
+                f"{secret[0]!r} has a secret that only its members know: send the "
+                "message to it alone, and once more to the others"
             )
         return False
 
     def may_send(self, groups: Iterable[str], asked: Iterable[str]) -> bool:
-        """Return whether a message to these can go out now; if not, it can once a key is there.
+        """Return whether a message can be sent now; if not, it can once a key is there.
 
         Args:
             groups: its destinations.
-            asked: what the session is a member of, or has asked to be.
+            asked: the groups that the session is a member of, or has asked to join.
 
         Raises:
-            LocalProtocolError: it must not go out.
+            LocalProtocolError: the message must not be sent.
         """
         groups = tuple(groups)
         for group in groups:
@@ -137,16 +137,16 @@ class Sealing:
             return False
         if agreement.state is State.REFUSED:
             raise LocalProtocolError(
-                f"nothing can be sent to {groups[0]!r}, as a member whom this program does not"
-                f" trust can read it: {agreement.why}"
+                "a member that this program does not trust can read messages to "
+                f"{groups[0]!r}, so nothing can be sent to it: {agreement.why}"
             )
         return agreement.state is State.KEYED and groups[0] not in self._unsealed
 
     def rekey(self, group: str) -> Callable[[], bool]:
-        """Have another key for a group; what becomes true once it is in use.
+        """Request another key for a group; return a condition that holds once it is in use.
 
         Raises:
-            LocalProtocolError: the session is no member of it with a secret.
+            LocalProtocolError: the session is not a member of the group with a secret.
         """
         agreement = self._agreements.get(group)
         if agreement is None:
@@ -156,7 +156,7 @@ class Sealing:
 
         def has_come() -> bool:
             if self._agreements.get(group) is not agreement:
-                return True  # it was left meanwhile
+                return True  # the group was left meanwhile
             return agreement.keys.latest is not before and agreement.state is not State.WAITING
 
         return has_come
@@ -164,7 +164,7 @@ class Sealing:
     # ---- out ----
 
     def send(self, message: Outgoing, data: bytes) -> int:
-        """Seal a message and send it; its number, or 0 if it waits for a key."""
+        """Seal a message and send it; return its number, or 0 if it waits for a key."""
         group = message.groups[0]
         agreement = self._agreements.get(group)
         if agreement is None or agreement.state is not State.KEYED or group in self._unsealed:
@@ -182,7 +182,7 @@ class Sealing:
         return self._session.send_out(message, sealed)
 
     def _do(self, agreement: Agreement, actions: list[Action]) -> None:
-        """Carry out what an agreement wants, and then what could not be done before."""
+        """Carry out the actions of an agreement, and then work that was not possible before."""
         for action in actions:
             if isinstance(action, Tell):
                 self._session.give(action.event)
@@ -200,7 +200,8 @@ class Sealing:
                 self._seal(agreement, waiting, data)
 
     def is_own(self, number: int) -> bool:
-        """Return whether a message was sent for the sake of keys: its fate is not the program's."""
+        """Return whether a message was sent for keys, so that its fate is not the program's
+        concern."""
         return number in self._private
 
     # ---- views ----
@@ -222,7 +223,7 @@ class Sealing:
             self._todo.append((agreement, action))
 
     def follow(self) -> None:
-        """Do what the view makes necessary, now that filters know of it, too."""
+        """Do the work that the view requires, now that filters know of it, too."""
         while self._todo:
             agreement, action = self._todo.popleft()
             self._do(agreement, [action])
@@ -231,7 +232,7 @@ class Sealing:
     # ---- in ----
 
     def receive(self, message: Message) -> None:
-        """Take a message that has come."""
+        """Process an incoming message."""
         if not self._holding:
             if not self._accept(message):
                 self._hold(message)
@@ -244,7 +245,7 @@ class Sealing:
 
     def _hold(self, message: Message) -> None:
         if self._holding.is_full:
-            self._give_up(message, "too much waits for keys that have not come")
+            self._give_up(message, "too many messages wait for keys that have not come")
         else:
             self._holding.add(message, self._clock())
 
@@ -257,11 +258,11 @@ class Sealing:
         self._session.give(Unreadable(message=message, why=why))
 
     def _accept(self, message: Message, *, held: bool = False) -> bool:
-        """Do with a message what is to be done; False if its key may still come.
+        """Process a message; return False if its key may still come.
 
         Args:
-            message: has come.
-            held: it has waited for its key.
+            message: the incoming message.
+            held: whether it has waited for its key.
         """
         try:
             if not message.data.startswith(SEALED):
@@ -286,8 +287,8 @@ class Sealing:
         secret = [group for group in message.groups if group in self._agreements]
         if secret:
             raise NotGenuine(
-                f"it is not sealed, so anybody may have sent it: {message.sender.name} must join"
-                f" {secret[0]!r} with its secret to send to it"
+                f"it is not sealed, so anybody may have sent it: {message.sender.name} "
+                f"must join {secret[0]!r} with its secret to send to it"
             )
         self._session.pass_on(message)
 
@@ -306,7 +307,7 @@ class Sealing:
         ready = decode_frame_untrusted(message.data, Ready)
         agreement = self._agreements.get(ready.group)
         if agreement is None:
-            if ready.group not in self._credentials:  # else it was for us until we left
+            if ready.group not in self._credentials:  # else it came too late
                 raise NotGenuine(NO_SECRET)
             return
         self._do(agreement, agreement.ready_received(message.sender, ready, self._clock()))
@@ -333,7 +334,9 @@ class Sealing:
             agreement.done_received(key, message.sender, early=held)
             return True
         if kind != (_DATA if message.level >= _FIFO else _LOOSE):
-            raise NotGenuine("it comes with another level than it was sent with: it was changed")
+            raise NotGenuine(
+                "it comes with another level or type than it was sent with: it was changed"
+            )
         beside = _beside(message.level, message.type)
         plain = key.open(message.sender, kind, number, message.data, beside)
         if key.doubts and message.sender in key.doubts:
@@ -346,58 +349,60 @@ class Sealing:
         if head.place >= agreement.epoch.place:
             return False
         if head.kind == Kind.DONE:
-            return True  # of a view that has gone
+            return True  # of an earlier view
         raise NotGenuine(_too_late(agreement, head.place))
 
     def finish(self) -> None:
-        """End with the session: give up what waits for a key, and not in silence."""
+        """Report all messages that wait for a key as unreadable: the session ends."""
         for held in self._holding.heads():
             self._holding.remove(held)
-            self._give_up(held.message, "the session has ended before its key came")
+            self._give_up(held.message, "the session ended before its key came")
 
     # ---- time ----
 
     @property
     def deadline(self) -> float | None:
-        """When `wake` is to be called."""
+        """The time at which `wake` is to be called."""
         times = [one.deadline for one in self._agreements.values()]
         if self._holding:
             times.append(self._holding.deadline)
         return min((time for time in times if time is not None), default=None)
 
     def wake(self) -> None:
-        """Let time pass."""
+        """Do the work that is due."""
         now = self._clock()
         for agreement in list(self._agreements.values()):
             if agreement.deadline is not None and agreement.deadline <= now:
                 self._do(agreement, agreement.wake(now))
         for held in self._holding.heads():
             if held.until <= now:
-                # It may have waited for nothing but those before it.
+                # It may have waited only for the messages before it.
                 taken = self._accept(held.message, held=True)
                 self._holding.remove(held)
                 if not taken:
-                    self._give_up(held.message, f"its key has not come within {HELD_S:g} s")
+                    self._give_up(held.message, f"its key has not come in {HELD_S:g} s")
         self._release()
 
 
 NO_SECRET: Final = (
-    "it is sealed for the members of a group with a secret: leave the group, and join it again"
-    " with secret=..., as docs/end-to-end.md says"
+    "it is sealed for the members of a group with a secret: leave the group, and join it "
+    "again with secret=..., as docs/end-to-end.md says"
 )
 
 
 def _is_about_keys(message: Message) -> bool:
-    """Return whether it is about keys, and no program's: what waits may wait for just this."""
+    """Return whether a message is about keys, and not a program's: waiting messages may need it."""
     data = message.data
     return data.startswith(SEALED) and kind_of(data) not in (Kind.DATA, Kind.LOOSE)
 
 
 def _too_late(agreement: Agreement, place: Place) -> str:
     if place < agreement.first:
-        return "it was sent before this program became a member, and is for those who were there"
-    return "its key was erased since, or has been lost with those who had it"
+        return (
+            "it was sent before this program became a member, and is for the members of that time"
+        )
+    return "its key was erased, or was lost with the members that had it"
 
 
 _beside: Final = struct.Struct("!BH").pack
-"""Of the level and the type of a message: what is authenticated with it besides its head."""
+"""Packs the level and the type of a message, which are authenticated with it like its head."""

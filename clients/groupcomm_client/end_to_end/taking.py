@@ -1,4 +1,4 @@
-"""What who is given the keys of a group does: see that they may be used, and unwrap them."""
+"""The receiver of a group's keys: checks that they may be used, and unwraps them."""
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
@@ -21,24 +21,24 @@ class Prekeys:
     """The private keys for which this member may be given the next key of the group.
 
     Each is for one wrap by one giver. It is kept until this giver has shown, by using a later one,
-    that it needs it no more, or until somebody says that all have moved on: a view may change
+    that it needs it no more, or until all members are known to have moved on: a view may change
     before the giver has heard of the later one, and another member may give a key meanwhile.
     """
 
     def __init__(self, random: Random) -> None:
         self._random = random
         self._number = 0
-        self._private: dict[int, tuple[MemberId, X25519PrivateKey]] = {}  # with who is to wrap
+        self._private: dict[int, tuple[MemberId, X25519PrivateKey]] = {}  # with its giver
 
     def make(self, giver: MemberId) -> tuple[int, bytes]:
-        """Make a new one for a giver; return its number, and its public part."""
+        """Make a new prekey for a giver; return its number, and its public part."""
         self._number += 1
         private = X25519PrivateKey.from_private_bytes(self._random(KEY_BYTES))
         self._private[self._number] = giver, private
         return self._number, private.public_key().public_bytes_raw()
 
     def use(self, giver: MemberId, number: int, public: bytes) -> X25519PrivateKey | None:
-        """Return the private part of one, if this giver has it; erase its earlier ones."""
+        """Return the private part of a prekey, if this giver has it; erase its earlier ones."""
         owner, private = self._private.get(number, (None, None))
         if private is None or owner != giver or private.public_key().public_bytes_raw() != public:
             return None
@@ -48,7 +48,7 @@ class Prekeys:
         return private
 
     def keep_latest(self) -> None:
-        """Erase all but the last one made."""
+        """Erase all but the last prekey."""
         self._private = {n: one for n, one in self._private.items() if n == self._number}
 
 
@@ -69,7 +69,7 @@ class Taking:
         """Note which members are given which key, even if this one is not.
 
         Raises:
-            NotGenuine: it is none for this view, its sender may not give one, or it has come
+            NotGenuine: the key is not for this view, its sender may not give one, or it has come
                 before.
         """
         self._check(view, epoch, giver, frame)
@@ -82,9 +82,9 @@ class Taking:
             key.salts[giver] = frame.ephemeral
             self._keys.add(key, now)
         elif key is None or key.giver != giver or key.epoch != epoch:
-            raise NotGenuine("it gives a key to more members whose first members are not known")
+            raise NotGenuine("it gives a key to further members, and the first ones are not known")
         elif all(key.salts.get(one) == ready.prekey for one, ready in added.items()):
-            raise NotGenuine("it gives a key to those only who have it: a repetition")
+            raise NotGenuine("it gives a key only to members that have it: a repetition")
         for member, ready in added.items():
             key.let_in(member, ready.prekey)
             if self._credentials.names_members and member != self._me:
@@ -97,16 +97,16 @@ class Taking:
     def _check(self, view: GroupView, epoch: Epoch, giver: MemberId, frame: KeyFrame) -> None:
         if (frame.place, frame.digest) != epoch:
             raise NotGenuine(
-                "it is a key for other members than this program is told of: a daemon does not"
-                " tell all programs the same"
+                "it is a key for other members than this program was told of: a daemon "
+                "does not tell all programs the same"
             )
         if giver not in view.members:
-            raise NotGenuine("it gives a key, and its sender is no member")
+            raise NotGenuine("it gives a key, and its sender is not a member")
         why = self._credentials.doubt(giver, key_text(frame, giver), frame.proof)
         if why:
             raise NotGenuine(why)
         if not all(0 <= one.at < len(view.members) for one in frame.entries):
-            raise NotGenuine("it gives a key to members that the view has not")
+            raise NotGenuine("it gives a key to members that are not in the view")
 
     def unwrap(self, key: GroupKey, frame: KeyFrame, entry: Entry) -> bytes | None:
         """Return the key that is wrapped for this member; None if it cannot be unwrapped."""

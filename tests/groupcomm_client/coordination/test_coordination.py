@@ -204,7 +204,7 @@ async def test_an_unknown_form_is_refused(cluster: LocalCluster) -> None:
         with pytest.raises(ConfigError, match="one of agreed, acknowledged, lamport"):
             async with join_mutex(connection, "m", form="best"):
                 pass
-        with pytest.raises(ConfigError, match="goes with the form 'agreed' only"):
+        with pytest.raises(ConfigError, match="it is for the form 'agreed' only"):
             async with join_mutex(connection, "m", form="lamport", programs=3):
                 pass
 

@@ -99,7 +99,9 @@ class Checker:
 
     def unreadable(self, program: SecretProgram, event: Unreadable) -> None:
         self.unread[event.why] += 1
-        assert "sealed it so" not in event.why, "a genuine message is taken for a forged one"
+        assert "as its sender has sealed it" not in event.why, (
+            "a genuine message is taken for a forged one"
+        )
         assert "repetition" not in event.why
 
     def programs(self) -> list[SecretProgram]:

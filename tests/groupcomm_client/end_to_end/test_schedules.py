@@ -123,7 +123,7 @@ def check_unreadable(world: World, program: Program, event: Unreadable) -> None:
             # what may be late, has been erased meanwhile.
             key = decode_head_untrusted(message.data).key
             assert sent.level < ServiceLevel.CAUSAL
-            late = "has not come within" in event.why and message not in program.readable
+            late = "has not come in" in event.why and message not in program.readable
             assert key not in program.secrets or late or sent.level == ServiceLevel.UNRELIABLE
 
 

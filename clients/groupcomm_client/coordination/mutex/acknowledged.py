@@ -1,7 +1,7 @@
 """The mutex over agreed order, with an acknowledgement from every member.
 
-The agreed order is the queue: nobody needs stamps of its own. Acknowledgements show that everybody
-has the request; a member that keeps the resource can refuse whoever is not the first.
+The agreed order is the queue, so no stamps are needed. Acknowledgements show that every member has
+the request; a member that keeps the resource can refuse every other member than the first.
 """
 
 import enum
@@ -15,22 +15,22 @@ from groupcomm_client.coordination.mutex.form import Send, TellingForm
 
 
 class Kind(enum.IntEnum):
-    """What a message says."""
+    """The kind of a message."""
 
     REQUEST = 0
-    ACKNOWLEDGEMENT = 1  # to who has asked, alone
+    ACKNOWLEDGEMENT = 1  # to the requester alone
     RELEASE = 2
-    STATE = 3  # what its sender has asked for
+    STATE = 3  # the request of its sender
 
 
 class Word(msgspec.Struct, frozen=True, array_like=True):
-    """One message.
+    """A message of this form of the mutex.
 
     Attributes:
-        kind: what it says.
-        number: of the request that it is about, in its requester's count.
-        place: in a STATE: of the request in the agreed order, None if it has none yet.
-        view: in a STATE: the view of the group that made its sender tell.
+        kind: the kind of the message.
+        number: the number of the request that it is about, as the requester counts.
+        place: in a STATE, the place of the request in the agreed order; None if it has none yet.
+        view: in a STATE, the view of the group for which the sender reports its request.
     """
 
     kind: Kind
@@ -40,7 +40,7 @@ class Word(msgspec.Struct, frozen=True, array_like=True):
 
 
 class AcknowledgedForm(TellingForm[Word]):
-    """One member; see `Form`."""
+    """One member of the mutex; see `Form`."""
 
     def __init__(self, me: MemberId, group: str) -> None:
         """Begin before the first view of the group."""
@@ -52,7 +52,7 @@ class AcknowledgedForm(TellingForm[Word]):
 
     @property
     def queue(self) -> tuple[MemberId, ...]:
-        """The members that have asked, in the order of the grants."""
+        """The members that have requested the mutex, in the order of the grants."""
         return tuple(sorted(self._requests, key=self._requests.__getitem__))
 
     def request(self) -> list[Send]:
@@ -98,7 +98,7 @@ class AcknowledgedForm(TellingForm[Word]):
 
     @property
     def _is_placed(self) -> bool:
-        """Whether its present request is the one that the queue has of it."""
+        """Whether the queue has the present request of this member."""
         return self._wanted and self._placed == self._number
 
     def _is_first(self) -> bool:

@@ -1,7 +1,7 @@
 """The mutex over agreed order alone: a queue as a replicated state machine.
 
-The agreed order already tells everybody who is first, so nothing needs to be acknowledged: a
-request and a release are all that is sent.
+The agreed order already tells every member which one is first, so nothing needs to be acknowledged:
+members send requests and releases only.
 """
 
 import msgspec
@@ -20,14 +20,14 @@ _decoder = msgspec.msgpack.Decoder(list[MemberId])
 
 
 class Queue:
-    """The state machine: who has asked, in order; who has gone does not ask any more."""
+    """The state machine of the mutex: a queue of the members that have requested it, in order."""
 
     def __init__(self) -> None:
-        """Begin empty."""
+        """Begin with an empty queue."""
         self.members: list[MemberId] = []
 
     def apply(self, command: bytes, sender: MemberId) -> object:
-        """Take a request or a release; one that says nothing new changes nothing."""
+        """Apply a request or a release; a repeated one changes nothing."""
         if sender in self.members:
             if command == _RELEASE:
                 self.members.remove(sender)
@@ -36,7 +36,7 @@ class Queue:
         return None
 
     def members_changed(self, members: tuple[MemberId, ...]) -> None:
-        """Drop the members that have gone, the holder, too."""
+        """Drop the members that have gone, even the holder."""
         self.members = [member for member in self.members if member in members]
 
     def snapshot(self) -> bytes:
@@ -44,12 +44,12 @@ class Queue:
         return msgspec.msgpack.encode(self.members)
 
     def restore(self, state: bytes) -> None:
-        """Take over a queue."""
+        """Adopt a queue."""
         self.members = _decoder.decode(state)
 
 
 class AgreedForm:
-    """One member; see `Form`."""
+    """One member of the mutex; see `Form`."""
 
     def __init__(
         self,
@@ -62,10 +62,10 @@ class AgreedForm:
         """Begin before the first view of the group.
 
         Args:
-            me: the session.
-            group: of those that compete.
-            replicas: how many these are, absent ones included; see `Replica`.
-            level: of requests and releases.
+            me: the session of this member.
+            group: the group of the members that compete.
+            replicas: the number of these members, absent ones included; see `Replica`.
+            level: the service level of requests and releases.
         """
         self._me = me
         self._queue = Queue()
@@ -79,12 +79,12 @@ class AgreedForm:
 
     @property
     def queue(self) -> tuple[MemberId, ...]:
-        """The members that have asked, in the order of the grants."""
+        """The members that have requested the mutex, in the order of the grants."""
         return tuple(self._queue.members)
 
     @property
     def holds(self) -> bool:
-        """Whether its request is the first."""
+        """Whether the request of this member is the first."""
         return self._holds
 
     def request(self) -> list[Send]:
@@ -98,7 +98,7 @@ class AgreedForm:
         return self._look()
 
     def handle(self, event: Received) -> list[Send]:
-        """Take one event of the connection."""
+        """Handle one event of the connection."""
         for action in self._replica.handle(event):
             match action:
                 case ReplicaSend(data):
@@ -109,15 +109,15 @@ class AgreedForm:
         return self._look()
 
     def _look(self) -> list[Send]:
-        """Have the queue say what is wanted; see whether the turn has come."""
+        """Send the commands that are needed, and see whether the turn of this member has come."""
         replica, queue = self._replica, self._queue.members
         if replica.has_quorum:
             if not self._asked and self._wanted != (self._me in queue):
                 self._asked, data = replica.command(_REQUEST if self._wanted else _RELEASE)
                 self._sends.append(Send(data, self._level))
-            # While a release is under way the place in the queue is not this request's.
+            # While a release is in flight, the place in the queue belongs to the earlier request.
             self._holds = self._wanted and not self._asked and queue[:1] == [self._me]
         elif not self._wanted or (self._exclusive and replica.status is Status.SETTLING):
-            self._holds = False  # others may go on without this one
+            self._holds = False  # the others may continue without this member
         sends, self._sends = self._sends, []
         return sends

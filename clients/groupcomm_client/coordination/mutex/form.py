@@ -1,4 +1,4 @@
-"""What the forms of the mutex have in common: a queue of requests that all members keep."""
+"""The common part of the forms of the mutex: a queue of requests that all members keep."""
 
 from abc import ABC, abstractmethod
 from typing import Generic, Protocol, TypeVar
@@ -15,12 +15,12 @@ from groupcomm_client.undecodable import UNDECODABLE
 
 @attrs.frozen
 class Send:
-    """A message of the form.
+    """A message of the form, to be sent.
 
     Attributes:
-        data: of the message.
-        level: of the message.
-        to: one member; None for the whole group.
+        data: the data of the message.
+        level: its service level.
+        to: the one member that gets it; None for the whole group.
     """
 
     data: bytes
@@ -31,7 +31,8 @@ class Send:
 class Form(Protocol):
     """One member's side of a mutex, as a state machine: events in, messages out.
 
-    A member has one request at a time: `request`, then it `holds` at some time, then `release`.
+    A member has one request at a time: it calls `request`, at some time `holds` becomes true, and
+    it calls `release`.
     """
 
     @property
@@ -40,16 +41,17 @@ class Form(Protocol):
 
     @property
     def queue(self) -> tuple[MemberId, ...]:
-        """The members that have asked, as far as this one knows, in the order of the grants."""
+        """The members that have requested the mutex, as far as known, in the order of the
+        grants."""
 
     def request(self) -> list[Send]:
-        """Ask for the resource."""
+        """Request the mutex."""
 
     def release(self) -> list[Send]:
-        """Give it back, or ask no longer."""
+        """Release the mutex, or withdraw the request."""
 
     def handle(self, event: Received) -> list[Send]:
-        """Take one event of the connection."""
+        """Handle one event of the connection."""
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -58,36 +60,37 @@ WordT = TypeVar("WordT", bound=msgspec.Struct)
 
 
 class TellingForm(ABC, Generic[WordT]):
-    """A form whose members tell each other what they have asked for when their histories differ.
+    """A form whose members report their requests to each other when their histories differ.
 
     Members that join, or come from another part of the network, do not know the queue. Then every
-    member tells, and nothing is granted until all have; the holder goes on meanwhile. See `Form`.
+    member reports its request, and nothing is granted until all have; the holder continues
+    meanwhile. See `Form`.
     """
 
     def __init__(self, me: MemberId, group: str, decoder: msgspec.msgpack.Decoder[WordT]) -> None:
         """Begin before the first view of the group.
 
         Args:
-            me: the session.
-            group: of those that compete.
-            decoder: of the messages.
+            me: the session of this member.
+            group: the group of the members that compete.
+            decoder: the decoder of the messages.
         """
         self._me = me
         self._group = group
         self._decoder = decoder
         self._wanted = self._holds = False
         self._view: GroupView | None = None
-        self._silent: set[MemberId] = set()  # who has not told what it has asked for,
-        self._since: Position | None = None  # at this view
+        self._silent: set[MemberId] = set()  # members that have not reported
+        self._since: Position | None = None  # the place of this view
         self._sends: list[Send] = []
 
     @property
     def holds(self) -> bool:
-        """Whether its request is granted."""
+        """Whether the request of this member is granted."""
         return self._holds
 
     def handle(self, event: Received) -> list[Send]:
-        """Take one event of the connection."""
+        """Handle one event of the connection."""
         match event:
             case GroupView() if event.group == self._group and self._me in event.members:
                 self._on_view(event)
@@ -127,15 +130,15 @@ class TellingForm(ABC, Generic[WordT]):
         sends, self._sends = self._sends, []
         return sends
 
-    # ---- what the forms differ in ----
+    # ---- differences between the forms ----
 
     @abstractmethod
     def _on_word(self, sender: MemberId, word: WordT, at: Position) -> None:
-        """Take a message."""
+        """Handle a message of a member."""
 
     @abstractmethod
     def _tell(self, view: Position) -> None:
-        """Say what this member has asked for, at this view."""
+        """Report the request of this member, in this view."""
 
     @abstractmethod
     def _forget(self, gone: MemberId) -> None:
@@ -147,4 +150,4 @@ class TellingForm(ABC, Generic[WordT]):
 
     @abstractmethod
     def _is_granted(self) -> bool:
-        """Return whether every member knows of it; called only if it is the first."""
+        """Return whether every member knows of the request; called only if it is the first."""

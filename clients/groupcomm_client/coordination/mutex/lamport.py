@@ -1,9 +1,9 @@
 """Lamport's mutex: stamped requests and acknowledgements over FIFO messages.
 
-The five rules of the paper, with the group's views in place of its fixed set of processes: a member
-that has gone neither asks nor is waited for. What members tell when others come along is said with
-CAUSAL messages, since it must come after the view that made it necessary; a FIFO message could
-overtake that, and miss who has just joined.
+These are the five rules of the paper, with the group's views in place of its fixed set of
+processes: a member that has gone neither requests nor is waited for. Members report their requests
+to newcomers with CAUSAL messages, since a report must come after the view that made it necessary; a
+FIFO message could overtake the view, and miss the member that has just joined.
 
 Source: Lamport, "Time, clocks, and the ordering of events in a distributed system", CACM 21(7),
 1978, section "Ordering the events totally".
@@ -21,22 +21,22 @@ from groupcomm_client.coordination.mutex.form import Send, TellingForm
 
 
 class Kind(enum.IntEnum):
-    """What a message says."""
+    """The kind of a message."""
 
     REQUEST = 0
     ACKNOWLEDGEMENT = 1
     RELEASE = 2
-    STATE = 3  # what its sender has asked for; `asked` is 0 if it is nothing
+    STATE = 3  # the request of its sender; `asked` is 0 if there is none
 
 
 class Word(msgspec.Struct, frozen=True, array_like=True):
-    """One message.
+    """A message of Lamport's form of the mutex.
 
     Attributes:
-        kind: what it says.
-        clock: of its sender when it was sent; at least 1.
+        kind: the kind of the message.
+        clock: the sender's clock when it was sent; at least 1.
         asked: the clock of the request that it is about.
-        view: in a STATE: the view of the group that made its sender tell.
+        view: in a STATE, the view of the group for which the sender reports its request.
     """
 
     kind: Kind
@@ -46,35 +46,35 @@ class Word(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Request(NamedTuple):
-    """Requests are granted in this order (total order by clock, ties by process)."""
+    """A request; requests are granted in this order (total order by clock, ties by process)."""
 
     clock: int
     member: MemberId
 
 
 class LamportForm(TellingForm[Word]):
-    """One member; see `Form`."""
+    """One member of the mutex; see `Form`."""
 
     def __init__(self, me: MemberId, group: str) -> None:
         """Begin before the first view of the group."""
         super().__init__(me, group, msgspec.msgpack.Decoder(Word))
         self._clock = 0
         self._requests: dict[MemberId, Request] = {}
-        self._heard: dict[MemberId, int] = {}  # the clock of the last message of each
+        self._heard: dict[MemberId, int] = {}  # the clock of the last message of each member
 
     @property
     def queue(self) -> tuple[MemberId, ...]:
-        """The members that have asked, in the order of the grants."""
+        """The members that have requested the mutex, in the order of the grants."""
         return tuple(request.member for request in sorted(self._requests.values()))
 
     def request(self) -> list[Send]:
-        """Rule 1: queue it, and tell all; once all others have told theirs."""
+        """Rule 1: queue the request and send it to all, once all others have reported theirs."""
         self._wanted = True
         self._ask()
         return self._taken()
 
     def release(self) -> list[Send]:
-        """Rule 3: take it out of the queue, and tell all."""
+        """Rule 3: remove the request from the queue, and tell all members."""
         self._wanted = self._holds = False
         mine = self._requests.pop(self._me, None)
         if mine is not None:
@@ -97,7 +97,7 @@ class LamportForm(TellingForm[Word]):
         self._ask()
 
     def _on_asked(self, sender: MemberId, word: Word) -> None:
-        """Rule 2: queue it, and acknowledge it with a later stamp. Rule 4: take it out."""
+        """Rule 2: queue a request, and acknowledge it with a later stamp. Rule 4: remove it."""
         if word.kind is Kind.RELEASE or not word.asked:
             self._requests.pop(sender, None)
         else:
@@ -105,7 +105,7 @@ class LamportForm(TellingForm[Word]):
             self._say(Kind.ACKNOWLEDGEMENT, word.asked, to=sender)
 
     def _ask(self) -> None:
-        """Make the request that is wanted, as soon as it cannot come before an older one."""
+        """Make the pending request as soon as it cannot come before an older one."""
         if self._wanted and not self._silent and self._view and self._me not in self._requests:
             self._requests[self._me] = Request(self._clock + 1, self._me)
             self._say(Kind.REQUEST, self._clock + 1)
@@ -123,7 +123,7 @@ class LamportForm(TellingForm[Word]):
         return mine is not None and mine == min(self._requests.values())
 
     def _is_granted(self) -> bool:
-        """Rule 5: something later than the request has come from everybody."""
+        """Rule 5: return whether every member has sent a message later than the request."""
         mine, view = self._requests[self._me], self._view
         assert view is not None
         others = (member for member in view.members if member != self._me)

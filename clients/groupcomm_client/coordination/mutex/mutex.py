@@ -26,16 +26,17 @@ FORMS: Final = ("agreed", "acknowledged", "lamport")
 
 
 class MutexLost(GroupCommError):
-    """The holder was cut off, so others may be in: its block was cancelled."""
+    """Raised if the holder was cut off, so that others may hold the mutex; its block was
+    cancelled."""
 
 
 class Mutex:
-    """One program's side; made by `join_mutex`.
+    """One program's side of a mutex; made by `join_mutex`.
 
     Use it as ``async with mutex:``. Requests are granted in their order among all programs, and in
-    the order of the calls among the tasks of this one. If this program is cut off while it is in,
-    its block is cancelled, and MutexLost raised. Of a thread only what it waits for in this library
-    can be cancelled: it looks at `holds` before what matters.
+    the order of the calls among the tasks of this one. If this program is cut off while it holds
+    the mutex, its block is cancelled, and MutexLost is raised. In a thread only calls to this
+    library can be cancelled: the thread should check `holds` before critical steps.
     """
 
     def __init__(self, connection: Connection, group: str, form: Form) -> None:
@@ -46,14 +47,15 @@ class Mutex:
 
     @property
     def queue(self) -> tuple[MemberId, ...]:
-        """The members that have asked, in the order of the grants; the first is the holder."""
+        """The members that have requested the mutex, in the order of the grants, the holder
+        first."""
         return self.form.queue
 
     @property
     def holds(self) -> bool:
-        """Whether this program is in, and not cut off."""
+        """Whether this program holds the mutex, and is not cut off."""
         view = self.driver.connection.view
-        # Those who may be in meanwhile have a majority; without one this program is not sure.
+        # A program that may hold it meanwhile has a majority; without one this program is not sure.
         has_majority = view is None or view.majority is not False
         return self.form.holds and has_majority and self.driver.ended is None
 
@@ -88,7 +90,11 @@ class Mutex:
         assert tenure is not None
         try:
             return await tenure.end(
-                error, MutexLost("cut off while in: others may have gone in, too")
+                error,
+                MutexLost(
+                    "this program was cut off while it held the mutex: another program may "
+                    "have held it, too"
+                ),
             )
         finally:
             await self._give_back()
@@ -112,7 +118,7 @@ class Mutex:
 
 
 def carry_out(driver: Driver, sends: list[Send]) -> None:
-    """Have the messages of a form sent."""
+    """Send the messages of a form."""
     for send in sends:
         driver.send(send.data, level=send.level, to=send.to)
 
@@ -121,14 +127,17 @@ def make_form(form: str, me: MemberId, group: str, programs: int | None = None) 
     """Return a member of one of the FORMS; see `join_mutex`.
 
     Raises:
-        ConfigError: no such form, or `programs` with another form than ``agreed``.
+        ConfigError: there is no such form, or `programs` comes with another form than ``agreed``.
     """
     if form not in FORMS:
         raise ConfigError(f"form is {form!r}; it must be one of {', '.join(FORMS)}")
     if form == "agreed":
         return AgreedForm(me, group, replicas=programs)
     if programs is not None:
-        raise ConfigError(f"programs is {programs}; it goes with the form 'agreed' only")
+        raise ConfigError(
+            f"programs is {programs}; it is for the form 'agreed' only: leave it out, or "
+            "choose that form"
+        )
     return AcknowledgedForm(me, group) if form == "acknowledged" else LamportForm(me, group)
 
 
@@ -144,16 +153,18 @@ async def join_mutex(
 
     Args:
         connection: for this alone; nothing else may receive from it.
-        group: of the programs that compete.
+        group: the group of the programs that compete.
         form: ``agreed``: requests and releases in agreed order, the quickest. ``acknowledged``: the
-            same, and everybody acknowledges requests. ``lamport``: Lamport's, over FIFO messages.
-        programs: how many compete, absent ones included (``agreed`` only): then somebody gets in
-            only while more than half of them are together. None: while the daemons are not known to
-            be less than half of all (see `expected_daemons` in the configuration).
+            same, and every member acknowledges requests. ``lamport``: Lamport's algorithm, over
+            FIFO messages.
+        programs: the number of programs that compete, absent ones included (``agreed`` only): then
+            one gets the mutex only while more than half of them are together. None: one gets it
+            while the daemons are not known to be less than half of all (see `expected_daemons` in
+            the configuration).
 
     Raises:
-        ConfigError: no such form, or `programs` with another form than ``agreed``.
-        LocalProtocolError: a bad name for a group.
+        ConfigError: there is no such form, or `programs` comes with another form than ``agreed``.
+        LocalProtocolError: the name of the group is invalid.
         SessionEnded: the session is over.
     """
     machine = make_form(form, connection.member, group, programs)

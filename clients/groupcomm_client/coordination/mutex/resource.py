@@ -1,7 +1,8 @@
-"""The resource as a member of the group: it lets nobody in but the holder.
+"""The resource as a member of the group: it admits only the holder of the mutex.
 
-Uses are AGREED messages, so at the place of each the queue says who holds. A program that was cut
-off and still believes that it is in is refused: the resource does not depend on anybody's clock.
+Uses are AGREED messages, so the queue at the place of each use says which member holds the mutex. A
+program that was cut off and still believes that it holds the mutex is refused: the resource does
+not depend on any clock.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -20,11 +21,11 @@ from groupcomm_client.events import Received
 from groupcomm_client.undecodable import UNDECODABLE
 
 ORDERED_FORMS: Final = ("agreed", "acknowledged")
-"""Those whose queue is the same at all members at each place of the order."""
+"""The forms whose queue is the same at all members at each place of the order."""
 
 
 class Use(msgspec.Struct, frozen=True, tag="use", array_like=True):
-    """Do something with the resource; no form knows this message."""
+    """A message that asks the resource to do something; no form knows this message."""
 
     data: bytes
 
@@ -34,12 +35,12 @@ _decoder = msgspec.msgpack.Decoder(Use)
 
 
 async def use(mutex: Mutex, data: bytes) -> None:
-    """Have the resource do something, while the mutex is held; it returns when that is sent."""
+    """Have the resource do something while this program holds the mutex; return once it is sent."""
     mutex.driver.send(_encoder.encode(Use(data)))
 
 
 def decode_use_untrusted(data: bytes) -> Use | None:
-    """Return what a member wants of the resource; None for anything else."""
+    """Return the data of a use; None for any other message."""
     try:
         return _decoder.decode(data)
     except UNDECODABLE:
@@ -47,19 +48,20 @@ def decode_use_untrusted(data: bytes) -> Use | None:
 
 
 class Resource:
-    """The resource as a member: it does what the holder sends, and refuses others. Pure.
+    """The resource as a member: it executes uses of the holder, and refuses others. Pure.
 
     Attributes:
-        used: how many uses were the holder's.
-        refused: who has tried to use it without holding it, in the order of the attempts.
+        used: the number of uses by holders.
+        refused: the members that tried to use it without holding the mutex, in the order of the
+            attempts.
     """
 
     def __init__(self, form: Form, on_use: Callable[[MemberId, bytes], None]) -> None:
-        """Begin with no uses.
+        """Begin without uses.
 
         Args:
-            form: a member that never asks.
-            on_use: gets what the holder sends.
+            form: a member that never requests the mutex.
+            on_use: is called with the data that the holder sends.
         """
         self.used = 0
         self.refused: list[MemberId] = []
@@ -67,7 +69,8 @@ class Resource:
         self._on_use = on_use
 
     def look(self, event: Received) -> None:
-        """See whether an event is a use, and by whom; before the form takes it."""
+        """Check whether an event is a use, and by which member; called before the form handles
+        it."""
         if not isinstance(event, Message) or event.position is None:
             return
         wanted = decode_use_untrusted(event.data)
@@ -92,12 +95,13 @@ async def keep_resource(
 
     Args:
         connection: for this alone; nothing else may receive from it.
-        group: of the mutex.
-        on_use: gets what a holder sends with `use`, and who it is; in the agreed order.
-        form: of the mutex, ``agreed`` or ``acknowledged``.
+        group: the group of the mutex.
+        on_use: is called with the data of each `use` and the holder that sent it, in the agreed
+            order.
+        form: the form of the mutex, ``agreed`` or ``acknowledged``.
 
     Raises:
-        ConfigError: another form; the queue of Lamport's has no agreed order.
+        ConfigError: the form is another one; the queue of Lamport's form has no agreed order.
         SessionEnded: the session is over.
     """
     if form not in ORDERED_FORMS:
