@@ -1,4 +1,4 @@
-"""Packages whose names are imported when they are used first, so that importing them is quick."""
+"""Packages that import a name when it is first used, so that importing them is quick."""
 
 import importlib
 from collections.abc import Callable, Mapping
@@ -8,9 +8,8 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], object
     """Return the ``__getattr__`` of a package.
 
     Args:
-        package: its name.
-        homes: of each of its names the module that has it; a module of the same name stands for
-            itself if that is "".
+        package: the name of the package.
+        homes: the module of each name; "" for a name that is itself a module of the package.
     """
 
     def get(name: str) -> object:

@@ -1,7 +1,7 @@
-"""What this library needs of an event loop.
+"""The interface of an event loop, as this library needs it.
 
-trio (`trio_loop`), asyncio (`asyncio_loop`) and threads (`thread_loop`) each have a `Loop`.
-Everything above is written once, as coroutines that wait for nothing but what is here.
+trio (`trio_loop`), asyncio (`aio`) and threads (`thread_loop`) each have a `Loop`. Everything above
+is written once, as coroutines that wait only through this interface.
 """
 
 from collections.abc import Awaitable, Callable
@@ -12,20 +12,20 @@ from groupcomm_client.byte_stream import ByteSocket, Stream
 from groupcomm_client.client_protocol import ClientProtocol
 
 Step = Callable[[], Awaitable[object]]
-"""Something to be done, and to be waited for."""
+"""A coroutine function to run."""
 
 Target = tuple[int, Any]
-"""The family of a socket, and the address that it is to be connected to."""
+"""The family of a socket, and the address to connect it to."""
 
 
 class Event(Protocol):
-    """Something that happens once, and that several tasks may wait for."""
+    """An event that happens once, and for which several tasks may wait."""
 
     def set(self) -> None:
-        """Let those that wait go on."""
+        """Let waiting tasks continue."""
 
     async def wait(self) -> object:
-        """Wait until it is set."""
+        """Wait until the event is set."""
 
 
 class Tasks(Protocol):
@@ -45,18 +45,18 @@ class CancelScope(Protocol):
         """End the block; return whether the error is its own cancellation.
 
         Args:
-            error: that has ended the block, if any has.
+            error: the exception that has ended the block, if any.
         """
 
     def cancel(self) -> None:
-        """End what the block waits for, and let it wait for nothing else."""
+        """End the waits of the block, and let it wait for nothing else."""
 
 
 class Loop(Protocol):
-    """The ways in which one kind of programs waits.
+    """The ways in which one kind of program waits.
 
     Attributes:
-        protocol: the class of a session's client side: threads share theirs.
+        protocol: the class of a session's client side; threads share one.
     """
 
     @property
@@ -64,7 +64,7 @@ class Loop(Protocol):
         """The class of a session's client side; threads need one that they can share."""
 
     def stream(self, socket_: ByteSocket, protocol: ClientProtocol) -> Stream:
-        """Return a stream on a connected non-blocking socket, before anything was sent on it."""
+        """Return a stream on a connected non-blocking socket on which nothing was sent yet."""
 
     async def look_up(self, host: str, port: int) -> list[Target]:
         """Return the addresses of a host, the best first; raise OSError if there is none."""
@@ -82,10 +82,10 @@ class Loop(Protocol):
         """Let other tasks run."""
 
     async def timeout(self, seconds: float, step: Step) -> bool:
-        """Do something for so many seconds at most; return whether it was done."""
+        """Run a coroutine for `seconds` at most; return whether it has ended."""
 
     async def shielded(self, seconds: float, step: Step) -> None:
-        """Do something for so many seconds at most, even in a task that is being cancelled."""
+        """Run a coroutine for `seconds` at most, even in a task that is being cancelled."""
 
     def lock(self) -> AbstractAsyncContextManager[object]:
         """Return a new lock among tasks."""
@@ -99,7 +99,7 @@ class Loop(Protocol):
     def tasks(self) -> AbstractAsyncContextManager[Tasks]:
         """Return a new group of tasks; they are cancelled when its block ends.
 
-        An exception of one of them, or of the block, ends the others and comes out as it is.
+        An exception of one of them, or of the block, ends the others and is raised unchanged.
         """
 
     def cancel_scope(self) -> CancelScope:
@@ -107,7 +107,7 @@ class Loop(Protocol):
 
 
 def targets_of(found: list[Any]) -> list[Target]:
-    """Return what sockets need of a result of `getaddrinfo`, without repetitions."""
+    """Return the distinct targets in a result of `getaddrinfo`."""
     return list(dict.fromkeys((entry[0], entry[4]) for entry in found))
 
 

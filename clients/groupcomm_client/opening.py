@@ -110,7 +110,7 @@ async def _be_admitted(
             await Connection(session, loop).greet()
         except SessionEnded:
             fault = getattr(end, "fault", None)
-            if credentials is not None and fault is not None:  # of TLS: it tells more
+            if credentials is not None and fault is not None:  # the error of TLS says more
                 raise credentials.explain(address, fault) from None
             raise
 

@@ -1,4 +1,4 @@
-"""What a program may ask of a connection: the options of `connect`."""
+"""The options of `connect`."""
 
 import os
 from collections.abc import Sequence
@@ -10,23 +10,23 @@ import attrs
 from groupcomm_client.filters.factories import Factory
 
 ADMISSION_S: Final = 10.0
-"""Longer than any view change: being admitted is ordered among all daemons."""
+"""Longer than any view change, as an admission is ordered among all daemons."""
 
 StrPath = str | os.PathLike[str]
 
 
 @attrs.frozen(kw_only=True)
 class ConnectOptions:
-    """What a session is to have.
+    """The options of a session.
 
     Attributes:
         timeout_s: seconds until the first session must be admitted.
-        trace: a folder in which all that the session asks for and is told is written down, for
-            ``groupcomm check`` (docs/trace.md); None for no trace.
-        causes: have `Message.causes` say what each message depends on.
-        principals: have `Message.principal` say whose session each message comes from.
-        filters: factories of the filters that all messages go through, the first of them next to
-            the program (docs/filters.md); None for those of `filters.set_default`.
+        trace: the folder for a trace of all requests and events of the session, for ``groupcomm
+            check`` (docs/trace.md); None for no trace.
+        causes: whether `Message.causes` says which messages each message depends on.
+        principals: whether `Message.principal` says who owns the session of each message's sender.
+        filters: factories of the filters that all messages pass, the first of them next to the
+            program (docs/filters.md); None for those of `filters.set_default`.
     """
 
     timeout_s: float = ADMISSION_S
@@ -41,15 +41,15 @@ DEFAULT_OPTIONS: Final = ConnectOptions()
 
 @attrs.frozen(kw_only=True)
 class TlsOptions:
-    """Whom a program trusts over TLS, and how it proves who it is.
+    """The authorities that a program trusts over TLS, and its own credentials.
 
     Attributes:
-        ca: PEM file of those who sign daemons' certificates; None for what ``GROUPCOMM_CA`` says,
-            else for those whom the system trusts.
-        certificate, key: PEM files by which this program proves who it is; None for those in
+        ca: PEM file of the authorities that sign daemons' certificates; None for the file in
+            ``GROUPCOMM_CA``, else for the authorities that the system trusts.
+        certificate, key: PEM files by which this program authenticates; None for those in
             ``GROUPCOMM_CERTIFICATE`` and ``GROUPCOMM_KEY``, if any.
-        token: proves it, too; a str is the token, a path its file; None for that in
-            ``GROUPCOMM_TOKEN``, if any.
+        token: authenticates the program, too; a str is the token, a path its file; None for the one
+            in ``GROUPCOMM_TOKEN``, if any.
     """
 
     ca: StrPath | None = None

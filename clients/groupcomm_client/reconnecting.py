@@ -1,4 +1,4 @@
-"""A connection that opens another session when one ends, and says what may have been missed."""
+"""A connection that opens another session when one ends, and reports what it may have missed."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
@@ -32,13 +32,13 @@ LONGEST_PAUSE_S: Final = 5.0
 FOR_GOOD: Final = frozenset(
     (Code.OK, Code.REJECT_NAME, Code.REJECT_VERSION, Code.REJECT_AUTH, Code.ILLEGAL_MESSAGE)
 )
-"""Ends that were asked for, and refusals that no further attempt changes."""
+"""Codes of ends that were requested, and of refusals that no further attempt changes."""
 
 _Found = TypeVar("_Found")
 
 
 class Opener(Protocol):
-    """Opens the sessions of one program."""
+    """The opener of the sessions of one program."""
 
     async def __call__(
         self, filters: Sequence[Factory] | None, secrets: "dict[str, GroupSecret]"
@@ -46,17 +46,17 @@ class Opener(Protocol):
         """Return a session that was admitted.
 
         Args:
-            filters: make its filters; None for the default ones.
-            secrets: of groups that were joined last with one, by name; kept up to date.
+            filters: factories of its filters; None for the default ones.
+            secrets: the secrets of the groups that were joined with one, by name; kept up to date.
         """
 
 
 class ReconnectingConnection(Connection):
     """A connection across all sessions of its program; made by ``connect(reconnect=True)``.
 
-    Every call is that of `Connection`. Between two sessions it waits for the next one; where
-    `Connection` raises SessionEnded, it does so only if no session follows. A message is given to
-    one session only, and never sent a second time by itself.
+    The calls are those of `Connection`. Between two sessions they wait for the next one; they raise
+    SessionEnded only if no session follows. A message is passed to one session only, and is never
+    sent a second time automatically.
     """
 
     def __init__(
@@ -70,16 +70,16 @@ class ReconnectingConnection(Connection):
         """Take over the first session, which was admitted.
 
         Args:
-            session: the first.
-            loop: how the program waits.
-            opener: opens the others.
-            filters, secrets: as the first session has them; see `Opener`.
+            session: the first session.
+            loop: the event loop of the program.
+            opener: opens the other sessions.
+            filters, secrets: those of the first session; see `Opener`.
         """
         super().__init__(session, loop)
         self._opener = opener
         self._filters = filters
         self._secrets = secrets
-        self._groups: dict[str, None] = {}  # that each later session joins, in this order
+        self._groups: dict[str, None] = {}  # to join in each later session, in this order
         self._renewing = loop.lock()
         self._closed = False
         self._last: Position | None = None
@@ -90,7 +90,7 @@ class ReconnectingConnection(Connection):
     async def join(self, group: str, *, secret: "GroupSecret | None" = None) -> GroupView:
         """Become a member, in this session and those that follow; see `Connection.join`."""
         known = group in self._groups
-        session = self._session  # first: one that comes later joins the group, too
+        session = self._session  # first: so a session that comes later joins the group, too
         if not known:
             self._keep(group, secret)
         try:
@@ -116,7 +116,7 @@ class ReconnectingConnection(Connection):
             self._secrets[group] = secret
 
     async def leave(self, group: str) -> None:
-        """Be a member no longer; see `Connection.leave`."""
+        """End the membership in a group; see `Connection.leave`."""
         self._groups.pop(group, None)
         session = self._session
         while True:
@@ -128,7 +128,7 @@ class ReconnectingConnection(Connection):
                     return None
 
     async def request_membership(self, group: str, *, join: bool) -> None:
-        """Ask to join or to leave, and do not wait; see `Connection.request_membership`."""
+        """Ask to join or to leave without waiting; see `Connection.request_membership`."""
         known = group in self._groups
         if join and not known:
             self._keep(group, None)
@@ -143,7 +143,7 @@ class ReconnectingConnection(Connection):
             raise
 
     async def rekey(self, group: str) -> None:
-        """Have the members of a group use another key; see `Connection.rekey`.
+        """Have the members of a group change its key; see `Connection.rekey`.
 
         A new session gets a new key anyway.
         """
@@ -154,15 +154,15 @@ class ReconnectingConnection(Connection):
             await self._renew(session, error)
 
     def set_filters(self, filters: Sequence[Factory]) -> None:
-        """Have other filters in use: in this session from its next view on, and in later ones.
+        """Use other filters: in this session from its next view on, and in later ones.
 
         Raises:
-            LocalProtocolError: a bad name, or one twice.
+            LocalProtocolError: a name is invalid, or occurs twice.
         """
         filters = tuple(filters)
         before, self._filters = self._filters, filters
         try:
-            with suppress(SessionEnded):  # then the next one has them
+            with suppress(SessionEnded):  # then the next session has them
                 super().set_filters(filters)
         except LocalProtocolError:
             self._filters = before
@@ -173,7 +173,7 @@ class ReconnectingConnection(Connection):
     async def multicast(self, groups: Destinations, data: bytes, **options: Any) -> None:
         """Send a message, once there is a session; see `Connection.multicast`.
 
-        It is given to one session only: if that one ends, `Reconnected.in_doubt` counts it.
+        It is passed to one session only: if that one ends, `Reconnected.in_doubt` counts it.
         """
         while True:
             session = self._session
@@ -186,7 +186,7 @@ class ReconnectingConnection(Connection):
         """Send a message and return its place; see `Connection.multicast_ordered`.
 
         Raises:
-            OrderUnknown: the session that it was given to has ended before its place was known.
+            OrderUnknown: its session ended before its place was known.
         """
         while True:
             session = self._session
@@ -233,7 +233,7 @@ class ReconnectingConnection(Connection):
                 await self._renew(session, error)
 
     async def receive_batch(self, timeout_s: float | None = None) -> list[Received]:
-        """Return all events that are there; see `Connection.receive_batch`."""
+        """Return all events that have come; see `Connection.receive_batch`."""
         if timeout_s is not None:
             return await self.in_time(timeout_s, self.receive_batch)
         while True:
@@ -244,11 +244,11 @@ class ReconnectingConnection(Connection):
                 await self._renew(session, error)
 
     def pop_waiting(self) -> list[Received]:
-        """Return the events that have been read and not been received, without waiting."""
+        """Return the events that were read and not received yet, without waiting."""
         return [self._noted(event) for event in super().pop_waiting()]
 
     def _noted(self, event: Received) -> Received:
-        """Note the position of what the program receives; tell a `Reconnected` the last one."""
+        """Note the position of an event; return a `Reconnected` with the last position."""
         if isinstance(event, Reconnected):
             return attrs.evolve(event, last=self._last)
         place = event.id if isinstance(event, GroupView) else getattr(event, "position", None)
@@ -257,12 +257,12 @@ class ReconnectingConnection(Connection):
         return event
 
     async def ask(self, question: str) -> dict[str, Any]:
-        """Ask the daemon about itself, once there is a session; see `Connection.ask`."""
+        """Ask the daemon about its status, once there is a session; see `Connection.ask`."""
         ask = super().ask
         return await self._retry(lambda: ask(question))
 
     async def _retry(self, call: Callable[[], Awaitable[_Found]]) -> _Found:
-        """Make a call that may be made in several sessions, until one of them has answered."""
+        """Repeat a call, which may be made in several sessions, until one of them has answered."""
         while True:
             session = self._session
             try:
@@ -283,14 +283,14 @@ class ReconnectingConnection(Connection):
         super().close_socket()
 
     def _check_open(self) -> None:
-        """Raise SessionEnded if a program has closed it, in another task or thread."""
+        """Raise SessionEnded if another task or thread of the program has closed the connection."""
         if self._closed:
-            raise SessionEnded(Code.OK, "the connection was closed")
+            raise SessionEnded(Code.OK, "this program has closed the connection")
 
     # ---- the next session ----
 
     async def _renew(self, old: Session, why: SessionEnded) -> Session:
-        """Put a new session in place of `old`, unless that was done already; return it.
+        """Replace the session `old`, unless that was done already; return the new one.
 
         Raises:
             SessionEnded: no further attempt can succeed.
@@ -313,10 +313,10 @@ class ReconnectingConnection(Connection):
                 )
             )
             new.protocol.put_before(received)
-            self._session = new  # last: other threads look at this first
+            self._session = new  # last: other threads check this first
             if self._filters is not None and self._filters is not filters:
-                with suppress(SessionEnded):  # then the next one has them
-                    new.protocol.set_filters(self._filters)  # the old one got them meanwhile
+                with suppress(SessionEnded):  # then the next session has them
+                    new.protocol.set_filters(self._filters)  # the old session got them meanwhile
             return new
 
     async def _open_until_admitted(self) -> Session:
@@ -328,7 +328,7 @@ class ReconnectingConnection(Connection):
             except (CannotConnect, SessionEnded) as error:
                 if error.code in FOR_GOOD:
                     raise
-            # A random share, so that the programs of a daemon do not come all at once.
+            # A random share, so that the programs of a daemon do not all reconnect at once.
             await self.loop.sleep(pause_s * self._random.uniform(0.5, 1.0))
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
@@ -339,7 +339,7 @@ class ReconnectingConnection(Connection):
                 try:
                     joining = Connection(new, self.loop)
                     await joining.join(group, secret=self._secrets.get(group))
-                except AccessRefused:  # not any more; its events tell so
+                except AccessRefused:  # not any more, as its events show
                     self._groups.pop(group, None)  # the program may have left it meanwhile
             self._check_open()
         except BaseException:

@@ -1,4 +1,4 @@
-"""The requests of a session that have no answer yet, though perhaps nobody waits any more."""
+"""The requests of a session that have no answer yet."""
 
 from collections import deque
 from typing import Generic, TypeVar
@@ -12,11 +12,11 @@ _Value = TypeVar("_Value")
 
 
 class Pending(Generic[_Value]):
-    """An answer that is waited for.
+    """A request whose answer is awaited.
 
     Attributes:
-        value: None until it has arrived.
-        refused: why it will never arrive.
+        value: the answer; None until it has arrived.
+        refused: the reason why it will never arrive.
     """
 
     __slots__ = ("refused", "value")
@@ -26,14 +26,14 @@ class Pending(Generic[_Value]):
         self.refused: Refused | None = None
 
     def is_there(self) -> bool:
-        """Return whether it has arrived, or never will."""
+        """Return whether the answer has arrived, or never will."""
         return self.value is not None or self.refused is not None
 
     def result(self) -> _Value:
-        """Return it; `is_there` must be true.
+        """Return the answer; `is_there` must be true.
 
         Raises:
-            AccessRefused: what was asked for is not allowed.
+            AccessRefused: the request is not allowed.
         """
         if self.refused is not None:
             raise access_refused(self.refused)
@@ -42,10 +42,11 @@ class Pending(Generic[_Value]):
 
 
 class PendingOrder(Pending[Ordered]):
-    """The place of a message in the order.
+    """A message whose place in the order is awaited.
 
     Attributes:
-        number: of the message; below 0, a ticket, while filters or keys hold the message.
+        number: the number of the message; a ticket, below 0, while filters or keys hold the
+            message.
     """
 
     __slots__ = ("number",)
@@ -57,7 +58,7 @@ class PendingOrder(Pending[Ordered]):
 
 @attrs.frozen(eq=False)
 class _Change:
-    """A join or a leave that is waited for; `number` is the request's."""
+    """A join or a leave that is awaited; `number` is the number of the request."""
 
     number: int
     join: bool
@@ -70,7 +71,7 @@ def access_refused(event: Refused) -> AccessRefused:
 
 
 class Requests:
-    """The requests of one session, each with the answer that it will get."""
+    """The requests of one session that have no answer yet."""
 
     def __init__(self) -> None:
         self._orders: dict[int, PendingOrder] = {}
@@ -85,29 +86,29 @@ class Requests:
         return change.pending
 
     def question(self) -> Pending[bytes]:
-        """Add a question to the daemon; all are answered in their order."""
+        """Add a question to the daemon; questions are answered in their order."""
         pending = Pending[bytes]()
         self._answers.append(pending)
         return pending
 
     def expect_order(self, number: int) -> PendingOrder:
-        """Wait for the place of a message, by its number or its ticket, until `forget_order`."""
+        """Expect the place of a message, by its number or its ticket, until `forget_order`."""
         order = self._orders[number] = PendingOrder(number)
         return order
 
     def forget_order(self, order: PendingOrder) -> None:
-        """Wait for the place of a message no longer."""
+        """Stop waiting for the place of a message."""
         self._orders.pop(order.number, None)
 
     def next_ticket(self) -> int:
-        """Return what stands for the number of a message that has none yet; it is below 0."""
+        """Return a ticket, below 0, for a message that has no number yet."""
         self._last_ticket -= 1
         return self._last_ticket
 
     def sent_as(self, ticket: int, number: int) -> None:
-        """Note the number of the message of a ticket."""
+        """Note the number of the message that a ticket stands for."""
         order = self._orders.pop(ticket, None)
-        if order is not None:  # else nobody waits any more
+        if order is not None:  # else no caller waits any more
             order.number = number
             self._orders[number] = order
 
@@ -115,7 +116,7 @@ class Requests:
 
     def ordered(self, event: Ordered) -> None:
         """Accept the place of a message."""
-        if event.number in self._orders:  # else nobody waits any more
+        if event.number in self._orders:  # else no caller waits any more
             self._orders[event.number].value = event
 
     def answered(self, event: Answer) -> None:
@@ -135,9 +136,9 @@ class Requests:
                 break
 
     def changed(self, view: GroupView, *, joined: bool) -> int:
-        """Note that the session's own join or leave was carried out.
+        """Note that a join or leave of the session itself was carried out.
 
-        A leave that the daemon's rules have brought is no answer to a join behind it.
+        A leave that the daemon's rules have caused does not answer a later join.
 
         Returns:
             The number of the request; 0 if it is unknown.

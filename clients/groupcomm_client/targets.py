@@ -1,4 +1,5 @@
-"""Where a daemon is: from what a user writes to a connected socket, over TLS if it says so."""
+"""Where a daemon is: from the address that a user writes to a connected socket, perhaps with
+TLS."""
 
 import errno
 import os
@@ -22,13 +23,13 @@ if TYPE_CHECKING:
 ADDRESS_VARIABLE: Final = "GROUPCOMM_ADDRESS"
 
 BUFFER_BYTES: Final = 1024 * 1024
-"""Asked for with unix sockets: what is sent goes to the daemon in few pieces."""
+"""Requested for unix sockets, so that output reaches the daemon in few pieces."""
 
 
 def default_address() -> str:
-    """Return where a daemon for this user is expected: in a folder of the user's own, or of root's.
+    """Return the default address of this user's daemon: in a folder of the user's own, or of root's.
 
-    A port of the host would not do: while no daemon has it, any other user may listen there.
+    A port of the host would not be safe: while no daemon has it, any other user may listen there.
     """
     told = os.environ.get(ADDRESS_VARIABLE)
     if told:
@@ -52,18 +53,18 @@ async def open_socket(
 
     Args:
         address: as `groupcomm.host.addresses.parse_daemon_address` reads it.
-        loop: how to wait.
-        credentials: what is needed for TLS.
+        loop: the event loop of the program.
+        credentials: the credentials for TLS.
 
     Raises:
         CannotConnect: nobody listens there, or either side does not trust the other.
-        ConfigError: the address is none, or the files of the credentials do not do.
+        ConfigError: the address is invalid, or a file of the credentials cannot be used.
     """
     where = parse_daemon_address(address)
     if not where.secure:
         return await _open_plain(address, where, loop)
     assert credentials is not None, "those of the environment at least"
-    context = credentials.context()  # first: a file that cannot be used is told of at once
+    context = credentials.context()  # first: a file that cannot be used is reported at once
     plain = await _open_plain(address, where, loop)
     try:
         return await credentials.secure(plain, context, where.host, address, loop)
@@ -132,5 +133,5 @@ def _forbidden(address: str) -> CannotConnect:
 
 
 def not_admitted(address: str, seconds: float) -> CannotConnect:
-    """Return the error for a user when time is up."""
+    """Return the error for a user when the time for an admission is over."""
     return CannotConnect(f"the daemon at {address} did not admit this client in {seconds:g} s")

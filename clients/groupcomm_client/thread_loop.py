@@ -1,8 +1,8 @@
-"""Threads: how programs without an event loop wait, and move the bytes of a session.
+"""Threads: the event loop of programs without one, and the stream of a session's bytes.
 
-Everything that is awaited here has been done when the call returns, in the thread that calls. So
-coroutines that wait for nothing else never suspend: `run` takes each from its beginning to its end.
-One thread reads for all that wait; the others are notified whenever it has read something.
+Everything awaited here is done by the calling thread before the call returns. So coroutines that
+wait only through this loop never suspend: `run` executes each from its beginning to its end. One
+thread reads for all that wait; the others are notified whenever it has read something.
 """
 
 import os
@@ -52,12 +52,15 @@ def run(coroutine: Coroutine[Any, Any, _Value]) -> _Value:
         value: _Value = end.value
         return value
     coroutine.close()
-    raise AssertionError("it has suspended, and no event loop is there to resume it")
+    raise AssertionError(
+        "this coroutine has suspended, and no event loop can resume it: await calls of this "
+        "library only"
+    )
 
 
 @contextmanager
 def run_block(block: AbstractAsyncContextManager[_Value]) -> Iterator[_Value]:
-    """Be in an async block that never suspends."""
+    """Enter an async block that never suspends, for the length of a block."""
     value = run(_enter(block))
     try:
         yield value
@@ -80,10 +83,10 @@ async def _leave(
 
 
 class SharedProtocol(ClientProtocol):
-    """A session that threads share: one of them at a time is in here.
+    """A session that threads share: only one thread at a time uses it.
 
     Attributes:
-        lock: held by the thread that uses the session; notified when something has arrived.
+        lock: held by the thread that uses the session; notified when input has arrived.
         on_popped: set by the stream; called when events were popped, with the lock held.
     """
 
@@ -202,9 +205,9 @@ class SharedProtocol(ClientProtocol):
 
 
 class Watch:
-    """The file of a connection that `select` and its kin can watch, across all its sessions.
+    """A file that `select` and similar functions can watch, across all sessions of a connection.
 
-    It is readable when `receive` has something to give, or when the socket of the session is.
+    It is readable when `receive` has an event to return, or when the socket of the session is.
     """
 
     def __init__(self) -> None:
@@ -219,18 +222,18 @@ class Watch:
         return self._watched.fileno()
 
     def add(self, socket_: ByteSocket) -> None:
-        """Watch the socket of a session; it is forgotten when it is closed."""
+        """Watch the socket of a session, until it is closed."""
         with suppress(ValueError):  # the connection was closed meanwhile
             self._watched.register(socket_, select.EPOLLIN)
 
     def keep_back(self, more: bool) -> None:
-        """Stay readable or not: a layer above has events that it has not given yet."""
+        """Set whether a layer above has events that it has not returned yet; then stay readable."""
         with self._lock:
             self._kept_back = more
             self._ring()
 
     def set_has_events(self, more: bool) -> None:
-        """Stay readable or not: there are events, or an end that is to be told."""
+        """Stay readable, or not: there are events, or an end to report."""
         with self._lock:
             self._has_events = more
             self._ring()
@@ -255,12 +258,12 @@ class Watch:
 class ThreadStream:
     """A socket and the session on it; see `groupcomm_client.byte_stream.Stream`.
 
-    What waits keeps to the limits of `groupcomm_client.deadlines`.
+    Waits observe the limits of `groupcomm_client.deadlines`.
 
     Args:
-        socket_: connected, non-blocking.
-        protocol: of a session that has not begun.
-        watch: of the connection.
+        socket_: the connected non-blocking socket.
+        protocol: a session that has not begun.
+        watch: the watch of the connection.
     """
 
     def __init__(self, socket_: ByteSocket, protocol: SharedProtocol, watch: Watch) -> None:
@@ -271,13 +274,13 @@ class ThreadStream:
         self._reading = False  # a thread waits for the socket
         self._unsent = memoryview(b"")
         self._alarm = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._owes = False  # what filters have sent, and the socket has not accepted
+        self._owes = False  # messages of filters that the socket has not accepted
         protocol.on_earlier_wake = self._ring_alarm
         protocol.on_popped = self._set_watch
         watch.add(socket_)
 
     def close(self) -> None:
-        """Break the connection off; what was not written yet is lost."""
+        """Break the connection off; output that was not written yet is lost."""
         with self._lock:
             if self._socket.fileno() >= 0:
                 with suppress(OSError):
@@ -296,12 +299,12 @@ class ThreadStream:
     # ---- in ----
 
     async def exchange(self, ready: Ready) -> None:
-        """Write everything that waits, then read until something is so; see `until`."""
+        """Write all pending output, then read until a condition holds; see `until`."""
         self.write_soon()
         await self.until(ready)
 
     async def until(self, ready: Ready) -> None:
-        """Read until something is so; raise SessionEnded if the session is over first."""
+        """Read until a condition holds; raise SessionEnded if the session is over first."""
         with self._lock:
             while not ready():
                 self._protocol.check_open()
@@ -313,7 +316,7 @@ class ThreadStream:
                     check_limits()
 
     def _read(self) -> None:
-        """Wait for what arrives, with the lock open meanwhile, and notify the other threads."""
+        """Wait for input, with the lock released meanwhile, and notify the other threads."""
         self._reading = True
         wake_in_s = self._protocol.wake_in_s
         self._lock.release()
@@ -335,9 +338,9 @@ class ThreadStream:
         self._lock.notify_all()
 
     def _wait_or_wake(self, wake_in_s: float) -> int:
-        """Wait for what arrives, or for the time that filters and keys wait for.
+        """Wait for input, or for the time at which filters and keys need to wake.
 
-        A thread that sends may change that time: it rings the alarm.
+        A thread that sends may change that time: then it wakes this one.
         """
         events = select.POLLIN | (select.POLLOUT if self._owes else 0)
         with move_on_after(wake_in_s):
@@ -345,7 +348,7 @@ class ThreadStream:
         return 0
 
     def _write_needed(self) -> None:
-        """Write what filters have sent of themselves."""
+        """Write messages that filters have sent themselves."""
         with suppress(BlockingIOError):
             os.eventfd_read(self._alarm)
         if self._protocol.needs_flush or self._owes:
@@ -357,16 +360,16 @@ class ThreadStream:
             os.eventfd_write(self._alarm, 1)
 
     def read_ready(self) -> None:
-        """Read nothing: a thread with a deadline of no time reads what is there anyway."""
+        """Read nothing: a thread with a timeout of 0 reads waiting input anyway."""
 
     # ---- out ----
 
     async def flush(self) -> None:
-        """Write everything that waits."""
+        """Write all pending output."""
         self.write_soon()
 
     def write_soon(self) -> None:
-        """Write everything that waits; read meanwhile, for the daemon may wait for that."""
+        """Write all pending output; read meanwhile, as the daemon may wait for that."""
         while True:
             with self._lock:
                 self._unsent, done = write_some(self._socket, self._protocol, self._unsent)
@@ -385,7 +388,7 @@ class ThreadStream:
 
 
 class ThreadLock:
-    """A lock among threads, in the shape of one that is awaited."""
+    """A lock among threads, with the calls of an awaited one."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
@@ -439,7 +442,7 @@ class ThreadTasks:
         """Begin without tasks.
 
         Args:
-            block: ends what the block waits for; set when a task fails.
+            block: ends the waits of the block; set when a task fails.
         """
         self._block = block
         self._lock = threading.Lock()
@@ -457,7 +460,7 @@ class ThreadTasks:
             try:
                 with interruptible(interrupt):
                     run(call())
-            except BaseException as error:  # whatever it is, the block raises it
+            except BaseException as error:  # any exception, which the block raises
                 self.failures.append(error)
                 self._block.set()
             finally:
@@ -485,7 +488,7 @@ class ThreadTasks:
 class ThreadCancelScope:
     """See `groupcomm_client.loops.CancelScope`.
 
-    It ends what the block waits for in this library; what else a thread does cannot be ended.
+    It ends the calls of the block to this library; other work of a thread cannot be ended.
     """
 
     def __init__(self) -> None:

@@ -1,9 +1,8 @@
-"""trio: how its programs wait, and move the bytes of a session.
+"""trio: the event loop of its programs, and the stream of a session's bytes.
 
-Bytes are read and written by the tasks that wait for something. One of those that wait reads for
-all; when it is cancelled another one takes over. Nothing is read while nobody waits, so what a
-program does not read stays with its daemon. A task of its own runs only to write what nobody waits
-for any more.
+Bytes are read and written by the tasks that wait. One of them reads for all; when it is cancelled
+another one takes over. Nothing is read while no task waits, so output that a program does not read
+stays at its daemon. A separate task runs only to write output for which no task waits any more.
 """
 
 import socket
@@ -26,8 +25,8 @@ class TrioStream(CoalescingStream):
     """A socket and the session on it; see `groupcomm_client.byte_stream.Stream`.
 
     Args:
-        socket_: connected, non-blocking.
-        protocol: of a session that has not begun.
+        socket_: the connected non-blocking socket.
+        protocol: a session that has not begun.
     """
 
     def __init__(self, socket_: ByteSocket, protocol: ClientProtocol) -> None:
@@ -42,7 +41,7 @@ class TrioStream(CoalescingStream):
         self._readers, self._writers = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
 
     def close(self) -> None:
-        """Break the connection off; what was not written yet is lost."""
+        """Break the connection off; output that was not written yet is lost."""
         if self._socket.fileno() >= 0:
             trio.lowlevel.notify_closing(self._socket)
             self._socket.close()
@@ -51,12 +50,12 @@ class TrioStream(CoalescingStream):
     # ---- in ----
 
     async def exchange(self, ready: Ready) -> None:
-        """Write everything that waits, then read until something is so; see `until`."""
+        """Write all pending output, then read until a condition holds; see `until`."""
         await self.flush()
         await self.until(ready)
 
     async def until(self, ready: Ready) -> None:
-        """Read until something is so, for all that wait; raise SessionEnded if it never will be."""
+        """Read until a condition holds; raise SessionEnded if the session is over first."""
         while not ready():
             self._protocol.check_open()
             if self._reading:
@@ -72,7 +71,7 @@ class TrioStream(CoalescingStream):
                 self.write_soon()
 
     async def _read(self) -> None:
-        """Read what arrives, or wait for the time that filters and keys wait for."""
+        """Read input, or wait for the time at which filters and keys need to wake."""
         with suppress(trio.ClosedResourceError):  # then the session is over
             wake_in_s = self._protocol.wake_in_s
             if wake_in_s is None:
@@ -84,13 +83,13 @@ class TrioStream(CoalescingStream):
             read_some(self._socket, self._protocol)
 
     def read_ready(self) -> None:
-        """Read what has arrived already, without waiting."""
+        """Read the bytes that have arrived already, without waiting."""
         if self._socket.fileno() >= 0:
             read_some(self._socket, self._protocol)
             self._readers.unpark_all()
 
     def _wake_earlier(self) -> None:
-        """Wait for an earlier time than when the wait began."""
+        """Wait for a time that is earlier than the one when the wait began."""
         wake_in_s = self._protocol.wake_in_s
         if wake_in_s is not None:
             self._wait.deadline = trio.current_time() + wake_in_s
@@ -98,18 +97,18 @@ class TrioStream(CoalescingStream):
     # ---- out ----
 
     async def flush(self) -> None:
-        """Write everything that waits; the rest is written even if this call is cancelled."""
+        """Write all pending output; the rest is written even if this call is cancelled."""
         try:
             await self._write_all()
         except trio.Cancelled:
-            self._finish()  # half a frame would hold up all that is sent later
+            self._finish()  # half a frame would hold up all later output
             raise
 
     def _call_soon(self, call: Callable[[], None]) -> None:
         trio.lowlevel.current_trio_token().run_sync_soon(call)
 
     def _finish(self) -> None:
-        """Have a task write the rest, if none does."""
+        """Have a task write the rest, unless one does already."""
         if not self._writing and not self._finishing:
             self._finishing = True
             trio.lowlevel.spawn_system_task(self._write_rest)
@@ -134,7 +133,7 @@ class TrioStream(CoalescingStream):
                 self._writers.unpark_all()
 
     def _write(self) -> bool:
-        """Write what the socket takes; return whether nothing is left."""
+        """Write as much as the socket accepts; return whether nothing is left."""
         self._unsent, done = write_some(self._socket, self._protocol, self._unsent)
         return done
 
@@ -259,27 +258,29 @@ async def connect(
                 print(message.sender, message.data)
 
     Args:
-        address: of the daemon: the path of its socket, ``host:port``, or ``tls://host:port``; None
-            for what ``GROUPCOMM_ADDRESS`` says, else the daemon of this user on this host.
-        user: the name to be known by, unique at the daemon; None for a random one.
+        address: the address of the daemon: the path of its socket, ``host:port``, or
+            ``tls://host:port``; None for the address in ``GROUPCOMM_ADDRESS``, else the daemon of
+            this user on this host.
+        user: the name of the session, unique at the daemon; None for a random one.
         reconnect: open another session whenever one ends: with the same user, in the same groups.
             An event of class `Reconnected` stands where something may be missing.
-        options: what the session is to have; see `ConnectOptions`.
-        tls: whom to trust, and how the program proves who it is, over ``tls://``; None for what
-            the environment says. See `TlsOptions`.
+        options: the options of the session; see `ConnectOptions`.
+        tls: the authorities to trust and the program's credentials, for ``tls://``; None for those
+            of the environment. See `TlsOptions`.
 
     Raises:
         CannotConnect: there is no daemon, it does not admit this session in time, or one side
             does not trust the other.
         SessionEnded: the daemon refuses it; the code tells why.
-        LocalProtocolError: a bad name of a user or of a filter, a token without TLS, or the
-            program does not run under trio.
+        LocalProtocolError: the name of the user or of a filter is invalid, there is a token without
+            TLS, or the program does not run under trio.
         ConfigError: no trace can be written there, or a file for TLS cannot be used.
     """
     if not trio.lowlevel.in_trio_run():
         raise LocalProtocolError(
-            "this program does not run under trio, which groupcomm_client.connect is for; use"
-            " connect of groupcomm_client.aio for asyncio, of groupcomm_client.blocking for threads"
+            "this program does not run under trio, which groupcomm_client.connect is "
+            "for: use connect of groupcomm_client.aio for asyncio, of "
+            "groupcomm_client.blocking for threads"
         )
     async with connection_block(TrioLoop(), address, user, reconnect, options, tls) as connection:
         yield connection

@@ -1,9 +1,9 @@
-"""What msgspec raises for bytes that stand for no value of the type that is asked for."""
+"""The errors of msgspec for bytes that are not a value of the expected type."""
 
 from typing import Final
 
 import msgspec
 
 UNDECODABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""The last is for values within values, thousands deep, where more fields than are known may be:
-they are skipped one inside the other."""
+"""The last error is for values nested thousands deep in unknown fields, which msgspec skips
+recursively."""

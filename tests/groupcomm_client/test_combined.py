@@ -292,4 +292,4 @@ async def test_what_waits_for_a_key_is_not_dropped_in_silence_when_the_session_e
         told = await until(
             ann, lambda event: isinstance(event, Unreadable) and event.message.data == later
         )
-        assert "the session has ended" in told.why
+        assert "the session ended" in told.why

@@ -144,8 +144,8 @@ class TrustedKeys:
         if self._trusts(member, key):
             return ""
         return (
-            f"the key of {member.name} is not trusted here: add it to the trusted keys if it "
-            f"should be: {key.hex()}"
+            f"the key of {member.name} is not trusted here: {key.hex()}; if it is the right one, "
+            "add it to the trusted keys"
         )
 
 

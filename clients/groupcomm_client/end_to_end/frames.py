@@ -23,7 +23,7 @@ class Kind(enum.IntEnum):
     LOOSE = 1  # of a program, below FIFO
     DONE = 2  # all members have moved to this key
     REKEY = 3  # asks for another key
-    READY = 4  # from a member to who gives the keys
+    READY = 4  # from a member to the giver
     KEY = 5  # from the giver to all
 
 

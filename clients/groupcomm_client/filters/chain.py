@@ -1,4 +1,4 @@
-"""A chain: the filters of a connection, one behind the other, each with its path."""
+"""A chain: the filters of a connection, one behind the other."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
@@ -26,11 +26,11 @@ from groupcomm_client.filters.roles import (
 
 
 class Ends(Protocol):
-    """What stands at both ends of a chain.
+    """The ends of a chain: the session below and the program above.
 
     Attributes:
         now: seconds, of a clock that never falls.
-        steps: takes what the filters do.
+        steps: records what the filters do.
     """
 
     now: float
@@ -45,13 +45,13 @@ class Ends(Protocol):
         """The latest views of its groups."""
 
     def send_below(self, message: Outgoing, data: bytes) -> int:
-        """Give the session a message with these data; its number."""
+        """Pass a message with these data to the session; return its number."""
 
     def give(self, message: Message) -> None:
-        """Give the program a message."""
+        """Pass a message to the program."""
 
     def give_up(self, message: Message, why: str) -> None:
-        """Give the program an `Unfiltered`."""
+        """Pass an `Unfiltered` to the program."""
 
     def is_current(self, chain: "Chain") -> bool:
         """Return whether messages can be sent through this chain."""
@@ -76,11 +76,11 @@ class Step:
         self.origin: Final = origin
 
     def put_on(self, below: "Step") -> None:
-        """Stand above another one."""
+        """Stand above another place."""
         self._below = below
         below._above = self
 
-    # ---- what the filter may do ----
+    # ---- calls by the filter ----
 
     @property
     def now(self) -> float:
@@ -129,8 +129,9 @@ class Step:
         """See `Path`."""
         if not self.origin:
             raise LocalProtocolError(
-                f"the filter {self.filter.name} sends a message of its own: make it on_wire=True,"
-                " so that its other members can tell it from a program's"
+                f"the filter {self.filter.name} sends a message of its own: make it "
+                "on_wire=True, so that its other members can tell this message from a "
+                "program's"
             )
         if self._ends.is_current(self._chain):
             self.send_on(
@@ -143,17 +144,18 @@ class Step:
         """See `Path`."""
         self._ends.give_up(message, f"filter {self.filter.name}: {why}")
 
-    # ---- what it is asked ----
+    # ---- calls to the filter ----
 
     def send(self, message: Outgoing) -> None:
-        """Ask the filter of a message that goes out."""
+        """Pass an outgoing message to the filter."""
         if isinstance(message, FilterOutgoing):
             self.filter.send.process_system(message, self)
         else:
             self.filter.send.process(message, self)
 
     def receive(self, message: Message) -> None:
-        """Ask the filter of a message that comes; what it cannot undo the program gets as it is."""
+        """Pass an incoming message to the filter; if it cannot undo it, to the program
+        unchanged."""
         try:
             if not isinstance(message, FilterMessage):
                 self.filter.receive.process(message, self)
@@ -163,7 +165,7 @@ class Step:
                 self.filter.receive.process_system(message, self)
         except CannotUndo as error:
             self.give_up(message, str(error))
-        except Exception as error:  # of the filter: the messages behind this one must not suffer
+        except Exception as error:  # an error of the filter must not affect later messages
             self.give_up(message, f"it has failed with {error!r}")
 
 
@@ -171,21 +173,21 @@ class Chain:
     """Filters in a row, from the program down to the session.
 
     Attributes:
-        filters: in this order.
-        prefix: of the envelopes of what they send; empty if nothing has to be undone.
+        filters: the filters in this order.
+        prefix: the prefix of the envelopes of their messages; empty if nothing has to be undone.
     """
 
     def __init__(self, filters: Sequence[Filter], ends: Ends) -> None:
-        """Put them in a row.
+        """Put filters in a row.
 
         Raises:
-            LocalProtocolError: a bad name, or one twice.
+            LocalProtocolError: a name is invalid, or occurs twice.
         """
         self.filters = tuple(filters)
         self.prefix = prefix_of(filters)
         self._ends = ends
         self._steps = self._row(self.filters)
-        # A message that went through no filters still goes through those that undo nothing.
+        # A message that has passed no filters still passes the local ones, which undo nothing.
         self._plain = self._row([one for one in self.filters if not one.on_wire])
         self._on_sent = [s for s in self._steps if _overrides(s.filter.manager, "sent")]
         self._on_delivered = [s for s in self._steps if _overrides(s.filter.manager, "delivered")]
@@ -207,7 +209,7 @@ class Chain:
             self.send_out(message)
 
     def send_out(self, message: Outgoing) -> None:
-        """Give the session a message that has gone through the filters."""
+        """Pass a message that has passed the filters to the session."""
         data = message.data
         if self.prefix:
             origin = message.origin if isinstance(message, FilterOutgoing) else 0
@@ -219,7 +221,7 @@ class Chain:
     # ---- in ----
 
     def receive(self, message: Message, opened: Opened) -> None:
-        """Undo what a chain of the same filters has made of a message."""
+        """Undo what a chain of the same filters has done to a message."""
         if opened.origin:
             fields = msgspec.structs.asdict(message) | {"data": opened.data}
             message = FilterMessage(**fields, origin=opened.origin)
@@ -228,16 +230,18 @@ class Chain:
         self._steps[-1].receive(message)
 
     def receive_plain(self, message: Message) -> None:
-        """Take the message of a program without filters."""
+        """Process the message of a program without filters."""
         if self._plain:
             self._plain[-1].receive(message)
         else:
             self.give(message)
 
     def give(self, message: Message) -> None:
-        """Give the program a message that has gone through the filters."""
+        """Pass a message that has passed the filters to the program."""
         if isinstance(message, FilterMessage):
-            self._ends.give_up(message, f"no filter has the place {message.origin}, which it names")
+            self._ends.give_up(
+                message, f"no filter has the place {message.origin}, which the message names"
+            )
             return
         for step in self._on_delivered:
             step.filter.manager.delivered(message, step)
@@ -250,13 +254,13 @@ class Chain:
         return self._steps[::-1]
 
     def each(self, do: Callable[[Manager, Step], None], *, local_only: bool = False) -> None:
-        """Have something done with each manager."""
+        """Call a function with each manager."""
         for step in self.steps_up():
             if not (local_only and step.filter.on_wire):
                 do(step.filter.manager, step)
 
     def notified(self, event: SystemEvent) -> None:
-        """Notify the managers of something that is no message, and that the program receives."""
+        """Notify the managers of an event that is no message, and that the program receives."""
         self.each(lambda manager, step: manager.notified(event, step))
         if isinstance(event, GroupView):
             for newcomer in newcomers(event):
@@ -267,12 +271,12 @@ class Chain:
 
     @property
     def deadline(self) -> float | None:
-        """When the first of the managers is to be woken."""
+        """The time at which the first manager is to be woken."""
         times = [one.manager.deadline for one in self.filters]
         return min((time for time in times if time is not None), default=None)
 
     def wake(self) -> None:
-        """Wake those whose time has come."""
+        """Wake the managers whose time has come."""
 
         def wake(manager: Manager, step: Step) -> None:
             if manager.deadline is not None and manager.deadline <= step.now:

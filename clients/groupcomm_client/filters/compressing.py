@@ -1,7 +1,7 @@
-"""The compression filter: messages that become smaller by it travel as zlib has them (RFC 1950).
+"""The compression filter: messages that become smaller travel in zlib's format (RFC 1950).
 
-zlib and not a newer method, because every Python has it, and so does every language on the other
-side. What comes is of unknown origin: it is never made larger than a message may be.
+It uses zlib and not a newer method, because Python and all other languages have it. Incoming data
+are of unknown origin: they are never decompressed to more than the size of a message.
 """
 
 import zlib
@@ -23,7 +23,7 @@ from groupcomm_client.filters.roles import (
 )
 
 SMALLEST_BYTES: Final = 64
-"""Shorter messages hardly ever become smaller: it is not tried."""
+"""Shorter messages hardly ever become smaller, and are not compressed."""
 
 _AS_IT_IS: Final = b"\x00"
 _ZLIB: Final = b"\x01"
@@ -49,14 +49,16 @@ class _Decompress(ReceiveFilter):
             data = decompress_untrusted(memoryview(message.data)[1:])
             path.receive_on(with_data(message, data))
         else:
-            raise CannotUndo("it is neither zlib nor as it was; its sender has a newer version")
+            raise CannotUndo(
+                "it is neither compressed by zlib nor unchanged: its sender has a newer version"
+            )
 
 
 def decompress_untrusted(packed: bytes | memoryview, most: int = MAX_MESSAGE_BYTES) -> bytes:
-    """Return what zlib has made smaller, `most` bytes at most.
+    """Decompress data to `most` bytes at most.
 
     Raises:
-        CannotUndo: it would be more, or it is not of zlib.
+        CannotUndo: there would be more, or the data are not zlib's.
     """
     unpacking = zlib.decompressobj()
     try:
@@ -64,9 +66,11 @@ def decompress_untrusted(packed: bytes | memoryview, most: int = MAX_MESSAGE_BYT
     except zlib.error as error:
         raise CannotUndo(f"it does not decompress: {error}") from None
     if len(data) > most:
-        raise CannotUndo(f"it would have more than {most} bytes, so it is left as it is")
+        raise CannotUndo(
+            f"it would have more than {most} bytes when decompressed, so it is left unchanged"
+        )
     if not unpacking.eof or unpacking.unused_data:
-        raise CannotUndo("it does not decompress: its end is missing, or is not the end")
+        raise CannotUndo("it does not decompress: its end is missing, or data follow its end")
     return data
 
 

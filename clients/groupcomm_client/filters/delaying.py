@@ -1,7 +1,7 @@
-"""The delay filter: holds messages for a time, to see what a late one does.
+"""The delay filter: holds messages for a time, to show the effects of late ones.
 
-It is for teaching and tests: it breaks what the daemons have promised. Views do not wait for what
-it holds, and messages overtake each other unless they are asked to keep their order.
+It is for teaching and tests, as it breaks promises of the daemons: views do not wait for the held
+messages, and messages overtake each other unless the filter is to keep their order.
 """
 
 import enum
@@ -29,7 +29,7 @@ Chosen: TypeAlias = Callable[[Message | Outgoing], bool]
 
 
 class Way(enum.Enum):
-    """Which messages are held: those that go out, or those that come."""
+    """The direction of the held messages: outgoing or incoming."""
 
     OUT = enum.auto()
     IN = enum.auto()
@@ -37,14 +37,15 @@ class Way(enum.Enum):
 
 @attrs.define
 class _Sender:
-    """Of one sender, when the last of what is held goes on, and what nothing may overtake."""
+    """The state of one sender: when its last held message goes on, and what nothing may
+    overtake."""
 
     last: float = 0.0
     floor: float = 0.0
 
 
 class _Delays(Manager):
-    """What is held, in the order in which it goes on."""
+    """The held messages, in the order in which they go on."""
 
     def __init__(self, seconds: float, chosen: Chosen, keep_order: bool) -> None:
         self._seconds = seconds
@@ -60,7 +61,7 @@ class _Delays(Manager):
         sender = self._senders.setdefault(name, _Sender())
         own = isinstance(message, FilterMessage | FilterOutgoing)
         due = path.now + (self._seconds if not own and self._chosen(message) else 0.0)
-        # A filter's own message keeps its place among its sender's: filters build on that.
+        # A filter's own message keeps its place among its sender's: filters depend on that.
         due = max(due, sender.last if own or self._keep_order else sender.floor)
         if own:
             sender.floor = due
@@ -128,23 +129,27 @@ def delay(
     type: int | None = None,
     keep_order: bool = False,
 ) -> Callable[[], Filter]:
-    """Return a factory of filters that hold the messages that all conditions choose.
+    """Return a factory of filters that hold the messages which match all conditions.
 
     Args:
-        seconds: for so long.
-        way: those that come, or those that go out.
-        group: of which it is a destination.
-        sender: its sender, or the private name of its sender; only for those that come.
-        type: their tag.
-        keep_order: no message of a sender overtakes an earlier one of it.
+        seconds: the time for which they are held.
+        way: incoming messages, or outgoing ones.
+        group: messages to this group only.
+        sender: messages of this member, or of this private name, only; for incoming ones.
+        type: messages with this tag only.
+        keep_order: whether no message of a sender overtakes an earlier one.
 
     Raises:
-        LocalProtocolError: less than no time, or a sender of what goes out.
+        LocalProtocolError: the time is negative, or a sender is given for outgoing messages.
     """
     if not 0 <= seconds < float("inf"):
-        raise LocalProtocolError(f"a delay of {seconds} seconds: it must be 0 or more, and finite")
+        raise LocalProtocolError(
+            f"a delay of {seconds} seconds is impossible: it must be 0 or more, and finite"
+        )
     if sender is not None and way is Way.OUT:
-        raise LocalProtocolError("what goes out has one sender only: leave sender out")
+        raise LocalProtocolError(
+            "outgoing messages have one sender only, this program: leave sender out"
+        )
 
     name = sender.name if isinstance(sender, MemberId) else sender
 

@@ -1,4 +1,4 @@
-"""The envelope of a message that has gone through filters: which ones, so that they undo it.
+"""The envelope of a filtered message, which names the filters that have to undo it.
 
 ::
 
@@ -21,13 +21,13 @@ NAME_LETTERS: Final = 64
 
 
 class Opened(NamedTuple):
-    """What an envelope says.
+    """The content of an envelope.
 
     Attributes:
         prefix: all of it before the origin.
-        names: of the filters.
+        names: the names of the filters.
         origin: 0 for a program's message, else the place of the filter that has sent it.
-        data: what they are to undo.
+        data: the data for the filters to undo.
     """
 
     prefix: bytes
@@ -37,10 +37,10 @@ class Opened(NamedTuple):
 
 
 def prefix_of(filters: Iterable[Filter]) -> bytes:
-    """Return what stands before the origin; nothing if no filter has to be undone.
+    """Return the part before the origin; b"" if no filter has to be undone.
 
     Raises:
-        LocalProtocolError: a bad name, one twice, or too many names.
+        LocalProtocolError: a name is invalid or occurs twice, or there are too many names.
     """
     filters = list(filters)
     for one in filters:
@@ -48,12 +48,14 @@ def prefix_of(filters: Iterable[Filter]) -> bytes:
             len(one.name) > NAME_LETTERS
         ):
             raise LocalProtocolError(
-                f"the filter's name {one.name!r} is not made of 1 to {NAME_LETTERS} letters,"
-                " digits and dashes"
+                f"the filter's name {one.name!r} is invalid: use 1 to {NAME_LETTERS} "
+                "letters, digits and dashes"
             )
     names = [one.name for one in filters if one.on_wire]
     if len(set(names)) < len(names):
-        raise LocalProtocolError(f"a filter is there twice in {', '.join(names)}: take one out")
+        raise LocalProtocolError(
+            f"two filters have the same name in {', '.join(names)}: take one out"
+        )
     text = ",".join(names).encode()
     if len(text) > NAMES_BYTES:
         raise LocalProtocolError(
@@ -63,7 +65,7 @@ def prefix_of(filters: Iterable[Filter]) -> bytes:
 
 
 def open_envelope_untrusted(data: bytes) -> Opened | None:
-    """Return what an envelope says; None if this is none: a message without filters."""
+    """Return the content of an envelope; None for a message without filters."""
     if not data.startswith(MAGIC) or len(data) < len(MAGIC) + 1:
         return None
     at = len(MAGIC) + 1

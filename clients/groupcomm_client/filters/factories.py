@@ -1,8 +1,8 @@
-"""Factories: what makes the filters of a connection, and the defaults of a process.
+"""Factories of the filters of a connection, and the defaults of a process.
 
 A process chooses defaults in one of two ways. `set_default` takes factories of whole filters. The
-two *selectors* choose what is asked of sent messages and of received messages apart: each is set
-before a connection is made, and by itself chooses a filter that forwards.
+two *selectors* choose the filters of sent and of received messages separately: each is set before a
+connection is made, and by default chooses a filter that forwards.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,22 +25,22 @@ _select_received: ReceiveSelector = ReceiveFilter
 def shared(filter_: Filter) -> Factory:
     """Return a factory that gives all connections the same filter.
 
-    Connections of several threads ask it at once: what it keeps is for it to guard.
+    Connections of several threads call it at the same time, so it must protect its state itself.
     """
     return lambda: filter_
 
 
 def set_default(filters: Sequence[Factory]) -> None:
-    """Give all connections of this process that are opened from now on these filters.
+    """Set the filters of all connections of this process that are opened from now on.
 
-    Those that are opened with ``filters`` of their own, also none, keep to that.
+    Connections that are opened with ``filters``, even with none, use those instead.
     """
     global _default  # noqa: PLW0603 - a default of the process is what it is
     _default = tuple(filters)
 
 
 def select_sent(selector: SendSelector = SendFilter) -> None:
-    """Have the sent messages of connections that are opened from now on pass the chosen filters.
+    """Set the selector of the filters for sent messages of connections opened from now on.
 
     Args:
         selector: without it, filters that forward.
@@ -50,7 +50,7 @@ def select_sent(selector: SendSelector = SendFilter) -> None:
 
 
 def select_received(selector: ReceiveSelector = ReceiveFilter) -> None:
-    """Have the received messages of such connections pass the chosen filters.
+    """Set the selector of the filters for received messages of connections opened from now on.
 
     Args:
         selector: without it, filters that forward.
@@ -60,15 +60,15 @@ def select_received(selector: ReceiveSelector = ReceiveFilter) -> None:
 
 
 def selected() -> Filter:
-    """Make the filter that the two selectors choose; it puts nothing around messages.
+    """Return the filter that the two selectors choose; it adds nothing to messages.
 
-    So it stands behind other filters, and receivers must select the filter that undoes what the
-    senders' one does.
+    So it stands behind other filters, and receivers must select the filter that undoes the senders'
+    filter.
     """
     return Filter("selected", _select_sent(), _select_received())
 
 
 def default() -> tuple[Factory, ...]:
-    """Return the factories that were set, and `selected` behind them if a selector was set."""
+    """Return the default factories, with `selected` behind them if a selector was set."""
     chosen = _select_sent is not SendFilter or _select_received is not ReceiveFilter
     return (*_default, selected) if chosen else _default

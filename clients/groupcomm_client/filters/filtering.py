@@ -1,8 +1,8 @@
-"""The filters of one connection: the chain in use, those before it, and the one to come.
+"""The filters of one connection: the chain in use, earlier chains, and the next one.
 
-Without I/O. What the program sends goes through the chain in use. What comes names the filters that
-have to undo it (`envelope`), so it goes through the chain that has them: the one in use or an
-earlier one, which is kept for it. Filters that undo nothing work on everything that comes.
+Without I/O. Outgoing messages pass the chain in use. An incoming message names the filters that
+have to undo it (`envelope`), so it passes the chain that has them: the one in use or an earlier
+one, which is kept for this purpose. Filters that undo nothing process every incoming message.
 """
 
 import math
@@ -19,7 +19,7 @@ from groupcomm_client.filters.factories import Factory
 from groupcomm_client.filters.roles import Filter, Outgoing, SystemEvent
 
 CHAINS: Final = 64
-"""So many different rows of filters one connection may have had."""
+"""The most different chains that one connection may have had."""
 
 
 class Session(Protocol):
@@ -38,18 +38,18 @@ class Session(Protocol):
         """Whether neither side has said goodbye."""
 
     def send_below(self, message: Outgoing, data: bytes) -> int:
-        """Send a message with these data; its number."""
+        """Send a message with these data; return its number."""
 
     def give(self, event: Message | Unfiltered) -> None:
-        """Give the program something to receive."""
+        """Queue an event for the program."""
 
 
 class Filtering:
     """The filters of a connection.
 
     Attributes:
-        now: seconds, of the clock; as of the last call.
-        steps: takes what the filters do.
+        now: seconds of the clock, as of the last call.
+        steps: records what the filters do.
     """
 
     def __init__(
@@ -81,15 +81,15 @@ class Filtering:
         return self._session.groups
 
     def send_below(self, message: Outgoing, data: bytes) -> int:
-        """Give the session a message with these data; its number."""
+        """Pass a message with these data to the session; return its number."""
         return self._session.send_below(message, data)
 
     def give(self, message: Message) -> None:
-        """Give the program a message."""
+        """Pass a message to the program."""
         self._session.give(message)
 
     def give_up(self, message: Message, why: str) -> None:
-        """Give the program an `Unfiltered`."""
+        """Pass an `Unfiltered` to the program."""
         self._session.give(Unfiltered(message=message, why=why))
 
     def is_current(self, chain: Chain) -> bool:
@@ -99,12 +99,12 @@ class Filtering:
     # ---- messages ----
 
     def send(self, message: Outgoing) -> None:
-        """Send a message of the program, which was found to be allowed."""
+        """Send a message of the program, which may be sent."""
         self.now = self._clock()
         self._current.send(message)
 
     def receive(self, message: Message) -> None:
-        """Take a message that has come."""
+        """Process an incoming message."""
         self.now = self._clock()
         opened = open_envelope_untrusted(message.data)
         if opened is None:
@@ -117,11 +117,13 @@ class Filtering:
         have = {one.name for chain in self._chains.values() for one in chain.filters}
         missing = tuple(name for name in opened.names if name not in have)
         text = ", ".join(opened.names)
-        why = f"its sender uses the filters {text}, and this connection has not had just these:"
+        why = (
+            f"its sender uses the filters {text}, and this connection has never had exactly these:"
+        )
         why += " open it with the same filters, in this order, or call set_filters"
         self._session.give(Unfiltered(message=message, why=why, missing=missing))
 
-    # ---- what is no message ----
+    # ---- other events ----
 
     def start(self) -> None:
         """Start the filters: the session has its identity."""
@@ -129,7 +131,7 @@ class Filtering:
         self._current.each(lambda manager, step: manager.start(step))
 
     def notified(self, event: SystemEvent) -> None:
-        """Notify the filters of what the program receives; a view brings waiting ones into use."""
+        """Notify the filters of an event for the program; a view puts waiting filters into use."""
         self.now = self._clock()
         for chain in list(self._chains.values()):
             chain.notified(event)
@@ -137,16 +139,17 @@ class Filtering:
             self._change()
 
     def change(self, filters: Sequence[Factory]) -> None:
-        """Have other filters in use from the next view on.
+        """Use other filters from the next view on.
 
         Raises:
-            LocalProtocolError: a bad name, one twice, or too many changes.
+            LocalProtocolError: a name is invalid or occurs twice, or there were too many changes.
         """
         made = [make() for make in filters]
         chain = Chain(made, self)
         if chain.prefix not in self._chains and len(self._chains) == CHAINS:
             raise LocalProtocolError(
-                f"this connection has had {CHAINS} different rows of filters: open another one"
+                f"this connection has had {CHAINS} different chains of filters, the most "
+                "it may have: open another connection"
             )
         self._next = made
 
@@ -158,7 +161,7 @@ class Filtering:
         new = Chain(made, self)
         kept = self._chains.get(new.prefix)
         if kept is not None:
-            # Others may still send by these filters: what they keep stays true.
+            # Others may still send through these filters, so their state must stay right.
             state = {one.name: one for one in kept.filters if one.on_wire}
             new = Chain([state.get(one.name, one) if one.on_wire else one for one in made], self)
         self._current = self._chains[new.prefix] = new
@@ -175,18 +178,18 @@ class Filtering:
 
     @property
     def deadline(self) -> float | None:
-        """When `wake` is to be called."""
+        """The time at which `wake` is to be called."""
         times = [chain.deadline for chain in self._chains.values()]
         return min((time for time in times if time is not None), default=None)
 
     @property
     def wake_in_s(self) -> float:
-        """Seconds until then, 0 at least; infinity if no time is waited for."""
+        """Return the seconds until then, at least 0; infinity without a deadline."""
         deadline = self.deadline
         return math.inf if deadline is None else max(0.0, deadline - self._clock())
 
     def wake(self) -> None:
-        """Let time pass."""
+        """Do the work that is due."""
         self.now = self._clock()
         for chain in list(self._chains.values()):
             chain.wake()
@@ -194,7 +197,7 @@ class Filtering:
     # ---- the end ----
 
     def finish(self) -> None:
-        """Pass on what waits for nothing but a time: the session ends."""
+        """Pass on messages that wait only for a time: the session ends."""
         self.now = self._clock()
         for chain in self._chains.values():
             chain.each(lambda manager, step: manager.finish(step))

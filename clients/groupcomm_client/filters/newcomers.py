@@ -1,4 +1,4 @@
-"""Announcements of those who have come to a group, made from views."""
+"""Announcements of members that have come to a group, made from views."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from groupcomm_client.filters.roles import Newcomer
 
 
 def application_of(member: MemberId) -> str:
-    """Return the application that a member uses: the part of its name before the first dash.
+    """Return the application of a member: the part of its name before the first dash.
 
     It is "" for a name without a dash: programs with such names are one application.
     """
@@ -18,10 +18,10 @@ def application_of(member: MemberId) -> str:
 
 
 def newcomers(view: GroupView) -> Iterator[Newcomer]:
-    """Return an announcement for each member who is new to the receiver of a view.
+    """Return an announcement for each member that is new to the receiver of a view.
 
-    To the receiver that has joined itself only its own coming is announced; to all others those who
-    joined, and those who were apart and are together with it again.
+    A receiver that has joined itself gets only its own announcement; all others get one for each
+    member that has joined, or that was separated and is together with them again.
     """
     new = view.changed if view.own else [one for one in view.members if one not in view.vs_set]
     earlier = [one for one in view.members if one not in new]

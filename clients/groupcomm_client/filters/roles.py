@@ -1,11 +1,11 @@
-"""The roles of a filter: what programs and the ready filters build on.
+"""The roles of a filter: the interfaces of programs' own filters and of the ready ones.
 
-A filter stands between a program and its session. Of each message that the program sends its
-*send filter* is asked, of each one that comes its *receive filter*; both pass it on along the
-`Path` that they are given, as it is, changed, later, in another order, or not at all. What is no
-user's message (views, transitions, undeliverable messages) reaches the program untouched; the
-*manager*, which keeps what the two share, is told of it. All of it is pure: time is ``path.now``,
-and a manager that waits for a time says so by its deadline.
+A filter stands between a program and its session. Its *send filter* processes each message that the
+program sends, its *receive filter* each one that comes; both pass it on along the `Path` that they
+are given, unchanged, changed, later, in another order, or not at all. Other events (views,
+transitions, undeliverable messages) reach the program untouched; the *manager*, which keeps the
+state that the two share, is notified of them. Filters are pure: time is ``path.now``, and a manager
+that waits for a time sets its deadline.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from groupcomm.trace.steps import StepTrace
 
 SystemEvent: TypeAlias = GroupView | DaemonView | Transition | Undeliverable | Refused
-"""What a program receives that is no message."""
+"""An event, other than a message, that a program receives."""
 
 
 class Outgoing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -38,8 +38,9 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     Attributes:
         groups, data, level, type, self_discard, ordered: as the program has sent it.
-        ticket: of a message whose place somebody waits for; 0 of any other.
-        secret: its group had one when the program sent it: it goes out sealed, or not at all.
+        ticket: the ticket of a message whose place a caller waits for; else 0.
+        secret: whether its group had a secret when the program sent it: then it is sent sealed, or
+            not at all.
     """
 
     groups: tuple[str, ...]
@@ -68,7 +69,7 @@ class Stamped(NamedTuple):
     """The stamp that a filter has put on a message, for traces.
 
     Attributes:
-        text: as a reader is to see it.
+        text: the stamp in readable form.
         bytes: its length on the wire.
     """
 
@@ -77,17 +78,17 @@ class Stamped(NamedTuple):
 
 
 class Newcomer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The announcement of a member who has come to a group.
+    """The announcement of a member that has come to a group.
 
     A session is a group. An application is named by the part of a program's name before a dash:
     ``chat-ann`` is Ann, who uses the application ``chat``; see `newcomers.application_of`.
 
     Attributes:
         group: the group.
-        member: who has come; the receiver itself, when it has joined.
-        new_session: nobody was in the group before.
-        new_application: nobody was in the group before with the newcomer's application.
-        users: all members of the group, the newcomer among them, in the order of their joins.
+        member: the member that has come; the receiver itself, when it has joined.
+        new_session: whether the group was empty before.
+        new_application: whether no member of the group had the newcomer's application before.
+        users: all members of the group, with the newcomer, in the order of their joins.
     """
 
     group: str
@@ -98,15 +99,15 @@ class Newcomer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class CannotUndo(RemoteProtocolError):
-    """Raised by a receive filter: the message is not what the send filter makes."""
+    """Raised by a receive filter for a message that the send filter cannot have made."""
 
 
 class Path(Protocol):
-    """What a filter may do; one for each filter of a connection."""
+    """The calls that a filter may make; one object for each filter of a connection."""
 
     @property
     def now(self) -> float:
-        """Seconds, of a clock that never falls."""
+        """The seconds of a clock that never falls."""
 
     @property
     def member(self) -> MemberId:
@@ -114,17 +115,17 @@ class Path(Protocol):
 
     @property
     def groups(self) -> Mapping[str, GroupView]:
-        """The latest views of the groups that the session is a member of."""
+        """The latest view of each group that the session is a member of, by name."""
 
     @property
     def steps(self) -> "StepTrace":
-        """Takes the steps of the filter; `SILENT` if nobody wants them."""
+        """The recorder of the filter's steps; `SILENT` if nobody wants them."""
 
     def record_to(self, steps: "StepTrace") -> None:
         """Have all filters of the connection record their steps there."""
 
     def stamp_of(self, message: Message | Outgoing) -> Stamped | None:
-        """Return the stamp that the filter next above has put on a message as it is on the wire."""
+        """Return the stamp that the filter next above has put on a message on the wire."""
 
     def send_on(self, message: Outgoing) -> None:
         """Pass a message on, towards the daemon."""
@@ -135,88 +136,88 @@ class Path(Protocol):
     def multicast(self, group: str, data: bytes, level: ServiceLevel) -> None:
         """Send a message of this filter's own to the managers of the same filter.
 
-        It goes through the filters below; the sender itself does not get it. Nothing is sent
-        while other filters have taken the place of these.
+        It passes the filters below; the sender itself does not get it. No message is sent after
+        other filters have replaced these.
         """
 
     def give_up(self, message: Message, why: str) -> None:
-        """Give the program an `Unfiltered` in place of a message."""
+        """Pass an `Unfiltered` to the program in place of a message."""
 
 
 class SendFilter:
-    """Asked of every message that goes out; by default it passes on."""
+    """A filter of outgoing messages; by default it passes them on."""
 
     def process(self, message: Outgoing, path: Path) -> None:
         """Process a program's message."""
         path.send_on(message)
 
     def process_system(self, message: FilterOutgoing, path: Path) -> None:
-        """Pass on a message of a filter above, which must arrive unchanged and in its place."""
+        """Pass on a message of a filter above, unchanged and in its place."""
         path.send_on(message)
 
 
 class ReceiveFilter:
-    """Asked of every message that comes; by default it passes on."""
+    """A filter of incoming messages; by default it passes them on."""
 
     def process(self, message: Message, path: Path) -> None:
         """Process a program's message.
 
         Raises:
-            CannotUndo: the program is to get it as it is, and to be told why.
+            CannotUndo: the program gets the message unchanged, with the reason.
         """
         path.receive_on(message)
 
     def process_system(self, message: FilterMessage, path: Path) -> None:
-        """Pass on a message of a filter above, which must arrive unchanged and in its place."""
+        """Pass on a message of a filter above, unchanged and in its place."""
         path.receive_on(message)
 
 
 class Manager:
-    """What the two filters share; by default it keeps nothing.
+    """The state that the two filters share; by default there is none.
 
     Attributes:
-        deadline: when `wake` is to be called, in ``path.now``'s seconds; None: not at all.
+        deadline: the time of ``path.now`` at which `wake` is to be called; None for never.
     """
 
     deadline: float | None = None
 
     def start(self, path: Path) -> None:
-        """Begin: messages go through this filter from now on."""
+        """Begin: messages pass this filter from now on."""
 
     def notified(self, event: SystemEvent, path: Path) -> None:
-        """Note what the program receives now; what is passed on next comes behind it."""
+        """Note an event that the program receives now; messages passed on next come after it."""
 
     def joined(self, newcomer: Newcomer, path: Path) -> None:
         """Note a newcomer to a group of this session; called after `notified` of its view."""
 
     def stamp_of(self, message: Message | Outgoing, path: Path) -> Stamped | None:
-        """Return this filter's stamp of a message as it is on the wire; None if it has none."""
+        """Return this filter's stamp of a message on the wire; None if it has none."""
         return None
 
     def received(self, message: FilterMessage, path: Path) -> None:
-        """Accept what the manager of another member has sent.
+        """Accept a message of the manager of another member.
 
         Raises:
-            CannotUndo: it does not decode.
+            CannotUndo: the message does not decode.
         """
 
     def sent(self, message: Outgoing, number: int, path: Path) -> None:
         """Note the number in the session of a message of the program or of a filter.
 
-        It is 0 if it waits there for the key of a group with a secret.
+        The number is 0 if the message waits there for the key of a group with a secret.
         """
 
     def delivered(self, message: Message, path: Path) -> None:
         """Note a message that the program gets now."""
 
     def wake(self, path: Path) -> None:
-        """Do what the deadline was for."""
+        """Do the work that is due."""
 
     def finish(self, path: Path) -> None:
-        """Pass on what waits for nothing but a time: the session ends, or other filters follow."""
+        """Pass on messages that wait only for a time: the session ends, or other filters follow."""
 
     def end(self) -> None:
-        """End: the connection is over, and nothing follows."""
+        """End: the connection is over, and no call follows."""
 
 
 @attrs.frozen
@@ -226,7 +227,7 @@ class Filter:
     Attributes:
         name: 1 to 64 letters, digits and dashes.
         send, receive, manager: its parts.
-        on_wire: whether what it sends must be undone by a filter of the same name; only such a
+        on_wire: whether its messages must be undone by a filter of the same name; only such a
             filter may send messages of its own.
     """
 

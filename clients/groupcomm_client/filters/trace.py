@@ -1,8 +1,9 @@
-"""The trace filter: what passes it, and what the other filters do, as steps in a file.
+"""The trace filter: records passing messages, and the steps of the other filters, in a file.
 
 The vocabulary is that of `groupcomm.trace.steps`; docs/trace.md describes the file. Put it next to
-the daemon (last) to record what the daemon delivers, next to the program (first) for what other
-filters make of it. Each step of a message that the filter next above has stamped tells the stamp.
+the daemon (last) to record what the daemon delivers, next to the program (first) to record the
+result of the other filters. Each step of a message that the filter next above has stamped has the
+stamp.
 """
 
 from collections.abc import Callable
@@ -28,11 +29,11 @@ from groupcomm_client.filters.roles import (
 )
 
 REMEMBERED: Final = 65_536
-"""Stamps of messages that have come and not been given; of more the oldest are forgotten."""
+"""The stamps of messages in the filters that are remembered; the oldest are dropped."""
 
 
 class _Recorder(Manager):
-    """Records steps, and tells a message's stamp again at each step of it."""
+    """A recorder of steps, which adds a message's stamp to each of its steps."""
 
     def __init__(self, folder: FolderPath) -> None:
         self._folder = folder
@@ -105,7 +106,7 @@ def traced(folder: FolderPath) -> Callable[[], Filter]:
     """Return a factory of filters that record into a file each, ``filters-MEMBER.jsonl``.
 
     Args:
-        folder: where; it must be there.
+        folder: the folder of the files, which must exist.
 
     Raises:
         ConfigError: by `connect`, if no file can be written there.

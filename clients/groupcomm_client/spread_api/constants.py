@@ -120,7 +120,7 @@ def Is_regular_mess(service_type: int) -> bool:
 
 
 def Is_membership_mess(service_type: int) -> bool:
-    """Return whether it tells of the members of a group."""
+    """Return whether it reports the members of a group."""
     return bool(service_type & MEMBERSHIP_MESS) and not service_type & REJECT_MESS
 
 
@@ -140,12 +140,12 @@ def Is_caused_join_mess(service_type: int) -> bool:
 
 
 def Is_caused_leave_mess(service_type: int) -> bool:
-    """Return whether somebody has left."""
+    """Return whether a member has joined."""
     return bool(service_type & CAUSED_BY_LEAVE)
 
 
 def Is_caused_disconnect_mess(service_type: int) -> bool:
-    """Return whether somebody has disconnected."""
+    """Return whether a member has left."""
     return bool(service_type & CAUSED_BY_DISCONNECT)
 
 
@@ -165,5 +165,5 @@ def Is_reject_mess(service_type: int) -> bool:
 
 
 def Is_self_discard(service_type: int) -> bool:
-    """Return whether its sender did not want it itself."""
+    """Return whether its sender asked not to receive it."""
     return bool(service_type & SELF_DISCARD)

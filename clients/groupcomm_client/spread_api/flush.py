@@ -54,37 +54,37 @@ def FL_connect(spread_name: str, private_name: str = "", priority: int = 0) -> t
 
 
 def FL_disconnect(mbox: int) -> None:
-    """End it in order."""
+    """End a session in order."""
     _layer(mbox)
     del _layers[mbox]
     SP_disconnect(mbox)
 
 
 def FL_join(mbox: int, group: str) -> None:
-    """Ask to become a member."""
+    """Ask to become a member of a group."""
     _layer(mbox)
     SP_join(mbox, group)
 
 
 def FL_leave(mbox: int, group: str) -> None:
-    """Ask to be a member no longer."""
+    """Ask to end the membership."""
     _layer(mbox).leave(group)
 
 
 def FL_flush(mbox: int, group: str) -> None:
-    """Answer a FLUSH_REQ_MESS: nothing more will be sent to the group before its next view."""
+    """Answer a FLUSH_REQ_MESS: this member sends nothing more to the group before its next view."""
     _layer(mbox).flush(group)
 
 
 def FL_multicast(mbox: int, service_type: int, group: str, mess_type: int, mess: bytes) -> int:
-    """Send to all members of the present view; the number of bytes."""
+    """Send a message to all members of the present view; return the number of bytes."""
     return _layer(mbox).send(service_type, group, mess_type, mess)
 
 
 def FL_unicast(
     mbox: int, service_type: int, group: str, receiver: str, mess_type: int, mess: bytes
 ) -> int:
-    """Send to one member of the present view."""
+    """Send a message to one member of the present view."""
     return _layer(mbox).send(service_type, group, mess_type, mess, (receiver,))
 
 
@@ -96,7 +96,7 @@ def FL_subgroupcast(
     mess_type: int,
     mess: bytes,
 ) -> int:
-    """Send to some members of the present view."""
+    """Send a message to some members of the present view."""
     if not receivers:
         raise SpreadError(ILLEGAL_RECEIVERS, "nobody")
     return _layer(mbox).send(service_type, group, mess_type, mess, tuple(receivers))
@@ -122,5 +122,5 @@ def Is_flush_req_mess(service_type: int) -> bool:
 
 
 def Is_subgroup_cast(service_type: int) -> bool:
-    """Return whether it was meant for some members only."""
+    """Return whether it was sent to some members only."""
     return bool(service_type & SUBGROUP_CAST)

@@ -1,9 +1,10 @@
 """The flush layer of one mailbox: a message is delivered in the view in which it was sent.
 
-Before a new view of a group each member is asked to flush (FLUSH_REQ_MESS): it sends what it still
-has to say in the old one, calls `FL_flush`, and sends nothing to the group until the new view is
-there. All members of the view that is coming say so with an AGREED message; once each of them has,
-everything sent in the old view is delivered, and the new one begins everywhere with the same.
+Before a new view of a group each member is asked to flush (FLUSH_REQ_MESS): it sends its last
+messages in the old view, calls `FL_flush`, and sends nothing to the group until the new view is
+there. All members of the coming view announce that with an AGREED message; once each of them has,
+all messages of the old view are delivered, and the new view begins at all members with the same
+messages.
 
 After the flush layer of Spread (flush_or, Johns Hopkins University), on the rules of virtual
 synchrony by Birman and Joseph, "Exploiting Virtual Synchrony in Distributed Systems", SOSP 1987.
@@ -51,19 +52,19 @@ _KEY_BYTES: Final = 8
 
 
 def _key(info: membership_info) -> bytes:
-    """Return what names a view in messages."""
+    """Return the key that names a view in messages."""
     text = repr(info.gid.position).encode()
     return hashlib.blake2b(text, digest_size=_KEY_BYTES).digest()
 
 
 class FlushMessage(NamedTuple):
-    """What a member has put into a message.
+    """A message of the flush layer.
 
     Attributes:
-        kind: of it.
-        key: of the view in which it was sent.
-        group: its group, if it went to some of the members alone; else empty.
-        data: of the program.
+        kind: the kind of the message.
+        key: the key of the view in which it was sent.
+        group: its group, if it was sent to some of the members only; else empty.
+        data: the data of the program.
     """
 
     kind: int
@@ -73,7 +74,7 @@ class FlushMessage(NamedTuple):
 
 
 def decode_flush_message_untrusted(message: bytes) -> FlushMessage | None:
-    """Return what a member has sent; None if it was sent without this layer."""
+    """Return the message of a member; None if it was sent without this layer."""
     if len(message) < _HEAD.size:
         return None
     kind, key, length = _HEAD.unpack_from(message)
@@ -86,19 +87,19 @@ def decode_flush_message_untrusted(message: bytes) -> FlushMessage | None:
 
 @attrs.define
 class _Group:
-    """What a member knows of one group.
+    """The state of one group at a member.
 
     Attributes:
-        name: of the group.
+        name: the name of the group.
         view: the key of the view in which messages are sent; empty before the first.
-        members: of that view.
-        together: of them those who have come along with this member ever since.
+        members: the members of that view.
+        together: those of them that have come along with this member ever since.
         coming: the view that is to follow; None while nothing changes.
-        changes: how many changes it unites.
-        flushed: this member has said that it sends nothing more in the old one.
-        said: who has said so, by the key of the view to come.
+        changes: the number of changes that it unites.
+        flushed: whether this member has announced that it sends nothing more in the old view.
+        said: the members that have announced it, by the key of the coming view.
         early: messages of views that have not begun here.
-        leaving: this member has asked to be none any more.
+        leaving: whether this member has asked to leave.
     """
 
     name: str
@@ -122,11 +123,11 @@ class Flush:
         self._ready: deque[Received_message] = deque()
         self._keeps_back = False
 
-    # ---- what programs do ----
+    # ---- calls of programs ----
 
     def leave(self, name: str) -> None:
-        """Ask to be a member no longer; nothing more is sent to the group."""
-        if name in self._groups:  # behind the leave, others could not tell in which view it comes
+        """Ask to leave the group; nothing more is sent to it."""
+        if name in self._groups:  # after the leave, others could not tell in which view it comes
             self._groups[name].leaving = True
         SP_leave(self.mbox, name)
 
@@ -147,24 +148,29 @@ class Flush:
         """Flush: this member sends nothing more in the old view."""
         group = self._groups.get(name)
         if group is None or group.coming is None or group.flushed:
-            raise SpreadError(ILLEGAL_STATE, f"no flush of {name!r} is asked for")
+            raise SpreadError(
+                ILLEGAL_STATE,
+                f"no flush of {name!r} is pending: call FL_flush after a FLUSH_REQ_MESS only",
+            )
         group.flushed = True
         self._say_flushed(group)
 
     def send(
         self, service_type: int, name: str, mess_type: int, mess: bytes, to: Sequence[str] = ()
     ) -> int:
-        """Send to a group, or to some of its members."""
+        """Send a message to a group, or to some of its members."""
         group = self._groups.get(name)
         if group is None or not group.view:
-            raise SpreadError(ILLEGAL_STATE, f"{name!r} has no view here yet")
+            raise SpreadError(
+                ILLEGAL_STATE, f"{name!r} has no view here yet: wait for the first one"
+            )
         if group.flushed:
             raise SpreadError(ILLEGAL_STATE, f"{name!r} is flushed: wait for its next view")
         if group.leaving:
             raise SpreadError(ILLEGAL_STATE, f"{name!r} is being left: join it again")
         if not group.members.issuperset(to):
             raise SpreadError(ILLEGAL_RECEIVERS, f"not all are members of {name!r}")
-        if service_type & RELIABLE_MESS:  # it must come before its sender's flush, as FIFO does
+        if service_type & RELIABLE_MESS:  # it must come before its sender's flush, as with FIFO
             service_type ^= RELIABLE_MESS | FIFO_MESS
         text = name.encode() if to else b""
         kind = _SUBGROUP if to else _DATA
@@ -172,7 +178,7 @@ class Flush:
         SP_multigroup_multicast(self.mbox, service_type, to or (name,), mess_type, head + mess)
         return len(mess)
 
-    # ---- what comes ----
+    # ---- input ----
 
     def _accept(self, found: Received_message) -> None:
         if not Is_membership_mess(found.service_type):
@@ -186,7 +192,7 @@ class Flush:
             self._ready.append(found)
 
     def _change(self, found: Received_message) -> None:
-        """Begin the change of a group's members: a new view is to come."""
+        """Begin a change of the group's members: a new view is to come."""
         assert found.info is not None
         group = self._groups.setdefault(found.sender, _Group(found.sender))
         first = group.coming is None
@@ -196,7 +202,7 @@ class Flush:
         if Is_caused_network_mess(found.service_type):
             stayed = frozenset(found.info.vs_sets[found.info.my_vs_set_index])
         group.together &= stayed
-        if group.flushed or not group.view:  # nothing of an older view is to be said here
+        if group.flushed or not group.view:  # no announcement for an older view is due here
             group.flushed = True
             self._say_flushed(group)
         elif first:
@@ -211,7 +217,7 @@ class Flush:
     def _message(self, found: Received_message) -> None:
         decoded = decode_flush_message_untrusted(found.message)
         if decoded is None:
-            return  # of somebody without this layer
+            return  # from a program without this layer
         kind, key, named, data = decoded
         name = named or found.groups[0]
         group = self._groups.get(name)

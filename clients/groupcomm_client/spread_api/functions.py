@@ -1,6 +1,6 @@
 """Spread's functions, by their names and in their order of arguments.
 
-What C writes through pointers is returned; what it returns as a negative number is raised as
+Results that C writes through pointers are returned; a negative result of C is raised as
 `SpreadError` with that number. docs/spread-api.md has each function with its differences.
 """
 
@@ -38,14 +38,14 @@ from groupcomm_client.spread_api.mailbox import (
 )
 
 VERSION: Final = (0, 1, 0)
-"""Of this package; the interface is that of Spread 4 and 5."""
+"""The version of this package; the interface is that of Spread 4 and 5."""
 
 _mailboxes: dict[int, Mailbox] = {}
 _lock = threading.Lock()
 
 
 class SpreadError(Exception):
-    """A call failed.
+    """Raised if a call fails.
 
     Attributes:
         code: Spread's negative number.
@@ -64,7 +64,7 @@ def SP_version() -> tuple[int, int, int]:
 
 
 def SP_error(error: int) -> None:
-    """Write what a number means to standard error."""
+    """Write the meaning of a number to standard error."""
     print(f"SP_error: ({error}) {ERRORS.get(error, 'unknown error')}", file=sys.stderr)
 
 
@@ -90,16 +90,16 @@ def SP_connect_timeout(
     Args:
         spread_name: ``port``, ``port@host``, a socket's path, ``tls://host:port`` (with files and
             token as the environment says), or nothing for the user's daemon.
-        private_name: to be known by; nothing for a random one.
+        private_name: the name of the session; "" for a random one.
         priority: ignored, as by Spread.
         group_membership: whether membership messages are wanted.
-        time_out: seconds.
+        time_out: the longest wait in seconds.
 
     Returns:
         The mailbox, a file number for select and its kin, and the private group.
 
     Raises:
-        SpreadError: the daemon is not there, or refuses.
+        SpreadError: the daemon cannot be reached, or refuses.
     """
     address = _address(spread_name)
     user = private_name or f"r{secrets.randbelow(10**9)}"
@@ -118,7 +118,7 @@ def SP_connect_timeout(
 
 
 def SP_disconnect(mbox: int) -> None:
-    """End a session in order: what was sent before is delivered."""
+    """End a session in order: messages that were sent before are delivered."""
     _remove(mbox).connection.close()
 
 
@@ -146,7 +146,7 @@ def _mailbox(mbox: int) -> Mailbox:
 
 
 def keep_back(mbox: int, more: bool) -> None:
-    """Keep the mailbox readable or not: a layer above has messages that it has not given."""
+    """Set whether a layer above has messages that it has not returned yet; then stay readable."""
     _mailbox(mbox).keep_back(more)
 
 
@@ -160,7 +160,7 @@ def _remove(mbox: int) -> Mailbox:
 
 @contextmanager
 def _errors(mbox: int) -> Iterator[None]:
-    """Raise Spread's numbers for what goes wrong, and forget a session that has ended."""
+    """Raise Spread's numbers for errors, and forget a session that has ended."""
     try:
         yield
     except LocalProtocolError as error:
@@ -184,7 +184,7 @@ def SP_join(mbox: int, group: str) -> None:
 
 
 def SP_leave(mbox: int, group: str) -> None:
-    """Ask to be a member no longer. Leaving a group that was not joined does nothing."""
+    """Ask to end the membership. Leaving a group that was not joined does nothing."""
     _change(mbox, group, join=False)
 
 
@@ -202,7 +202,7 @@ def _change(mbox: int, group: str, *, join: bool) -> None:
 
 
 def SP_multicast(mbox: int, service_type: int, group: str, mess_type: int, mess: bytes) -> int:
-    """Send a message to a group or a private group; the number of its bytes."""
+    """Send a message to a group or a private group; return the number of its bytes."""
     return SP_multigroup_multicast(mbox, service_type, (group,), mess_type, mess)
 
 
@@ -227,11 +227,11 @@ def SP_multigroup_scat_multicast(
 def SP_multigroup_multicast(
     mbox: int, service_type: int, groups: Sequence[str], mess_type: int, mess: bytes
 ) -> int:
-    """Send a message to several groups; who is in several of them gets it once.
+    """Send a message to several groups; a member of several of them gets it once.
 
     Args:
-        mbox: of SP_connect.
-        service_type: one of the six levels, with SELF_DISCARD if its sender does not want it.
+        mbox: a mailbox of SP_connect.
+        service_type: one of the six levels, with SELF_DISCARD if the sender is not to receive it.
         groups: up to 255.
         mess_type: a tag, -32,768 to 65,535; receivers get it as 0 to 65,535.
         mess: up to 64 MiB.
@@ -278,7 +278,7 @@ def SP_receive(mbox: int, time_out: float | None = None) -> Received_message | N
 def SP_scat_receive(
     mbox: int, sizes: Sequence[int], time_out: float | None = None
 ) -> tuple[Received_message, tuple[bytes, ...]] | None:
-    """Receive as SP_receive does, and cut the data into these sizes; the last gets the rest."""
+    """Receive a message as SP_receive does; cut the data into these sizes, and the rest."""
     found = SP_receive(mbox, time_out)
     if found is None:
         return None
@@ -304,7 +304,7 @@ def SP_equal_group_ids(g1: group_id, g2: group_id) -> bool:
 
 
 def SP_get_memb_info(message: Received_message) -> membership_info:
-    """Return what a membership message says."""
+    """Return the content of a membership message."""
     if message.info is None:
         raise SpreadError(ILLEGAL_MESSAGE, "not a membership message")
     return message.info

@@ -38,13 +38,13 @@ class group_id:
 
 @attrs.frozen
 class membership_info:
-    """What a membership message tells.
+    """The content of a membership message.
 
     Attributes:
         gid: the view's identity.
-        changed_member: who joined, left or disconnected; empty for others.
+        changed_member: the member that joined, left or disconnected; empty for other causes.
         vs_sets: members that come along together; docs/spread-api.md says what is known of others.
-        my_vs_set_index: of the receiver's own set.
+        my_vs_set_index: the index of the receiver's own set.
     """
 
     gid: group_id
@@ -54,22 +54,23 @@ class membership_info:
 
     @property
     def num_vs_sets(self) -> int:
-        """How many there are."""
+        """The number of sets."""
         return len(self.vs_sets)
 
 
 @attrs.frozen
 class Received_message:
-    """What SP_receive gives, in the order of C's arguments.
+    """The result of SP_receive, in the order of C's arguments.
 
     Attributes:
         service_type: level, or membership bits.
-        sender: a private name; of a membership message the group.
-        groups: where it was sent to; of a membership message the members.
-        mess_type: the sender's tag; of a membership message the receiver's place among the members.
+        sender: a private name; for a membership message the group.
+        groups: the destinations; for a membership message the members.
+        mess_type: the sender's tag; for a membership message the receiver's place among the
+            members.
         endian_mismatch: always False: tags are numbers here, data are bytes.
-        message: the data; of a membership message empty.
-        info: of a membership message.
+        message: the data; empty for a membership message.
+        info: the content of a membership message.
     """
 
     service_type: int
@@ -85,8 +86,8 @@ class Mailbox:
     """One session.
 
     Args:
-        connection: open.
-        membership: whether it wants membership messages.
+        connection: an open connection.
+        membership: whether the program wants membership messages.
     """
 
     def __init__(self, connection: BlockingConnection, membership: bool) -> None:
@@ -115,7 +116,8 @@ class Mailbox:
             return found
 
     def keep_back(self, more: bool) -> None:
-        """Stay readable or not: a layer above has messages that it has not given yet."""
+        """Set whether a layer above has messages that it has not returned yet; then stay
+        readable."""
         with self._lock:
             self._kept_back = more
             self.connection.keep_back(bool(self._waiting) or more)
@@ -134,7 +136,7 @@ class Mailbox:
 
     def _accept(self, event: Received) -> None:
         if isinstance(event, Unfiltered | Unreadable):
-            event = event.message  # as it came: Spread has no word for what is wrong with it
+            event = event.message  # unchanged: Spread has no way to express its fault
         if isinstance(event, Message):
             service = SERVICE_OF[event.level]
             self._waiting.append(
@@ -154,7 +156,7 @@ class Mailbox:
                 )
 
     def _refused(self, event: Refused) -> Received_message:
-        """Return a refusal as Spread's access control gives it back; the text says why."""
+        """Return a refusal in the form of Spread's access control; the text says why."""
         asked = CAUSED_BY_JOIN if event.verb == "join" else SERVICE_OF[event.level]
         text, me = str(event).encode(), self.connection.member.name
         return Received_message(asked | REJECT_MESS, me, (event.group,), 0, False, text)
@@ -181,9 +183,9 @@ class Mailbox:
 
 
 def _vs_sets(view: GroupView) -> tuple[tuple[str, ...], ...]:
-    """Return sets as Spread gives them: one of those that changed, or the partition.
+    """Return sets in Spread's form: one of the members that changed, or the partition.
 
-    Of others than the receiver's own set nobody knows who came along with whom: each stands alone.
+    Only the receiver's own set is known: every other member stands alone.
     """
     if view.cause is not Cause.NETWORK:
         return (_names(view.changed),)

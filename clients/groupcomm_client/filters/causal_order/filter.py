@@ -1,8 +1,8 @@
 """The causal filter: FIFO messages to a group come after those that may have caused them.
 
-It works on FIFO messages to exactly one group of which the sender is a member, when both sides use
-it. All else passes as it is; docs/filters.md says what that means. Its manager does both ways:
-they share the vectors.
+It works on FIFO messages to exactly one group of which the sender is a member, if both sides use
+it. All other messages pass unchanged; docs/filters.md says what that means. Its manager handles
+both directions, as they share the vectors.
 """
 
 from typing import Final
@@ -36,20 +36,20 @@ from groupcomm_client.filters.roles import (
 )
 
 MARK_TIMEOUT_S: Final = 2.0
-"""So long the mark of a member is awaited: much longer than any program should not receive."""
+"""The time for which the mark of a member is awaited: much longer than a program's pauses."""
 
 HELD: Final = 65_536
-"""So many messages are held back at most."""
+"""The most messages that are held back."""
 
 _PLAIN: Final = b"\x00"  # before a FIFO message without a stamp
 _STAMPED: Final = b"\x01"
 
 
 class CausalOrder(Manager):
-    """The vectors of one connection, and what waits for them.
+    """The vectors of one connection, and the messages that wait for them.
 
     Args:
-        mark_timeout_s: how long a member is awaited that sends no mark; infinity too.
+        mark_timeout_s: the time for which a member that sends no mark is awaited; may be infinity.
     """
 
     def __init__(self, mark_timeout_s: float) -> None:
@@ -118,7 +118,7 @@ class CausalOrder(Manager):
     # ---- out ----
 
     def send(self, message: Outgoing, path: Path) -> None:
-        """Put a stamp before a message, if it is one of those that this filter works on."""
+        """Put a stamp before a message, if it is one that this filter works on."""
         if message.level != ServiceLevel.FIFO:
             path.send_on(message)
             return
@@ -131,7 +131,7 @@ class CausalOrder(Manager):
         data = _STAMPED + encode_stamp(stamp) + message.data
         path.steps.counted(stamp.own)
         path.send_on(msgspec.structs.replace(message, data=data))
-        group.sent()  # not before: who is not sent is not waited for
+        group.sent()  # not before: messages that were not sent are not waited for
 
     def stamp_of(self, message: Message | Outgoing, path: Path) -> Stamped | None:
         """See `Manager`."""
@@ -145,7 +145,7 @@ class CausalOrder(Manager):
     # ---- in ----
 
     def receive(self, message: Message, path: Path) -> None:
-        """Pass a message on if all that may have caused it is here; else hold it."""
+        """Pass a message on if all its possible causes are here; else hold it."""
         if message.level is not ServiceLevel.FIFO:
             path.receive_on(message)
             return
@@ -169,7 +169,10 @@ class CausalOrder(Manager):
         if data[:1] == _PLAIN:
             return Held(with_data(message, data[1:]))
         if data[:1] != _STAMPED:
-            raise CannotUndo("it has no stamp; its sender uses another version of this filter")
+            raise CannotUndo(
+                "it has no stamp: its sender uses another version of this filter; use one "
+                "version everywhere"
+            )
         stamp, at = decode_stamp_untrusted(data, 1)
         plain = with_data(message, data[at:])
         group = self._groups.get(message.groups[0])
@@ -184,7 +187,7 @@ class CausalOrder(Manager):
         path.receive_on(held.message)
 
     def _go_on(self, path: Path) -> None:
-        """Pass on what is next now, and drop who has gone once nothing of it is left."""
+        """Pass on the messages that are next now, and drop members that have gone completely."""
         for held in self._buffer.pop_next():
             path.steps.took(_name(held.message))
             path.receive_on(held.message)
@@ -195,9 +198,12 @@ class CausalOrder(Manager):
                     path.steps.dropped(str(member))
 
     def _give_up(self, path: Path) -> None:
-        """Give the program all that is held, without order: it is too much."""
+        """Pass all held messages to the program without order, as there are too many."""
         for held in self._buffer.pop_all():
-            path.give_up(held.message, f"{HELD} messages wait for causes; this one may be early")
+            path.give_up(
+                held.message,
+                f"more than {HELD} messages wait for their causes; this one may be early",
+            )
 
     # ---- time ----
 
@@ -206,7 +212,7 @@ class CausalOrder(Manager):
         self.deadline = min(times, default=None)
 
     def wake(self, path: Path) -> None:
-        """See `Manager`: who has sent no mark in time is awaited no more."""
+        """Stop waiting for members that have sent no mark in time; see `Manager`."""
         for group in self._groups.values():
             for member, until in list(group.awaited.items()):
                 if until <= path.now:

@@ -1,19 +1,21 @@
-"""What the causal filter knows of one group: who counts, how far, and whose counts are awaited.
+"""The causal filter's state of one group: its members, their counts, and the awaited ones.
 
 Source: K. Birman, A. Schiper, P. Stephenson, "Lightweight Causal and Atomic Group Multicast", ACM
-TOCS 9(3), 1991, section 5. There all members are told of a join at one place among the messages.
-FIFO messages have no place among views, so here each member says where its count stands:
+TOCS 9(3), 1991, section 5. There all members learn of a join at one place among the messages. FIFO
+messages have no place among views, so here each member announces its count:
 
-- On a view with somebody new (who is not in this member's `vs_set`), a member sends a *mark* before
-  anything else to the group: its count, and a table whose counts its stamps have from then on.
-- Who is new to somebody counts there from its mark on, or from the first of its messages that
-  comes. Until then it is *awaited*: a message whose stamp counts it waits, too. Whoever sends no
-  mark, as a program without this filter, is awaited for a bounded time only.
-- What comes from somebody before the mark with its table is delivered at once: its stamp cannot be
-  read. So it may come before its causes, but what it has caused does not come before it.
-- Who has gone is dropped once all that came from it is delivered. Nobody waits for more of it:
-  those who go on together have been given the same of its messages. But its count stays in stamps
-  until the next mark: who is told of its end later has some of its messages still to come.
+- On a view with a new member (one that is not in this member's `vs_set`), a member sends a *mark*
+  before any other message to the group: its count, and a table of the members whose counts its
+  stamps have from then on.
+- A new member is counted from its mark on, or from the first of its messages that comes. Until then
+  it is *awaited*: a message whose stamp counts it waits, too. A member that sends no mark, such as
+  a program without this filter, is awaited for a bounded time only.
+- A message that comes from a member before the mark with its table is delivered at once, as its
+  stamp cannot be read. So it may come before its causes, but its effects do not come before it.
+- A member that has gone is dropped once all messages from it are delivered. Nobody waits for more
+  of them: members that continue together have been given the same messages. But its count stays in
+  stamps until the next mark, as other members may learn of its end later, and still receive some of
+  its messages.
 """
 
 from typing import Final
@@ -24,20 +26,21 @@ from groupcomm_client.filters.causal_order.stamps import Mark, Stamp
 from groupcomm_client.filters.roles import CannotUndo
 
 TABLES: Final = 8
-"""So many tables of one member are kept: a filter below may bring its messages out of order."""
+"""The tables that are kept of one member: a filter below may reorder its messages."""
 
 
 class CausalGroup:
-    """One group, as one member counts it.
+    """The counts of one group, from the view of one member.
 
     Args:
         me: this member.
-        own: what it has sent to the group when it was a member before: counts never fall.
+        own: the number of messages that it sent to the group when it was a member before: counts
+            never fall.
 
     Attributes:
         me: this member.
-        clock: its vector; its own count is what it has sent.
-        awaited: whose counts are not known yet, each with the time until which it is awaited.
+        clock: its vector; its own count is the number of messages that it has sent.
+        awaited: the members whose counts are not known yet, each with the end of the wait.
     """
 
     def __init__(self, me: MemberId, own: int = 0) -> None:
@@ -55,10 +58,11 @@ class CausalGroup:
     # ---- views and marks ----
 
     def change(self, view: GroupView, until: float) -> tuple[set[MemberId], set[MemberId]]:
-        """Take a view; those who are new wait for their counts until a time.
+        """Accept a view; new members' counts are awaited until a time.
 
         Returns:
-            Who is new, and who has gone. Who comes from elsewhere under a known name is both.
+            The new members, and those that have gone. A member that comes from elsewhere under a
+            known name is both.
         """
         members = frozenset(view.members)
         stayed = self._members & frozenset(view.vs_set) | {self.me}
@@ -72,7 +76,7 @@ class CausalGroup:
         return set(new), set(gone)
 
     def drop(self, member: MemberId) -> None:
-        """Drop a member that has gone, now that all that came from it is delivered."""
+        """Drop a member that has gone, now that all its messages are delivered."""
         self._leaving.discard(member)
         if member in self.clock:
             self._dropped[member] = self.clock[member]
@@ -84,11 +88,11 @@ class CausalGroup:
         return list(self._leaving)
 
     def knows(self, member: MemberId) -> bool:
-        """Return whether it counts the messages of a member of the group."""
+        """Return whether the messages of a member are counted."""
         return member in self.clock
 
     def mark(self) -> Mark:
-        """Begin a new table; what is to be told of it."""
+        """Begin a new table; return the mark to send."""
         self._epoch += 1
         self._table = tuple(sorted(self._members - {self.me}))
         self._dropped = {one: self._dropped[one] for one in self._table if one in self._dropped}
@@ -97,7 +101,7 @@ class CausalGroup:
     def received(self, sender: MemberId, mark: Mark) -> None:
         """Accept the mark of another member."""
         if sender not in self._members:
-            return  # it has left meanwhile
+            return  # the member has left meanwhile
         tables = self._tables.setdefault(sender, {})
         tables[mark.epoch] = mark.members
         if len(tables) > TABLES:
@@ -112,13 +116,13 @@ class CausalGroup:
     # ---- messages ----
 
     def next_stamp(self) -> Stamp:
-        """Return what the next own message carries; it counts once it is `counted`."""
+        """Return the stamp of the next own message, which counts once it is `counted`."""
         counts = ((self.clock if one in self.clock else self._dropped, one) for one in self._table)
         slots = tuple(known[one] + 1 if one in known else 0 for known, one in counts)
         return Stamp(self.clock[self.me] + 1, self._epoch, slots)
 
     def counts_of(self, sender: MemberId, stamp: Stamp) -> VectorClock[MemberId] | None:
-        """Return the counts of a stamp by member; None if it came before the mark that would tell.
+        """Return the counts of a stamp by member; None if it came before its sender's mark.
 
         Raises:
             CannotUndo: it has more slots than its sender's table.
@@ -149,7 +153,7 @@ class CausalGroup:
         """Return whether a message may be delivered: the sender's next, with all causes here."""
         counted = sender in counts
         if counted and (sender not in self.clock or counts[sender] <= self.clock[sender]):
-            return True  # it waits for nobody: its sender begins anew, or a filter below was late
+            return True  # it need not wait: its sender begins anew, or a filter below was late
         if self.awaited and any(member in counts for member in self.awaited):
             return False
         if counted:
@@ -157,12 +161,12 @@ class CausalGroup:
         return all(counts[member] <= count for member, count in self.clock.items())
 
     def is_concurrent(self, sender: MemberId, counts: VectorClock[MemberId]) -> bool:
-        """Return whether something that was delivered here may not have caused a message."""
+        """Return whether a message may be concurrent with one that was delivered here."""
         others = ((one, count) for one, count in self.clock.items() if one not in {sender, self.me})
         return any(counts[member] < count for member, count in others)
 
     def delivered(self, sender: MemberId, count: int) -> None:
-        """Count the delivery of a member's message; its first one begins its count."""
+        """Count the delivery of a member's message; the first one begins the member's count."""
         if sender not in self._members and sender not in self.clock:
             return
         if sender in self.clock:

@@ -1,6 +1,7 @@
-"""Messages that the causal filter holds back, each sender's in the order in which they are to come.
+"""Messages that the causal filter holds back, in the order of each sender.
 
-Only the first of each sender may be next: so FIFO order holds over all groups of a sender, too.
+Only the first message of each sender may be next, so FIFO order holds over all groups of a sender,
+too.
 """
 
 from collections.abc import Iterator
@@ -17,10 +18,10 @@ class Held:
     """A message that waits.
 
     Attributes:
-        message: as it goes on.
+        message: the message to pass on.
         count: its sender's count of its group; 0 if it has no stamp, or its sender begins anew.
-        group: that counts it; None if it waits only for those before it.
-        counts: what its stamp says; None if that is not known.
+        group: the group that counts it; None if it waits only for the messages before it.
+        counts: the counts of its stamp; None if they are not known.
     """
 
     message: Message
@@ -30,29 +31,29 @@ class Held:
 
     @property
     def is_next(self) -> bool:
-        """Whether all that it waits for has come, but for those before it."""
+        """Whether all that it waits for has come, except the messages before it."""
         if self.group is None or self.counts is None:
             return True
         return self.group.is_next(self.message.sender, self.counts)
 
     @property
     def is_concurrent(self) -> bool:
-        """Whether something that was delivered here is known not to have caused it."""
+        """Whether it is known that a message delivered here has not caused it."""
         if self.group is None or self.counts is None:
             return False
         return self.group.is_concurrent(self.message.sender, self.counts)
 
     def deliver(self) -> None:
-        """Count it as delivered."""
+        """Count the message as delivered."""
         if self.group is not None and self.count:
             self.group.delivered(self.message.sender, self.count)
 
 
 class Buffer:
-    """All that is held back.
+    """All messages that are held back.
 
     Attributes:
-        size: how many messages that are.
+        size: the number of messages.
     """
 
     def __init__(self) -> None:
@@ -60,12 +61,12 @@ class Buffer:
         self.size = 0
 
     def has(self, sender: MemberId, group: CausalGroup | None = None) -> bool:
-        """Return whether anything of a sender is here, in a group or at all."""
+        """Return whether messages of a sender are here, in a group or at all."""
         queue = self._queues.get(sender, ())
         return any(one.group is group for one in queue) if group is not None else bool(queue)
 
     def add(self, held: Held) -> None:
-        """Hold a message behind those of its sender that are here, unless it overtook none."""
+        """Hold a message behind earlier ones of its sender, unless it has overtaken them."""
         queue = self._queues.setdefault(held.message.sender, [])
         at = len(queue)
         while at and held.group is not None and queue[at - 1].group is held.group:
@@ -76,7 +77,7 @@ class Buffer:
         self.size += 1
 
     def pop_next(self) -> Iterator[Held]:
-        """Pop what is next, as long as anything is; each is counted before the next look."""
+        """Pop the messages that are next, one after the other; each is counted before the next."""
         found = True
         while found:
             found = False
@@ -86,7 +87,7 @@ class Buffer:
                     yield self._pop(sender, queue)
 
     def pop_all(self) -> Iterator[Held]:
-        """Pop everything, each sender's in its order."""
+        """Pop all messages, those of each sender in order."""
         for sender, queue in list(self._queues.items()):
             while queue:
                 yield self._pop(sender, queue)
@@ -100,7 +101,7 @@ class Buffer:
         return held
 
     def let_go(self, sender: MemberId, group: CausalGroup) -> None:
-        """Have those of a sender in a group wait for others only, and count no more."""
+        """Have messages of a sender in a group wait only for earlier ones, and count no more."""
         for held in self._queues.get(sender, ()):
             if held.group is group and held.count:
                 held.count = 0
@@ -108,7 +109,7 @@ class Buffer:
                     held.counts.drop(sender)
 
     def forget(self, group: CausalGroup) -> None:
-        """Drop what waits in a group."""
+        """Drop the messages that wait in a group."""
         for sender, queue in list(self._queues.items()):
             queue[:] = [held for held in queue if held.group is not group]
             if not queue:

@@ -1,4 +1,4 @@
-"""What the causal filter puts before a message, and what its mark says.
+"""The stamps that the causal filter puts before messages, and its marks.
 
 A stamp is made of numbers, each in seven bits a byte, lowest first, as LEB128 has it::
 
@@ -18,13 +18,13 @@ from groupcomm_client.filters.roles import CannotUndo
 from groupcomm_client.undecodable import UNDECODABLE
 
 MEMBERS: Final = 65_535
-"""More slots than this are taken for bytes that are no stamp."""
+"""The most slots; bytes with more are not a stamp."""
 
 _BITS: Final = 63
 
 
 class Stamp(NamedTuple):
-    """See the module; `own` is the count, `slots` are as on the wire."""
+    """A stamp; `own` is the count, `slots` are as on the wire."""
 
     own: int
     epoch: int
@@ -32,12 +32,13 @@ class Stamp(NamedTuple):
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What a member of a group tells the others when somebody new is there.
+    """A mark, which a member sends to the group when there is a new member.
 
     Attributes:
-        epoch: of the table; a member's tables are counted from 1.
-        count: what it has sent to the group behind the filter; the next message has one more.
-        members: the table: whose counts stand in the slots.
+        epoch: the number of the table, from 1 for each member.
+        count: the number of messages that the member has sent to the group; the next message has
+            one more.
+        members: the table: the members whose counts stand in the slots.
     """
 
     epoch: int
@@ -55,14 +56,16 @@ def decode_mark_untrusted(data: bytes) -> Mark:
     """Return a mark from bytes.
 
     Raises:
-        CannotUndo: these are none.
+        CannotUndo: the bytes are not a mark.
     """
     try:
         mark = _decode_mark(data)
     except UNDECODABLE as error:
         raise CannotUndo(f"its mark does not decode: {error}") from None
     if mark.epoch < 1 or mark.count < 0:
-        raise CannotUndo(f"its mark has the epoch {mark.epoch} and the count {mark.count}")
+        raise CannotUndo(
+            f"its mark has the epoch {mark.epoch} and the count {mark.count}, which are too small"
+        )
     return mark
 
 
@@ -85,7 +88,7 @@ def decode_stamp_untrusted(data: bytes, at: int) -> tuple[Stamp, int]:
     """Return the stamp that begins at an index, and the index behind it.
 
     Raises:
-        CannotUndo: there is none.
+        CannotUndo: there is no stamp.
     """
     count, at = _number(data, at)
     epoch, at = _number(data, at)
