@@ -193,7 +193,7 @@ def test_a_bad_name_is_refused(name: str) -> None:
 
 
 def test_one_filter_twice_is_refused() -> None:
-    with pytest.raises(LocalProtocolError, match="twice in causal, causal"):
+    with pytest.raises(LocalProtocolError, match="same name in causal, causal"):
         Session([causal, causal])
 
 
