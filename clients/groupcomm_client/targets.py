@@ -27,7 +27,7 @@ BUFFER_BYTES: Final = 1024 * 1024
 
 
 def default_address() -> str:
-    """Return the default address of this user's daemon: in a folder of the user's own, or of root's.
+    """Return the default address of this user's daemon, in a folder of the user's own or of root's.
 
     A port of the host would not be safe: while no daemon has it, any other user may listen there.
     """
