@@ -23,7 +23,7 @@ from groupcommd.config_file import read_config, through_relay
 from groupcommd.credentials import read_tls_credentials
 from groupcommd.daemon_config import DaemonConfig, describe, impossible
 from groupcommd.http_table import listening
-from groupcommd.logs import set_up_logs
+from groupcommd.logs import log_start, set_up_logs
 from groupcommd.process import (
     GarbageCollection,
     Watchdog,
@@ -187,6 +187,7 @@ async def _serve(
         # Only now may others learn that it is there: an earlier signal would have killed it.
         if options.ports_file is not None:
             sockets.write_ports(options.ports_file)
+        log_start(config, sockets)
         notify_systemd("READY=1")
         trio.lowlevel.spawn_system_task(feed_systemd_watchdog)
         adopt: Adoption | None = None

@@ -33,6 +33,7 @@ from groupcomm.wire.packet import Raw
 from groupcommd.connection import AuthenticatedPeer, Connection, ConnectionState
 from groupcommd.credentials import TlsCredentials
 from groupcommd.listeners import Listener, PeerRefused, Refusals, TlsListener
+from groupcommd.local_users import origin_of
 from groupcommd.process import MAX_CONNECTIONS
 
 HELLO_S: Final = 5.0
@@ -155,7 +156,7 @@ class Connections:
         text = (
             f"this daemon has {self.quotas.most} connections, the most it may have: try again later"
         )
-        self.refusals.note("full", text)
+        self.refusals.note("full", text, origin_of(accepted))
         if self._turned_away >= MAX_TURNED_AWAY:
             self._accepted -= 1
             accepted.close()
@@ -175,8 +176,10 @@ class Connections:
     async def _serve(self, accepted: socket.socket, listener: Listener) -> None:
         """Serve one connection from its begin to its end."""
         connection = Connection(self._core.next_connection(), trio.CancelScope())
+        where = origin_of(accepted)
         if listener.add(connection):
-            self.refusals.note("half-open", "too many connections have not sent their HELLO")
+            text = "too many connections have not sent their HELLO; the oldest is closed"
+            self.refusals.note("half-open", text, where)
         try:
             with connection.scope:
                 with trio.move_on_after(HELLO_S) as patience:
@@ -187,16 +190,17 @@ class Connections:
                     await self._read_hello(connection, patience)
                 if patience.cancelled_caught:
                     self.refusals.note(
-                        "slow", f"the program has not sent its HELLO in {HELLO_S:g} s"
+                        "slow", f"the program has not sent its HELLO in {HELLO_S:g} s", where
                     )
                     return
                 listener.remove(connection)
                 await self._read(connection)
         except PeerRefused as refused:
-            self.refusals.note(refused.reason, str(refused))
+            self.refusals.note(refused.reason, str(refused), where)
         except OSError as error:  # any other error means that the client is gone
             if error.errno in _NO_ROOM:
-                self.refusals.note("no room", f"no room for another connection: {error.strerror}")
+                text = f"no room for another connection: {error.strerror}"
+                self.refusals.note("no room", text, where)
         except Exception:
             _log.exception(
                 "this daemon has failed to serve connection %d, and closes it: please report "

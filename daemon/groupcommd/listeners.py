@@ -324,10 +324,22 @@ class Refusals:
         self.counts: Counter[str] = Counter()
         self._logged_at: dict[str, float] = {}
 
-    def note(self, reason: str, text: str) -> None:
-        """Count one refused program and log the text."""
+    def note(self, reason: str, text: str, where: str = "") -> None:
+        """Count one refused program and log the text.
+
+        Args:
+            reason: one word for the counter.
+            text: why it was refused.
+            where: where the program is, as `groupcommd.local_users.origin_of` says; "" if that is
+                not known.
+        """
         self.counts[reason] += 1
         now = trio.current_time()
         if now >= self._logged_at.get(reason, -1.0) + 1.0:
             self._logged_at[reason] = now
-            _log.warning("a program was refused: %s", text, extra={"refused": reason})
+            _log.warning(
+                "a program%s was refused: %s",
+                f" at {where}" if where else "",
+                text,
+                extra={"refused": reason, "program": where or None},
+            )

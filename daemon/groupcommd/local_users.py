@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from groupcomm.errors import ConfigError
+from groupcomm.host.addresses import Address
 
 _CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid: see unix(7), SO_PEERCRED
 
@@ -56,6 +57,22 @@ def unix_user(accepted: socket.socket) -> int | None:
     """Return the number of the user at the other end of a unix socket; None if it is unknown."""
     raw = accepted.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return _known(_CREDENTIALS.unpack(raw)[1])
+
+
+def origin_of(accepted: socket.socket) -> str:
+    """Return where the program at the other end of a connection is, for the log.
+
+    Returns:
+        An address and a port; for a unix socket the process and the user; "" if it is gone.
+    """
+    try:
+        if accepted.family != socket.AF_UNIX:
+            return str(Address(*accepted.getpeername()[:2]))
+        raw = accepted.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    except OSError:
+        return ""
+    pid, uid, _ = _CREDENTIALS.unpack(raw)
+    return f"process {pid} of user {uid}"
 
 
 def _known(uid: int) -> int | None:

@@ -8,11 +8,20 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Callable
+from importlib.metadata import version
+from math import inf
+from typing import Any, Final
 
 from groupcomm.engine import AccessNews, News, ProtocolNews, Status, TokenLate, ViewInstalled
+from groupcomm.membership.states import GatherReason
+from groupcomm.security.keys import fingerprint_of
 from groupcomm.visible import visible
 from groupcomm.wire.link import LINK_BYTES
+from groupcommd import journal
+from groupcommd.daemon_config import DaemonConfig
 from groupcommd.junk import MANY_PER_S
+from groupcommd.sockets import Sockets
 
 _PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
@@ -46,10 +55,24 @@ class TextFormatter(logging.Formatter):
         return visible(super().formatMessage(record))
 
 
+class JournalFormatter(TextFormatter):
+    """Formats a line for a journal that took no fields: with its priority, and without the time."""
+
+    def __init__(self) -> None:
+        logging.Formatter.__init__(self, "%(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Return the line, with a mark that the journal reads (sd-daemon(3))."""
+        return f"<{journal.priority_of(record.levelno)}>{super().formatMessage(record)}"
+
+
 def set_up_logs(*, as_json: bool, verbose: bool) -> None:
-    """Send the daemon's log to standard error."""
-    handler = logging.StreamHandler(sys.stderr)
+    """Send the daemon's log to standard error; as fields, if that is the journal of systemd."""
+    handler: logging.Handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if as_json else TextFormatter())
+    if not as_json and journal.is_standard_error():
+        handler.setFormatter(JournalFormatter())
+        handler = journal.JournalHandler(_PLAIN, handler)
     log = logging.getLogger("groupcommd")
     log.handlers[:] = [handler]
     log.setLevel(logging.DEBUG if verbose else logging.INFO)
@@ -65,11 +88,56 @@ JUNK_LOGGED_S = 3600.0
 _log = logging.getLogger("groupcommd")
 
 
-def log_news(news: News) -> None:
-    """Log an event of the core."""
+def log_start(config: DaemonConfig, sockets: Sockets) -> None:
+    """Log who this daemon is and where it can be reached, before it sends its first datagram."""
+    spread = [str(at) for at in (sockets.spread_unix, sockets.spread_tcp) if at]
+    fields: dict[str, Any] = {
+        "version": version("groupcomm"),
+        "daemon": config.name,
+        "cluster": config.core.cluster,
+        "listens": str(sockets.udp.address),
+        "unix": str(config.unix),
+        "tcp": str(sockets.tcp) if sockets.tcp else None,
+        "tls": str(sockets.tls) if sockets.tls else None,
+        "spread": spread,
+        "state_dir": str(config.state_dir),
+        "config_file": str(config.file) if config.file else None,
+    }
+    key = "none: datagrams are not encrypted"
+    if config.keys is not None:
+        fingerprint = fingerprint_of(config.keys.keys[config.keys.active]).hex()
+        fields |= {"key": config.keys.active, "fingerprint": fingerprint}
+        key = f"{config.keys.active}, fingerprint {fingerprint}"
+    programs = [str(config.unix)]
+    programs += [f"TCP {sockets.tcp}"] if sockets.tcp else []
+    programs += [f"TLS {sockets.tls}"] if sockets.tls else []
+    programs += [f"{each} (Spread)" for each in spread]
+    _log.info(
+        "groupcomm %s starts as daemon %s of cluster %s; daemons reach it at UDP %s, programs at"
+        " %s; state folder %s; key %s",
+        fields["version"],
+        config.name,
+        config.core.cluster,
+        sockets.udp.address,
+        ", ".join(programs),
+        config.state_dir,
+        key,
+        extra=fields,
+    )
+
+
+def log_news(news: News, status: Callable[[], Status]) -> None:
+    """Log an event of the core.
+
+    Args:
+        news: the event.
+        status: returns the status of the core, which is made for some events only.
+    """
     match news:
         case ViewInstalled():
             _log_view(news)
+            if news.left:
+                _log_left(news, status())
         case TokenLate(silent_s=silent_s, timeout_s=timeout_s):
             _log.warning(
                 "the token is late: the last sign of it was %.2f s ago; after %g s without one the"
@@ -99,6 +167,55 @@ def _log_view(news: ViewInstalled) -> None:
             "took_ms": round(news.took_s * 1000, 1),
         },
     )
+
+
+_CAUSES: Final = {
+    GatherReason.TOKEN_LOST: "no token came in time",
+    GatherReason.PATH_LOST: "it was silent",
+    GatherReason.FELLOW_GATHERS: "another daemon looked for a view",
+    GatherReason.FELLOW_MOVED: "another daemon is in a later view",
+    GatherReason.FELLOW_RESTARTED: "it was started again",
+    GatherReason.FOREIGN_HEARD: "a daemon from outside was heard",
+    GatherReason.FELLOW_BROKEN: "it breaks the protocol",
+    GatherReason.CONTRADICTED: "what daemons say contradicts itself",
+    GatherReason.PAUSED: "this daemon itself stood still",
+}
+"""Why a view is without a daemon; what tells nothing about that is left out."""
+
+
+def _log_left(news: ViewInstalled, status: Status) -> None:
+    """Log each daemon that the view is without: as lost, or as one that has left in order."""
+    peers = {peer.name: peer for peer in status.peers}
+    count, listed = len(news.view.daemons), len(status.configured)
+    left_over = f"{count} of {listed} daemons are left"
+    left_over += ", a majority" if status.majority else ", NO majority"
+    for name in news.left:
+        peer = peers.get(name)
+        if peer is not None and peer.left:
+            _log.info("daemon %s has left in order; %s", name, left_over, extra={"gone": name})
+            continue
+        causes = [_CAUSES[cause] for cause in news.causes if cause in _CAUSES]
+        silent_s = inf if peer is None else status.at - peer.heard_at
+        since = "it was never heard" if silent_s == inf else _since(silent_s)
+        _log.warning(
+            "daemon %s is lost: %s; %s; %s",
+            name,
+            ", ".join(dict.fromkeys(causes)) or "the others formed a view without it",
+            since,
+            left_over,
+            extra={
+                "lost": name,
+                "unheard_s": None if silent_s == inf else round(silent_s, 3),
+                "majority": bool(status.majority),
+                "left_over": count,
+                "listed": listed,
+            },
+        )
+
+
+def _since(silent_s: float) -> str:
+    heard = time.strftime("%H:%M:%S", time.localtime(time.time() - silent_s))
+    return f"it was heard last at {heard}, {silent_s:.1f} s ago"
 
 
 class LogWatch:

@@ -11,6 +11,7 @@ import logging
 import socket
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,7 +105,7 @@ class Service:
         if sockets.http is not None:
             import groupcommd.http.server  # noqa: F401, PLC0415 - before the core has a deadline
         self._config = config
-        self._flight = FlightRecorder()
+        self._flight = FlightRecorder(start)
         self._trace: TraceFile | None = None
         probe: Probe = self._flight
         if config.trace is not None:
@@ -245,13 +246,17 @@ class Service:
                 "no flight recorder is written, as the trace %s has all events", self._trace.path
             )
             return self._trace.path
-        path = self._config.state_dir / f"flight-{int(time.time())}.txt"
+        path = self._config.state_dir / f"flight-{int(time.time())}.jsonl"
         try:
             self._flight.dump(path)
         except OSError as error:
             _log.error("the flight recorder was not written: %s", error)
             return None
-        _log.info("the flight recorder was written: %d events in %s", len(self._flight), path)
+        _log.info(
+            "the flight recorder was written: %d events in %s; groupcomm view draws them",
+            len(self._flight),
+            path,
+        )
         return path
 
     # ---- tasks ----
@@ -374,7 +379,7 @@ class Service:
         """See Shell."""
         self._record()
         for news in output.news:
-            log_news(news)
+            log_news(news, partial(self.core.status, self._now))
         if output.news and self._http is not None:
             self._http.snapshots.forget()
         self.connections.carry_out(output)

@@ -103,7 +103,7 @@ class DaemonCore:
     ) -> None:
         self.config = config
         self.start = start
-        self.probe = probe or NoProbe()
+        self.probe = NoProbe() if probe is None else probe  # one with a length may be empty
         self._protection = make_protection(config, start, keys, now, credentials)
         self.counters = Counters()
         self.physical = PhysicalClock(now, wall)

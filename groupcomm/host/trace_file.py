@@ -88,7 +88,7 @@ def identity_of(daemon: DaemonId) -> str:
     return f"{daemon.name}/{daemon.incarnation.restarts}"
 
 
-class _Identities(dict[DaemonId, str]):
+class Identities(dict[DaemonId, str]):
     """The names of all starts, each made on demand."""
 
     def __missing__(self, daemon: DaemonId) -> str:
@@ -98,7 +98,7 @@ class _Identities(dict[DaemonId, str]):
 
 def trace_daemon(folder: Path, start: Start) -> tuple[TraceFile, TraceProbe]:
     """Open the trace of one start of a daemon."""
-    identities = _Identities()
+    identities = Identities()
     incarnation = start.incarnation
     name = f"daemon-{quote(start.name, safe='')}-{incarnation.restarts}.jsonl"
     file = TraceFile(folder / name)

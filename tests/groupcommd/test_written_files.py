@@ -8,6 +8,7 @@ from pathlib import Path
 import attrs
 import pytest
 
+from groupcomm.config.view import Incarnation, Start
 from groupcomm.errors import ConfigError
 from groupcomm.host.addresses import Address
 from groupcomm.host.private_files import make_private_folder, write_new, write_private
@@ -55,9 +56,9 @@ def record(folder: Path) -> None:
 
 def keep_state(folder: Path) -> None:
     state = StateDir(folder)
-    state.begin("a")
+    start = state.begin("a")
     state.store(7)
-    FlightRecorder().dump(folder / "flight-1.txt")
+    FlightRecorder(start).dump(folder / "flight-1.jsonl")
     state.close()
 
 
@@ -135,7 +136,8 @@ def begin(path: Path) -> None:
 
 
 def dump(path: Path) -> None:
-    FlightRecorder().dump(path)
+    start = Start(name="a", incarnation=Incarnation(1, 1))
+    FlightRecorder(start).dump(path)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +146,7 @@ def dump(path: Path) -> None:
         (write_ports, "a.ports", "a.ports"),
         (write_ports, "a.ports", "a.ports.new"),
         (begin, "state.json", "state.json.new"),
-        (dump, "flight-1.txt", "flight-1.txt"),
+        (dump, "flight-1.jsonl", "flight-1.jsonl"),
     ],
 )
 def test_a_link_leads_no_daemon_to_write_elsewhere(

@@ -9,7 +9,7 @@ from groupcomm.sim.check import check_events
 from groupcomm.trace.events import Boot, Conf, Fail, Left, TraceEvent
 from groupcomm.trace.readable import readable, what_happened
 from groupcomm.trace.steps import STEPS
-from groupcomm_tools.view.daemon_events import DaemonSide
+from groupcomm_tools.view.daemon_events import OF_SESSIONS, DaemonSide
 from groupcomm_tools.view.diagram import (
     Arrival,
     Band,
@@ -35,12 +35,16 @@ def make_diagram(name: str, trace: Iterable[TraceEvent]) -> Diagram:
         trace: valid events, as `groupcomm_tools.traces` reads them.
     """
     events = list(trace)
-    judged = check_events(name, events, ())  # steps of algorithms are judged in `orders`
+    alone = not any(isinstance(event, (*OF_SESSIONS, *STEPS)) for event in events)
+    # Steps of algorithms are judged in `orders`; a flight recorder keeps the last events only.
+    judged = check_events(name, [] if alone else events, ())
     orders, unjudged = unkept_orders(events)
+    if alone:
+        unjudged = "no program has written a trace, so properties were not checked"
     claims = [(found.property, found.text, found.events) for found in judged.violations]
     unkept = [(found.order, found.text, found.proof) for found in orders]
     proofs = {id(event) for _, _, proof in (*claims, *unkept) for event in proof}
-    draft, marks = _read(events, proofs)
+    draft, marks = _read(events, proofs, alone=alone)
     drawn = draft.settle()
     lines = _lines(draft)
     places = {line.identity: place for place, line in enumerate(lines)}
@@ -61,10 +65,18 @@ def make_diagram(name: str, trace: Iterable[TraceEvent]) -> Diagram:
     )
 
 
-def _read(events: Sequence[TraceEvent], proofs: set[int]) -> tuple[Draft, dict[int, Mark]]:
-    """Return a draft of all events, and the marks of the events that prove something."""
+def _read(
+    events: Sequence[TraceEvent], proofs: set[int], *, alone: bool
+) -> tuple[Draft, dict[int, Mark]]:
+    """Return a draft of all events, and the marks of the events that prove something.
+
+    Args:
+        events: of the trace.
+        proofs: `id` of each event that proves something.
+        alone: see `DaemonSide`.
+    """
     draft = Draft()
-    daemons, steps = DaemonSide(draft), StepSide(draft)
+    daemons, steps = DaemonSide(draft, alone=alone), StepSide(draft)
     handlers: Mapping[type[TraceEvent], Callable[[Any], object]] = {
         **daemons.handlers,
         **steps.handlers,

@@ -34,7 +34,7 @@ from groupcomm.trace.readable import what_happened
 from groupcomm.trace.steps import MessageId
 from groupcomm.wire.bundle import BundleKind
 from groupcomm_tools.view.diagram import LineKind, PointKind
-from groupcomm_tools.view.draft import Draft, Reached
+from groupcomm_tools.view.draft import Draft, Reached, Sent
 
 AT_ONCE_US: Final = 1_000
 """A release this much later than an event had another cause, on real clocks too."""
@@ -44,6 +44,9 @@ REMEMBERED: Final = 256
 
 SHOWN_CAUSES: Final = 20
 """Of a packet with more messages, the first ones represent it."""
+
+OF_SESSIONS: Final = (Ask, Send, Deliver, Member)
+"""Events that only clients' traces have."""
 
 _BODIES: Final = (int(BundleKind.MESSAGES), int(BundleKind.FRAGMENT))
 _Packet = tuple[str, int, int]  # view, ring, number
@@ -214,12 +217,18 @@ Handler = Callable[[Any], object]
 class DaemonSide:
     """Reads the events of daemons and clients into a draft.
 
+    Args:
+        draft: receives them.
+        alone: there are no events of clients, as in the dump of a flight recorder: messages are
+            then drawn at the daemons, which accept and release them.
+
     Attributes:
         handlers: a handler for each type of event that it reads.
     """
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: Draft, *, alone: bool = False) -> None:
         self._draft = draft
+        self._alone = alone
         self._holdings = holdings = Holdings()
         self._passages: list[tuple[Reached, Passage]] = []
         self.handlers: dict[type[TraceEvent], Handler] = {
@@ -267,14 +276,39 @@ class DaemonSide:
         self._draft.mark(self.daemon_line(event.p), event.t, kind, text=what_happened(event))
 
     def _accept(self, event: Accept) -> None:
+        if self._alone:
+            for number in range(event.first, event.last + 1):
+                message = self._draft.message((event.c, number))
+                line = self.daemon_line(event.p)
+                message.mark = self._draft.mark(line, event.t, PointKind.SEND, message=message)
+            return
         sent = [self._draft.messages.get((event.c, m)) for m in range(event.first, event.last + 1)]
         marks = [message.mark for message in sent if message is not None]
         self._draft.mark(self.daemon_line(event.p), event.t, None, after=marks)
 
     def _release(self, event: Release) -> None:
         given = [self._draft.message(name) for name in self._holdings.released(event)]
+        if self._alone:
+            for message in given:
+                self._release_to_all(message, event)
+            return
         marks = [message.mark for message in given]
         self._draft.mark(self.daemon_line(event.p), event.t, None, after=marks)
+
+    def _release_to_all(self, message: Sent, event: Release) -> None:
+        """Draw a message at the daemon that has released it."""
+        draft, line = self._draft, self.daemon_line(event.p)
+        message.level = event.level
+        arrival = draft.reach(message, line)
+        passage = self._holdings.passage(line, message.id)
+        if passage is not None and passage.held is not None and (passage.by or passage.reason):
+            self._passages.append((arrival, passage))
+            arrival.received = draft.mark(
+                *(line, passage.held, PointKind.RECEIVE), message=message, after=[message.mark]
+            )
+        arrival.delivered = draft.mark(
+            line, event.t, PointKind.DELIVER, message=message, after=[message.mark]
+        )
 
     # ---- clients ----
 
