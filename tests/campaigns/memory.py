@@ -24,7 +24,7 @@ import attrs
 import trio
 
 from groupcomm.level import LEVELS, ServiceLevel
-from groupcomm_client import connect
+from groupcomm_client import ConnectOptions, connect
 from groupcomm_client.connection import Connection
 from groupcomm_tools.local_cluster import LocalCluster
 
@@ -36,6 +36,9 @@ PROGRAMS: Final = 4
 
 GROUPS, PRIVATE, USERS = 45, 45, 5
 """How many names of each kind a lasting program uses in a turn; a user has a group of its own."""
+
+PATIENT: Final = ConnectOptions(timeout_s=120.0)
+"""A busy machine may take long for a view, and nothing is asked of its speed here."""
 
 READINGS: Final = 10
 SILENCE_S: Final = 12.0
@@ -103,7 +106,7 @@ class Campaign:
 
     async def _come_and_go(self, daemon: str, in_the_middle: bool) -> None:
         address = str(self._cluster[daemon].unix)
-        async with connect(address, user=self._name("user")) as program:
+        async with connect(address, user=self._name("user"), options=PATIENT) as program:
             group = self._name("group")
             await program.join(group)
             await program.multicast(group, bytes(50_000 if in_the_middle else 100))
