@@ -291,7 +291,7 @@ def _panel(found: Mapping[Case, Pair], title: str, name: str, low: float, high: 
         title=title,
         x=Axis(label="predicted (logarithmic)", log=True, least=low, most=high),
         y=Axis(label="measured (logarithmic)", log=True, least=low, most=high),
-        lines={"equal": [(low, low), (high, high)], **{k: sorted(v) for k, v in lines.items()}},
+        lines={**{k: sorted(v) for k, v in lines.items()}, "equal": [(low, low), (high, high)]},
     )
 
 
