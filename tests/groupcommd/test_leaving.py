@@ -97,7 +97,10 @@ class Patched:
 async def patched(folder: Path, patch: str) -> AsyncIterator[Patched]:
     """Run a daemon that is alone, with a patch, from the moment on at which it listens."""
     config = folder / "alone.toml"
-    config.write_text(f'{HEAD}[sites.main.daemons]\na = "127.0.0.1:0"\n[clients]\ntcp = "off"\n')
+    config.write_text(
+        f'{HEAD}[sites.main.daemons]\na = "127.0.0.1:0"\n[clients]\ntcp = "off"\n'
+        'spread_unix = "off"\n'
+    )
     log, ports = folder / "log", folder / "ports"
     command = [sys.executable, "-c", PATCHED.format(patch=patch), "--config", str(config)]
     command += ["--name", "a", "--state-dir", str(folder / "state"), "--json-log"]

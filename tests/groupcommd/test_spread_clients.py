@@ -326,7 +326,9 @@ async def test_a_lost_daemon_shows_as_a_transition_and_a_view_of_the_rest() -> N
             clients.append(await stack.enter_async_context(client))
         before = await joined("room", clients)
         await joined("near", clients[:2])  # to which nobody is lost, and which nobody hears of
+        path = cluster["c"].spread
         cluster["c"].kill()
+        assert path.exists()  # and the daemon has to find its way around it when it starts again
         survivors = [client for client in clients if not client.name.endswith("#c")]
         views = []
         for client in survivors:
@@ -349,6 +351,8 @@ async def test_a_lost_daemon_shows_as_a_transition_and_a_view_of_the_rest() -> N
             while (view := await client.view()).type != spread.REGULAR_VIEW | spread.BY_JOIN:
                 check_sets(view, client)
             assert view.groups == before[0].groups
+        assert await cluster["c"].leave() == 0
+        assert not path.exists()
 
 
 def check_sets(view: spread.Received, client: SpreadClient) -> None:
