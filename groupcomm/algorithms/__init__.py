@@ -2,10 +2,10 @@
 
 ::
 
-    process     what all of them are: a process that sends, receives and delivers
-    network     a network in memory: packets under way, and whoever chooses the next one
-    history     what was sent and delivered, and which order held
-    buffering   what those have in common that hold messages back until they are next
+    process     the interface of all: a process that sends, receives and delivers
+    network     a network in memory: packets in flight, and the choice of the next one
+    history     the messages sent and delivered, and the orders that held
+    buffering   the base of algorithms that hold messages back until they are next
 
 For unicast, or for any destinations::
 

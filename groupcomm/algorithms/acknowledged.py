@@ -4,13 +4,13 @@ Source: L. Lamport, "Time, Clocks, and the Ordering of Events in a Distributed S
 1978, sections "Ordering the Events Totally" and the state machines behind it. Its request queue is
 here the order of all messages, with nothing to release.
 
-Rule: a message carries its sender's clock; (clock, sender) is its stamp. Everybody, the sender,
-too, answers it to everybody with a stamp of its own, which is later. The lowest message that a
-process has queued is delivered once something later has come from every process: over channels that
-keep their order nothing below it can follow. A message costs (members + 1) * (members - 1) packets.
+Rule: a message carries its sender's clock; (clock, sender) is its stamp. Every process, the sender
+    too, answers it to all with a later stamp of its own. The lowest message that a process has
+    queued is delivered once a later packet has come from every process: over channels that keep
+    their order no lower one can follow. A message costs (members + 1) * (members - 1) packets.
 
-Keeps all three orders: what a process sends after it has sent or delivered a message has a higher
-clock. Without channels that keep their order it keeps none.
+It keeps all three orders: messages that a process sends after it has sent or delivered a message
+have a higher clock. Without channels that keep their order it keeps none.
 """
 
 from collections.abc import Iterable
@@ -21,9 +21,9 @@ from groupcomm.clocks.lamport import LamportClock
 
 
 class AcknowledgedStamps(Process):
-    """Queues by stamp; an integer stamp is a clock, and a packet without a message an answer.
+    """A process that queues by stamp; a stamp is a clock, and a packet without a message an answer.
 
-    All members get every message; who is no destination only takes note of its place.
+    All members get every message; a member that is not a destination only notes its place.
     """
 
     claims = frozenset(Order)
@@ -32,7 +32,7 @@ class AcknowledgedStamps(Process):
     def __init__(self, me: Name, members: Iterable[Name]) -> None:
         super().__init__(me, members)
         self._clock = LamportClock()
-        self._latest = dict.fromkeys(self.members, 0)  # clock of the last that came from each
+        self._latest = dict.fromkeys(self.members, 0)  # clock of the last packet from each
         self._queue: list[tuple[int, Name, Message]] = []  # a heap
 
     def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
@@ -44,7 +44,7 @@ class AcknowledgedStamps(Process):
         return Step(packets + self._answer(), self._deliver())
 
     def receive(self, packet: Packet) -> Step:
-        """Queue a message and answer it; either way its sender has got as far as its stamp."""
+        """Queue a message and answer it; in any case, note the progress of its sender."""
         self._latest[packet.source] = packet.stamp
         self._clock.receive(packet.stamp)
         answers: tuple[Packet, ...] = ()
@@ -54,7 +54,7 @@ class AcknowledgedStamps(Process):
         return Step(answers, self._deliver())
 
     def _answer(self) -> tuple[Packet, ...]:
-        """To all; what a process tells itself comes at once."""
+        """Answer to all; the own answer comes at once."""
         clock = self._latest[self.me] = self._clock.send()
         return self._fan_out(None, clock, self.members)
 
@@ -67,10 +67,10 @@ class AcknowledgedStamps(Process):
         return tuple(deliveries)
 
     def _nothing_lower_than(self, clock: int, sender: Name) -> bool:
-        """Whether something later has come from everybody."""
+        """Return whether a later packet has come from every process."""
         return all((latest, name) > (clock, sender) for name, latest in self._latest.items())
 
     @property
     def waiting(self) -> tuple[Message, ...]:
-        """See `Process.waiting`; in the order of delivery."""
+        """Return the messages that wait, in the order of delivery; see `Process.waiting`."""
         return tuple(each[2] for each in sorted(self._queue) if self.me in each[2].destinations)

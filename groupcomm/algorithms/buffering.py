@@ -1,7 +1,7 @@
-"""What algorithms have in common that hold messages back until they are next.
+"""The base of algorithms that hold messages back until they are next.
 
-A message that is received goes into a buffer. Then, as long as the buffer holds one that is next,
-that one is taken out, counted and delivered: it may be what others waited for.
+A received message is put into a buffer. Then, as long as the buffer holds a message that is next,
+that one is removed, counted and delivered: others may have waited for it.
 """
 
 from abc import abstractmethod
@@ -21,14 +21,14 @@ class Received(NamedTuple):
 
 
 class Buffering(Process):
-    """A process that knows of a message whether it is next, and counts those that it delivers."""
+    """A process that knows whether a message is next, and counts the delivered ones."""
 
     def __init__(self, me: Name, members: Iterable[Name]) -> None:
         super().__init__(me, members)
         self._buffer: list[Received] = []
 
     def receive(self, packet: Packet) -> Step:
-        """Buffer it, and deliver what is next now."""
+        """Buffer a message, and deliver the messages that are next now."""
         assert packet.message is not None
         self._buffer.append(Received(packet.message, packet.stamp))
         return Step(deliveries=tuple(self._pop_next()))
@@ -48,12 +48,12 @@ class Buffering(Process):
         )
 
     def _missing(self, received: Received) -> Iterable[MessageId]:
-        """What must be delivered before a message, as far as its stamp names it."""
+        """Return the messages that must be delivered before a message, if its stamp names them."""
         return ()
 
     @abstractmethod
     def _is_next(self, received: Received) -> bool:
-        """Whether a message may be delivered now."""
+        """Return whether a message may be delivered now."""
 
     @abstractmethod
     def _count(self, received: Received) -> None:
@@ -66,14 +66,14 @@ class Buffering(Process):
             yield received.message
 
     def _broadcast(self, data: bytes, destinations: Iterable[Name] | None) -> Message:
-        """The next message, of an algorithm that sends to all or not at all.
+        """Return the next message of an algorithm that only broadcasts.
 
         Raises:
-            LocalProtocolError: it is not for all members.
+            LocalProtocolError: the message is not for all members.
         """
         if destinations is not None and set(destinations) != set(self.members):
             raise LocalProtocolError(
-                f"{type(self).__name__} knows broadcasts only: leave destinations out, or take"
-                " SchiperEggliSandoz or MessageHistory"
+                f"{type(self).__name__} can only broadcast: leave destinations out, or "
+                "use SchiperEggliSandoz or MessageHistory"
             )
         return self._message(data, None)

@@ -1,4 +1,4 @@
-"""All algorithms for messages, by name, and how each is run beside the others."""
+"""The catalogue of all message-ordering algorithms, and how each is run beside the others."""
 
 from typing import Final
 
@@ -34,14 +34,14 @@ from groupcomm.algorithms.vector_session import VectorSession
 
 @attrs.frozen(kw_only=True)
 class Entry:
-    """One algorithm.
+    """An entry of the catalogue.
 
     Attributes:
-        type: its class.
-        in_turn: it refuses concurrent messages for good, so a user sends only after having
-            delivered all that was sent.
-        loses: some messages are never delivered where others are concurrent, as its rule has it.
-        note: how it is run, if that is not plain.
+        type: the class of the algorithm.
+        in_turn: whether it refuses concurrent messages for good, so that a user sends only after
+            delivering all earlier messages.
+        loses: whether its rule leaves some messages undelivered where others are concurrent.
+        note: how it is run, if that is not obvious.
     """
 
     type: type[Process]
@@ -51,7 +51,7 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """As it is written on a command line: ``vector-or-error`` for `VectorOrError`."""
+        """The name on a command line: ``vector-or-error`` for `VectorOrError`."""
         name = self.type.__name__
         return "".join(f"-{each.lower()}" if each.isupper() else each for each in name)[1:]
 
@@ -88,4 +88,4 @@ _ENTRIES: Final = (
 )
 
 ALGORITHMS: Final[dict[str, Entry]] = {entry.name: entry for entry in _ENTRIES}
-"""By name, from what keeps nothing to what keeps all."""
+"""The algorithms by name, from those that keep no order to those that keep all."""

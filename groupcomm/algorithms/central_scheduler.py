@@ -3,10 +3,10 @@
 Source: L. Lamport, "Time, Clocks, and the Ordering of Events in a Distributed System", CACM 21(7),
 1978, section "Ordering the Events Totally", which shows that this is not enough.
 
-Rule: the scheduler is the first member by name. A process asks it, is told when it may, and tells
-it when it has done; three packets a use. One at a time has the resource, and everybody gets it; but
-not in the order of the requests: one that is asked for later, by somebody who knows of an earlier
-one, may be there first, over channels that keep their order, too.
+Rule: the scheduler is the first member by name. A process sends it a request, waits for a grant,
+    and sends a release; three packets a use. One process at a time has the resource, and every
+    process gets it, but not in the order of the requests: a later request, even by a process that
+    knows of an earlier one, may arrive first, even over channels that keep their order.
 """
 
 import enum
@@ -18,7 +18,7 @@ from groupcomm.algorithms.process import Name, Packet, Step
 
 
 class Kind(enum.IntEnum):
-    """What a packet without a message says."""
+    """The kind of a packet without a message."""
 
     REQUEST = 1  # to the scheduler
     GRANT = 2  # from it
@@ -29,7 +29,7 @@ class Kind(enum.IntEnum):
 
 
 class CentralScheduler(Claimant):
-    """A stamp is a `Kind`; messages of users have none."""
+    """A process with the scheduler's rule; a stamp is a `Kind`, and users' messages have none."""
 
     def __init__(self, me: Name, members: Iterable[Name]) -> None:
         super().__init__(me, members)
@@ -38,13 +38,13 @@ class CentralScheduler(Claimant):
         self._holder: Name | None = None
 
     def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
-        """See `Process.send`; the scheduler does not heed it."""
+        """Send a message of a user, which the scheduler does not see; see `Process.send`."""
         message = self._message(data, destinations)
         own = (message,) if self.me in message.destinations else ()
         return Step(self._fan_out(message, None, message.destinations), own)
 
     def receive(self, packet: Packet) -> Step:
-        """Deliver a user's message; or what the scheduler is told, or tells."""
+        """Deliver a user's message, or process a packet to or from the scheduler."""
         if packet.message is not None:
             return Step(deliveries=(packet.message,))
         if packet.stamp == Kind.GRANT:
@@ -67,7 +67,8 @@ class CentralScheduler(Claimant):
         return Step(self._fan_out(None, kind, [self.scheduler]))
 
     def _schedule(self, name: Name, kind: Kind) -> Step:
-        """Queue a request or note a release; then grant what is first, if nobody holds it."""
+        """Queue a request or note a release; then grant the first request, if the resource is
+        free."""
         if kind == Kind.REQUEST:
             self._queue.append(name)
         else:

@@ -1,22 +1,22 @@
-"""What an algorithm says that does not know what to do about concurrent messages."""
+"""The error of algorithms that cannot handle concurrent messages."""
 
 from groupcomm.algorithms.process import Message, Name
 from groupcomm.errors import RemoteProtocolError
 
 
 class ConcurrentMessage(RemoteProtocolError):
-    """A message came of which neither it nor another may have caused the other.
+    """Raised for a message that is concurrent with another one.
 
-    It is dropped, and what its sender sends after it waits for ever: all must agree to take turns,
-    or to another choice.
+    It is dropped, and later messages of its sender wait for ever: users must take turns, or use
+    another algorithm.
 
     Attributes:
-        message: which one.
+        message: the refused message.
     """
 
     def __init__(self, me: Name, message: Message) -> None:
         super().__init__(
-            f"{me} has received {message}, which is concurrent with what came before it; let"
-            " processes send in turn, or take an algorithm for concurrent messages"
+            f"{me} has received {message}, which is concurrent with earlier messages: "
+            "let processes send in turn, or use an algorithm for concurrent messages"
         )
         self.message = message

@@ -1,4 +1,4 @@
-"""Plain fan-out: a message goes to everybody as it is, and is delivered when it comes.
+"""Plain fan-out: a message is sent to all unchanged, and delivered when it comes.
 
 It claims nothing. Over channels that keep their order it is FIFO; it is neither causal nor total,
 which the two counterexamples of docs/algorithms.md show.
@@ -10,7 +10,7 @@ from groupcomm.algorithms.process import Message, Name, Packet, Process, Step
 
 
 class FanOut(Process):
-    """Sends, and delivers what comes."""
+    """A process that sends, and delivers messages as they come."""
 
     def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
         """See `Process.send`."""
@@ -19,11 +19,11 @@ class FanOut(Process):
         return Step(self._fan_out(message, None, message.destinations), own)
 
     def receive(self, packet: Packet) -> Step:
-        """Deliver it."""
+        """Deliver the message."""
         assert packet.message is not None
         return Step(deliveries=(packet.message,))
 
     @property
     def waiting(self) -> tuple[Message, ...]:
-        """Nothing waits."""
+        """Return no message, as none waits."""
         return ()

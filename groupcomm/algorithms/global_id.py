@@ -5,11 +5,11 @@ Distributed Operating System", ICDCS 1991), with the number that goes round inst
 that gives it. Broadcasts only; over any channels.
 
 A process keeps the highest number that it has sent or delivered, 0 at first. It sends with the next
-one, and delivers what has the next one. So every number names one message only if each is sent by
-somebody who has delivered all before. If not, two messages get one number, and whoever has
-delivered one of them finds the other to be none of the next: it is concurrent. Then there are two
-choices: an error, or to deliver it at once. The latter loses causal order: a number says no more
-which of the messages with the number below it must come first.
+one, and delivers what has the next one. So every number names one message only if each is sent by a
+process that has delivered all before. If not, two messages get one number, and a process that has
+delivered one of them finds that the other is not the next: it is concurrent. Then there are two
+choices: an error, or delivery at once. The latter loses causal order: a number does not say any
+more which of the messages with the number below it must come first.
 """
 
 from collections.abc import Iterable
@@ -21,13 +21,13 @@ from groupcomm.algorithms.process import Name, Packet, Step
 
 
 class NumberStamp(NamedTuple):
-    """What a message carries: a number that another message may have only by mistake."""
+    """The stamp of a message: a number that another message may have only by mistake."""
 
     number: int
     sender: Name
 
     def concurrent_with(self, other: "NumberStamp") -> bool:
-        """Whether the two show that neither message may have caused the other.
+        """Return whether the stamps show that neither message may have caused the other.
 
         They do if the numbers are equal. Others may be concurrent, too.
         """
@@ -35,7 +35,8 @@ class NumberStamp(NamedTuple):
 
 
 class GlobalId(Buffering):
-    """Delivers a concurrent message at once. It claims nothing, since nothing keeps users apart."""
+    """A process that delivers a concurrent message at once. It claims nothing: users may
+    collide."""
 
     def __init__(self, me: Name, members: Iterable[Name]) -> None:
         super().__init__(me, members)
@@ -58,13 +59,13 @@ class GlobalId(Buffering):
 
 
 class GlobalIdOrError(GlobalId):
-    """Refuses a concurrent message."""
+    """A process that refuses a concurrent message."""
 
     def receive(self, packet: Packet) -> Step:
         """See `Buffering.receive`.
 
         Raises:
-            ConcurrentMessage: its number was used already, by a message that was sent or received.
+            ConcurrentMessage: its number was used already by another message.
         """
         assert packet.message is not None
         used = {received.stamp.number for received in self._buffer}

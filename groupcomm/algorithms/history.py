@@ -1,4 +1,4 @@
-"""What was sent and delivered in a run, and which order held: the judge of all algorithms.
+"""The history of a run: sendings, deliveries, and the orders that held; it checks all algorithms.
 
 It decides from definitions, and knows no stamps.
 """
@@ -14,9 +14,9 @@ class Broken(NamedTuple):
     """Two messages that came in an order that a promise forbids.
 
     Attributes:
-        order: which promise.
-        process: where they did.
-        first, second: as this process delivered them.
+        order: the promised order.
+        process: the process where it broke.
+        first, second: the messages, as this process delivered them.
         why: a sentence.
     """
 
@@ -31,9 +31,9 @@ class Event(NamedTuple):
     """A sending or a delivery.
 
     Attributes:
-        process: where it was.
-        message: what was sent or delivered.
-        sends: whether it was sent.
+        process: the process of the event.
+        message: the message.
+        sends: whether the message was sent, not delivered.
     """
 
     process: Name
@@ -42,10 +42,10 @@ class Event(NamedTuple):
 
 
 class History:
-    """Events in the order in which they happened.
+    """The events of a run, in the order in which they happened.
 
     Attributes:
-        events: all of them.
+        events: all events.
         sent: messages, in the order of their sending.
         delivered: by process, in the order of delivery.
     """
@@ -60,10 +60,10 @@ class History:
         self._known: dict[Name, int] = {}
 
     def send(self, message: Message, told: Iterable[Message] = ()) -> None:
-        """Note a sending: all that its sender had sent or delivered may have caused it.
+        """Note a sending; everything that its sender had sent or delivered may have caused it.
 
         Args:
-            told: what its sender had heard of by other ways, with all that this had heard of.
+            told: the messages of which its sender had heard by other ways, with all their causes.
         """
         known = self._known.get(message.sender, 0)
         for other in told:
@@ -75,22 +75,23 @@ class History:
         self._known[message.sender] = known | 1 << place
 
     def deliver(self, process: Name, message: Message) -> None:
-        """Note a delivery; with a message its causes are known, too."""
+        """Note a delivery."""
         self.events.append(Event(process, message, sends=False))
         self.delivered.setdefault(process, []).append(message)
         place = self._places[message]
         self._known[process] = self._known.get(process, 0) | self._causes[place] | 1 << place
 
     def causes(self, message: Message) -> frozenset[Message]:
-        """All that may have caused a message: sent or delivered before it, or a cause of such."""
+        """Return all possible causes of a message: those sent or delivered before it, and their
+        causes."""
         causes = self._causes[self._places[message]]
         return frozenset(other for place, other in enumerate(self.sent) if causes >> place & 1)
 
-    # ---- what held ----
+    # ---- checks ----
 
     @property
     def missing(self) -> list[tuple[Name, Message]]:
-        """Who has not delivered what was sent to it."""
+        """Return the deliveries that are missing, as pairs of process and message."""
         delivered = {name: set(messages) for name, messages in self.delivered.items()}
         return [
             (name, message)
@@ -101,7 +102,7 @@ class History:
 
     @property
     def twice(self) -> list[tuple[Name, Message]]:
-        """Who has delivered what a second time, or though it was not for it."""
+        """Return the deliveries that came twice, or of a message for others."""
         found = []
         for name, messages in self.delivered.items():
             seen: set[Message] = set()
@@ -112,15 +113,15 @@ class History:
         return found
 
     def broken(self, order: Order) -> list[Broken]:
-        """All that breaks a promise; where two processes differ, it is told once of the pair."""
+        """Return all violations; where two processes differ, one for the pair."""
         return list(self.find(order))
 
     def held(self) -> frozenset[Order]:
-        """The orders that held."""
+        """Return the orders that held."""
         return frozenset(order for order in Order if next(self.find(order), None) is None)
 
     def find(self, order: Order) -> Iterator[Broken]:
-        """What breaks a promise; as little is computed as is asked for.
+        """Yield violations, computing as little as the caller asks for.
 
         A run in which nothing is broken costs about as many steps as it has deliveries, at each
         pair of processes for a total order; and only what may be the first of two that are in the

@@ -1,11 +1,11 @@
-"""Lamport's clocks and nothing else: a message is stamped, and delivered when it comes.
+"""Lamport's clocks alone: a message is stamped, and delivered when it comes.
 
 Source: L. Lamport, "Time, Clocks, and the Ordering of Events in a Distributed System", CACM 21(7),
 1978, IR1 and IR2.
 
-It claims no order. Its stamps sort all messages in line with what caused what, but only afterwards:
-who has one message cannot tell from the clocks whether another with a lower stamp is on its way.
-`acknowledged` and `site_horizons` wait until none can be.
+It claims no order. Its stamps sort all messages in line with causality, but only afterwards: a
+process that has one message cannot tell from the clocks whether another with a lower stamp is in
+flight. `acknowledged` and `site_horizons` wait until none can be.
 """
 
 from collections.abc import Iterable
@@ -15,10 +15,11 @@ from groupcomm.clocks.lamport import LamportClock
 
 
 class LamportClocks(Process):
-    """A stamp is the clock of the sending.
+    """A process with a Lamport clock; a stamp is the clock of the sending.
 
     Attributes:
-        stamped: what it has delivered, by (clock, sender) of the sending: in delivery's order.
+        stamped: the delivered messages, by (clock, sender) of the sending, in the order of
+            delivery.
     """
 
     def __init__(self, me: Name, members: Iterable[Name]) -> None:
@@ -34,17 +35,17 @@ class LamportClocks(Process):
         return Step(self._fan_out(message, clock, message.destinations), own)
 
     def receive(self, packet: Packet) -> Step:
-        """Deliver it."""
+        """Deliver the message."""
         assert packet.message is not None
         return Step(deliveries=self._deliver(packet.stamp, packet.message))
 
     def _deliver(self, clock: int, message: Message) -> tuple[Message]:
-        """A delivery is an event, of what was sent here, too."""
+        """Deliver a message; a delivery is an event, even of an own message."""
         self._clock.receive(clock)
         self.stamped.append((clock, message.sender, message))
         return (message,)
 
     @property
     def waiting(self) -> tuple[Message, ...]:
-        """Nothing waits."""
+        """Return no message, as none waits."""
         return ()

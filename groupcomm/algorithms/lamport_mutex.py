@@ -3,16 +3,16 @@
 Source: L. Lamport, "Time, Clocks, and the Ordering of Events in a Distributed System", CACM 21(7),
 1978, section "Ordering the Events Totally", rules 1 to 5.
 
-Rule: (1) a request goes to everybody with its clock, and into the own queue; (2) who gets it queues
-it and answers with a later clock; (3) a process has the resource when its request is the first of
-its queue by (clock, process) and something later has come from everybody; (4) a release goes to
-everybody, and the request out of the own queue, (5) and out of that of whoever gets the release.
-Three times as many packets a use as there are others.
+Rule: (1) a process sends its request with its clock to all, and queues it; (2) a receiver queues it
+and answers with a later clock; (3) a process has the resource when its request is the first of its
+queue by (clock, process) and a later packet has come from every process; (4) a process sends its
+release to all, and removes the request from its queue, (5) and so does every receiver of the
+release. Three times as many packets a use as there are others.
 
-Over channels that keep their order one at a time has the resource, requests are granted in the
-order of their stamps, and all are. A request that may have caused another has the lower clock, as
-messages of users carry clocks, too. One that goes past these clocks (a telephone) takes its cause
-with it unseen: the paper's anomalous behaviour.
+Over channels that keep their order one process at a time has the resource, and all requests are
+granted, in the order of their stamps. A request that may have caused another has the lower clock,
+as messages of users carry clocks, too. A cause that bypasses these clocks (a telephone call) stays
+unseen: the paper's anomalous behaviour.
 """
 
 import enum
@@ -24,7 +24,7 @@ from groupcomm.clocks.lamport import LamportClock
 
 
 class Kind(enum.IntEnum):
-    """What a packet is."""
+    """The kind of a packet."""
 
     REQUEST = 1
     ANSWER = 2
@@ -36,7 +36,7 @@ class Kind(enum.IntEnum):
 
 
 class LamportMutex(Claimant):
-    """A stamp is (kind, clock)."""
+    """A process with Lamport's rule; a stamp is (kind, clock)."""
 
     needs_fifo = True
 
@@ -54,7 +54,7 @@ class LamportMutex(Claimant):
         return Step(self._fan_out(message, stamp, message.destinations), own)
 
     def receive(self, packet: Packet) -> Step:
-        """Follow the clock, keep the queue, and see whether the own request has its turn."""
+        """Advance the clock, update the queue, and see whether the own request is granted."""
         kind, clock = packet.stamp
         self._clock_received(packet.source, clock)
         packets: tuple[Packet, ...] = ()
@@ -83,7 +83,7 @@ class LamportMutex(Claimant):
         return Step(self._fan_out(None, (Kind.RELEASE, self._clock.send()), self.members))
 
     def _turn(self) -> tuple[Message, ...]:
-        """The grant, if rule 3 holds now and did not before."""
+        """Return the grant, if rule 3 holds now and did not before."""
         if self.wish is None or self.holds:
             return ()
         own = self._queue[self.me], self.me

@@ -1,9 +1,9 @@
-"""The last message received as the stamp: right for one cause, and not for two.
+"""The last message received as the stamp: right for one cause, and wrong for two.
 
-Source: none claims it. It is the first thing that comes to mind to shorten a message history: a
-message need name only its latest cause, because that one names its own. This holds along a chain of
-messages. It fails as soon as a process has received two messages of which neither may have caused
-the other. Broadcasts only; over any channels.
+Source: none, as nobody claims that it is right. It is the obvious way to shorten a message history:
+a message need name only its latest cause, because that one names its own. This holds along a chain
+of messages. It fails as soon as a process has received two messages of which neither may have
+caused the other. Broadcasts only; over any channels.
 
 Each process counts what it has delivered of each sender. A stamp is the sender of the message that
 its own sender delivered last, and that count of it; own messages are delivered, too, when they are
@@ -21,11 +21,12 @@ from groupcomm.trace.steps import MessageId
 
 
 class CauseStamp(NamedTuple):
-    """What a message carries: who sent it, and its latest cause.
+    """The stamp of a message: its sender, and its latest cause.
 
     Attributes:
-        sender, number: of the message.
-        cause, cause_number: the same of what its sender delivered last; "" and 0 if nothing.
+        sender, number: the id of the message.
+        cause, cause_number: the id of the last message that its sender delivered; "" and 0 without
+            one.
     """
 
     sender: Name
@@ -34,16 +35,16 @@ class CauseStamp(NamedTuple):
     cause_number: int
 
     def concurrent_with(self, other: "CauseStamp") -> bool:
-        """Whether the two show that neither message may have caused the other.
+        """Return whether the stamps show that neither message may have caused the other.
 
-        They do if two senders name the same cause, and causal order has held so far: who has
-        delivered an effect first may name its cause after it. Others may be concurrent, too.
+        They do if two senders name the same cause, and causal order has held so far: a process that
+        has delivered an effect first may name its cause after it. Others may be concurrent, too.
         """
         return self.sender != other.sender and self[2:] == other[2:]
 
 
 class LastSender(Buffering):
-    """Names one cause. It claims nothing, since nothing keeps others away."""
+    """A process that names one cause. It claims nothing, as others may send, too."""
 
     def __init__(self, me: Name, members: Iterable[Name]) -> None:
         super().__init__(me, members)
@@ -75,7 +76,8 @@ class LastSender(Buffering):
 
 
 class LastSenderSame(LastSender):
-    """Asks for the same count: what comes after its cause was followed is never delivered."""
+    """A process that asks for the same count; it never delivers a message whose cause was
+    followed."""
 
     def _is_next(self, received: Received) -> bool:
         stamp: CauseStamp = received.stamp

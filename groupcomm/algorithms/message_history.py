@@ -1,4 +1,4 @@
-"""Message history: a stamp names all messages that may have caused this one, or the few that do.
+"""Message history: a stamp names all messages that may have caused this one, or a few of them.
 
 Source: the plain form is folklore, as in the Isis of K. Birman and T. Joseph, "Reliable
 Communication in the Presence of Failures", ACM TOCS 5(1), 1987, whose messages carried their causes
@@ -6,14 +6,16 @@ themselves. The compressed one follows A. Kshemkalyani and M. Singhal, "Necessar
 Conditions on Information for Causal Message Ordering", Distributed Computing 11(2), 1998. Both keep
 causal order, so FIFO order too, for any destinations over any channels, and deliver alike.
 
-A message waits at q for all in its stamp that are for q. So a stamp says for whom a message is.
-What a process has not seen itself it knows from the stamps of what it has: these go into its own.
+A message waits at q for all messages in its stamp that are for q. So a stamp says for which
+processes a message is. A process knows messages that it has not seen from the stamps of those that
+it has: these go into its own stamps.
 
 Plain stamps grow without end. Compressed ones leave out what is implied, destination by
-destination. That x is for q need not be said any more by those who know that
+destination. A process need not say any more that x is for q if it knows that
 
 1. q has delivered x, or
-2. a later message y, which x may have caused, was sent to q, too: whoever waits for y waits for x.
+2. a later message y, which x may have caused, was sent to q, too: a process that waits for y waits
+for x.
 
 Unlike the paper's, these stamps are not the shortest possible: of what a process does not know, it
 cannot tell whether it never heard of it or need not have said it, so some of it is said in vain.
@@ -27,37 +29,38 @@ from groupcomm.algorithms.process import Message, Name, Order, Step
 from groupcomm.trace.steps import MessageId
 
 Entries = dict[MessageId, tuple[Name, ...]]
-"""By message, for whom it is, as far as that need be said."""
+"""The destinations of each message, as far as they need be said."""
 
 
 class HistoryStamp(NamedTuple):
-    """What a message carries.
+    """The stamp of a message.
 
     Attributes:
-        id: of the message.
-        before: all that may have caused it, and for whom that is.
+        id: the id of the message.
+        before: its possible causes, with their destinations.
     """
 
     id: MessageId
     before: Entries
 
     def concurrent_with(self, other: "HistoryStamp") -> bool:
-        """Whether neither message may have caused the other."""
+        """Return whether neither message may have caused the other."""
         return self.id != other.id and self.id not in other.before and other.id not in self.before
 
 
 class ShortStamp(NamedTuple):
-    """What a message of the compressed form carries.
+    """The stamp of a message in the compressed form.
 
     Attributes:
-        before: messages that must be delivered first by those who stand there, if it is for them.
+        before: messages that must be delivered first, each with the destinations for which this
+            holds.
     """
 
     before: Entries
 
 
 class MessageHistory(Buffering):
-    """Sends all that it knows of."""
+    """A process that sends all the history that it knows."""
 
     claims = frozenset({Order.FIFO, Order.CAUSAL})
 
@@ -79,7 +82,7 @@ class MessageHistory(Buffering):
         return HistoryStamp(message[:2], self._known.copy())
 
     def _is_next(self, received: Received) -> bool:
-        # What is missing is mostly among the latest: most of those that must wait are seen at once.
+        # A missing message is mostly among the latest, so most waits are found at once.
         latest_first = reversed(received.stamp.before.items())
         return all(id in self._delivered for id, to in latest_first if self.me in to)
 
@@ -92,26 +95,26 @@ class MessageHistory(Buffering):
         self._learn(received.message, received.stamp.before)
 
     def _learn(self, message: Message, before: Entries) -> None:
-        """Note a message that is sent or delivered here, and what may have caused it."""
+        """Note a message that is sent or delivered here, and its possible causes."""
         self._known |= {**before, message[:2]: message.destinations}
 
 
 class CompressedHistory(MessageHistory):
-    """Sends what is not implied by something else.
+    """A process that sends only the history that nothing else implies.
 
     Two of its stamps alone do not tell whether their messages are concurrent.
     """
 
     def __init__(self, me: Name, members: Iterable[Name]) -> None:
         super().__init__(me, members)
-        self._heard: set[MessageId] = set()  # all that was in `_known` at any time
+        self._heard: set[MessageId] = set()  # all entries that were in `_known` at any time
 
     def _stamp(self, message: Message) -> ShortStamp:
         return ShortStamp(self._known.copy())
 
     def _learn(self, message: Message, before: Entries) -> None:
         to = {self.me, *message.destinations}
-        # Rules 1 and 2; the latter not of what is concurrent with the message.
+        # Rules 1 and 2; rule 2 not for messages concurrent with this one.
         implied = {id: set(left) - to for id, left in before.items()}
         known = self._merged(implied)
         # The sender had it at once.
@@ -120,9 +123,9 @@ class CompressedHistory(MessageHistory):
         self._heard |= known.keys()
 
     def _merged(self, others: dict[MessageId, set[Name]]) -> dict[MessageId, set[Name]]:
-        """What need be said as far as this process and others know.
+        """Return what needs to be said, as far as this process and others know.
 
-        What either of them left out, though it had it once, is implied.
+        An entry that either side left out, though it had it once, is implied.
         """
         merged = {id: set(to) for id, to in self._known.items()}
         for id, to in others.items():

@@ -1,10 +1,10 @@
-"""Mutual exclusion: processes that ask for one resource, and the judge of who got it when.
+"""Mutual exclusion: processes that request one resource, and the checker of the grants.
 
 Source: L. Lamport, "Time, Clocks, and the Ordering of Events in a Distributed System", CACM 21(7),
 1978, section "Ordering the Events Totally". The conditions, by his numbers: (I) a process that has
 the resource releases it before it is granted to another; (II) requests are granted in the order in
-which they were made, which here says: one that may have caused another before that; (III) if all
-who get it release it, every request is granted.
+which they were made, which here means: a possible cause before its effect; (III) if every holder
+releases it, every request is granted.
 
 A request is a message of a process to itself, and granted when it is delivered. So the history
 knows which requests may have caused which, by the messages that users send to each other.
@@ -22,10 +22,10 @@ from groupcomm.trace.steps import AlgorithmStep
 
 
 class Claimant(Process):
-    """A process that may ask for the resource; messages of users are delivered as they come.
+    """A process that may request the resource; users' messages are delivered as they come.
 
     Attributes:
-        wish: its request, from asking until release; None if it has none.
+        wish: its request until the release; None without one.
         holds: whether the request was granted.
     """
 
@@ -35,49 +35,51 @@ class Claimant(Process):
         self.holds = False
 
     def request(self) -> Step:
-        """Ask for the resource; it is granted when `wish` is delivered, which may be at once.
+        """Request the resource; it is granted when `wish` is delivered, which may be at once.
 
         Raises:
-            LocalProtocolError: the process has asked before and not yet released.
+            LocalProtocolError: the process has an earlier request that it has not released.
         """
         if self.wish is not None:
-            raise LocalProtocolError(f"{self.me} has asked already; release before asking again")
+            raise LocalProtocolError(
+                f"{self.me} has a request already: release the resource before the next request"
+            )
         self.wish = self._message(b"request", [self.me])
         return self._ask()
 
     def release(self) -> Step:
-        """Give the resource back.
+        """Release the resource.
 
         Raises:
             LocalProtocolError: the process does not hold it.
         """
         if not self.holds:
-            raise LocalProtocolError(f"{self.me} does not hold the resource; wait for the grant")
+            raise LocalProtocolError(f"{self.me} does not hold the resource: wait for the grant")
         self.holds, self.wish = False, None
         return self._give_back()
 
     @abstractmethod
     def _ask(self) -> Step:
-        """What the algorithm does once `wish` is set."""
+        """Send the algorithm's packets for a request, once `wish` is set."""
 
     @abstractmethod
     def _give_back(self) -> Step:
-        """What the algorithm does once `wish` is None again."""
+        """Send the algorithm's packets for a release, once `wish` is None again."""
 
     def _granted(self) -> tuple[Message]:
-        """Note the grant; the delivery that tells of it."""
+        """Note the grant; return the delivery that reports it."""
         assert self.wish is not None
         self.holds = True
         return (self.wish,)
 
     @property
     def waiting(self) -> tuple[Message, ...]:
-        """The request, until it is granted."""
+        """Return the request, until it is granted."""
         return () if self.wish is None or self.holds else (self.wish,)
 
 
 class Uses:
-    """The judge: what became of the requests.
+    """A checker of the uses of the resource.
 
     Attributes:
         requested, granted: requests, in this order.
@@ -103,14 +105,15 @@ class Uses:
 
     @property
     def overtaken(self) -> list[tuple[Message, Message]]:
-        """Pairs as they were granted, though the second may have caused the first: (II)."""
+        """Return pairs as they were granted, though the second may have caused the first: (II)."""
         causes = self._history.causes
         pairs = combinations(self.granted, 2)
         return [(first, second) for first, second in pairs if second in causes(first)]
 
     @property
     def open(self) -> list[Message]:
-        """Requests that were not granted: (III), once nothing is under way or held."""
+        """Return requests that were not granted: (III), once all is quiet and the resource is
+        free."""
         return [request for request in self.requested if request not in self.granted]
 
 
@@ -118,13 +121,13 @@ class MutexNetwork(Network):
     """A network of claimants.
 
     Args:
-        claimants: all of them.
-        record: takes their steps. A request waits in the buffer until it is granted; what the
-            processes tell each other about it are messages of their own, as ``q-request``.
+        claimants: all claimants.
+        record: records their steps. A request waits in the buffer until it is granted; the packets
+            about it are messages of their own, such as ``q-request``.
 
     Attributes:
         claimants: the processes, by name.
-        uses: of the resource.
+        uses: the uses of the resource.
     """
 
     def __init__(
@@ -137,7 +140,7 @@ class MutexNetwork(Network):
         self.uses = Uses(self.history)
 
     def request(self, name: Name) -> Message:
-        """Have a process ask; its request.
+        """Have a process request the resource; return the request.
 
         Raises:
             LocalProtocolError: see `Claimant.request`.
@@ -151,7 +154,7 @@ class MutexNetwork(Network):
         return claimant.wish
 
     def release(self, name: Name) -> None:
-        """Have a process give the resource back.
+        """Have a process release the resource.
 
         Raises:
             LocalProtocolError: see `Claimant.release`.

@@ -1,4 +1,4 @@
-"""A network in memory: packets that are under way, and whoever chooses which one comes next."""
+"""A network in memory: packets in flight, and the choice of the next one."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -9,20 +9,20 @@ from groupcomm.trace.steps import AlgorithmStep
 
 
 class Network:
-    """Processes, what is between them, and what has happened.
+    """A network: processes, the packets between them, and the history.
 
     Args:
-        processes: all of them.
-        record: takes their steps; their times count what was sent and brought.
+        processes: all processes.
+        record: records their steps; their times count sendings and arrivals.
 
     Attributes:
-        now: how much was sent and brought.
-        processes: by name.
-        under_way: packets, in the order of their sending.
-        history: of the users.
-        packets: that were sent.
-        stamp_bytes: of all their stamps.
-        most_waiting: messages that one process held back at once, at most.
+        now: the number of sendings and arrivals.
+        processes: the processes by name.
+        under_way: the packets in flight, in the order of their sending.
+        history: the history of the users.
+        packets: the number of packets that were sent.
+        stamp_bytes: the size of all their stamps.
+        most_waiting: the most messages that one process held back at once.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Network:
     def send(
         self, sender: Name, data: bytes, destinations: Iterable[Name] | None = None
     ) -> Message | None:
-        """Have a user send; the message, if the process tells of it in this step.
+        """Have a user send; return the message, if the process reports it in this step.
 
         Raises:
             LocalProtocolError: see `Process.send`.
@@ -64,7 +64,8 @@ class Network:
 
     @property
     def ready(self) -> Sequence[Packet]:
-        """Packets that may come next: of channels that keep their order only the first ones."""
+        """Return the packets that may come next: the first ones of channels that keep their
+        order."""
         seen: set[tuple[Name, Name]] = set()
         found = []
         for packet in self.under_way:
@@ -75,20 +76,20 @@ class Network:
         return found
 
     def bring(self, packet: Packet) -> None:
-        """Let a packet that is under way arrive."""
-        # Equal packets may be under way; any of them will do.
+        """Let a packet in flight arrive."""
+        # Equal packets may be in flight; any of them will do.
         self.under_way.remove(packet)
         process = self.processes[packet.destination]
         self.now += 1
         self._accept(process, self._endpoint(process.me).receive(packet))
 
     def bring_all(self) -> None:
-        """Let everything arrive, the oldest first, and what comes of it."""
+        """Let all packets arrive, the oldest first, and those that they cause."""
         while self.under_way:
             self.bring(self.under_way[0])
 
     def accept(self, name: Name, step: Step) -> None:
-        """Accept what comes of any other call to a process, as when its clock is set."""
+        """Process the results of any other call to a process, as when its clock is set."""
         self.now += 1
         if name in self._traced:
             self._traced[name].accept(step)

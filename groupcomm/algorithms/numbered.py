@@ -1,13 +1,13 @@
-"""Messages with one number each for the whole group, delivered in the order of these numbers."""
+"""Messages with one number each for the whole group, delivered in the order of the numbers."""
 
 from groupcomm.algorithms.process import Message, Name
 
 
 class Numbered:
-    """What one process holds of the numbered messages; from 1, and without gaps.
+    """The numbered messages at one process, from 1 and without gaps.
 
     Attributes:
-        delivered: the number up to which all have been taken out.
+        delivered: the number up to which all have been removed.
     """
 
     def __init__(self, me: Name) -> None:
@@ -16,7 +16,7 @@ class Numbered:
         self.delivered = 0
 
     def add(self, number: int, message: Message | None) -> tuple[Message, ...]:
-        """Hold a message; those that may now be delivered here, which leaves out others' ones.
+        """Hold a message; return the messages that may be delivered now, without those for others.
 
         None stands for a message that is not for this process, and has its number all the same.
         """
@@ -29,6 +29,6 @@ class Numbered:
 
     @property
     def waiting(self) -> tuple[Message, ...]:
-        """Those for this process that wait for a lower number, in the order of their numbers."""
+        """Return the messages for this process that wait for a lower number, in order."""
         held = (message for _, message in sorted(self._held.items()))
         return tuple(m for m in held if m is not None and self._me in m.destinations)

@@ -1,12 +1,12 @@
-"""Numbers between two: FIFO order for pairs, and no order for groups.
+"""Numbers between pairs: FIFO order for each pair, and no order for groups.
 
 Source: common to all windows, as in V. Cerf, R. Kahn, "A Protocol for Packet Network
 Intercommunication", IEEE Transactions on Communications 22(5), 1974. It keeps FIFO order over any
-channels, so with two processes causal order too. Among three it is not causal: a multicast is as
-many unicasts, and nothing ties these together.
+channels, so with two processes causal order too. Among three it is not causal: a multicast is a
+number of unicasts, which nothing ties together.
 
-Each process keeps for each other: the last number sent, the last one delivered, and a buffer sorted
-by number. It takes from the buffer as long as the first there is the next.
+Each process keeps for each other one the last number sent, the last one delivered, and a buffer
+sorted by number. It delivers from the buffer as long as the first message there is the next.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from groupcomm.algorithms.process import Message, Name, Order, Packet, Process, 
 
 
 class Pair:
-    """What a process keeps for one other.
+    """The state that a process keeps for one other.
 
     Attributes:
         sent, delivered: last numbers.
@@ -29,7 +29,7 @@ class Pair:
         self.buffer: list[tuple[int, Message]] = []
 
     def receive(self, number: int, message: Message) -> tuple[Message, ...]:
-        """Buffer a message; what is next now."""
+        """Buffer a message; return the messages that are next now."""
         heappush(self.buffer, (number, message))
         taken = []
         while self.buffer and self.buffer[0][0] == self.delivered + 1:
@@ -39,7 +39,7 @@ class Pair:
 
 
 class PairNumbers(Process):
-    """One state for each of the others."""
+    """A process with numbers for each of the others."""
 
     claims = frozenset({Order.FIFO})
 

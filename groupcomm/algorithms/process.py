@@ -1,4 +1,4 @@
-"""What every algorithm is: a process that sends, receives and delivers.
+"""The interface of every algorithm: a process that sends, receives and delivers.
 
 A process does no I/O. `send` and `receive` return a `Step`: packets for the network, and messages
 that may now be delivered, in this order.
@@ -15,13 +15,13 @@ from groupcomm.errors import LocalProtocolError
 from groupcomm.trace.steps import SILENT, MessageId, StepTrace
 
 Name = str
-"""Of a process; unique in its group."""
+"""The name of a process; unique in its group."""
 
 
 class Order(enum.Enum):
-    """What an algorithm may claim of the order in which messages are delivered.
+    """An order of delivery that an algorithm may claim.
 
-    Each is said of every two messages and every process that delivers both.
+    Each order concerns every two messages and every process that delivers both.
     """
 
     FIFO = "fifo"  # two of one sender: as they were sent
@@ -30,13 +30,13 @@ class Order(enum.Enum):
 
 
 class Message(NamedTuple):
-    """What a user sends.
+    """A message of a user.
 
     Attributes:
-        sender: who sent it.
-        number: its place in its sender's count, from 1; with `sender` it names the message.
-        destinations: who is to deliver it, the sender, too, if it is among them.
-        data: the user's.
+        sender: the process that sent it.
+        number: its number at its sender, from 1; with `sender` it names the message.
+        destinations: the processes that are to deliver it, the sender too, if it is among them.
+        data: the user's data.
     """
 
     sender: Name
@@ -46,7 +46,7 @@ class Message(NamedTuple):
 
     @property
     def id(self) -> MessageId:
-        """Sender and number."""
+        """The sender and the number."""
         return self.sender, self.number
 
     def __str__(self) -> str:
@@ -54,13 +54,13 @@ class Message(NamedTuple):
 
 
 class Packet(NamedTuple):
-    """What the network carries to one process.
+    """A packet that the network carries to one process.
 
     Attributes:
-        source, destination: from whom, to whom.
+        source, destination: the sending and the receiving process.
         message: the user's message that it carries; None if it carries none.
-        stamp: what the algorithm adds: numbers, names, and tuples, lists, dicts and vector clocks
-            of these.
+        stamp: the algorithm's part: numbers, names, and tuples, lists, dicts and vector clocks of
+            these.
     """
 
     source: Name
@@ -70,16 +70,16 @@ class Packet(NamedTuple):
 
     @property
     def stamp_bytes(self) -> int:
-        """Length of the stamp on a wire; see `size_of`."""
+        """The length of the stamp on a wire; see `size_of`."""
         return size_of(self.stamp)
 
 
 class Step(NamedTuple):
-    """What comes of one call.
+    """The results of one call.
 
     Attributes:
-        packets: to hand to the network.
-        deliveries: messages that the user may be given now.
+        packets: packets for the network.
+        deliveries: messages to deliver to the user now.
     """
 
     packets: tuple[Packet, ...] = ()
@@ -92,8 +92,8 @@ class Process(ABC):
     Attributes:
         claims: the orders that it keeps, whatever the network does.
         needs_fifo: whether packets from one process to another must come as they were sent.
-        me: its name.
-        members: of the group, itself among them, sorted.
+        me: the name of the process.
+        members: the members of the group, itself among them, sorted.
     """
 
     claims: ClassVar[frozenset[Order]] = frozenset()
@@ -106,7 +106,7 @@ class Process(ABC):
         self._trace = SILENT
 
     def watch(self, trace: StepTrace) -> None:
-        """Have the steps recorded that are seen from inside only; see `traced` for the others."""
+        """Record the steps that are visible from inside only; see `traced` for the others."""
         self._trace = trace
 
     @abstractmethod
@@ -114,41 +114,41 @@ class Process(ABC):
         """Send a message.
 
         Args:
-            data: the user's.
-            destinations: members; None: all of them. An algorithm for broadcasts takes no others.
+            data: the user's data.
+            destinations: members; None for all of them, the only choice for broadcasts.
 
         Raises:
-            LocalProtocolError: a destination is no member, or the algorithm cannot do it.
+            LocalProtocolError: a destination is not a member, or the algorithm cannot send to it.
         """
 
     @abstractmethod
     def receive(self, packet: Packet) -> Step:
-        """Take a packet that the network has brought; each comes once."""
+        """Process a packet that the network has brought; each packet comes once."""
 
     @property
     @abstractmethod
     def waiting(self) -> tuple[Message, ...]:
-        """Messages for this process, sent or received by it, that may not be delivered yet.
+        """Return the messages for this process, own ones too, that may not be delivered yet.
 
-        One that its sender may not even pass on yet is among them, whoever it is for.
+        A message that its sender may not even send yet is among them, whatever its destinations.
         """
 
     def awaited(self, message: Message) -> tuple[MessageId, ...]:
-        """What a message that waits here waits for, as far as its stamp names it."""
+        """Return the messages that a waiting message waits for, as far as its stamp names them."""
         return ()
 
     def says(self, packet: Packet) -> str:
-        """A word for a packet without a message that a trace is to show; "" if it is not."""
+        """Return a word for a packet without a message that a trace is to show; "" for none."""
         return ""
 
     def _message(self, data: bytes, destinations: Iterable[Name] | None) -> Message:
-        """The next message."""
+        """Return the next message."""
         to = self.members if destinations is None else tuple(sorted(set(destinations)))
         strangers = [name for name in to if name not in self.members]
         if strangers or not to:
             raise LocalProtocolError(
-                f"{', '.join(strangers) or 'nobody'} cannot be sent to; members are"
-                f" {', '.join(self.members)}"
+                f"cannot send to {', '.join(strangers) or 'nobody'}: members are "
+                f"{', '.join(self.members)}"
             )
         self._sent += 1
         self._trace.counted(self._sent)
@@ -157,15 +157,15 @@ class Process(ABC):
     def _fan_out(
         self, message: Message | None, stamp: Any, to: Iterable[Name]
     ) -> tuple[Packet, ...]:
-        """A packet for each of these but the process itself."""
+        """Return a packet for each of these processes except this one."""
         return tuple(Packet(self.me, name, message, stamp) for name in to if name != self.me)
 
 
 def size_of(stamp: Any) -> int:
-    """Bytes of a stamp: 8 of a number, a name's length and 1, of a collection that of its parts.
+    """Return the bytes of a stamp: 8 for a number, a name's length and 1, a collection's parts.
 
     Raises:
-        TypeError: it is none of these.
+        TypeError: the stamp has a part of another type.
     """
     match stamp:
         case None:
@@ -182,7 +182,7 @@ def size_of(stamp: Any) -> int:
 
 
 def _size_of_item(key: Any, value: Any) -> int:
-    """Of a key and a value; a long history has the same names in each of its values."""
+    """Return the bytes of a key and a value; values of a long history repeat the same names."""
     if type(value) is tuple and set(map(type, value)) == {str}:
         return _size_of_fixed(key) + _size_of_fixed(value)
     return size_of(key) + size_of(value)

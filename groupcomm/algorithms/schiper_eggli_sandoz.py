@@ -1,4 +1,4 @@
-"""Causal order for unicast and multicast: each message tells what others were sent before it.
+"""Causal order for unicast and multicast: each message tells what was sent to others before it.
 
 Source: A. Schiper, J. Eggli, A. Sandoz, "A New Algorithm to Implement Causal Ordering", WDAG 1989,
 LNCS 392. It keeps causal order, so FIFO order too, for any destinations over any channels. Its
@@ -30,23 +30,24 @@ from groupcomm.clocks.vector import Relation, VectorClock
 
 
 class SentStamp(NamedTuple):
-    """What a message carries.
+    """The stamp of a message.
 
     Attributes:
-        clock: events of each process, as its sender knows of them, this sending included.
-        sent_to: by process, the clock that it must have reached before it delivers this message.
+        clock: the events of each process that its sender knows, this sending included.
+        sent_to: for each process, the clock that it must have reached before it delivers this
+            message.
     """
 
     clock: VectorClock[Name]
     sent_to: Mapping[Name, VectorClock[Name]]
 
     def concurrent_with(self, other: "SentStamp") -> bool:
-        """Whether neither message may have caused the other."""
+        """Return whether neither message may have caused the other."""
         return self.clock.concurrent_with(other.clock)
 
 
 class SchiperEggliSandoz(Buffering):
-    """Unicast, multicast and broadcast, mixed at will; counts all events."""
+    """A process that mixes unicast, multicast and broadcast at will; it counts all events."""
 
     claims = frozenset({Order.FIFO, Order.CAUSAL})
 
@@ -90,9 +91,9 @@ class SchiperEggliSandoz(Buffering):
         self._count_event()
 
     def _note(self, name: Name, clock: VectorClock[Name]) -> None:
-        """Raise what was sent to another process; clocks in stamps are never changed."""
+        """Raise the record of messages sent to another process; clocks in stamps never change."""
         if name == self.me:
-            return  # delivered here, or this would not be next
+            return  # delivered here, or this message would not be next
         noted = clock.copy()
         if name in self._sent_to:
             noted.merge(self._sent_to[name])
@@ -100,7 +101,7 @@ class SchiperEggliSandoz(Buffering):
 
 
 class SchiperEggliSandozSends(SchiperEggliSandoz):
-    """The same with counts of sends only, which are smaller."""
+    """A process that counts sends only, so that counts are smaller."""
 
     def _count_event(self) -> None:
         """Leave receipts and deliveries uncounted."""

@@ -1,18 +1,19 @@
-"""Sequencer: everybody sends to one process, which numbers the messages and broadcasts them.
+"""Sequencer: all send to one process, which numbers the messages and broadcasts them.
 
 Source: M. F. Kaashoek, A. S. Tanenbaum, "Group Communication in the Amoeba Distributed Operating
 System", ICDCS 1991 (the PB method); X. Defago, A. Schiper, P. Urban, "Total Order Broadcast and
 Multicast Algorithms", ACM Computing Surveys 36(4), 2004, section on fixed sequencers.
 
-Rule: the sequencer is the first member by name. It gives each message the next number; everybody,
-the sender, too, delivers in the order of the numbers, without gaps. A message costs one packet to
-the sequencer and one to each other member; the sequencer is a bottleneck, and all ends with it.
+Rule: the sequencer is the first member by name. It gives each message the next number; every
+    process, the sender too, delivers in the order of the numbers, without gaps. A message costs one
+    packet to the sequencer and one to each other member; the sequencer is a bottleneck and a single
+    point of failure.
 
-`Sequencer` numbers messages as they come: a total order and no other, for two messages of a sender
-may change places on their way to it; and the first may have caused the second. Nothing else can go
-wrong: whoever delivers a message does so when it has its number. So `SenderSequencer`, which lets a
-message wait until all earlier ones of its sender have their numbers, keeps all three orders over
-any channels, and so does `Sequencer` over channels that keep theirs.
+`Sequencer` numbers messages as they come: a total order and no other, because two messages of a
+sender may change places on their way to it, and the first may have caused the second. Nothing else
+can go wrong: a process delivers a message only when it has its number. So `SenderSequencer`, which
+lets a message wait until all earlier ones of its sender have their numbers, keeps all three orders
+over any channels, and so does `Sequencer` over channels that keep their order.
 """
 
 from collections.abc import Iterable
@@ -22,9 +23,9 @@ from groupcomm.algorithms.process import Message, Name, Order, Packet, Process, 
 
 
 class Sequencer(Process):
-    """A packet to the sequencer has no stamp, one from it a number.
+    """A process with a sequencer; a packet to it has no stamp, one from it a number.
 
-    Who is no destination gets the number alone, for there must be no gaps.
+    A process that is not a destination gets the number alone, as there must be no gaps.
     """
 
     claims = frozenset({Order.TOTAL})
@@ -43,7 +44,8 @@ class Sequencer(Process):
         return Step((Packet(self.me, self.sequencer, message, None),))
 
     def receive(self, packet: Packet) -> Step:
-        """Number what was sent to the sequencer; deliver what has its number."""
+        """Number a message that was sent to the sequencer; deliver those that have their
+        numbers."""
         if packet.stamp is None:
             assert packet.message is not None
             return self._on_submitted(packet.message)
@@ -63,18 +65,18 @@ class Sequencer(Process):
 
     @property
     def waiting(self) -> tuple[Message, ...]:
-        """See `Process.waiting`; of its own messages only the sequencer knows."""
+        """Return waiting messages; own ones only at the sequencer. See `Process.waiting`."""
         return self._numbered.waiting
 
 
 class SenderSequencer(Sequencer):
-    """Numbers the messages of each sender in the order in which they were sent."""
+    """A process whose sequencer keeps the order of each sender."""
 
     claims = frozenset(Order)
 
     def __init__(self, me: Name, members: Iterable[Name]) -> None:
         super().__init__(me, members)
-        self._counted = dict.fromkeys(self.members, 0)  # messages of each that have their numbers
+        self._counted = dict.fromkeys(self.members, 0)  # numbered messages of each sender
         self._early: dict[tuple[Name, int], Message] = {}
 
     def _on_submitted(self, message: Message) -> Step:
@@ -90,5 +92,5 @@ class SenderSequencer(Sequencer):
 
     @property
     def waiting(self) -> tuple[Message, ...]:
-        """See `Process.waiting`; at the sequencer also what waits for its number."""
+        """Return waiting messages, also those without numbers; see `Process.waiting`."""
         return self._numbered.waiting + tuple(self._early.values())

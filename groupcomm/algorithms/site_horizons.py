@@ -5,17 +5,19 @@ the teaching form, in which a process is a site. It combines the stamps of L. La
 1978, with the blocks of bus1: its queue gives nothing out behind a block, here a site's horizon.
 
 Rule: a message carries its site's clock and its number in the site's stream. A *horizon* h of a
-site is its promise that all it sends from now on has a clock above h; it names the number of the
-message sent last, and counts only once the stream is here up to that one. A message, too, is a
-horizon at its own clock. The lowest message by (clock, site) of those that are in their streams
-without a gap is delivered once no counted horizon is below its clock. A site announces a horizon
-when a foreign message is above the one it has announced: so an idle site holds up nobody.
+    site is its promise that all its later messages have a clock above h; it names the number of the
+    last message, and counts only once the stream is here up to that one. A message, too, is a
+    horizon at its own clock. The lowest message by (clock, site) of those that are in their streams
+    without a gap is delivered once no counted horizon is below its clock. A site announces a
+    horizon when a foreign message is above the one it has announced, so an idle site holds up
+    nobody.
 
-Unlike the daemon: no timers, so each foreign message is answered unless a later message or answer
-of this site is on its way already; no physical time in the clock; nothing is lost.
+Unlike the daemon, it has no timers, so each foreign message is answered unless a later message or
+answer of this site is in flight already; its clock has no physical time; nothing is lost.
 
-Keeps all three orders over any channels, where `acknowledged` needs such as keep theirs: numbers in
-the streams stand for it. Where several sites send at once it needs fewer answers.
+It keeps all three orders over any channels, where `acknowledged` needs channels that keep their
+order: the numbers in the streams replace that. Where several sites send at once it needs fewer
+answers.
 """
 
 from collections.abc import Iterable
@@ -26,10 +28,10 @@ from groupcomm.clocks.lamport import LamportClock
 
 
 class _Site:
-    """What is known of one other site: its stream, and the horizon that counts.
+    """The state of one other site: its stream, and the horizon that counts.
 
     Attributes:
-        horizon: nothing at or below this clock can still come.
+        horizon: no message at or below this clock can still come.
     """
 
     def __init__(self) -> None:
@@ -39,7 +41,7 @@ class _Site:
         self._notices: list[tuple[int, int]] = []  # number and horizon, of those beyond a gap
 
     def add(self, number: int, clock: int, message: Message) -> list[tuple[int, Message]]:
-        """Take a message; those that are now in the stream without a gap."""
+        """Add a message; return the messages that are now in the stream without a gap."""
         self._early[number] = clock, message
         found = []
         while following := self._early.pop(self._held + 1, None):
@@ -50,7 +52,8 @@ class _Site:
         return found
 
     def announce(self, upto: int, horizon: int) -> None:
-        """Take a notice, which counts once the stream is here up to the number `upto`."""
+        """Note an announced horizon, which counts once the stream is here up to the number
+        `upto`."""
         self._notices.append((upto, horizon))
         self._count_notices()
 
@@ -61,14 +64,14 @@ class _Site:
 
     @property
     def early(self) -> list[Message]:
-        """Messages that are beyond a gap."""
+        """Return the messages that are beyond a gap."""
         return [message for _, message in self._early.values()]
 
 
 class SiteHorizons(Process):
-    """A stamp is (clock, number in the stream); without a message it is a horizon (h, upto).
+    """A site: a stamp is (clock, number in the stream), without a message a horizon (h, upto).
 
-    All sites get every message; who is no destination only takes note of its place.
+    All sites get every message; a site that is not a destination only notes its place.
     """
 
     claims = frozenset(Order)
@@ -88,7 +91,7 @@ class SiteHorizons(Process):
         return Step(self._fan_out(message, (clock, message.number), self.members), self._deliver())
 
     def receive(self, packet: Packet) -> Step:
-        """Take a message, and promise to send nothing below it; or take such a promise."""
+        """Process a message, and promise to send nothing below it; or process such a promise."""
         clock, number = packet.stamp
         site = self._others[packet.source]
         if packet.message is None:
@@ -100,7 +103,7 @@ class SiteHorizons(Process):
         return Step(self._promise(clock), self._deliver())
 
     def _promise(self, clock: int) -> tuple[Packet, ...]:
-        """Announce a horizon, if the one that was announced is below a foreign clock."""
+        """Announce a horizon, if the announced one is below a foreign clock."""
         if self._announced >= clock:
             return ()
         self._announced = self._clock.value
@@ -117,7 +120,7 @@ class SiteHorizons(Process):
 
     @property
     def waiting(self) -> tuple[Message, ...]:
-        """See `Process.waiting`; those beyond a gap last."""
+        """Return the messages that wait, those beyond a gap last; see `Process.waiting`."""
         queued = [message for _, _, message in sorted(self._queue)]
         early = [message for site in self._others.values() for message in site.early]
         return tuple(m for m in queued + early if self.me in m.destinations)

@@ -1,7 +1,7 @@
-"""Orders in the recorded steps of algorithms: judged from sendings and deliveries alone.
+"""Orders in the recorded steps of algorithms, checked from sendings and deliveries alone.
 
-The history knows no stamps, so an algorithm that stamps wrongly is found out as one that delivers
-wrongly. Steps of filters on a connection (their process is a member, ``#user#daemon/7``) are left
+The history knows no stamps, so an algorithm that stamps wrongly is found by its wrong deliveries.
+Steps of filters on a connection (their process is a member, ``#user#daemon/7``) are left
 out: a session has messages of all levels, and most of them promise no causal order.
 """
 
@@ -13,11 +13,11 @@ from groupcomm.trace.steps import Given, MessageId, StampedSent
 
 
 class StepOrders:
-    """Builds a history from steps.
+    """A builder of a history from steps.
 
     Attributes:
-        history: of what was sent and delivered so far.
-        given: deliveries, by process and message.
+        history: the history so far.
+        given: the deliveries, by process and message.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class StepOrders:
         self._sent: dict[MessageId, Message] = {}
 
     def feed(self, event: object) -> None:
-        """Take the next event of a trace; all but sendings and deliveries are passed over."""
+        """Process the next event of a trace, if it is a sending or a delivery."""
         if isinstance(event, StampedSent):
             self._send(event)
         elif isinstance(event, Given):

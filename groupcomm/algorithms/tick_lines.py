@@ -15,11 +15,11 @@ from groupcomm.clocks.lamport import LamportClock
 
 
 def clocks_of(events: Sequence[Event], starts: Mapping[Name, int] | None = None) -> list[int]:
-    """The clock of each event by IR1 and IR2: the lowest that keep C1 and C2.
+    """Return the clock of each event by IR1 and IR2: the lowest that keep C1 and C2.
 
     Args:
         events: as they happened; a message's sending before its deliveries.
-        starts: what a process' clock shows before its first event; 0 if it is not there.
+        starts: the clock of a process before its first event; 0 by default.
     """
     clocks = {name: LamportClock(start) for name, start in (starts or {}).items()}
     sendings: dict[Message, int] = {}
@@ -37,14 +37,14 @@ def clocks_of(events: Sequence[Event], starts: Mapping[Name, int] | None = None)
 def tick_lines(
     events: Sequence[Event], clocks: Sequence[int] | None = None
 ) -> list[tuple[Event, ...]]:
-    """The strips between tick lines that have events, the earliest first.
+    """Return the strips between tick lines that have events, the earliest first.
 
     Args:
         events: as they happened; a message's sending before its deliveries.
-        clocks: one of each event; None: `clocks_of` them.
+        clocks: the clock of each event; None for `clocks_of` the events.
 
     Returns:
-        In each strip the events of one clock value, by process: at most one of each.
+        For each strip the events of one clock value, by process: at most one of each.
 
     Raises:
         ValueError: the clocks break C1 or C2.

@@ -1,4 +1,4 @@
-"""Ring with a token: who holds the token numbers its messages; all deliver by number.
+"""Ring with a token: the holder of the token numbers its messages; all deliver by number.
 
 Source: Y. Amir, L. E. Moser, P. M. Melliar-Smith, D. A. Agarwal, P. Ciarfella, "The Totem
 Single-Ring Ordering and Membership Protocol", ACM TOCS 13(4), 1995. This is a teaching form of what
@@ -8,12 +8,12 @@ no window and no flow control, and a view never changes.
 Rule: the token goes from member to member in the order of names, from the last to the first. It
 carries the number given last, and of each member how many of its messages have a number. Its holder
 gives its waiting messages the next numbers, in the order of their sending, and multicasts them. A
-member that has something to send and not the token asks all others, naming how many of its messages
-it wants to have numbered; the holder of the token lets it rest unless it knows of such a wish, and
-so it always comes to rest. A wish that is overtaken by the token wakes it where it rests.
+member that has messages and not the token sends a wish to all others: how many of its messages it
+wants to have numbered. The holder of the token keeps it unless it knows of such a wish, so the
+token always comes to rest. A wish that is overtaken by the token wakes it where it rests.
 
-Keeps all three orders over any channels: what was delivered had a number, and the token that
-numbers what follows has been told of it.
+It keeps all three orders over any channels: a delivered message has a number, and the token that
+numbers later messages has passed that number.
 """
 
 from collections.abc import Iterable
@@ -22,11 +22,11 @@ from groupcomm.algorithms.numbered import Numbered
 from groupcomm.algorithms.process import Message, Name, Order, Packet, Process, Step
 
 Token = tuple[int, tuple[int, ...]]
-"""The number given last; how many messages of each member have one, in the order of `members`."""
+"""The last number, and the count of numbered messages of each member, in members' order."""
 
 
 class TokenRing(Process):
-    """A numbered message has an integer stamp; without a message that is a wish, a pair the token.
+    """A member of the ring: messages have integer stamps, a wish an integer, the token a pair.
 
     All members get every message, as all daemons of a site do.
     """
@@ -38,8 +38,8 @@ class TokenRing(Process):
         self._place = self.members.index(me)
         self._numbered = Numbered(me)
         self._unsent: list[Message] = []
-        self._wanted = [0] * len(self.members)  # how many messages each wants to have numbered
-        # It rests with the first member until somebody has something to send.
+        self._wanted = [0] * len(self.members)  # the messages that each wants to have numbered
+        # It rests with the first member until a member has a message.
         self._token: Token | None = (0, tuple(self._wanted)) if self._place == 0 else None
 
     @property
@@ -48,7 +48,7 @@ class TokenRing(Process):
         return self._token is not None
 
     def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
-        """See `Process.send`; without the token the message waits for it."""
+        """Send a message, which waits for the token if it is elsewhere; see `Process.send`."""
         message = self._message(data, destinations)
         self._unsent.append(message)
         self._wanted[self._place] = message.number
@@ -57,7 +57,7 @@ class TokenRing(Process):
         return self._use(self._token)
 
     def receive(self, packet: Packet) -> Step:
-        """A message, a wish or the token."""
+        """Process a message, a wish or the token."""
         if packet.message is not None:
             return Step(deliveries=self._numbered.add(packet.stamp, packet.message))
         if isinstance(packet.stamp, tuple):
@@ -67,7 +67,7 @@ class TokenRing(Process):
         return Step() if self._token is None else self._use(self._token)
 
     def _use(self, token: Token) -> Step:
-        """Number what waits here, then pass the token on, or let it rest."""
+        """Number the messages that wait here, then pass the token on, or keep it."""
         last, counts = token
         packets: list[Packet] = []
         deliveries: list[Message] = []
@@ -87,5 +87,5 @@ class TokenRing(Process):
 
     @property
     def waiting(self) -> tuple[Message, ...]:
-        """See `Process.waiting`; those that wait for the token last."""
+        """Return the messages that wait, those for the token last; see `Process.waiting`."""
         return self._numbered.waiting + tuple(self._unsent)

@@ -1,9 +1,9 @@
-"""A process that is watched: its steps as trace events, whichever algorithm it runs.
+"""A watched process: its steps as trace events, whichever algorithm it runs.
 
-What comes and goes is seen from outside: a message that the process has received and neither
-delivered nor refused is in its buffer. What is inside (a clock, a path), the process tells itself.
-Packets without a message pass through, unless the process has a word for them (`Process.says`):
-then they are messages of their own, named by that word: ``q-request``.
+Messages are watched from outside: a message that the process has received and neither delivered nor
+refused is in its buffer. The process itself reports its inner state (a clock, a path). Packets
+without a message pass through, unless the process has a word for them (`Process.says`): then they
+are messages of their own, named by that word: ``q-request``.
 """
 
 from collections import Counter
@@ -16,8 +16,8 @@ from groupcomm.trace.steps import AlgorithmStep, MessageId, StepTrace, TraceCloc
 class Said:
     """The names of packets without a message, from their sending to their receipt.
 
-    Copies of one packet to several processes have one name; equal packets that are under way at
-    once come in the order of their sending, as far as anybody can tell.
+    Copies of one packet to several processes have one name; equal packets in flight cannot be told
+    apart, and count as coming in the order of their sending.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Said:
         self._under_way: dict[Packet, list[MessageId]] = {}
 
     def sent(self, word: str, copies: Iterable[Packet]) -> MessageId:
-        """Name what is sent."""
+        """Name the packets that are sent."""
         copies = list(copies)
         name = f"{copies[0].source}-{word}"
         self._counts[name] += 1
@@ -34,19 +34,19 @@ class Said:
         return name, self._counts[name]
 
     def received(self, packet: Packet) -> MessageId | None:
-        """The name of what has come, if it has one."""
+        """Return the name of a packet that has come, if it has one."""
         names = self._under_way.get(packet)
         return names.pop(0) if names else None
 
 
 class Traced:
-    """Watches one process.
+    """A watcher of one process.
 
     Args:
-        process: that is used from now on through this.
+        process: the process, which is used through this object from now on.
         clock: gives the steps their times.
-        record: takes the steps.
-        said: the same for all processes of a network.
+        record: records the steps.
+        said: the same object for all processes of a network.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Traced:
         return self.accept(self.process.receive(packet))
 
     def accept(self, step: Step) -> Step:
-        """Record what comes of any call to the process."""
+        """Record the results of any call to the process."""
         for packet in step.packets:
             self._note_sent(packet.message, packet)
         for message in step.deliveries:

@@ -1,4 +1,4 @@
-"""Vector stamps: causal broadcast in which a message waits for its causes and for nothing else.
+"""Vector stamps: causal broadcast in which a message waits only for its causes.
 
 Source: K. Birman, A. Schiper, P. Stephenson, "Lightweight Causal and Atomic Group Multicast", ACM
 TOCS 9(3), 1991, section 5. It keeps causal order, so FIFO order too, over channels that keep none.
@@ -8,8 +8,8 @@ raises its own count and attaches a copy of all. A message from p is next at q i
 one above q's and no other count is above q's. That its other counts may be below is what lets q
 deliver concurrent messages in any order: one vector has many successors, and these are next
 together. Two messages are concurrent if neither vector is below the other; `concurrent_with` of
-the stamps tells. So nothing has to be done about them here; `vector_choices` has what else one can
-do, and what is lost by it.
+the stamps tells. So they need no treatment here; `vector_choices` has other treatments, and their
+losses.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ from groupcomm.trace.steps import MessageId, StepTrace
 
 
 class Vector(Buffering):
-    """The rule of Birman, Schiper and Stephenson; broadcasts only."""
+    """A process with the rule of Birman, Schiper and Stephenson; broadcasts only."""
 
     claims = frozenset({Order.FIFO, Order.CAUSAL})
 
@@ -35,13 +35,14 @@ class Vector(Buffering):
         trace.created(dict(self._clock.items()))
 
     def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
-        """See `Process.send`; the sender delivers at once, since it has had all the causes."""
+        """Send a message, and deliver it at once, as all its causes are here; see
+        `Process.send`."""
         message = self._broadcast(data, destinations)
         self._clock.tick(self.me)
         return Step(self._fan_out(message, self._stamp(), self.members), (message,))
 
     def _stamp(self) -> VectorClock[Name]:
-        """A copy: the clock counts on while the message is under way."""
+        """Return a copy of the clock, which counts on while the message is in flight."""
         return self._clock.copy()
 
     def _is_next(self, received: Received) -> bool:

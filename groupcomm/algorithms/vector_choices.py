@@ -1,15 +1,15 @@
-"""What else one can do about a concurrent message than Birman, Schiper and Stephenson do.
+"""Other ways to handle concurrent messages than that of Birman, Schiper and Stephenson.
 
-Their rule (`vector`) needs no choice. These take a stricter view: what is delivered is one path on
-which every message may have caused the next, and the *stamp* that arrivals are compared with is
-that of the last message on it, with the process's own count. A message is then
+Their rule (`vector`) needs no choice. These take a stricter view: deliveries form one path on which
+every message may have caused the next, and arrivals are compared with the *stamp* of the last
+message on it, with the process's own count. A message is then
 
 - next, if it is one above the stamp in its sender's count, and equal in all others;
-- later, if it is above in all else: it waits;
+- later, if it is above in all other cases: it waits;
 - concurrent, if neither is below the other: it is beside the path.
 
-An error for it keeps every order. To deliver it at once, flagged as concurrent, keeps none, since
-its own causes may still be under way; and what it does to the stamp decides what is lost:
+An error for it keeps every order. Delivery at once, flagged as concurrent, keeps none, since its
+own causes may still be in flight; and the treatment of the stamp decides what is lost:
 
 - The stamp is updated, to that of the concurrent message. Later messages that follow the *previous*
   ones name a count that the stamp has not, and are not processed.
@@ -19,7 +19,7 @@ its own causes may still be under way; and what it does to the stamp decides wha
 - It advances to the maximum of both, which the source does not consider. Nothing is lost; a message
   comes before its cause all the same.
 
-What a process sends carries the truth: its own count, and the counts of all that it has delivered.
+Messages carry true stamps: the process's own count, and the counts of all that it has delivered.
 `vector_paths` keeps all paths.
 """
 
@@ -34,7 +34,7 @@ from groupcomm.clocks.vector import Relation, VectorClock
 
 
 class VectorOrError(Vector):
-    """Refuses a concurrent message. What it delivers is in every order."""
+    """A process that refuses a concurrent message. Its deliveries keep every order."""
 
     claims = frozenset(Order)
 
@@ -42,7 +42,8 @@ class VectorOrError(Vector):
         """See `Buffering.receive`.
 
         Raises:
-            ConcurrentMessage: it is concurrent with what was sent, delivered or buffered here.
+            ConcurrentMessage: the message is concurrent with one that was sent, delivered or
+                buffered here.
         """
         assert packet.message is not None
         came = [self._clock, *(received.stamp for received in self._buffer)]
@@ -53,11 +54,11 @@ class VectorOrError(Vector):
 
 
 class _AtOnce(Vector):
-    """Delivers at once whatever is not later than its path.
+    """A process that delivers at once every message that is not later than its path.
 
     Attributes:
         flagged: messages that were delivered as concurrent, in the order of their delivery.
-        stamp: that arrivals are compared with.
+        stamp: the stamp that arrivals are compared with.
     """
 
     claims = frozenset[Order]()
@@ -74,7 +75,7 @@ class _AtOnce(Vector):
         return step
 
     def receive(self, packet: Packet) -> Step:
-        """Deliver a message that is not later at once, and then what is next in the buffer."""
+        """Deliver a message at once unless it is later, and then the next ones in the buffer."""
         assert packet.message is not None
         if packet.stamp.compare(self.stamp) is Relation.AFTER:
             return super().receive(packet)
@@ -96,11 +97,12 @@ class _AtOnce(Vector):
 
     @abstractmethod
     def _pass_beside(self, other: VectorClock[Name]) -> None:
-        """Change the stamp, or do not, for a concurrent message with another one."""
+        """Change the stamp, or keep it, for a concurrent message with another stamp."""
 
 
 class VectorUpdating(_AtOnce):
-    """Updates the stamp: what follows the previous messages is not processed any more."""
+    """A process that updates the stamp: it never processes messages that follow the previous
+    ones."""
 
     def _pass_beside(self, other: VectorClock[Name]) -> None:
         own = self.stamp[self.me]
@@ -110,19 +112,22 @@ class VectorUpdating(_AtOnce):
 
 
 class VectorNotUpdating(_AtOnce):
-    """Does not update the stamp: what follows the concurrent message is not processed."""
+    """A process that keeps the stamp: it never processes messages that follow the concurrent
+    one."""
 
     def _pass_beside(self, other: VectorClock[Name]) -> None:
-        """Go on as if it had not come."""
+        """Continue as if the message had not come."""
 
 
 class VectorAdvancing(_AtOnce):
-    """Advances the stamp to the maximum of both: all is processed, at times before its cause."""
+    """A process that advances the stamp to the maximum: it processes all, some before their
+    causes."""
 
     def _pass_beside(self, other: VectorClock[Name]) -> None:
         self.stamp.merge(other)
 
     def _is_next(self, received: Received) -> bool:
-        """Take also what the stamp has passed while it was in the buffer."""
+        """Return whether a message is next, or the stamp has passed it while it was in the
+        buffer."""
         later = received.stamp.compare(self.stamp) is Relation.AFTER
         return not later or super()._is_next(received)

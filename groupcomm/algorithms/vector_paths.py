@@ -4,14 +4,14 @@ A message follows a path if the vector of the path's end is below its own. It is
 of the first path that it follows. If it follows several, its sender had delivered the ends of all
 of them, and it joins them into one; so does every message that is sent here.
 
-`VectorTree` is the path tree as its source tells it: a message that follows no path makes a copy of
-the stamp and a new buffer, and is delivered at once, flagged as concurrent, also if a cause of it
-is missing. So nothing is lost, and a message may come before its cause.
+`VectorTree` is the path tree as its source describes it: a message that follows no path makes a
+copy of the stamp and a new buffer, and is delivered at once, flagged as concurrent, even if a cause
+of it is missing. So nothing is lost, but a message may come before its cause.
 
 `VectorPaths` is an extension that keeps causal order: such a message opens a path, and waits there
 for its causes on all paths. The new path starts with a copy of the vector as far as the message has
-it, where the two parted. What is delivered, and when, is as with `vector`; the paths add the
-knowledge of what is concurrent now: messages at the ends of two paths are.
+it, where the two parted. Deliveries and their times are those of `vector`; the paths add the
+knowledge of the concurrency: messages at the ends of two paths are concurrent.
 """
 
 from collections.abc import Iterable
@@ -29,26 +29,26 @@ _BEYOND: Final = Relation.AFTER, Relation.CONCURRENT
 
 @attrs.define
 class Path:
-    """One way from the first message to a last one.
+    """A path from the first message to a last one.
 
     Attributes:
-        clock: the stamp of its last message, or where it is to part from the others.
-        buffer: what follows it and is not next.
+        clock: the stamp of its last message, or of the place where it is to part from the others.
+        buffer: the messages that follow it and are not next.
     """
 
     clock: VectorClock[Name]
     buffer: list[Received] = attrs.field(factory=list)
 
     def leads_to(self, stamp: VectorClock[Name]) -> bool:
-        """Whether a message with this stamp follows."""
+        """Return whether a message with this stamp follows."""
         return self.clock.compare(stamp) is Relation.BEFORE
 
 
 class VectorPaths(Vector):
-    """Keeps all paths.
+    """A process that keeps all paths.
 
     Attributes:
-        paths: one at least; the oldest first.
+        paths: at least one path, the oldest first.
     """
 
     def __init__(self, me: Name, members: Iterable[Name]) -> None:
@@ -56,13 +56,13 @@ class VectorPaths(Vector):
         self.paths = [Path(VectorClock(self.members))]
 
     def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
-        """See `Vector.send`; a message sent here follows all that was delivered here."""
+        """Send a message, which follows all messages delivered here; see `Vector.send`."""
         step = super().send(data, destinations)
         self._append(self._clock.copy())
         return step
 
     def receive(self, packet: Packet) -> Step:
-        """Put it where it follows; deliver what is next on any path now."""
+        """Put a message where it follows; deliver the messages that are next on any path now."""
         assert packet.message is not None
         received = Received(packet.message, packet.stamp)
         following = [path for path in self.paths if path.leads_to(received.stamp)]
@@ -98,7 +98,7 @@ class VectorPaths(Vector):
         return None
 
     def _append(self, stamp: VectorClock[Name]) -> None:
-        """A message is delivered: paths that lead to it end with it now, as one."""
+        """Note a delivery: paths that lead to the message end with it now, as one."""
         before = [path for path in self.paths if path.leads_to(stamp)]
         joined = Path(stamp, [received for path in before for received in path.buffer])
         self.paths = [path for path in self.paths if path not in before]
@@ -106,7 +106,7 @@ class VectorPaths(Vector):
 
 
 class VectorTree(VectorPaths):
-    """The path tree: what follows no path is delivered at once.
+    """A process with the path tree: it delivers messages that follow no path at once.
 
     Attributes:
         flagged: messages that were delivered as concurrent, in the order of their delivery.
@@ -119,13 +119,14 @@ class VectorTree(VectorPaths):
         self.flagged: list[Message] = []
 
     def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
-        """See `Vector.send`; what waited, and is concurrent with this message, is delivered."""
+        """Send a message, and deliver waiting ones that are concurrent with it; see
+        `Vector.send`."""
         step = Vector.send(self, data, destinations)
         beside = self._end_with(self._clock.copy())
         return Step(step.packets, (*step.deliveries, *self._arrive(beside)))
 
     def receive(self, packet: Packet) -> Step:
-        """Put it into the buffer of a path, or deliver it at once; deliver what is next now."""
+        """Buffer a message on a path, or deliver it at once; then deliver the next ones."""
         assert packet.message is not None
         delivered = self._arrive([Received(packet.message, packet.stamp)])
         while (found := self._next_on_any_path()) is not None:
@@ -145,7 +146,7 @@ class VectorTree(VectorPaths):
         return delivered
 
     def _deliver(self, received: Received) -> list[Message]:
-        """Return a message, and those that are concurrent with it and waited for others."""
+        """Deliver a message, and concurrent ones that waited for others; return them all."""
         self._clock.merge(received.stamp)
         return [received.message, *self._arrive(self._end_with(received.stamp))]
 
@@ -155,7 +156,7 @@ class VectorTree(VectorPaths):
         self._trace.copied(message.id, len(self.paths) + 1)
 
     def _end_with(self, stamp: VectorClock[Name]) -> list[Received]:
-        """End paths with a stamp; return what was buffered on them and does not follow it."""
+        """End paths with a stamp; return the buffered messages on them that do not follow it."""
         self._append(stamp)
         end = self.paths[-1]
         beside = [received for received in end.buffer if not end.leads_to(received.stamp)]
@@ -163,5 +164,5 @@ class VectorTree(VectorPaths):
         return beside
 
     def _is_next(self, received: Received) -> bool:
-        """Take also a late cause, which the vector has passed with an effect of it."""
+        """Return whether a message is next, or a late cause of a delivered effect."""
         return super()._is_next(received) or received.stamp.compare(self._clock) not in _BEYOND

@@ -4,16 +4,16 @@ Source: K. Birman, A. Schiper, P. Stephenson, "Lightweight Causal and Atomic Gro
 TOCS 9(3), 1991, section 5; there a membership service tells everybody of a change at the same place
 among the messages. Here each process may be told at a time of its own, and the rules are:
 
-- A join adds a count of 0, a leave drops it. What a stamp says of somebody who has left is passed
-  over, and what comes from him is dropped. What comes from somebody of whom no join was told yet
-  waits for that, and so does what he may have caused.
+- A join adds a count of 0, a leave drops it. Counts of a member that has left are ignored in
+  stamps, and its messages are dropped. Messages of a member whose join is not known yet wait for
+  the join, and so do their possible effects.
 - A session may be known before its members are: the first message waits until all have come.
-- A latecomer starts with a copy of a sponsor's vector and of what waits there. It has missed what
-  that counts, and need not wait for it. What the sponsor gets later, from those who did not know of
-  the latecomer, the sponsor passes on.
+- A latecomer starts with a copy of a sponsor's vector and of the messages that wait there. It has
+  missed the messages that the vector counts, and need not wait for them. The sponsor passes on
+  later messages of members that did not know of the latecomer.
 
-A leave with messages under way is where these rules end: who has delivered one and who has dropped
-it is for a membership service to settle. In this project that is the daemons' (docs/membership.md).
+These rules do not cover a leave with messages in flight: a membership service must settle which
+members deliver one and which drop it. In this project that is the daemons' (docs/membership.md).
 """
 
 from collections.abc import Iterable
@@ -29,12 +29,12 @@ from groupcomm.errors import LocalProtocolError
 
 @attrs.frozen
 class Welcome:
-    """What a sponsor gives to a latecomer.
+    """The help of a sponsor for a latecomer.
 
     Attributes:
-        clock: what the latecomer need not wait for; its own count is 0.
-        buffer: what is not counted there, and may not be sent again.
-        left: who was a member once.
+        clock: the messages that the latecomer need not wait for; its own count is 0.
+        buffer: the messages that are not counted there, and may not be sent again.
+        left: the former members.
     """
 
     clock: VectorClock[Name]
@@ -59,14 +59,14 @@ class VectorSession(Vector):
         self._held: list[bytes] = []
 
     def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
-        """See `Vector.send`; nothing comes of it yet while somebody is missing."""
+        """Send a message, which is held back while a member is missing; see `Vector.send`."""
         if self.missing and destinations is None:
             self._held.append(data)
             return Step()
         return super().send(data, destinations)
 
     def receive(self, packet: Packet) -> Step:
-        """See `Buffering.receive`; and pass it on to latecomers who were not sent it."""
+        """Process a message; pass it on to latecomers that lack it. See `Buffering.receive`."""
         assert packet.message is not None
         if packet.message.sender in self._left:
             return Step()
@@ -75,13 +75,14 @@ class VectorSession(Vector):
         return Step(self._fan_out(packet.message, packet.stamp, sorted(to)), step.deliveries)
 
     def join(self, name: Name) -> Step:
-        """Somebody has joined; what was held back is sent if it was the last who was missing.
+        """Add a member; send the messages that were held back if it was the last one missing.
 
         Raises:
-            LocalProtocolError: it is a member, or was one; who comes again needs a new name.
+            LocalProtocolError: it is a member, or was one; a member that comes again needs a new
+                name.
         """
         if name in self._left:
-            raise LocalProtocolError(f"{name} has left; it can come again by another name")
+            raise LocalProtocolError(f"{name} has left: come again by another name")
         self._clock.add(name)
         self._trace.added(name)
         self.members = tuple(sorted({*self.members, name}))
@@ -89,7 +90,7 @@ class VectorSession(Vector):
         return self._go_on()
 
     def sponsor(self, name: Name) -> tuple[Step, Welcome]:
-        """Somebody has joined late, and this process helps it to a start. See `join`.
+        """Add a latecomer, and help it to start, as its sponsor; see `join`.
 
         The sponsor is told of it before all others.
         """
@@ -98,7 +99,7 @@ class VectorSession(Vector):
         return step, Welcome(self._clock.copy(), tuple(self._buffer), frozenset(self._left))
 
     def start(self, welcome: Welcome) -> Step:
-        """Start late, before anything was sent or received."""
+        """Start late, before any message was sent or received."""
         self._clock = welcome.clock.copy()
         self._trace.created(dict(self._clock.items()))
         self.members = tuple(sorted(name for name, _ in self._clock.items()))
@@ -107,10 +108,10 @@ class VectorSession(Vector):
         return self._go_on()
 
     def leave(self, name: Name) -> Step:
-        """Somebody else has left, or will not come; nothing waits for it any more.
+        """Remove another member, which has left or will not come; nothing waits for it any more.
 
         Raises:
-            LocalProtocolError: it is neither a member nor missing, or it is this process.
+            LocalProtocolError: the name is neither a member nor missing, or is this process.
         """
         if name == self.me:
             raise LocalProtocolError(f"{name} is this process itself; drop it instead")
@@ -126,7 +127,7 @@ class VectorSession(Vector):
         return self._go_on()
 
     def delivered_from(self, name: Name) -> int:
-        """How many messages of a member this process has delivered or need not wait for."""
+        """Return how many messages of a member were delivered here or need not be waited for."""
         return self._clock[name]
 
     def _is_next(self, received: Received) -> bool:
@@ -135,7 +136,7 @@ class VectorSession(Vector):
         return known and super()._is_next(received)
 
     def _go_on(self) -> Step:
-        """What a change of the members lets go."""
+        """Send and deliver the messages that a change of the members releases."""
         deliveries = tuple(self._pop_next())
         packets: tuple[Packet, ...] = ()
         while self._held and not self.missing:

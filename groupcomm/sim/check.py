@@ -1,4 +1,4 @@
-"""Check recorded traces: JSON lines in, what does not hold out."""
+"""The check of recorded traces: JSON lines in, violations out."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
@@ -16,13 +16,13 @@ from groupcomm.trace.reading import EventCheck, TraceError, merge, read_event
 
 @attrs.frozen(kw_only=True)
 class CheckResult:
-    """What came out of one trace.
+    """The result of checking one trace.
 
     Attributes:
-        name: of the trace, as given.
-        events: how many there were.
-        complete: it ends with Quiet, so that what is missing was checked, too.
-        violations: properties that do not hold, the first ones in the order of the trace.
+        name: the name of the trace, as given.
+        events: the number of events.
+        complete: whether it ends with Quiet, so that missing events were checked, too.
+        violations: the first properties that do not hold, in the order of the trace.
     """
 
     name: str
@@ -32,12 +32,12 @@ class CheckResult:
 
     @property
     def holds(self) -> bool:
-        """Return whether nothing was found."""
+        """Return whether there are no violations."""
         return not self.violations
 
 
 PROMISED: Final = frozenset({Order.FIFO, Order.CAUSAL})
-"""Orders that the steps of algorithms are judged by, unless the caller wants others."""
+"""The default orders that the steps of algorithms must keep."""
 
 ORDERS_SHOWN: Final = 100
 """Violations of each order that are reported."""
@@ -54,7 +54,7 @@ def read_trace(name: str, lines: Iterable[bytes]) -> Iterator[TraceEvent]:
     """Yield the events of one trace.
 
     Args:
-        name: what errors call it, as a rule the file's name.
+        name: its name in errors, usually that of the file.
         lines: one event a line, as bytes; an open binary file is one.
 
     Raises:
@@ -69,7 +69,7 @@ def check_together(name: str, traces: Mapping[str, Iterable[bytes]]) -> CheckRes
     """Check the traces of several processes as one; see `read_together`.
 
     Args:
-        name: what the result calls them.
+        name: their name in the result.
         traces: lines by the name of their file.
 
     Raises:
@@ -81,7 +81,7 @@ def check_together(name: str, traces: Mapping[str, Iterable[bytes]]) -> CheckRes
 def read_together(traces: Mapping[str, Iterable[bytes]]) -> Iterator[TraceEvent]:
     """Yield the events of several processes as one trace; see `groupcomm.trace.reading`.
 
-    A last line that is cut off, as a process that was killed may leave it, counts as not there.
+    A last line that is cut off, as a killed process may leave it, is ignored.
 
     Args:
         traces: lines by the name of their file.
@@ -101,12 +101,12 @@ def _events(sense: EventCheck, name: str, lines: Iterable[bytes]) -> list[TraceE
 def check_events(
     name: str, events: Iterable[TraceEvent], orders: Collection[Order] = PROMISED
 ) -> CheckResult:
-    """Check events that make sense, in the order in which they happened.
+    """Check events in the order in which they happened.
 
     Args:
-        name: of the trace.
-        events: of daemons, clients and algorithms.
-        orders: that steps of algorithms must have kept.
+        name: the name of the trace.
+        events: the events of daemons, clients and algorithms.
+        orders: the orders that steps of algorithms must have kept.
     """
     checkers, steps = Checkers(), StepOrders()
     count, event = 0, None
@@ -130,7 +130,7 @@ def check_events(
 
 
 def describe(event: TraceEvent) -> str:
-    """Return one event as one line for people: seconds, who, what."""
+    """Return one event as a line for people: seconds, process, text."""
     return readable(event)
 
 

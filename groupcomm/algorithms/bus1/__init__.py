@@ -1,4 +1,4 @@
-"""bus1: a local bus whose peers have queues, and on which nothing locks all of them.
+"""bus1: a local bus whose peers have queues, without a lock over all of them.
 
 ::
 

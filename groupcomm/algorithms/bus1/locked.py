@@ -1,9 +1,9 @@
 """bus1 with real threads: a queue whose operations are atomic under a lock of its own.
 
 Source: see the package. Each operation takes the lock of its one queue, and gives it back before it
-returns. So a thread holds one lock at most, for one operation, and no lock is taken under another.
-This is the only synchronisation: a `Multicast` is its sender's own, and senders with different
-destinations do not meet at all. All that is promised of `multicast` holds here.
+returns. So a thread holds one lock at most, for one operation, and never takes one lock while it
+holds another. This is the only synchronisation: a `Multicast` belongs to its sender alone, and
+senders with different destinations do not interact at all. All promises of `multicast` hold here.
 """
 
 from contextlib import AbstractContextManager
@@ -11,15 +11,15 @@ from contextlib import AbstractContextManager
 from groupcomm.algorithms.bus1.queue import Block, Item, Queue, Stamp
 
 Lock = AbstractContextManager[object]
-"""What a queue enters for an operation; ``threading.Lock()`` is one."""
+"""A lock that a queue holds during an operation, such as ``threading.Lock()``."""
 
 
 class LockedQueue(Queue[Item]):
-    """A queue for threads; see `Queue` for what each operation does and raises.
+    """A queue for threads; see `Queue` for the operations and their errors.
 
     Args:
         queue_id: unique among all queues.
-        lock: of this queue alone; the caller makes it, as nothing here knows threads.
+        lock: a lock for this queue alone; the caller makes it, as this package knows no threads.
         clock: 0 to 2**64 - 1.
     """
 

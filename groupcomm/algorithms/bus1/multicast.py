@@ -1,4 +1,4 @@
-"""What a bus1 multicast does to queues: a list of steps, each on one queue.
+"""The effect of a bus1 multicast on queues: a list of steps, each on one queue.
 
 Source: see the package. (1) Put a block on every destination at its clock, and take the maximum of
 these; (2) synchronise the sender to it; (3) tick the sender: that is the stamp; (4) synchronise
@@ -10,10 +10,10 @@ at least. So what is started after that, for whatever reason, has a higher stamp
 (causality). And a message with a higher stamp that is taken somewhere before the lower one's block
 was put there would have pushed that block above itself (consistency).
 
-Promised is one order of any two messages for all who get both, and causes before effects for all
-who get both. Not promised is that one order of *all* messages agrees with the time at which they
-were sent: m is sent, then n to another peer, and a third message that was under way all the time
-may come before m there and after n here.
+The promises are one order of any two messages, and causes before effects, for all receivers of
+both. Not promised is that one order of *all* messages agrees with the time at which they were sent:
+m is sent, then n to another peer, and a third message that was under way all the time may come
+before m there and after n here.
 
 The delay is bounded. A multicast to n queues takes at most 3n + 2 steps with blocks at clocks, and
 4n + 3 with an estimate; none of them waits for another, and none is repeated. A message that is
@@ -21,8 +21,8 @@ queued waits for blocks below its stamp only, and those were put there before th
 synchronised to the stamp: so it waits for multicasts that were under way then, and for none that
 began later.
 
-Whoever gives a multicast up must lift its blocks, or they hold back what others send, for ever: see
-`Multicast.abort`.
+A sender that gives a multicast up must lift its blocks, or they hold back other messages for ever:
+see `Multicast.abort`.
 """
 
 import enum
@@ -34,15 +34,15 @@ from groupcomm.errors import LocalProtocolError
 
 
 class Blocking(enum.Enum):
-    """Where blocks are put."""
+    """The value at which blocks are put."""
 
     AT_CLOCK = enum.auto()  # of each destination
     AT_ESTIMATE = enum.auto()  # at the sender's clock, synchronised first: holds back less
-    NONE = enum.auto()  # a unicast: nobody else receives it, so it may come late
+    NONE = enum.auto()  # a unicast: it has no other receivers, so it may come late
 
 
 class What(enum.Enum):
-    """Is done in a step."""
+    """The action of a step."""
 
     READ = enum.auto()  # a destination's clock
     BLOCK = enum.auto()
@@ -53,20 +53,20 @@ class What(enum.Enum):
 
 
 class State(enum.Enum):
-    """How far a multicast is."""
+    """The progress of a multicast."""
 
-    UNDER_WAY = enum.auto()  # nobody can have received it: it may be given up
+    UNDER_WAY = enum.auto()  # nobody can have received it: it may be aborted
     COMMITTED = enum.auto()  # it is queued at one destination at least: it must be finished
     FINISHED = enum.auto()  # it is queued everywhere
-    ABORTED = enum.auto()  # it was given up, and nobody receives it
+    ABORTED = enum.auto()  # it was aborted, and nobody receives it
 
 
 class Step(NamedTuple, Generic[Item]):
-    """One operation.
+    """One operation on one queue.
 
     Attributes:
-        what: which.
-        queue: the only one that it touches.
+        what: the action.
+        queue: the only queue that it touches.
     """
 
     what: What
@@ -74,7 +74,7 @@ class Step(NamedTuple, Generic[Item]):
 
 
 class Multicast(Generic[Item]):
-    """A message on its way; `do` each step that is `ready`, in any order, until there is none.
+    """A multicast in progress; `do` each step that is `ready`, in any order, until there is none.
 
     As a context manager it leaves no block behind: at the end of the ``with`` statement, with or
     without an exception, it is aborted if nobody can have received it, and finished else.
@@ -83,9 +83,9 @@ class Multicast(Generic[Item]):
         sender: queue whose clock gives the stamp.
         destinations: queues; the sender may be among them.
         item: the message.
-        blocking: see there.
+        blocking: see `Blocking`.
         stamp: None before the tick.
-        aborted: it was given up.
+        aborted: whether it was given up.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Multicast(Generic[Item]):
         item: Item,
         blocking: Blocking = Blocking.AT_CLOCK,
     ) -> None:
-        """Touches no queue.
+        """Prepare the multicast; touch no queue.
 
         Raises:
             LocalProtocolError: there is no destination, or more than one and no block.
@@ -134,8 +134,8 @@ class Multicast(Generic[Item]):
         return [Step(What.TICK, self.sender)]
 
     def _after_tick(self) -> list[Step[Item]]:
-        # Not one is queued before all are synchronised: a receiver could tell somebody, whose
-        # message would then have a lower stamp at a destination that is behind.
+        # No message is queued before all queues are synchronised: the next message of a receiver
+        # could get a lower stamp at a destination that is behind.
         if late := self._without(self._synchronised):
             return [Step(What.SYNCHRONISE, queue) for queue in late]
         return [Step(What.QUEUE, queue) for queue in self._without(self._queued)]
@@ -149,7 +149,7 @@ class Multicast(Generic[Item]):
         """Do one step.
 
         Raises:
-            LocalProtocolError: it is not ready.
+            LocalProtocolError: the step is not ready.
         """
         if step not in self.ready:
             raise LocalProtocolError(f"{step.what.name} at queue {step.queue.id} is not its turn")
@@ -178,15 +178,15 @@ class Multicast(Generic[Item]):
         self.stamp = Stamp(self.sender.tick(), self.sender.id)
 
     def finish(self) -> None:
-        """Do all the steps that are left, as a sender does that nobody interrupts."""
+        """Do all remaining steps, as a sender does that nobody interrupts."""
         while ready := self.ready:
             self.do(ready[0])
 
     def abort(self) -> None:
-        """Give it up: lift its blocks; nobody receives it. Does nothing the second time.
+        """Lift the blocks, so that nobody receives the message. A second call does nothing.
 
         Raises:
-            LocalProtocolError: it is queued at a destination already, so others have to get it.
+            LocalProtocolError: the message is queued at a destination already, so all must get it.
         """
         if self._queued:
             raise LocalProtocolError(
@@ -200,7 +200,7 @@ class Multicast(Generic[Item]):
 
     @property
     def state(self) -> State:
-        """How far it is."""
+        """The progress of the multicast."""
         if self.aborted:
             return State.ABORTED
         if not self._queued:
@@ -209,7 +209,7 @@ class Multicast(Generic[Item]):
 
     @property
     def finished(self) -> bool:
-        """Whether there is nothing left to do."""
+        """Whether there are no steps left."""
         return not self.ready
 
     def __enter__(self) -> Self:

@@ -1,7 +1,7 @@
-"""What is simpler than bus1 and fails: plain queues, and one step too early.
+"""Multicasts that are simpler than bus1's and fail: plain queues, and one step too early.
 
-Source: none claims these. A plain queue is neither consistent nor causal; `HastyMulticast` is the
-known bug that only a side channel reveals.
+Source: none, as nobody claims that these are right. A plain queue is neither consistent nor causal;
+    `HastyMulticast` is the known bug that only a side channel reveals.
 """
 
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from groupcomm.algorithms.bus1.queue import Item, Queue, Stamp
 
 
 class FifoQueue(Queue[Item]):
-    """First in, first out: a stamp here is the place in the queue."""
+    """A first-in, first-out queue: a stamp here is the place in the queue."""
 
 
 class PlainMulticast(Multicast[Item]):
-    """Queues a message at one destination after the other, and no more; for `FifoQueue`."""
+    """A multicast that queues its message at one destination after the other; for `FifoQueue`."""
 
     @property
     def ready(self) -> list[Step[Item]]:
@@ -32,12 +32,13 @@ class PlainMulticast(Multicast[Item]):
 def plain(
     sender: Queue[Item], to: Sequence[Queue[Item]], item: Item, _: Blocking
 ) -> PlainMulticast[Item]:
-    """A multicast to plain queues, which know no blocks."""
+    """Return a multicast to plain queues, which have no blocks."""
     return PlainMulticast(sender, to, item)
 
 
 class HastyMulticast(Multicast[Item]):
-    """The known bug: a destination gets the message as soon as it alone is synchronised."""
+    """A multicast with the known bug: a destination gets the message once it alone is
+    synchronised."""
 
     def _after_tick(self) -> list[Step[Item]]:
         return [

@@ -1,15 +1,16 @@
-"""bus1's nodes and handles: what messages are sent to, and how it dies for all in one order.
+"""bus1's nodes and handles: the destinations of messages, and their end in one order for all.
 
-Source: see the package. A node belongs to a peer; who holds a handle of it may send to it, and may
-pass the handle on in a message. Destroying a node takes a stamp from its owner's queue, and is
-announced to all holders as a message with this stamp. So a message to the node is delivered if its
-stamp is lower and refused if it is higher; a handle in a message is installed or invalid, by the
-same rule and so for all receivers alike; and after the announcement nobody receives the handle.
+Source: see the package. A node belongs to a peer; a peer that holds a handle of it may send to it,
+and may pass the handle on in a message. Destroying a node takes a stamp from its owner's queue, and
+is announced to all holders as a message with this stamp. So a message to the node is delivered if
+its stamp is lower and refused if it is higher; a handle in a message is installed or invalid, by
+the same rule and so for all receivers alike; and after the announcement nobody receives the handle.
 
 How: a message registers its receivers at the nodes that it carries before it puts its first block.
-So the destruction, up to its tick, knows everybody who may get a handle by a lower stamp, and
-blocks him, too. Whoever registers after the tick is synchronised to it, and is too late everywhere.
-Messages here always use blocks: a unicast that comes late could bring a handle after its end.
+So the destruction, up to its tick, knows every peer that may get a handle by a lower stamp, and
+blocks it, too. A peer that registers after the tick is synchronised to it, and is too late
+everywhere. Messages here always use blocks: a unicast that comes late could bring a handle after
+its end.
 
 The sender learns the fate of its message at each node. It is certain as soon as the queue of the
 node's owner is synchronised to the message's stamp: a destruction that ticks after that has a
@@ -26,11 +27,11 @@ from groupcomm.errors import LocalProtocolError
 
 
 class Node:
-    """What its owner made, and others hold handles of; `Peer.node` makes them.
+    """A destination of messages, which its owner made; `Peer.node` makes one.
 
     Attributes:
-        owner: the peer that receives what is sent to it.
-        registered: peers that hold a handle, or are to get one by a message under way.
+        owner: the peer that receives the messages to it.
+        registered: peers that hold a handle, or are to get one by a message in flight.
         destroyed: the stamp of its destruction; None while it lives.
         dying: the destruction that has begun.
     """
@@ -46,7 +47,7 @@ class Node:
         return self.destroyed is None or stamp < self.destroyed
 
     def register(self, peer: "Peer") -> None:
-        """Note, before the tick, who will have to be told of the destruction."""
+        """Register a peer, before the tick, that must learn of the destruction."""
         if peer not in self.registered:
             self.registered.append(peer)
         if self.dying is not None and peer.queue not in self.dying.destinations:
@@ -54,7 +55,7 @@ class Node:
 
 
 class Fate(enum.Enum):
-    """What becomes of a message at one node that it is sent to."""
+    """The fate of a message at one node that it is sent to."""
 
     PENDING = enum.auto()  # not decided yet
     DELIVERED = enum.auto()  # ordered before any destruction: the owner receives it
@@ -63,12 +64,12 @@ class Fate(enum.Enum):
 
 
 class Sent(NamedTuple):
-    """What a queue holds for a message.
+    """The content of a message in a queue.
 
     Attributes:
-        data: the user's.
-        to: nodes that it is sent to.
-        handles: of these nodes are passed to every receiver.
+        data: the user's data.
+        to: the nodes that it is sent to.
+        handles: the nodes whose handles are passed to every receiver.
     """
 
     data: bytes
@@ -77,7 +78,7 @@ class Sent(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """What a queue holds for a destruction."""
+    """The content of a destruction in a queue."""
 
     node: Node
 
@@ -86,9 +87,9 @@ class Received(NamedTuple):
     """A message, as one peer receives it.
 
     Attributes:
-        data: the user's.
-        to: the peer's nodes that it is for and that live.
-        handles: those passed; None where one is invalid.
+        data: the user's data.
+        to: the peer's living nodes that it is for.
+        handles: the passed handles; None where one is invalid.
     """
 
     data: bytes
@@ -97,13 +98,13 @@ class Received(NamedTuple):
 
 
 class Destroyed(NamedTuple):
-    """The announcement that a node which the peer held a handle of is no more."""
+    """The announcement that a node of which the peer held a handle was destroyed."""
 
     node: Node
 
 
 class Sending(Multicast[Sent | Ended]):
-    """The steps of a message to nodes, and what becomes of it at each."""
+    """The steps of a message to nodes, and its fate at each."""
 
     def __init__(self, sender: Queue[Sent | Ended], sent: Sent, blocking: Blocking) -> None:
         super().__init__(sender, [node.owner.queue for node in sent.to], sent, blocking)
@@ -111,7 +112,7 @@ class Sending(Multicast[Sent | Ended]):
 
     @property
     def fates(self) -> dict[Node, Fate]:
-        """What becomes of it at each node; all are known when it is finished or aborted."""
+        """The fate of the message at each node; all are known when it is finished or aborted."""
         return {node: self._fate(node) for node in self.to}
 
     def _fate(self, node: Node) -> Fate:
@@ -141,7 +142,7 @@ class Destruction(Multicast[Sent | Ended]):
         """See `Multicast.abort`; the node lives on.
 
         Raises:
-            LocalProtocolError: it has its stamp.
+            LocalProtocolError: the destruction has its stamp.
         """
         if self.stamp is not None:
             raise LocalProtocolError("the node is destroyed from its stamp on; finish it")
@@ -160,8 +161,8 @@ class Peer:
     """One peer of the bus.
 
     Attributes:
-        queue: its own.
-        handles: nodes that it may send to.
+        queue: its queue.
+        handles: the nodes that it may send to.
     """
 
     def __init__(self, queue_id: int, clock: int = 0) -> None:
@@ -184,7 +185,7 @@ class Peer:
         """Begin to send to nodes; the caller does the steps, and then looks at the fates.
 
         Raises:
-            LocalProtocolError: this peer has no handle of a node, or wants no blocks.
+            LocalProtocolError: this peer has no handle of a node, or the call asks for no blocks.
         """
         if unknown := [node for node in (*to, *handles) if node not in self.handles]:
             raise LocalProtocolError(
@@ -206,7 +207,7 @@ class Peer:
         """Begin to destroy a node; the caller does the steps.
 
         Raises:
-            LocalProtocolError: it is another peer's, or was destroyed before.
+            LocalProtocolError: the node is another peer's, or was destroyed before.
         """
         if node.owner is not self:
             raise LocalProtocolError(
@@ -218,7 +219,7 @@ class Peer:
         return node.dying
 
     def pop(self) -> Received | Destroyed | None:
-        """Pop what is next; messages to nodes that were destroyed before them are refused."""
+        """Pop the next item; messages to nodes that were destroyed before them are refused."""
         while (taken := self.queue.pop()) is not None:
             stamp, item = taken
             if isinstance(item, Ended):

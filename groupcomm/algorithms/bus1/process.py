@@ -9,9 +9,10 @@ A process that sends again before that ticks its sendings in their order, and wa
 blocks for the first are all there by then, so whatever follows from the second stands behind them.
 The orders are kept whatever the network does; packets of one channel may overtake each other.
 
-What side channels do is another matter: `send` returns before the message is anywhere. Only a peer
-that waited for the end, as in `multicast`, could claim that. Without them there would be no need to
-synchronise all before queueing at one, because all causes come through queues that are ahead.
+Side channels are another matter: `send` returns before the message is anywhere. Only a peer that
+waited for the end, as in `multicast`, could claim order across them. Without side channels there
+would be no need to synchronise all queues before queueing at one, because all causes come through
+queues that are ahead.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +25,7 @@ BLOCK, BLOCKED, SYNCHRONISE, SYNCHRONISED, QUEUE = range(5)
 
 
 class _Sending:
-    """A message that this process sends: who must still answer, and what the answers say."""
+    """A message that this process sends, with the answers that have come and the missing ones."""
 
     def __init__(self, message: Message) -> None:
         self.message = message
@@ -52,7 +53,7 @@ class Bus1(Process):
         return Step(self._ask(sending, BLOCK))
 
     def _ask(self, sending: _Sending, what: int) -> tuple[Packet, ...]:
-        """Have every destination's queue do something."""
+        """Ask every destination's queue for an operation."""
         message = sending.message
         value = 0 if sending.stamp is None else sending.stamp.value
         stamp = what, self._queue.id, message.number, value
@@ -61,7 +62,7 @@ class Bus1(Process):
         return tuple(Packet(self.me, name, carried, stamp) for name in message.destinations)
 
     def receive(self, packet: Packet) -> Step:
-        """Do what the packet says to the own queue, or count an answer."""
+        """Carry out a packet's operation on the own queue, or count an answer."""
         what, sender, number, value = packet.stamp
         if what in (BLOCKED, SYNCHRONISED):
             return Step(tuple(self._answered(packet.source, number, value)))
@@ -93,7 +94,7 @@ class Bus1(Process):
         return self._ask(sending, QUEUE)
 
     def _tick(self) -> list[Packet]:
-        """Stamp all whose blocks are there, up to the first whose are not."""
+        """Stamp all messages whose blocks are there, up to the first one whose blocks are not."""
         packets: list[Packet] = []
         for sending in self._sendings.values():
             if sending.stamp is None:
@@ -112,5 +113,5 @@ class Bus1(Process):
 
     @property
     def waiting(self) -> tuple[Message, ...]:
-        """Blocked, or queued behind a block."""
+        """Return the messages that are blocked, or queued behind a block."""
         return (*(message for message, _ in self._blocks.values()), *self._queued)

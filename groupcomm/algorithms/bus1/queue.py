@@ -18,8 +18,8 @@ class Stamp(NamedTuple):
     """The place of a message; equal values can only be those of unrelated messages.
 
     Attributes:
-        value: of the sender's clock, from 1.
-        queue: unique id of the sending queue.
+        value: the value of the sender's clock, from 1.
+        queue: the unique id of the sending queue.
     """
 
     value: int
@@ -27,11 +27,11 @@ class Stamp(NamedTuple):
 
 
 class Block(Generic[Item]):
-    """Holds a place for a message whose stamp will be above `at`.
+    """A block, which holds a place for a message whose stamp will be above `at`.
 
     Attributes:
-        at: nothing with a stamp above this value can be taken out.
-        lifted: it holds nothing back any more.
+        at: no item with a stamp above this value can be popped.
+        lifted: whether it holds nothing back any more.
     """
 
     def __init__(self, at: int) -> None:
@@ -56,14 +56,14 @@ class Queue(Generic[Item]):
         self._blocks = 0
 
     def __len__(self) -> int:
-        """Messages in it and blocks, lifted ones, too, while they are not at the front."""
+        """Return the number of messages and blocks, with lifted ones that are not at the front."""
         return len(self._heap)
 
     def tick(self) -> int:
-        """Raise the clock by one, and return its new value.
+        """Raise the clock by one; return its new value.
 
         Raises:
-            LocalProtocolError: it has reached 2**64 - 1.
+            LocalProtocolError: the clock has reached 2**64 - 1.
         """
         if self.clock == LARGEST_COUNT:
             raise LocalProtocolError(
@@ -74,17 +74,17 @@ class Queue(Generic[Item]):
         return self.clock
 
     def synchronise(self, value: int) -> int:
-        """Raise the clock to a value, unless it is ahead; its new value."""
+        """Raise the clock to a value, unless it is ahead; return its new value."""
         if value > self.clock:
             self.clock = value
         return self.clock
 
     def block(self, at: int = 0) -> Block[Item]:
-        """Let nothing out that is above the clock.
+        """Put a block, which holds back all items above the clock.
 
         Args:
-            at: above this value if it is higher than the clock; the blocker promises that its stamp
-                will be above it, too.
+            at: a higher value for the block, if it is above the clock; the stamp will be above it,
+                too.
         """
         block: Block[Item] = Block(max(self.clock, at))
         self._blocks += 1
@@ -93,7 +93,7 @@ class Queue(Generic[Item]):
         return block
 
     def lift(self, block: Block[Item]) -> None:
-        """Lift a block without a message: whoever put it has given its message up."""
+        """Lift a block without a message: its sender has given the message up."""
         block.lifted = True
 
     def put(self, stamp: Stamp, item: Item, block: Block[Item] | None = None) -> None:

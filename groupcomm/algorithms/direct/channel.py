@@ -1,4 +1,4 @@
-"""A channel: one way to one other peer, on which nothing is lost and nothing comes twice.
+"""A channel to one other peer, on which nothing is lost and nothing comes twice.
 
 Pure. ``now`` is in seconds on one monotonic clock.
 
@@ -6,8 +6,8 @@ Source: the numbers, acknowledgements and repetitions of V. Cerf, R. Kahn, "A Pr
 Network Intercommunication", IEEE Transactions on Communications 22(5), 1974; acknowledgements that
 name what lies beyond a gap as in RFC 2018, timeouts that double as in RFC 6298, section 5.5.
 
-What is put on it is cut into parts that fit a datagram. Wholes are handed out as soon as all their
-parts are here, whatever was put on it before them, unless their sender wants them in order.
+Items are cut into parts that fit a datagram. An item is handed out as soon as all its parts are
+here, even before earlier ones, unless its sender wants order.
 """
 
 from collections import deque
@@ -19,13 +19,13 @@ from groupcomm.algorithms.direct.settings import Timing
 from groupcomm.errors import LocalProtocolError
 
 PART_BYTES: Final = 1200
-"""Of one part; a datagram with it fits every usual path."""
+"""The size of one part; a datagram with it fits every usual path."""
 
 WINDOW: Final = 128
-"""Parts that are sent and not acknowledged, at most; no receiver holds more beyond a gap."""
+"""The most unacknowledged parts in flight; no receiver holds more beyond a gap."""
 
 MAX_PARTS: Final = 2**14
-"""Of one whole: stamps that grow without end become large."""
+"""The most parts of one item: stamps that grow without end become large."""
 
 
 class Piece(NamedTuple):
@@ -47,7 +47,7 @@ class _Sent:
 
 @attrs.define
 class _Whole:
-    """Parts of one, by their places."""
+    """The parts of one item, by their places."""
 
     pieces: dict[int, Piece]
 
@@ -60,12 +60,12 @@ class _Whole:
 
 
 class Channel:
-    """Both ends of the talk with one other peer: what goes there, and what comes from there.
+    """Both ends of the communication with one other peer.
 
     Attributes:
-        must_ack: something has come since `ack` was asked for.
-        repeated: parts that were sent again.
-        doubled: parts that came again.
+        must_ack: whether parts have come since the last call of `ack`.
+        repeated: the number of parts that were sent again.
+        doubled: the number of parts that came again.
     """
 
     def __init__(self, timing: Timing) -> None:
@@ -82,23 +82,23 @@ class Channel:
     # ---- out ----
 
     def put(self, data: bytes, *, in_order: bool) -> None:
-        """Send this, when the window allows it; `in_order`: hand it out after all before it.
+        """Queue an item for sending; `in_order`: hand it out after all items before it.
 
         Raises:
-            LocalProtocolError: it is too large.
+            LocalProtocolError: the item is too large.
         """
         chunks = [data[at : at + PART_BYTES] for at in range(0, len(data), PART_BYTES)] or [b""]
         if len(chunks) > MAX_PARTS:
             raise LocalProtocolError(
-                f"a message of {len(data)} bytes, stamp included, is too large for a channel;"
-                f" {MAX_PARTS * PART_BYTES} are the most"
+                f"a message of {len(data)} bytes, stamp included, is too large for a "
+                f"channel: send {MAX_PARTS * PART_BYTES} bytes at most"
             )
         for place, chunk in enumerate(chunks):
             self._last += 1
             self._queue.append(Piece(self._last, place, len(chunks), int(in_order), chunk))
 
     def due(self, now: float) -> list[Piece]:
-        """What to send now: what is new, and what was not acknowledged in time."""
+        """Return the parts to send now: new ones, and those that were not acknowledged in time."""
         found = []
         for sent in self._sent.values():
             if sent.again_at <= now:
@@ -114,12 +114,12 @@ class Channel:
 
     @property
     def _oldest(self) -> int:
-        """The lowest number that is not acknowledged; what follows fits the receiver's window."""
+        """Return the lowest unacknowledged number; parts from it on fit the receiver's window."""
         first = self._queue[0].number if self._queue else self._last + 1
         return min(self._sent, default=first)
 
     def acknowledged(self, upto: int, beyond: tuple[int, ...]) -> None:
-        """The other has all up to a number, and these."""
+        """Note that the other end has all parts up to a number, and some more."""
         there = set(beyond)
         done = [number for number in self._sent if number <= upto or number in there]
         for number in done:
@@ -127,25 +127,25 @@ class Channel:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the other has all that was put on it."""
+        """Whether the other end has all items."""
         return not self._sent and not self._queue
 
     @property
     def waiting_parts(self) -> int:
-        """Parts that were not sent yet."""
+        """The number of parts that were not sent yet."""
         return len(self._queue)
 
     @property
     def deadline(self) -> float | None:
-        """When `due` has something again; None if only an acknowledgement can bring that about."""
+        """The time at which `due` has parts again; None if that takes an acknowledgement."""
         return min((sent.again_at for sent in self._sent.values()), default=None)
 
     # ---- in ----
 
     def receive(self, piece: Piece) -> list[bytes]:
-        """Take a part that has come; the wholes to hand out now, in the order of their sending.
+        """Accept a part; return the items to hand out now, in the order of their sending.
 
-        A part that cannot be is dropped, as is one that came before.
+        An impossible part is dropped, and so is one that came before.
         """
         self.must_ack = True
         number = piece.number
@@ -163,7 +163,7 @@ class Channel:
         return self._hand_out(first)
 
     def _fits(self, piece: Piece) -> bool:
-        """Whether it may be a part of a whole of which others are here."""
+        """Return whether a part fits the item of which other parts are here."""
         first = piece.number - piece.place
         if not 0 <= piece.place < piece.parts <= MAX_PARTS or first < 1:
             return False
@@ -179,13 +179,13 @@ class Channel:
             del self._wholes[first]
         for start in sorted(self._wholes):
             whole = self._wholes[start]
-            # All its own parts and all before them are here: none of them is still under way.
+            # All its own parts and all before them are here: none of them is in flight.
             if not (whole.is_there and start + len(whole.pieces) - 1 <= self._upto):
                 continue
             found.append(self._wholes.pop(start).data())
         return found
 
     def ack(self) -> tuple[int, tuple[int, ...]]:
-        """What has come: all up to a number, and these."""
+        """Return the acknowledgement: all parts up to a number, and some more."""
         self.must_ack = False
         return self._upto, tuple(sorted(self._beyond))

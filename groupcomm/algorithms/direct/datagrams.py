@@ -1,11 +1,11 @@
-"""What peers send to each other <-> bytes.
+"""The datagrams between peers, and their encoding.
 
 A datagram is two letters, a version, a CRC32C of what follows, and a record (see `values`). The
-checksum is against accidents, and the simulator's: nothing here is sealed, and who can reach a
-peer's port can claim to be anybody. So peers are for one host, or a network that one trusts.
+checksum protects against accidents and the simulator's faults: nothing here is sealed, and anybody
+who can reach a peer's port can pose as any peer. So peers are for one host, or a trusted network.
 
-Incarnations are random numbers of 64 bits, one a peer's start: a datagram for an earlier start at
-the same address is not taken for one of this.
+Incarnations are random numbers of 64 bits, one for each start of a peer: a datagram for an earlier
+start at the same address is not taken for one of this start.
 """
 
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -28,11 +28,11 @@ MARK: Final = b"gp\x01"
 HEAD_BYTES: Final = len(MARK) + 4
 
 Address: TypeAlias = str
-"""Where datagrams go to; what it looks like is the shell's affair."""
+"""The address of datagrams, whose form only the shell knows."""
 
 
 class Contact(NamedTuple):
-    """Who can be reached where."""
+    """The address of a peer."""
 
     name: Name
     address: Address
@@ -40,13 +40,13 @@ class Contact(NamedTuple):
 
 
 class Hello(NamedTuple):
-    """I am here; who are you, and whom do you know?
+    """The greeting of a peer that looks for others.
 
     Attributes:
-        sender, incarnation: who says it.
-        algorithm: name of its class.
-        founders: members from the beginning, if it is one of them; of a latecomer none.
-        known: whom it has met.
+        sender, incarnation: the peer.
+        algorithm: the name of its algorithm's class.
+        founders: the founding members, if it is one of them; empty for a latecomer.
+        known: the peers that it has met.
     """
 
     sender: Name
@@ -57,16 +57,16 @@ class Hello(NamedTuple):
 
 
 class Known(NamedTuple):
-    """The answer to `Hello`: now we have met; a sponsor's welcome follows, for a latecomer."""
+    """The answer to `Hello`: both peers know each other now; a latecomer gets a welcome next."""
 
     sender: Name
     incarnation: int
-    target: int  # incarnation of whom it is for
+    target: int  # incarnation of the receiver
     known: tuple[Contact, ...]
 
 
 class Ask(NamedTuple):
-    """The answer to a latecomer's `Hello`: somebody else welcomes here."""
+    """The answer to a latecomer's `Hello`: another member is the sponsor."""
 
     sender: Name
     target: int
@@ -74,7 +74,7 @@ class Ask(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """The answer to a `Hello` that cannot be granted."""
+    """The answer to a `Hello` that cannot be accepted."""
 
     sender: Name
     target: int
@@ -82,12 +82,12 @@ class Refused(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part of what was put on a channel.
+    """A part of an item on a channel.
 
     Attributes:
-        number: of the part, on its channel, from 1.
-        place, parts: its place among the parts of the whole, from 0, and how many these are.
-        in_order: 1 if the whole waits for all that was put on the channel before it; else 0.
+        number: the number of the part on its channel, from 1.
+        place, parts: its place among the parts of the item, from 0, and the number of parts.
+        in_order: 1 if the item waits for all earlier items of the channel; else 0.
     """
 
     sender: Name
@@ -101,11 +101,11 @@ class Part(NamedTuple):
 
 
 class Ack(NamedTuple):
-    """What has come on a channel; also a sign of life.
+    """An acknowledgement of parts on a channel; also a sign of life.
 
     Attributes:
-        upto: all up to this number have come.
-        beyond: and these.
+        upto: all parts up to this number have come.
+        beyond: further parts that have come.
     """
 
     sender: Name
@@ -116,7 +116,7 @@ class Ack(NamedTuple):
 
 
 class Gone(NamedTuple):
-    """The answer to whatever comes from somebody who counts as one that has left."""
+    """The answer to any datagram from a member that counts as gone."""
 
     sender: Name
     target: int
@@ -130,12 +130,12 @@ class Carried(NamedTuple):
 
 
 class Bye(NamedTuple):
-    """A member leaves, its sender or another.
+    """The leave of a member: the sender, or another one.
 
     Attributes:
-        name: who.
-        messages: how many it has sent in all.
-        told: to whom it says so itself, behind all else that goes there.
+        name: the member.
+        messages: the number of all its messages.
+        told: the members that it tells itself, after all its other items for them.
     """
 
     name: Name
@@ -144,17 +144,17 @@ class Bye(NamedTuple):
 
 
 class Done(NamedTuple):
-    """Its sender needs nothing more of somebody who leaves."""
+    """The message that its sender needs nothing more of a member that leaves."""
 
     name: Name
 
 
 class Joined(NamedTuple):
-    """Its sender knows of a member: what it sent before this may not be for that one.
+    """The message that its sender knows of a member; earlier messages may not be for that one.
 
     Attributes:
-        sponsor: who has welcomed it; "" if it is a founder.
-        bye: if it is about to leave.
+        sponsor: the member that has welcomed it; "" if it is a founder.
+        bye: its leave, if it is about to leave.
     """
 
     contact: Contact
@@ -166,7 +166,7 @@ class Welcoming(NamedTuple):
     """A sponsor's help for a latecomer; see `vector_session.Welcome`.
 
     Attributes:
-        members: all that the clock counts but the sponsor and the latecomer.
+        members: all members that the clock counts, except the sponsor and the latecomer.
     """
 
     clock: VectorClock[Name]
@@ -177,7 +177,7 @@ class Welcoming(NamedTuple):
 
 Datagram: TypeAlias = Hello | Known | Ask | Refused | Part | Ack | Gone
 Payload: TypeAlias = Carried | Welcoming | Joined | Bye | Done
-"""What is put on channels."""
+"""An item of a channel."""
 
 
 def _name(value: Any) -> bool:
@@ -217,19 +217,19 @@ CODEC: Final = Codec([Record(*each) for each in _RECORDS.items()])
 
 
 def encode_datagram(datagram: Datagram) -> bytes:
-    """The bytes of a datagram."""
+    """Return the bytes of a datagram."""
     body = CODEC.encode(datagram)
     return MARK + _checksum(body) + body
 
 
 def decode_datagram_untrusted(data: bytes) -> Datagram:
-    """The datagram that came as these bytes.
+    """Return the datagram in these bytes.
 
     Raises:
-        BadDatagram: it is none. No other exception, whatever the bytes.
+        BadDatagram: the bytes are no datagram. No other exception, whatever the bytes.
     """
     if data[: len(MARK)] != MARK:
-        raise BadDatagram("mark", "of another program or version")
+        raise BadDatagram("mark", "the datagram is of another program or version")
     body = data[HEAD_BYTES:]
     if data[len(MARK) : HEAD_BYTES] != _checksum(body):
         raise BadDatagram("checksum")
@@ -245,19 +245,19 @@ def _checksum(body: bytes) -> bytes:
 
 
 def encode_payload(payload: Payload) -> bytes:
-    """The bytes of what is put on a channel.
+    """Return the bytes of an item of a channel.
 
     Raises:
-        LocalProtocolError: a stamp is of a kind that has none.
+        LocalProtocolError: a stamp is of a kind that has no encoding.
     """
     return CODEC.encode(payload)
 
 
 def decode_payload_untrusted(data: bytes) -> Payload:
-    """What was put on a channel as these bytes.
+    """Return the item of a channel in these bytes.
 
     Raises:
-        BadDatagram: nothing was. No other exception, whatever the bytes.
+        BadDatagram: the bytes are no item. No other exception, whatever the bytes.
     """
     found = CODEC.decode_value_untrusted(data)
     if not isinstance(found, Payload):

@@ -1,4 +1,4 @@
-"""What comes of a call to a peer: datagrams to send, and news for its user, in this order."""
+"""The results of a call to a peer, in order: datagrams to send, and news for its user."""
 
 import enum
 from typing import TypeAlias
@@ -11,19 +11,19 @@ from groupcomm.algorithms.process import Message, Name
 
 
 class Cause(enum.Enum):
-    """Why somebody is a member no longer."""
+    """The reason why a member is gone."""
 
-    LEFT = "left"  # it said so
-    SILENT = "silent"  # nothing was heard of it for too long
+    LEFT = "left"  # it has left
+    SILENT = "silent"  # it was silent for too long
 
 
 @attrs.frozen
 class Send:
-    """Send a datagram.
+    """A datagram to send.
 
     Attributes:
-        to: whom it is for, if that is known.
-        address: where that is.
+        to: the receiver, if it is known.
+        address: the address of the receiver.
     """
 
     to: Name | None
@@ -47,7 +47,7 @@ class Delivered:
 
 @attrs.frozen
 class NotDelivered:
-    """The algorithm refuses a message, and says why."""
+    """The algorithm refuses a message, for a reason."""
 
     error: ConcurrentMessage
 
@@ -61,7 +61,7 @@ class MemberJoined:
 
 @attrs.frozen
 class MemberLeft:
-    """Somebody is a member no longer; nothing more of it is delivered in a session."""
+    """A member is gone; in a session no more of its messages are delivered."""
 
     name: Name
     cause: Cause
@@ -69,7 +69,7 @@ class MemberLeft:
 
 @attrs.frozen
 class Ended:
-    """Nothing more comes; `reason` is None if this peer has left by its own will."""
+    """The end of all events; `reason` is None if this peer has left of its own will."""
 
     reason: str | None
 

@@ -1,8 +1,8 @@
-"""How peers find each other: whom to greet, and who is refused.
+"""How peers find each other: which addresses they greet, and which peers they refuse.
 
-Founders are members from the beginning: each names all of them, and whoever greets one learns all
-the addresses that this one knows, so any two of them meet. A latecomer greets anybody, and is sent
-on to the one that welcomes: the first member by name.
+Founders are members from the beginning: each names all of them, and a peer that greets one learns
+all the addresses which that one knows, so any two of them meet. A latecomer greets any member, and
+is sent on to its sponsor: the first member by name.
 """
 
 from groupcomm.algorithms.direct.datagrams import Address, Hello
@@ -11,11 +11,11 @@ from groupcomm.algorithms.process import Name
 from groupcomm.errors import LocalProtocolError
 
 TRIES_ELSEWHERE = 4
-"""So often a latecomer greets whom it was sent to before it asks again where it began."""
+"""The times a latecomer greets its sponsor before it asks again where it began."""
 
 
 class Greeting:
-    """Addresses to greet, again and again until somebody answers there."""
+    """The addresses to greet, again and again until a peer answers there."""
 
     def __init__(self, timing: Timing, addresses: tuple[Address, ...]) -> None:
         self._timing = timing
@@ -24,28 +24,28 @@ class Greeting:
         self._next_at = dict.fromkeys(addresses, 0.0)
 
     def add(self, address: Address, now: float) -> None:
-        """Greet somebody there, too."""
+        """Greet this address, too."""
         if address not in self._tries:
             self._tries[address], self._next_at[address] = 0, now
 
     def go_to(self, address: Address, now: float) -> None:
-        """Greet nobody else, as long as there is a hope that somebody is there."""
+        """Greet only this address, as long as there is hope that a peer is there."""
         if address not in self._tries:
             self.end()
             self.add(address, now)
 
     def answered(self, address: Address) -> None:
-        """Somebody was met there."""
+        """Note that a peer has answered there."""
         self._tries.pop(address, None)
         self._next_at.pop(address, None)
 
     def end(self) -> None:
-        """Greet nobody any more."""
+        """Greet no address any more."""
         self._tries.clear()
         self._next_at.clear()
 
     def due(self, now: float, *, late: bool) -> list[Address]:
-        """Whom to greet now; `late`: as a latecomer, who greets one at a time."""
+        """Return the addresses to greet now; `late`: one at a time, as a latecomer does."""
         found = [address for address, at in self._next_at.items() if at <= now]
         for address in found:
             if late and self._tries[address] == TRIES_ELSEWHERE and address not in self._first:
@@ -57,36 +57,39 @@ class Greeting:
 
     @property
     def deadline(self) -> float | None:
-        """When the next greeting is due; None if nobody is to be greeted."""
+        """The time of the next greeting; None without addresses to greet."""
         return min(self._next_at.values(), default=None)
 
 
 def refusal(hello: Hello, algorithm: str, founders: tuple[Name, ...], *, late: bool) -> str | None:
-    """Why somebody new cannot be a member; None if it can.
+    """Return why a new peer cannot be a member; None if it can.
 
     Args:
-        hello: what it says.
-        algorithm: that runs here.
-        founders: of this group; none if this peer came late itself.
-        late: whether latecomers are taken.
+        hello: its greeting.
+        algorithm: the algorithm that runs here.
+        founders: the founders of this group; empty if this peer came late itself.
+        late: whether latecomers are accepted.
     """
     if hello.algorithm != algorithm:
-        return f"{algorithm} runs here, not {hello.algorithm}; all members need the same algorithm"
+        return (
+            f"{algorithm} runs here, not {hello.algorithm}: start all members with the same "
+            "algorithm"
+        )
     if hello.founders and not founders:
-        return "this group has begun long ago; come without a list of members"
+        return "this group was complete long ago: come as a latecomer, without a list of members"
     if hello.founders and hello.founders != founders:
         here, there = ", ".join(founders), ", ".join(hello.founders)
-        return f"members here are {here}, not {there}; all must name the same"
+        return f"members here are {here}, not {there}: start all members with the same list"
     if not hello.founders and not late:
         return (
-            f"{algorithm} has a fixed set of members, {', '.join(founders)}, and takes no"
-            " latecomer; VectorSession does, or name all members from the beginning"
+            f"{algorithm} has a fixed set of members, {', '.join(founders)}, and accepts "
+            "no latecomer: use VectorSession, or name all members from the beginning"
         )
     return None
 
 
 def check_names(me: Name, founders: tuple[Name, ...]) -> None:
-    """Refuse what does not fit datagrams.
+    """Check that names fit datagrams.
 
     Raises:
         LocalProtocolError: a name is too long or empty, or there are too many.
@@ -98,4 +101,4 @@ def check_names(me: Name, founders: tuple[Name, ...]) -> None:
                 f" {MAX_NAME_BYTES}"
             )
     if len(founders) > MAX_MEMBERS:
-        raise LocalProtocolError(f"{len(founders)} members; {MAX_MEMBERS} are the most")
+        raise LocalProtocolError(f"there are {len(founders)} members; {MAX_MEMBERS} are the most")

@@ -1,19 +1,19 @@
-"""What a peer does with its algorithm and its fellow members: packets, joins, leaves.
+"""A peer's algorithm and its fellow members: packets, joins, leaves.
 
 Pure. ``now`` is in seconds.
 
-Of members that come and go (`VectorSession`):
+Members that come and go (`VectorSession`):
 
-- A latecomer is helped by the first member by name, its sponsor, alone: who tells all others. Each
-  member tells each other one of whom it knows, so all come to know all. Whoever has heard from
-  everybody that the latecomer is known has all that was sent without it, and has passed it on; no
-  sponsor leaves before that.
-- Who leaves says how many messages it has sent. It counts as gone once these are delivered, so a
-  leave in order loses none of them, wherever they are under way. Its count is dropped only once all
-  have got so far: who drops it earlier would send stamps that do not name its messages, though they
-  are causes.
-- Of who is silent, messages may be missing at some members and not at others. To settle that takes
-  a membership service, as the daemons' (docs/membership.md).
+- The first member by name, the sponsor, alone helps a latecomer, and tells all others of it. Each
+  member tells each other one which members it knows, so all come to know all. A sponsor that has
+  heard from every member that the latecomer is known has all messages that were sent without it,
+  and has passed them on; it does not leave before that.
+- A member that leaves announces the number of its messages. It counts as gone once these are
+  delivered, so an orderly leave loses none of them. Its count is dropped only once all members have
+  delivered them: a member that dropped it earlier would send stamps that do not name those
+  messages, though they are causes.
+- Messages of a silent member may be missing at some members and not at others. To settle that takes
+  a membership service like the daemons' (docs/membership.md).
 """
 
 from collections import deque
@@ -49,21 +49,21 @@ from groupcomm.trace.steps import AlgorithmStep
 SECOND_US: Final = 1_000_000
 
 Record: TypeAlias = Callable[[AlgorithmStep], object]
-"""Takes what an algorithm does, step by step."""
+"""Records the steps of an algorithm."""
 
 
 class Group:
     """The members, and the algorithm that runs among them.
 
     Args:
-        process: this one's.
+        process: the process of this peer.
         others: the other members, as they are met and dropped.
-        record: takes the steps of the algorithm.
+        record: records the steps of the algorithm.
 
     Attributes:
         now: microseconds.
-        started: all members are here, or this process was welcomed.
-        news: for the user, not yet taken.
+        started: whether all members are here, or this process was welcomed.
+        news: the news for the user that was not collected yet.
     """
 
     def __init__(self, process: Process, others: Others, record: Record | None = None) -> None:
@@ -74,36 +74,36 @@ class Group:
         self._others = others
         self._early: list[tuple[Name, Payload]] = []
         self._sponsored: set[Name] = set()
-        self._done: set[Name] = set()  # members that are gone, and of which all is delivered
-        self._counted: set[Name] = set()  # those of them that the algorithm still counts
+        self._done: set[Name] = set()  # gone members whose messages are all delivered
+        self._counted: set[Name] = set()  # those that the algorithm still counts
         self._sent = 0
         self.started = False
         self.news: list[News] = []
 
     @property
     def me(self) -> Name:
-        """This process."""
+        """The name of this process."""
         return self._process.me
 
     @property
     def members(self) -> tuple[Name, ...]:
-        """All that are here, sorted."""
+        """All present members, sorted."""
         return tuple(sorted({self.me, *self._others.names}))
 
     @property
     def audience(self) -> tuple[Name, ...]:
-        """Whom a message to all is for."""
+        """The receivers of a message to all."""
         return self._process.members
 
     @property
     def sponsor(self) -> Name:
-        """Who welcomes latecomers."""
+        """The member that welcomes latecomers."""
         staying = (other.contact.name for other in self._others if other.bye is None)
         return min(self.me, *staying)
 
     @property
     def takes_latecomers(self) -> bool:
-        """Whether the algorithm does."""
+        """Whether the algorithm accepts latecomers."""
         return isinstance(self._process, VectorSession)
 
     # ---- messages ----
@@ -115,25 +115,25 @@ class Group:
         self._act(step)
 
     def begin(self, now: float) -> None:
-        """The time of the first step."""
+        """Set the time of the first step."""
         self.now = int(now * SECOND_US)
         if self._record is not None:
             self._traced = Traced(self._process, self, self._record, Said())
 
     def set_clock(self, now: float) -> None:
-        """The time is `now`, which an algorithm may want to know."""
+        """Set the time, which an algorithm may need."""
         self.now = max(self.now, int(now * SECOND_US))
         if isinstance(self._process, RealTime):
             self._accept(self._process.set_clock(self.now))
 
     @property
     def deadline(self) -> float | None:
-        """When the algorithm must know the time again; None if it need not."""
+        """The time that the algorithm must be told; None if there is none."""
         due = self._process.deadline if isinstance(self._process, RealTime) else None
         return None if due is None else due / SECOND_US
 
     def _accept(self, step: Step) -> None:
-        """Do what comes of any other call to the process."""
+        """Process the results of any other call to the process."""
         self._act(step if self._traced is None else self._traced.accept(step))
 
     def _act(self, step: Step) -> None:
@@ -158,7 +158,7 @@ class Group:
     # ---- what comes on channels ----
 
     def receive(self, other: Other, payload: Payload, now: float) -> None:
-        """Take what another member has put on its channel; until the start it waits."""
+        """Process an item of another member's channel; until the start it waits."""
         if isinstance(payload, Welcoming):
             if not self.started:
                 self._be_welcomed(payload, now)
@@ -181,14 +181,14 @@ class Group:
                 other.done.add(name)
 
     def _has_had(self, message: Message) -> bool:
-        """Whether two have passed it on to this latecomer."""
+        """Return whether two members have passed their messages on to this latecomer."""
         if not isinstance(self._process, VectorSession):
             return False
         before = message.number <= self._process.delivered_from(message.sender)
         return before or message in self._process.waiting
 
     def start(self, now: float) -> None:
-        """All members are here."""
+        """Start, as all members are here."""
         self.started = True
         self.news.append(Started(self.members))
         early, self._early = self._early, []
@@ -200,7 +200,7 @@ class Group:
     # ---- members ----
 
     def welcome(self, contact: Contact, now: float) -> None:
-        """Somebody has come late, and this is its sponsor."""
+        """Welcome a latecomer, as its sponsor."""
         assert isinstance(self._process, VectorSession)
         step, welcome = self._process.sponsor(contact.name)
         members = tuple(other.joined for other in self._others)
@@ -212,7 +212,7 @@ class Group:
         self._accept(step)
 
     def _be_welcomed(self, welcoming: Welcoming, now: float) -> None:
-        """Start late; all whom the sponsor knew are told whom this one knows."""
+        """Start late; tell all members that the sponsor knew which members this one knows."""
         assert isinstance(self._process, VectorSession)
         clock, buffer, left, members = welcoming
         self._others.had_gone(left)
@@ -230,7 +230,7 @@ class Group:
         self._accept(step)
 
     def _add(self, joined: Joined, now: float) -> None:
-        """Somebody is a member, as another member says."""
+        """Add a member, as another member reports."""
         name = joined.contact.name
         if name == self.me or name in self._others or self._others.has_gone(name):
             return
@@ -243,14 +243,14 @@ class Group:
             self._on_bye(joined.bye)
 
     def _tell_of(self, new: Other) -> None:
-        """Tell all others of somebody new."""
+        """Tell all others of a new member."""
         for other in self._others:
             if other is not new:
                 other.put(new.joined)
         self.news.append(MemberJoined(new.contact.name))
 
     def _say_all_to(self, new: Other) -> None:
-        """Tell somebody new whom this one knows, and of whom it needs nothing more."""
+        """Tell a new member which members this one knows, and of which it needs nothing more."""
         for other in self._others:
             if other is not new:
                 new.put(other.joined)
@@ -258,7 +258,7 @@ class Group:
             new.put(Done(name))
 
     def _on_bye(self, bye: Bye) -> None:
-        """Somebody leaves; all others are told, of whom it may not have known."""
+        """Process a leave; tell all others, which may not have heard of it."""
         leaver = self._others.named(bye.name)
         if leaver is None or leaver.bye is not None:
             return
@@ -268,7 +268,7 @@ class Group:
                 other.put(bye)
 
     def drop(self, name: Name, cause: Cause) -> None:
-        """Somebody is a member no longer."""
+        """Drop a member."""
         self._others.drop(name)
         self._sponsored.discard(name)
         self.news.append(MemberLeft(name, cause))
@@ -279,11 +279,11 @@ class Group:
                 other.put(Done(name))
 
     def departed(self) -> list[Other]:
-        """Those that leave, and from which nothing more can come."""
+        """Return the leaving members from which nothing more can come."""
         return [other for other in self._others if other.bye and self._has_all(other, other.bye)]
 
     def settle(self) -> None:
-        """Count nobody any more of whom nobody needs anything more."""
+        """Stop counting members of which no member needs anything more."""
         for name in sorted(self._counted):
             if all(name in other.done for other in self._others):
                 self._counted.remove(name)
@@ -301,11 +301,11 @@ class Group:
 
     @property
     def may_leave(self) -> bool:
-        """Whether no latecomer needs this one any more."""
+        """Return whether no latecomer needs this member any more."""
         return all(other.knows >= self._sponsored - {other.contact.name} for other in self._others)
 
     def say_goodbye(self) -> None:
-        """Tell all others, behind all else that goes to them."""
+        """Say goodbye to all others, after all other items for them."""
         bye = Bye(self.me, self._sent, tuple(sorted(self._others.names)))
         for other in self._others:
             other.put(bye)

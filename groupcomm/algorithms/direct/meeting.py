@@ -1,4 +1,4 @@
-"""Meeting: what a peer answers to those who greet it, and does with their answers.
+"""Meeting: a peer's answers to greetings, and its reactions to answers.
 
 Pure. ``now`` is in seconds.
 """
@@ -23,7 +23,7 @@ from groupcomm.algorithms.process import Name
 
 
 class Own(NamedTuple):
-    """What a peer tells of itself; see `datagrams.Hello`."""
+    """What a peer reports about itself; see `datagrams.Hello`."""
 
     name: Name
     incarnation: int
@@ -32,11 +32,12 @@ class Own(NamedTuple):
 
 
 SendTo: TypeAlias = Callable[[Address, Datagram, Name | None], None]
-"""Sends a datagram to an address, and to whom."""
+"""Sends a datagram to an address, and to a peer if it is known."""
 
 
 class Meeting:
-    """Until all founders have met or a latecomer was welcomed; and then for those who come late."""
+    """The meeting of all founders, or the welcome of a latecomer; and then answers to
+    latecomers."""
 
     def __init__(
         self, own: Own, others: Others, group: Group, greeting: Greeting, send: SendTo
@@ -49,40 +50,40 @@ class Meeting:
 
     @property
     def came_late(self) -> bool:
-        """Whether this peer is none of the founders."""
+        """Whether this peer is not a founder."""
         return not self._own.founders
 
     @property
     def missing(self) -> tuple[Name, ...]:
-        """Founders that have not come yet."""
+        """The founders that have not come yet."""
         return tuple(name for name in self._own.founders if not self._has_met(name))
 
     @property
     def is_complete(self) -> bool:
-        """Whether all founders have met, of a peer that is one of them."""
+        """Whether this peer is a founder, and all founders have met."""
         return not self.came_late and not self.missing
 
     def _has_met(self, name: Name) -> bool:
         return name == self._own.name or name in self._others or self._others.has_gone(name)
 
-    # ---- who greets ----
+    # ---- greeting others ----
 
     def greet(self, now: float) -> None:
-        """Greet those who have not answered."""
+        """Greet the addresses that have not answered."""
         for address in self._greeting.due(now, late=self.came_late):
             self._send(address, Hello(*self._own, self._others.contacts), None)
 
     def end(self) -> None:
-        """Greet nobody any more."""
+        """Greet no address any more."""
         self._greeting.end()
 
     @property
     def deadline(self) -> float | None:
-        """When to call `greet` again."""
+        """The time at which to call `greet` again."""
         return self._greeting.deadline
 
     def on_known(self, known: Known, address: Address, now: float) -> None:
-        """Somebody has answered: a founder to be met, or who is about to welcome this one."""
+        """Process an answer: of a founder, or of the sponsor of this peer."""
         contact = Contact(known.sender, address, known.incarnation)
         if not self.came_late:
             self._greeting.answered(address)
@@ -93,18 +94,18 @@ class Meeting:
             self._others.add(contact, now)
 
     def on_ask(self, ask: Ask, now: float) -> None:
-        """Somebody else is to be greeted."""
+        """Greet another peer instead."""
         if self.came_late and not self._others.names:
             self._greeting.go_to(ask.address, now)
 
-    # ---- who is greeted ----
+    # ---- being greeted ----
 
     def on_hello(self, hello: Hello, address: Address, now: float, *, running: bool) -> None:
-        """Answer, or say nothing and be asked again.
+        """Answer a greeting, or stay silent and be greeted again.
 
         Args:
-            hello: what somebody says.
-            address: where it is.
+            hello: the greeting.
+            address: the address of its sender.
             now: seconds.
             running: whether this peer can welcome latecomers.
         """
@@ -123,14 +124,14 @@ class Meeting:
 
     def _refusal(self, hello: Hello) -> str | None:
         if self._has_met(hello.sender):
-            return f"{hello.sender} is here, or was once; come by another name"
+            return f"{hello.sender} is a member, or was one: come by another name"
         if len(self._others.names) + 2 > MAX_MEMBERS:
             return f"the group is full: {MAX_MEMBERS} members are the most"
         late = self._group.takes_latecomers
         return refusal(hello, self._own.algorithm, self._own.founders, late=late)
 
     def _answer(self, hello: Hello, address: Address) -> None:
-        """A latecomer is told of the others by its welcome."""
+        """Answer a founder; a latecomer learns of the others by its welcome."""
         known = self._others.contacts if hello.founders else ()
         self._send_known(Contact(hello.sender, address, hello.incarnation), known)
 
@@ -139,12 +140,13 @@ class Meeting:
         self._send(to.address, answer, to.name)
 
     def remind(self, other: Other) -> None:
-        """A latecomer that this one welcomes may not know so, and then drops what it is sent."""
+        """Remind a latecomer, which may not know that it is welcome, and drops packets until
+        then."""
         if other.sponsor == self._own.name and not other.has_answered:
             self._send_known(other.contact, ())
 
     def _answer_again(self, hello: Hello, other: Other) -> None:
-        """Somebody who is known has not heard so; a latecomer must hear it from its sponsor."""
+        """Answer a known peer again; a latecomer must get the answer from its sponsor."""
         if other.sponsor in ("", self._own.name):
             self._answer(hello, other.contact.address)
         elif sponsor := self._others.named(other.sponsor):
@@ -152,7 +154,7 @@ class Meeting:
             self._send(other.contact.address, ask, hello.sender)
         else:
             reason = (
-                f"{other.sponsor}, who was to welcome {hello.sender}, is gone; come by another name"
+                f"{other.sponsor}, the sponsor of {hello.sender}, is gone: come by another name"
             )
             refused = Refused(self._own.name, hello.incarnation, reason)
             self._send(other.contact.address, refused, hello.sender)
@@ -167,7 +169,7 @@ class Meeting:
             self._answer(hello, contact.address)
 
     def _meet(self, contact: Contact, known: Iterable[Contact], now: float) -> None:
-        """A founder is here, and knows some others."""
+        """Note a founder, which knows some others."""
         if not self._has_met(contact.name):
             self._others.add(contact, now)
             self._greeting.answered(contact.address)

@@ -1,4 +1,4 @@
-"""The other members as one peer knows them."""
+"""The other members, as one peer knows them."""
 
 from collections.abc import Iterable, Iterator
 
@@ -15,15 +15,15 @@ class Other:
     """One other member.
 
     Attributes:
-        contact: who and where it is.
-        channel: to and from it.
-        heard_at, sent_at: when something came from it, and went there; seconds.
-        has_answered: something has come on its channel.
-        sponsor: who has welcomed it; "" if it is a founder.
-        knows: members of whom it said that it knows.
-        done: members of whom it needs nothing more.
-        bye: once it is about to leave.
-        said_bye: it has said so itself, behind all else that it had to say.
+        contact: its name and address.
+        channel: the channel to and from it.
+        heard_at, sent_at: the times of the last datagram from it and to it; seconds.
+        has_answered: whether an item has come on its channel.
+        sponsor: the member that has welcomed it; "" if it is a founder.
+        knows: the members that it has reported to know.
+        done: the members of which it needs nothing more.
+        bye: its leave, once it is about to leave.
+        said_bye: whether it has said goodbye itself, after all its other items.
     """
 
     contact: Contact
@@ -39,7 +39,7 @@ class Other:
 
     @property
     def joined(self) -> Joined:
-        """What others are told of it."""
+        """Return the message by which others learn of it."""
         return Joined(self.contact, self.sponsor, self.bye)
 
     def put(self, payload: Payload, *, in_order: bool = True) -> None:
@@ -48,7 +48,7 @@ class Other:
 
 
 class Others:
-    """All whom a peer has met, and who was there once."""
+    """All peers that this one has met, and those that were members once."""
 
     def __init__(self, timing: Timing) -> None:
         self._timing = timing
@@ -62,37 +62,37 @@ class Others:
         return name in self._found
 
     def get(self, name: Name, incarnation: int) -> Other | None:
-        """One with this name, if it is this start of it."""
+        """Return the member with this name and incarnation."""
         other = self._found.get(name)
         return other if other and other.contact.incarnation == incarnation else None
 
     def named(self, name: Name) -> Other | None:
-        """One with this name."""
+        """Return the member with this name."""
         return self._found.get(name)
 
     def add(self, contact: Contact, now: float, sponsor: Name = "") -> Other:
-        """Somebody was met."""
+        """Add a peer that was met."""
         other = Other(contact, Channel(self._timing), heard_at=now, sent_at=now, sponsor=sponsor)
         self._found[contact.name] = other
         return other
 
     def drop(self, name: Name) -> Other:
-        """Somebody has left."""
+        """Drop a member."""
         other = self._found.pop(name)
         self._gone[name] = other.contact.incarnation
         return other
 
     def had_gone(self, names: Iterable[Name]) -> None:
-        """These had left before this one came."""
+        """Note members that had left before this peer came."""
         self._gone |= dict.fromkeys(names)
 
     def has_gone(self, name: Name, incarnation: int | None = None) -> bool:
-        """Whether it was here once; with `incarnation`, this start of it."""
+        """Return whether a member was here once; with `incarnation`, exactly this start of it."""
         return name in self._gone and incarnation in (None, self._gone[name])
 
     @property
     def deadline(self) -> float | None:
-        """When something is to be sent to one of them, or one counts as gone."""
+        """The time at which a datagram to one of them is due, or one counts as gone."""
         found: list[float] = []
         for other in self:
             found.append(other.sent_at + self._timing.alive_s)
@@ -103,10 +103,10 @@ class Others:
 
     @property
     def names(self) -> set[Name]:
-        """Of all who are here."""
+        """The names of all present members."""
         return set(self._found)
 
     @property
     def contacts(self) -> tuple[Contact, ...]:
-        """Of all who are here, by name."""
+        """The contacts of all present members, by name."""
         return tuple(sorted(other.contact for other in self))

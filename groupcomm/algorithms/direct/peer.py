@@ -1,15 +1,15 @@
-"""A peer: an ordering algorithm, channels to the other members, and how all of them meet.
+"""A peer: an ordering algorithm, channels to the other members, and their meeting.
 
 Pure: datagrams and the time go in, datagrams and news come out. ``now`` is in seconds on one
 monotonic clock; for `RealTime` that is the clock of its stamps, too.
 
-What holds: as long as nobody counts as gone, every packet of the algorithm arrives once, however
-many datagrams are lost, doubled or overtaken; packets arrive in the order of their sending if the
-algorithm `needs_fifo`, else in any. So each algorithm keeps what it claims. Who is silent for
-`Timing.silence_s` counts as gone, and is told so when it is heard again.
+The promise: as long as no member counts as gone, every packet of the algorithm arrives once,
+however many datagrams are lost, doubled or overtaken; packets arrive in the order of their sending
+if the algorithm `needs_fifo`, else in any order. So each algorithm keeps its claims. A member that
+is silent for `Timing.silence_s` counts as gone, and is told so when it is heard again.
 
-A `VectorSession` takes latecomers, see `group`. All other algorithms have their members from the
-beginning; when one of them is gone, the rest goes on as far as its algorithm can.
+A `VectorSession` accepts latecomers, see `group`. All other algorithms have fixed members; when one
+of them is gone, the others continue as far as the algorithm can.
 """
 
 import enum
@@ -41,11 +41,11 @@ from groupcomm.algorithms.vector_session import VectorSession
 from groupcomm.errors import BadDatagram, LocalProtocolError
 
 Make = Callable[[Name, Iterable[Name]], Process]
-"""Makes a process of its name and those of all founders: a class of `groupcomm.algorithms`."""
+"""Makes a process from its name and the founders' names: a class of `groupcomm.algorithms`."""
 
 
 class State(enum.Enum):
-    """Of a peer."""
+    """The state of a peer."""
 
     GREETING = enum.auto()  # not all founders have met, or the sponsor has not welcomed
     RUNNING = enum.auto()
@@ -61,7 +61,7 @@ class Peer:
     Attributes:
         state: see `State`.
         timing: timeouts.
-        refused: datagrams that did not decode, or came from nobody it knows.
+        refused: the number of datagrams that did not decode, or came from unknown peers.
     """
 
     def __init__(
@@ -75,21 +75,21 @@ class Peer:
         timing: Timing | None = None,
         record: Record | None = None,
     ) -> None:
-        """Make a peer that has met nobody.
+        """Make a peer that has met no other.
 
         Args:
-            me: its name.
-            algorithm: that all members run.
+            me: the name of the peer.
+            algorithm: the algorithm that all members run.
             incarnation: random, 0 to 2**64 - 1; no other start of a peer has the same.
-            founders: all members, if it is one from the beginning. None: it comes late, or is the
-                first member, if it greets nobody.
-            greet: where members may be reached.
+            founders: all members, if it is a founder. None: it comes late, or is the first member,
+                if it greets no address.
+            greet: the addresses of members.
             timing: timeouts.
-            record: takes the steps of the algorithm; their times are microseconds.
+            record: records the steps of the algorithm; their times are microseconds.
 
         Raises:
-            LocalProtocolError: a name is too long, they are too many, or a latecomer's algorithm
-                takes none.
+            LocalProtocolError: a name is too long, there are too many names, or the algorithm
+                accepts no latecomers.
         """
         self.me = me
         self._incarnation = incarnation
@@ -101,7 +101,7 @@ class Peer:
         name = type(process).__name__
         if not isinstance(process, VectorSession) and len(all_founders) < 2:
             raise LocalProtocolError(
-                f"{name} has a fixed set of members: name all of them, or take VectorSession"
+                f"{name} has a fixed set of members: name all of them, or use VectorSession"
             )
         self._others = Others(self.timing)
         self._group = Group(process, self._others, record)
@@ -114,7 +114,7 @@ class Peer:
         self.state = State.GREETING
         self.refused = 0
 
-    # ---- what the user asks for ----
+    # ---- calls of the user ----
 
     def begin(self, now: float) -> list[Action]:
         """Look for the others."""
@@ -133,7 +133,9 @@ class Peer:
         """
         if self.state is State.GREETING:
             waits = ", ".join(self.missing) or "a welcome"
-            raise LocalProtocolError(f"{self.me} still waits for {waits}: send after Started")
+            raise LocalProtocolError(
+                f"{self.me} still waits for {waits}: send after the event Started"
+            )
         if self.state is not State.RUNNING:
             raise LocalProtocolError(f"{self.me} has left, and cannot send any more")
         if len(data) > MAX_DATA_BYTES:
@@ -145,7 +147,7 @@ class Peer:
         return self._finish(now)
 
     def leave(self, now: float) -> list[Action]:
-        """Be a member no longer, once all that was sent has arrived; `Ended` tells when."""
+        """Leave once all messages have arrived; `Ended` reports it."""
         self._group.set_clock(now)
         if self._meeting.came_late and not self._group.started:
             self._enter_ended(None)
@@ -155,41 +157,42 @@ class Peer:
 
     @property
     def members(self) -> tuple[Name, ...]:
-        """All that are here, itself among them, sorted."""
+        """All present members, itself among them, sorted."""
         return self._group.members
 
     @property
     def audience(self) -> tuple[Name, ...]:
-        """Whom a message to all is for: all members that the algorithm knows of, sorted."""
+        """The receivers of a message to all: all members that the algorithm knows, sorted."""
         return self._group.audience
 
     @property
     def missing(self) -> tuple[Name, ...]:
-        """Founders that have not come yet."""
+        """The founders that have not come yet."""
         return self._meeting.missing
 
     @property
     def waiting_parts(self) -> int:
-        """Parts that the fullest channel has not sent yet; a sender waits until they are few."""
+        """The unsent parts of the fullest channel; a sender waits until there are few."""
         return max((other.channel.waiting_parts for other in self._others), default=0)
 
     @property
     def repeated(self) -> int:
-        """Parts that were sent again to the members that are here."""
+        """The number of parts that were sent again to the present members."""
         return sum(other.channel.repeated for other in self._others)
 
-    # ---- what happens ----
+    # ---- input ----
 
     def receive(
         self, datagram: bytes, address: Address, *, now: float, room: bool = True
     ) -> list[Action]:
-        """Take a datagram that has come from an address.
+        """Process a datagram that has come from an address.
 
         Args:
             datagram: any bytes.
-            address: where an answer goes to.
+            address: the address for an answer.
             now: seconds.
-            room: if the user has no room for news, what would bring some is left to be repeated.
+            room: whether the user has room for news; without room, datagrams that bring news must
+                be repeated.
         """
         if self.state is State.ENDED:
             return []
@@ -206,7 +209,7 @@ class Peer:
         return self._finish(now)
 
     def pass_time(self, now: float) -> list[Action]:
-        """The time is `now`."""
+        """Let time pass up to `now`."""
         if self.state is State.ENDED:
             return []
         self._group.set_clock(now)
@@ -217,7 +220,7 @@ class Peer:
 
     @property
     def deadline(self) -> float | None:
-        """When to call `pass_time`; None if only a datagram can bring something about."""
+        """The time at which to call `pass_time`; None if only a datagram can change anything."""
         if self.state is State.ENDED:
             return None
         found = (self._meeting.deadline, self._group.deadline, self._others.deadline)
@@ -313,7 +316,7 @@ class Peer:
     # ---- out ----
 
     def _finish(self, now: float) -> list[Action]:
-        """What has come of a call."""
+        """Return the results of a call."""
         self._group.settle()
         while departed := self._group.departed():
             for other in departed:

@@ -7,11 +7,11 @@ import attrs
 from groupcomm.errors import ConfigError
 
 MAX_MEMBERS: Final = 64
-"""Of a group; all their addresses fit into one datagram."""
+"""The most members of a group; all their addresses fit into one datagram."""
 
 MAX_NAME_BYTES: Final = 64
 MAX_DATA_BYTES: Final = 64 * 1024
-"""Of one message."""
+"""The largest message."""
 
 
 @attrs.frozen(kw_only=True)
@@ -19,11 +19,11 @@ class Timing:
     """Timeouts, in seconds.
 
     Attributes:
-        repeat_s: what is not acknowledged is sent again after so long, then after twice as long,
-            and so on; several round trips on one host.
-        repeat_most_s: but never later than that.
-        alive_s: a peer that has nothing to say says so.
-        silence_s: who says nothing for so long counts as one that has left.
+        repeat_s: the time after which an unacknowledged part is sent again, doubled for each
+            further time; several round trips on one host.
+        repeat_most_s: the longest of these times.
+        alive_s: the time after which a peer with nothing to send sends a sign of life.
+        silence_s: the time after which a silent member counts as gone.
     """
 
     repeat_s: float = 0.1
@@ -42,15 +42,16 @@ class Timing:
             )
         if self.silence_s < 4 * max(self.alive_s, self.repeat_most_s):
             raise ConfigError(
-                f"timing: silence_s is {self.silence_s}; it must be four times alive_s ="
-                f" {self.alive_s} and repeat_most_s = {self.repeat_most_s}, or some loss is silence"
+                f"timing: silence_s is {self.silence_s}; it must be four times alive_s = "
+                f"{self.alive_s} and repeat_most_s = {self.repeat_most_s}, or some "
+                "losses would look like silence"
             )
 
     @property
     def longest_delay_s(self) -> float:
-        """How late datagrams may be made before silence is heard at the other end."""
+        """The longest delay of datagrams that the other end does not take for silence."""
         return self.silence_s / 2
 
     def wait_s(self, tries: int) -> float:
-        """How long to wait for an acknowledgement after so many tries, 1 at least."""
+        """Return the time to wait for an acknowledgement after `tries` attempts, 1 at least."""
         return min(self.repeat_s * 2.0 ** min(tries - 1, 30), self.repeat_most_s)

@@ -1,9 +1,9 @@
-"""Values <-> bytes: what stamps are made of, and the records that datagrams are.
+"""The encoding of values: the parts of stamps, and the records that datagrams are.
 
 A value is a byte that tells its kind, then: an integer in zigzag form, 7 bits a byte, lowest first;
 or a length and the bytes of a text; or a count and that many values; or the number of a record and
-the values of its fields. A value has one encoding. Nothing but these kinds can come of bytes from
-outside, whoever sends them.
+the values of its fields. A value has one encoding. Bytes from outside can decode to these kinds
+only, whoever sends them.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,14 +15,14 @@ from groupcomm.errors import BadDatagram, LocalProtocolError
 _NONE, _INTEGER, _TEXT, _BYTES, _TUPLE, _LIST, _DICT, _CLOCK, _RECORD = range(9)
 
 INTEGER_BYTES: Final = 10
-"""Of the longest integer: 64 bits and a sign, of which the last byte has few."""
+"""The bytes of the longest integer: 64 bits and a sign."""
 
 MAX_INTEGER: Final = 2**64 - 1
 MAX_DEPTH: Final = 12
-"""Of values within values; the deepest stamp has five."""
+"""The deepest nesting of values; the deepest stamp has five levels."""
 
 Check: TypeAlias = Callable[[Any], bool]
-"""Whether a field of a record may have this value."""
+"""Returns whether a field of a record may have this value."""
 
 
 class Record(NamedTuple):
@@ -30,7 +30,7 @@ class Record(NamedTuple):
 
     Attributes:
         type: the class.
-        checks: one for each of its fields.
+        checks: a check for each of its fields.
     """
 
     type: type[Any]
@@ -38,25 +38,25 @@ class Record(NamedTuple):
 
 
 def is_a(*types: type) -> Check:
-    """A value of one of these types; of none of their subclasses."""
+    """Return a check for a value of one of these types, not of a subclass."""
     return lambda value: type(value) in types
 
 
 def all_are(check: Check) -> Check:
-    """A tuple of such values."""
+    """Return a check for a tuple of such values."""
     return lambda value: type(value) is tuple and all(map(check, value))
 
 
 def count(value: Any) -> bool:
-    """An integer that is not negative."""
+    """Return whether a value is an integer that is not negative."""
     return type(value) is int and 0 <= value <= MAX_INTEGER
 
 
 class Codec:
-    """Encodes and decodes values.
+    """An encoder and decoder of values.
 
     Args:
-        records: these besides the kinds above; the place of one is its number on the wire.
+        records: the records besides the kinds above; a record's place is its number on the wire.
     """
 
     def __init__(self, records: Sequence[Record]) -> None:
@@ -64,20 +64,20 @@ class Codec:
         self._numbers = {record.type: number for number, record in enumerate(records)}
 
     def encode(self, value: Any) -> bytes:
-        """The bytes of a value.
+        """Return the bytes of a value.
 
         Raises:
-            LocalProtocolError: it, or a part of it, is of no kind that has an encoding.
+            LocalProtocolError: the value, or a part of it, is of a kind that has no encoding.
         """
         out = bytearray()
         self._write(out, value)
         return bytes(out)
 
     def decode_value_untrusted(self, data: bytes) -> Any:
-        """The value that these bytes, all of them, stand for.
+        """Return the value that all of these bytes stand for.
 
         Raises:
-            BadDatagram: none. No other exception, whatever the bytes.
+            BadDatagram: the bytes are no value. No other exception, whatever the bytes.
         """
         reader = _Reader(data)
         value = self._read(reader, MAX_DEPTH)
@@ -110,7 +110,9 @@ class Codec:
                 kind = _DICT if isinstance(value, dict) else _CLOCK
                 self._write_all(out, kind, [part for item in value.items() for part in item])
             case _:
-                raise LocalProtocolError(f"a {type(value).__name__} has no bytes on a wire")
+                raise LocalProtocolError(
+                    f"values of type {type(value).__name__} cannot be sent: they have no encoding"
+                )
 
     def _write_all(self, out: bytearray, kind: int, values: Sequence[Any]) -> None:
         out.append(kind)
@@ -122,7 +124,7 @@ class Codec:
 
     def _read(self, reader: "_Reader", depth: int) -> Any:
         if not depth:
-            raise BadDatagram("deep", f"values within values, more than {MAX_DEPTH}")
+            raise BadDatagram("deep", f"values are nested more than {MAX_DEPTH} deep")
         kind = reader.byte()
         if kind == _NONE:
             return None
@@ -153,19 +155,19 @@ class Codec:
 
 
 def _mapping(kind: int, values: list[Any]) -> dict[Any, Any] | VectorClock[Any]:
-    """A dict or a vector clock of keys and values in turn; no key comes twice."""
+    """Return a dict or a vector clock of keys and values in turn; no key comes twice."""
     if len(values) % 2:
-        raise BadDatagram("odd", "a key has no value")
+        raise BadDatagram("odd", "a mapping has a key without a value")
     keys, found = values[::2], values[1::2]
     try:
         if len(set(keys)) < len(keys):
-            raise BadDatagram("key", "one comes twice")
+            raise BadDatagram("key", "a mapping has a key twice")
     except TypeError:
-        raise BadDatagram("key", "one that can be changed") from None
+        raise BadDatagram("key", "a mapping has a key that can be changed") from None
     if kind == _DICT:
         return dict(zip(keys, found, strict=True))
     if not all(type(key) is str for key in keys) or not all(map(count, found)):
-        raise BadDatagram("clock", "a vector clock counts names")
+        raise BadDatagram("clock", "a vector clock has a key that is not a name")
     clock: VectorClock[Any] = VectorClock()
     for key, value in zip(keys, found, strict=True):
         clock.add(key, value)
@@ -192,10 +194,10 @@ def _write_count(out: bytearray, value: int) -> None:
 
 
 class _Reader:
-    """Takes bytes from the front.
+    """A reader of bytes from the front.
 
     Attributes:
-        at: how many were taken.
+        at: the number of bytes that were read.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -215,19 +217,19 @@ class _Reader:
             value |= (byte & 0x7F) << 7 * place
             if byte < 0x80:
                 if byte == 0 and place:
-                    raise BadDatagram("integer", "longer than it need be")
+                    raise BadDatagram("integer", "an integer is longer than it need be")
                 return value
-        raise BadDatagram("integer", "longer than 64 bits")
+        raise BadDatagram("integer", "an integer is longer than 64 bits")
 
     def integer(self) -> int:
         number = self._number()
         value = -(number + 1) // 2 if number % 2 else number // 2
         if abs(value) > MAX_INTEGER:
-            raise BadDatagram("integer", "longer than 64 bits")
+            raise BadDatagram("integer", "an integer is longer than 64 bits")
         return value
 
     def count(self) -> int:
-        """A number of bytes or values that follow; each takes one byte at least."""
+        """Return the number of bytes or values that follow; each takes one byte at least."""
         number = self._number()
         if number > len(self._data) - self.at:
             raise BadDatagram("short", f"{number} should follow")

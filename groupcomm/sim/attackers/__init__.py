@@ -1,1 +1,2 @@
-"""Roles of attackers: each plays with what somebody in its place has, and with nothing else."""
+"""The roles of attackers: each attacks with the knowledge and access of its role, and nothing
+else."""

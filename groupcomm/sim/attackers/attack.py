@@ -1,4 +1,4 @@
-"""An attack: somebody who does something harmful again and again, and what it has achieved."""
+"""An attack: an attacker that does harmful things again and again, and what it has achieved."""
 
 from collections.abc import Sequence
 from random import Random
@@ -19,10 +19,10 @@ from groupcomm.sim.virtual_time import SECOND, Loop
 from groupcomm.trace.recorders import RecordEvent
 
 INTERVAL_US: Final = SECOND // 15
-"""Between two times that an attacker does something, on average."""
+"""The average time between two acts of an attacker."""
 
 MOST_BREACHES: Final = 3
-"""An attacker that has achieved so much need not go on."""
+"""The number of breaches after which an attacker stops."""
 
 SEALED_BYTES: Final = HEAD_BYTES + 5
 SCOPE_AT: Final = 2
@@ -30,7 +30,7 @@ SCOPE_AT: Final = 2
 
 @attrs.frozen
 class AttackContext:
-    """Where an attack takes place."""
+    """The surroundings of an attack: the cluster, its hosts and the network."""
 
     loop: Loop
     settings: Settings
@@ -47,7 +47,7 @@ class AttackContext:
 
 @attrs.frozen
 class SeenDatagram:
-    """What the head of a datagram shows to whoever hears it."""
+    """The head of a datagram, as everybody who hears it can read it."""
 
     sender: int
     start: Incarnation
@@ -59,7 +59,7 @@ class SeenDatagram:
 
 
 def seen_in(datagram: bytes, target: int) -> SeenDatagram | None:
-    """Return what a sealed datagram shows; None if it is too short to be one."""
+    """Return the head of a sealed datagram; None if it is too short to be one."""
     if len(datagram) <= SEALED_BYTES:
         return None
     sender, start, counter, channel, _ = split_sealed(datagram)
@@ -69,15 +69,15 @@ def seen_in(datagram: bytes, target: int) -> SeenDatagram | None:
 
 
 class Attack:
-    """Does something harmful now and then, from its start to its stop.
+    """An attacker that does harmful things now and then, from its start to its stop.
 
     Args:
-        stage: where.
-        rng: this attacker's source.
+        stage: the surroundings.
+        rng: the random source of this attacker.
 
     Attributes:
-        breaches: what it got that nobody in its role may get.
-        acts: how often it did something.
+        breaches: what it obtained that its role must not obtain.
+        acts: the number of its acts.
     """
 
     def __init__(self, stage: AttackContext, rng: Random) -> None:
@@ -89,19 +89,19 @@ class Attack:
 
     @property
     def is_prepared(self) -> bool:
-        """Return whether what it does from now on must change nothing."""
+        """Whether its acts from now on must change nothing."""
         return True
 
     def start(self) -> None:
-        """Begin."""
+        """Begin the attack."""
         self._running = True
         self._again()
 
     def on_settle(self) -> None:
-        """Load has ended; the core has to agree whatever an attacker does."""
+        """Note that load has ended: the core has to agree whatever an attacker does."""
 
     def stop(self) -> None:
-        """Do nothing more."""
+        """Stop the attack."""
         self._running = False
 
     def act(self) -> None:
@@ -123,7 +123,7 @@ class Attack:
             self.breaches.append(text)
 
     def _inject(self, target: SimulatedHost, datagram: bytes) -> None:
-        """Give a daemon a datagram that no daemon of the cluster has sealed."""
+        """Send a daemon a datagram that no daemon of the cluster has sealed."""
         if not target.is_taken:
             target.put(self._stage.loop.now, Forged(datagram))
 
@@ -132,10 +132,10 @@ class Attack:
         return {daemon_number(host.name): host for host in self._stage.hosts}
 
     def _drawn_start(self) -> Incarnation:
-        """Return a start that there never was."""
+        """Draw a start of a daemon that never existed."""
         return incarnation_of(self._rng.randrange(12), self._rng.getrandbits(64))
 
 
 def under_a_head(fixed: bytes, counter: int, rest: bytes) -> bytes:
-    """Return bytes that begin as a datagram does."""
+    """Return bytes behind a head as a datagram has it."""
     return fixed[:FIXED_BYTES] + counter.to_bytes(8, "big") + rest

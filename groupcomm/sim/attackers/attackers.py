@@ -1,9 +1,9 @@
-"""All attackers of a run, and what came of them that would not be there without them.
+"""All attackers of a run, and their effects on the cluster.
 
-Where nothing else goes wrong that is exact: from the moment at which an attacker has what it needs
-until the core is to agree all daemons stay in the view that they have, as they do without it, and
-take nothing that one of them has sent for a replay. With faults views come and go anyway, and the
-checkers alone decide about them.
+Without other faults the check is exact: from the moment at which an attacker has what it needs
+until the core has to agree, all daemons stay in their view, as they would without it, and drop no
+daemon's datagram as a replay. With faults, views come and go anyway, and the checkers alone decide
+about them.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ LOOK_US: Final = SECOND // 50
 
 
 class Attackers:
-    """Whoever attacks the daemons of a cluster, besides the fault ``attacker``.
+    """All attackers on the daemons of a cluster, besides the fault ``attacker``.
 
     Attributes:
         playing: the attackers.
@@ -66,11 +66,11 @@ class Attackers:
 
     @property
     def breaches(self) -> list[str]:
-        """Return what they got that they may not get, and the views that came of it."""
+        """Return the breaches of the attackers, and the views that they caused."""
         return self._breaches + [text for attack in self.playing for text in attack.breaches]
 
     def start(self) -> None:
-        """Begin, each at a time of its own."""
+        """Start the attackers, each at a time of its own."""
         for attack in self.playing:
             attack.start()
         if self._settings.attackers and self._is_calm():
@@ -78,12 +78,12 @@ class Attackers:
             self._watch(None)
 
     def on_heal(self) -> None:
-        """Look at the views for the last time, before the core changes."""
+        """Check the views for the last time, before the core changes."""
         self._look()
         self._running = self.is_watched = False
 
     def on_settle(self) -> None:
-        """Load has ended."""
+        """Note that load has ended."""
         for attack in self.playing:
             attack.on_settle()
 
@@ -95,7 +95,7 @@ class Attackers:
     # ---- views ----
 
     def _is_calm(self) -> bool:
-        """Return whether nothing but attackers disturbs the daemons."""
+        """Return whether only attackers disturb the daemons."""
         return attrs.evolve(self._settings.faults, attacker=False) == Faults()
 
     def _watch(self, _: object) -> None:
@@ -121,13 +121,14 @@ class Attackers:
         if (now := self._present()) != self._views:
             changed = sorted(name for name, view in self._views.items() if now.get(name) != view)
             self._breaches.append(
-                f"nothing went wrong, and {', '.join(changed)} did not stay in the view"
+                f"an attacker made {', '.join(changed)} leave their view, though nothing "
+                "else went wrong"
             )
         if NOTHING in self._settings.attackers:
-            return  # it replays what daemons have sent
+            return  # it replays datagrams of daemons
         for host in self._stage.hosts:
             if host.process is not None and (replays := host.process.replays):
                 self._breaches.append(
-                    f"{host.name} took {replays} datagrams of daemons for replays: its windows"
-                    " moved for something forged"
+                    f"{host.name} dropped {replays} datagrams of daemons as replays: a "
+                    "forged datagram moved its windows"
                 )

@@ -1,9 +1,10 @@
-"""A daemon that is evicted, and whoever has all that it had: its identity, its secrets, its keys.
+"""An evicted daemon, whose identity, secrets and keys an attacker has.
 
-An operator evicts it by an order at another daemon, and again where somebody has not heard of it,
-as one that was apart or down. From then on its host is the attacker's. He runs a daemon there that
-does what daemons do, and beside it seals and signs whatever he likes with what he has, for those
-who know that it was evicted: nothing of it may be taken, and nothing that they seal may open.
+An operator evicts it by an order at another daemon, and repeats the order where a daemon has not
+heard of it, because it was apart or down. From then on the attacker has its host. The attacker runs
+a daemon there that behaves like any daemon, and also seals and signs anything with the captured
+keys, for daemons that know of the eviction: they must accept none of it, and nothing that they seal
+may open for the attacker.
 """
 
 from collections import deque
@@ -31,10 +32,10 @@ from groupcomm.sim.virtual_time import SECOND
 EARLIEST_US: Final = SECOND // 2
 LATEST_US: Final = 3 * SECOND
 ORDER_US: Final = SECOND // 2
-"""The operator looks so often who does not know yet."""
+"""The time between two checks of the operator for daemons that do not know yet."""
 
 SETTLED_US: Final = SECOND // 50
-"""What a daemon sends so long after it was seen to seal with a new secret is sealed with that."""
+"""After this time, a daemon that seals with a new secret seals with no older one."""
 
 PUPPET_US: Final = SECOND // 500
 KEPT: Final = 200
@@ -42,25 +43,26 @@ KEPT_SHARE: Final = 0.3
 
 
 class Evicted(KeyHolder):
-    """Has all that a daemon had that was evicted."""
+    """An attacker with everything that the evicted daemon had."""
 
     def __init__(self, stage: AttackContext, rng: Random) -> None:
         super().__init__(stage, rng)
         assert stage.settings.evicted is not None
         self._host = stage.hosts[stage.settings.evicted]
         self._others = [host for host in stage.hosts if host is not self._host]
-        self._gate: IdentityProtection | None = None  # of its last start, once the host is his
+        self._gate: IdentityProtection | None = None  # of its last start, once captured
         self._spy: SecretOpener | None = None
         self._puppet: DaemonCore | None = None
         self._inbox: list[bytes] = []
         self._inputs: list[Input] = []  # of the puppet's next step
-        self._kept: deque[bytes] = deque(maxlen=KEPT)  # packets that it could read in its time
+        self._kept: deque[bytes] = deque(maxlen=KEPT)  # packets from before its eviction
         self._settled: dict[str, int] = {}
         self.puppet_said = 0
 
     @property
     def is_prepared(self) -> bool:
-        """Return whether all know that it was evicted, and have a view without it."""
+        """Return whether all daemons know of the eviction, and have a view without the evicted
+        one."""
         if self._gate is None or not all(map(self._knows, self._others)):
             return False
         first = self._others[0].completed
@@ -70,7 +72,7 @@ class Evicted(KeyHolder):
         return view is not None and len(view.daemons) == len(self._others)
 
     def start(self) -> None:
-        """Begin as one of them."""
+        """Begin as a daemon of the cluster."""
         loop = self._stage.loop
         loop.at(loop.now + self._rng.randint(EARLIEST_US, LATEST_US), self._order)
         super().start()
@@ -86,14 +88,14 @@ class Evicted(KeyHolder):
                 try:
                     host.core.key_manager.evict(self._host.name)
                 except LocalProtocolError:
-                    continue  # it stands in the file already
+                    continue  # the file has it already
                 host.process.wake()
         if self._gate is None:
             self._seize_host()
         self._stage.loop.at(self._stage.loop.now + ORDER_US, self._order)
 
     def _knows(self, host: SimulatedHost) -> bool:
-        """Return whether a daemon runs that knows, and has a file that says so to the next one."""
+        """Return whether a running daemon knows of the eviction, and its file does, too."""
         if host.process is None or host.credentials is None:
             return False
         return not host.credentials.roll.is_trusted(self._host.name)
@@ -124,7 +126,7 @@ class Evicted(KeyHolder):
         host, now = self._host, self._stage.loop.now
         credentials = host.credentials
         assert credentials is not None
-        old = Roll(credentials.roll.daemons)  # nobody is evicted, as far as he cares
+        old = Roll(credentials.roll.daemons)  # the attacker's daemon knows of no eviction
         return DaemonCore(
             self._stage.config,
             start,
@@ -134,10 +136,10 @@ class Evicted(KeyHolder):
             wall=host.clock.wall(now),
         )
 
-    # ---- what he hears ----
+    # ---- what the attacker hears ----
 
     def listen(self, source: int, seen: SeenDatagram) -> None:
-        """As a daemon of the cluster, then as who was one."""
+        """Listen as a daemon of the cluster, and later as a former one."""
         super().listen(source, seen)
         mine = self._stage.hosts[seen.target] is self._host
         if self._gate is None:
@@ -151,7 +153,7 @@ class Evicted(KeyHolder):
                 self._try_to_read(self._stage.hosts[source], seen)
 
     def _remember(self, seen: SeenDatagram, mine: bool) -> None:
-        """Read what it may read in its time, to say it again later."""
+        """Read the packets that it may read before its eviction, to repeat them later."""
         process = self._host.process
         if not mine or process is None or self._rng.random() > KEPT_SHARE:
             return
@@ -165,7 +167,7 @@ class Evicted(KeyHolder):
             self._kept.append(opened.packet)
 
     def _is_settled(self, host: SimulatedHost) -> bool:
-        """Return whether a daemon knows, and seals with what it drew since."""
+        """Return whether a daemon knows of the eviction, and seals with a later secret."""
         if not self._knows(host):
             return False
         assert host.process is not None
@@ -184,17 +186,18 @@ class Evicted(KeyHolder):
         except BadDatagram:
             return
         if opened.channel != Channel.HELLO and len(opened.packet) > 1:
-            self._breach(f"{self._host.name}, evicted, reads what {host.name} seals")
+            self._breach(f"{self._host.name}, evicted, can read what {host.name} seals")
 
-    # ---- what he sends ----
+    # ---- what the attacker sends ----
 
     def _inject(self, target: SimulatedHost, datagram: bytes) -> None:
-        """Send only to daemons that know of the eviction; others believe the attacker, and may."""
+        """Send only to daemons that know of the eviction; others may believe the attacker."""
         if self._gate is not None and self._knows(target):
             super()._inject(target, datagram)
 
     def ways(self) -> Sequence[Callable[[SimulatedHost], bytes | None]]:
-        """Return what he can do: all that the ring's key allows, and what a daemon can."""
+        """Return the ways of attack: all that the ring's key allows, and those of a former
+        daemon."""
         return (
             *super().ways(),
             self._say_as_itself,
@@ -205,7 +208,7 @@ class Evicted(KeyHolder):
         )
 
     def _say_as_itself(self, target: SimulatedHost) -> bytes | None:
-        """Return what was said once, sealed with the secrets that all others have had."""
+        """Return an earlier packet, sealed with the secrets that the daemon had."""
         if self._gate is None or not self._kept:
             return None
         packet = self._rng.choice(self._kept)
@@ -214,8 +217,7 @@ class Evicted(KeyHolder):
         return self._gate.seal(self._rng.choice((None, target.name)), packet)
 
     def _sign_as_itself(self, target: SimulatedHost) -> bytes | None:
-        """Return an introduction with the signature that counted, in its own name or in another
-        one."""
+        """Return an introduction with the daemon's real signature, in its own name or another."""
         if self._gate is None:
             return None
         rng, gate = self._rng, self._gate
@@ -233,10 +235,10 @@ class Evicted(KeyHolder):
         sealer = self._sealer(claimed, self._epoch(), counter)
         return sealer.seal(said.encode() + signature, Channel.HELLO, number)
 
-    # ---- the daemon that goes on ----
+    # ---- the daemon that continues ----
 
     def _play(self, _: object) -> None:
-        """Let the daemon on his host do what daemons do; he gives what it says to who knows."""
+        """Let the daemon on the captured host run; pass its datagrams to those that know."""
         if not self._running or self._puppet is None:
             return
         loop = self._stage.loop
@@ -246,11 +248,11 @@ class Evicted(KeyHolder):
         loop.at(loop.now + PUPPET_US, self._play)
 
     def store(self, wanted: Sequence[Store]) -> None:
-        """Write at once; what it knows of evictions it keeps to itself."""
+        """Write at once, but never the evictions."""
         self._inputs += marks_stored_at_once(wanted)
 
     def send(self, output: Output) -> bool:
-        """Give the datagrams to those that know."""
+        """Pass the datagrams to the daemons that know."""
         for target, datagram in output.datagrams:
             for host in self._others:
                 if target in (None, host.name):
@@ -259,7 +261,7 @@ class Evicted(KeyHolder):
         return True
 
     def serve(self, output: Output) -> None:
-        """It has no programs."""
+        """Do nothing, as the daemon has no programs."""
 
     def finish(self, over: CoreOver) -> None:
         """Begin anew, as others know of later starts."""

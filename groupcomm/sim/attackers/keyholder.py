@@ -1,7 +1,8 @@
-"""Somebody who has the ring's key file, and no identity: suite 2 holds against him.
+"""An attacker with the ring's key file, and without an identity: suite 2 holds against it.
 
-He opens what the file's key opens, so he knows what introductions say, and seals whatever he likes
-in anybody's name. He tries to read all that he hears, with the key and what it shows him.
+The attacker opens whatever the file's key opens, so it can read introductions, and it seals any
+packet in any name. It tries to read everything that it hears, with the key and what the key
+reveals.
 """
 
 from collections import deque
@@ -40,10 +41,10 @@ MOST_AT_ONCE: Final = 12
 looks at in a second. Who forges more delays what is genuine; docs/security.md says so."""
 
 READ_SHARE: Final = 0.05
-"""Of what is heard he tries to read so much."""
+"""The share of datagrams that it tries to read."""
 
 FAR: Final = (2**31, 2**32, 2**63, 2**64 - 2)
-"""Counters that no daemon reaches."""
+"""The least of the counters that no daemon reaches."""
 
 _RING_PACKETS: Final = (
     PacketKind.TOKEN,
@@ -56,33 +57,33 @@ _ZERO: Final = bytes(32)
 
 
 class RingKeySealer(Sealer):
-    """Seals as suite 2 does, with nothing but the ring's key."""
+    """A sealer of suite 2 that has only the ring's key."""
 
     SUITE: ClassVar[int] = SUITE_IDENTITIES
 
 
 class RingKeyOpener(Opener):
-    """Opens what the ring's key alone has sealed: introductions."""
+    """An opener of what the ring's key alone has sealed: introductions."""
 
     SUITE: ClassVar[int] = SUITE_IDENTITIES
 
 
 class Guess:
-    """Stands for an exchange: one secret is tried for everything."""
+    """An exchange for guesses: it tries one secret for everything."""
 
     def __init__(self, secret: bytes) -> None:
         self.secret = secret
 
     def secret_of(self, start: object, number: int) -> bytes:
-        """Return the one that is tried."""
+        """Return the secret to try."""
         return self.secret
 
 
 class KeyHolder(Attack):
-    """Has the ring's key, hears and sends everything.
+    """An attacker that has the ring's key, and hears and sends everything.
 
     Attributes:
-        read: how many datagrams he opened: introductions, which are no secret to him.
+        read: the number of datagrams that it opened: introductions, which the key reveals.
     """
 
     def __init__(self, stage: AttackContext, rng: Random) -> None:
@@ -101,11 +102,11 @@ class KeyHolder(Attack):
         self.read = 0
 
     def start(self) -> None:
-        """Begin to listen, and to send."""
+        """Begin to listen and to send."""
         self._stage.network.observers.append(self._observe)
         super().start()
 
-    # ---- what he hears ----
+    # ---- what the attacker hears ----
 
     def _observe(self, source: int, target: int, datagram: bytes, goes_on: bool) -> None:
         seen = seen_in(datagram, target) if self._running else None
@@ -117,7 +118,7 @@ class KeyHolder(Attack):
         self.listen(source, seen)
 
     def listen(self, source: int, seen: SeenDatagram) -> None:
-        """Remember some of what is heard, and try to read it."""
+        """Remember some datagrams, and try to read them."""
         if self._rng.random() < READ_SHARE or seen.channel == Channel.HELLO:
             self._heard.append(seen)
             self._open(seen)
@@ -143,9 +144,11 @@ class KeyHolder(Attack):
                 thief.open_untrusted(seen.datagram)
             except BadDatagram:
                 continue
-            self._breach(f"the ring's key and what it shows open a datagram of {host.name}'s ring")
+            self._breach(
+                f"an attacker with the ring's key has opened a datagram of {host.name}'s ring"
+            )
 
-    # ---- what he sends ----
+    # ---- what the attacker sends ----
 
     def act(self) -> None:
         """Send some forgeries to one daemon or to all."""
@@ -159,7 +162,7 @@ class KeyHolder(Attack):
                 self._inject(target, datagram)
 
     def ways(self) -> Sequence[Callable[[SimulatedHost], bytes | None]]:
-        """Return what he can do."""
+        """Return the ways of attack."""
         return (
             self._introduce,
             self._introduce,
@@ -171,7 +174,7 @@ class KeyHolder(Attack):
         )
 
     def _sealer(self, claimed: tuple[int, Incarnation], epoch: int, counter: int) -> Sealer:
-        """Return what seals the next datagram of a start, with this counter, in an epoch."""
+        """Return a sealer for the next datagram of a start, with this counter, in an epoch."""
         sealer = RingKeySealer(
             self._keys, self._stage.cluster, *claimed, counter=counter - 1, rekeying=Rekeying()
         )
@@ -183,7 +186,7 @@ class KeyHolder(Attack):
         return sealer
 
     def _claimed(self, target: SimulatedHost) -> tuple[int, Incarnation]:
-        """Return a daemon whose name the target may believe: mostly a start that is there."""
+        """Return a daemon whose name the target may believe: mostly a running start."""
         number = self._rng.choice(list(self._starts))
         if self._rng.random() < 0.1:
             number = daemon_number(self._rng.choice(self._stage.hosts).name)
@@ -197,7 +200,7 @@ class KeyHolder(Attack):
         return starts[-1] if starts else self._drawn_start()
 
     def _counter(self, claimed: tuple[int, Incarnation], channel: int) -> int:
-        """Return a counter that is near to what was heard, or far beyond it."""
+        """Return a counter near those that were heard, or far beyond them."""
         heard = [s.counter for s in self._heard if (s.sender, s.start) == claimed]
         near = max(heard, default=0) + self._rng.randint(1, 5000)
         return self._rng.choice((near, near, max(heard, default=0) + 1, *FAR))
@@ -206,7 +209,7 @@ class KeyHolder(Attack):
         return self._rng.choice((0, 0, 0, 1, 7, 1 << 12, 3 << 12, 2**31, 2**32 - 1))
 
     def _introduce(self, target: SimulatedHost) -> bytes:
-        """Return an introduction of anybody to the target, whose signature does not fit."""
+        """Return an introduction of any daemon to the target, with a wrong signature."""
         rng, claimed = self._rng, self._claimed(target)
         told = Introduction(
             hello=Hello(
@@ -237,7 +240,7 @@ class KeyHolder(Attack):
         target: SimulatedHost,
         counter: int,
     ) -> bytes:
-        """Return a signature of nobody, of himself, or of somebody for something else."""
+        """Return a signature of nobody, of the attacker, or of a daemon for something else."""
         rng, lot = self._rng, self._rng.random()
         if lot < 0.3 or not self._introductions:
             return rng.choice((bytes(SIGNATURE_BYTES), rng.randbytes(SIGNATURE_BYTES)))
@@ -255,7 +258,7 @@ class KeyHolder(Attack):
         return [told.public for _, told, _ in list(self._introductions)[-3:]]
 
     def _alter(self, target: SimulatedHost) -> bytes | None:
-        """Return a true statement of a daemon, under another counter, for another one, or
+        """Return a true statement of a daemon, under another counter, for another daemon, or
         changed."""
         if not self._introductions:
             return None
@@ -276,14 +279,14 @@ class KeyHolder(Attack):
         claimed = rng.choice(((seen.sender, seen.start), self._claimed(target)))
         counter = rng.choice((seen.counter + 1, self._counter(claimed, Channel.HELLO)))
         if counter == seen.counter:
-            counter += 1  # else it might be a copy, which is what it says
+            counter += 1  # else it might be a copy, which is genuine
         return self._sealer(claimed, self._epoch(), counter).seal(
             said, Channel.HELLO, daemon_number(target.name)
         )
 
     def _say_control(self, target: SimulatedHost) -> bytes:
-        """Return a control message with a right seal around it, and within it none, or the
-        file's key."""
+        """Return a control message under a valid outer seal, with no inner one, or the file
+        key's."""
         claimed = self._claimed(target)
         counter, epoch = self._counter(claimed, Channel.CONTROL), self._epoch()
         said = bytes((PacketKind.CONTROL,)) + self._view() + self._rng.randbytes(300)
@@ -293,7 +296,7 @@ class KeyHolder(Attack):
         return self._sealer(claimed, epoch, counter).seal(said, Channel.CONTROL, receiver)
 
     def _rewrap(self, target: SimulatedHost) -> bytes | None:
-        """Return what a daemon has sealed for those whom it trusts, in another outer seal."""
+        """Return a packet of a daemon for its trusted daemons, under another outer seal."""
         heard = [seen for seen in self._heard if seen.channel == Channel.CONTROL and seen.for_all]
         if not heard:
             return None

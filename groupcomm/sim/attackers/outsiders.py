@@ -1,7 +1,7 @@
-"""A malicious peer on the network: hears and sends everything, and has no key.
+"""An attacker on the network, which hears and sends everything, and has no key.
 
-What it replays may be of an earlier view, and may meet a later start of the daemon that it was
-for, which has never seen it.
+A replayed datagram may be of an earlier view, and may meet a later start of its receiver, which has
+never seen it.
 """
 
 import struct
@@ -26,12 +26,12 @@ from groupcomm.wire.hello import Hello
 INTERVAL_US = SECOND // 10
 REMEMBERED = 500
 RECENT = 30
-"""Of the last ones: a token is worth a replay only while it is new."""
+"""The latest datagrams that are remembered: replaying a token makes sense only while it is new."""
 
 SCENE_INTERVAL_US = SECOND
 SCENES = 20
 SCENE_SHARE = 0.02
-"""How often a whole scene is replayed: all that was last sent at some moment, in its order."""
+"""The share of replays that repeat all of the last datagrams of some moment, in order."""
 
 _U64 = struct.Struct("!Q")
 _SCOPE_AT = 2
@@ -41,11 +41,11 @@ _EDGES = (0, 1, 2**31, 2**32, 2**63, 2**64 - 1)
 
 
 class KeylessAttacker:
-    """Captures datagrams and sends daemons replays, forgeries and nonsense.
+    """An attacker that captures datagrams and sends daemons replays, forgeries and nonsense.
 
     Args:
         loop: virtual time.
-        rng: this attacker's source.
+        rng: the random source of this attacker.
         targets: the hosts.
     """
 
@@ -53,7 +53,7 @@ class KeylessAttacker:
         self._loop = loop
         self._rng = rng
         self._targets = targets
-        self._captured: list[tuple[bytes, int]] = []  # and whom it was for
+        self._captured: list[tuple[bytes, int]] = []  # and their receivers
         self._recent: deque[tuple[bytes, int]] = deque(maxlen=RECENT)
         self._moments: list[list[tuple[bytes, int]]] = []
         self._seen = 0
@@ -62,7 +62,7 @@ class KeylessAttacker:
         loop.at(loop.now + SCENE_INTERVAL_US, self._remember_moment)
 
     def stop(self) -> None:
-        """Send nothing more."""
+        """Stop sending."""
         self._running = False
 
     def observe(self, source: int, target: int, datagram: bytes, goes_on: bool) -> None:
@@ -88,11 +88,11 @@ class KeylessAttacker:
             if act is not None:
                 datagram = act(datagram)
             elif datagram[_SCOPE_AT] and victim != meant_for:
-                datagram = Forged(datagram)  # sealed for one daemon, it is worth nothing to others
+                datagram = Forged(datagram)  # sealed for one daemon, it is useless for others
             self._targets[victim].put(self._loop.now, datagram)
 
     def _remember_moment(self, _: None) -> None:
-        """Keep what was last sent, in place of a random earlier scene once there are many."""
+        """Keep the latest datagrams; once there are many moments, replace a random one."""
         if self._running:
             self._loop.at(self._loop.now + SCENE_INTERVAL_US, self._remember_moment)
             if len(self._moments) == SCENES:
@@ -100,20 +100,19 @@ class KeylessAttacker:
             self._moments.append(list(self._recent))
 
     def _spoof(self, datagram: bytes) -> bytes:
-        """Return the same under the name of another sender."""
+        """Return the datagram under the name of another sender."""
         other = self._rng.choice(self._captured)[0][_SENDER_AT : _SENDER_AT + 8]
         forged = datagram[:_SENDER_AT] + other + datagram[_SENDER_AT + 8 :]
         return Forged(forged) if forged != datagram else corrupt(self._rng, datagram)
 
     def _count_forward(self, datagram: bytes) -> bytes:
-        """Return the same with another counter: accepted, it would move the window away from the
-        truth."""
+        """Return the datagram with a higher counter, which would move the receiver's window."""
         counter = _U64.unpack_from(datagram, _COUNTER_AT)[0] + self._rng.randint(1, 2**40)
         number = _U64.pack(counter % 2**64)
         return Forged(datagram[:_COUNTER_AT] + number + datagram[_COUNTER_AT + 8 :])
 
     def _craft(self, datagram: bytes) -> bytes:
-        """Return a true header, and in front of the body a field at its edge."""
+        """Return a true header, and in front of the body a field at the edge of its range."""
         edge = _U64.pack(self._rng.choice(_EDGES))
         at = self._rng.randrange(HEAD_BYTES, max(HEAD_BYTES + 1, len(datagram) - 8))
         forged = datagram[:at] + edge + datagram[at + 8 :]
@@ -125,7 +124,7 @@ SHORT: Final = (0, 1, HEAD_BYTES - 1, HEAD_BYTES, HEAD_BYTES + 5, HEAD_BYTES + 2
 
 
 class LocalUser(RogueProgramsAttack):
-    """Connects as nobody, and sends datagrams that he makes up."""
+    """A local user that connects without rights, and sends invented datagrams."""
 
     PRINCIPAL = ""
     NAMES: Sequence[str] = ()
@@ -151,7 +150,7 @@ class LocalUser(RogueProgramsAttack):
         return self._rng.randbytes(self._rng.choice((*SHORT, self._rng.randrange(2000))))
 
     def _headed(self, _: SimulatedHost) -> bytes:
-        """Return a right head as far as one can know it, and no seal."""
+        """Return a head that is right as far as outsiders can know it, and no seal."""
         rng = self._rng
         suite = rng.choice((0, 1, 2, self._stage.settings.suite))
         number, start = self._somebody()
@@ -160,7 +159,7 @@ class LocalUser(RogueProgramsAttack):
         return under_a_head(rng.choice(heads), counter, rng.randbytes(rng.randrange(400)))
 
     def _sealed(self, target: SimulatedHost) -> bytes:
-        """Return what has a seal, by a key of his own."""
+        """Return a datagram with a seal by a key of the attacker."""
         kind = RingKeySealer if self._stage.settings.suite == SUITE_IDENTITIES else Sealer
         sealer = kind(self._keys, self._stage.cluster, *self._somebody())
         said = Hello(start=self._drawn_start(), asks=1).encode()

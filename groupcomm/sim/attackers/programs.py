@@ -1,7 +1,8 @@
-"""Programs that nobody invited: they send every kind of frame, and daemons allow them nothing.
+"""Unauthorised programs: they send every kind of frame, and daemons allow them nothing.
 
-Each connection is a program of its own, with bytes that no library would write. What daemons tell
-it is checked: it is called as it may be, and is told of nobody's messages and of nobody's groups.
+Each connection is a program of its own, with bytes that no library would write. The answers of
+daemons are checked: a program gets a name that it may have, and learns of no messages and of no
+groups.
 """
 
 import struct
@@ -39,7 +40,7 @@ USERS: Final = 8
 
 MOST_OPEN: Final = 12
 MOST_AT_ONCE: Final = 60
-"""Frames in one go."""
+"""The most frames of one act."""
 
 BESIDE: Final = ("", "sink.0000", "unix:polite", "user0/x", "polite", "root", "ann", "daemon")
 TOLD: Final = frozenset(
@@ -53,20 +54,20 @@ TOLD: Final = frozenset(
         FrameKind.REFUSED,
     )
 )
-"""Frames that tell a program of itself and of the daemons, and of no other program."""
+"""The kinds of frames about the program itself and the daemons, but about no other program."""
 
 _AGREED: Final = int(ServiceLevel.AGREED)
 _GROUPS: Final = (*GROUPS, "", "x", "#", "g" * 255, "g" * 300, "\x00", "*")
 
 
 class RogueProgram:
-    """One connection.
+    """The connection of an unauthorised program.
 
     Args:
-        trace: records what it is told of views, which daemons owe to whomever they welcome.
-        principal: whose it is.
-        may_be_called: names that it may have.
-        breach: is told what it got that it may not get.
+        trace: records the views that it is told, which daemons owe to every program they admit.
+        principal: the owner of the program.
+        may_be_called: the names that it may have.
+        breach: is called with each breach.
     """
 
     def __init__(
@@ -90,20 +91,20 @@ class RogueProgram:
         self._up: Pipe | None = None
         self._down: Pipe | None = None
 
-    # ---- what its connection calls ----
+    # ---- calls of the connection ----
 
     def attach(self, up: Pipe, down: Pipe, connection: int) -> None:
         """Accept the connection."""
         self._up, self._down, self.alive = up, down, True
 
     def flush(self) -> None:
-        """Write what waits, as far as there is room."""
+        """Write waiting output, as far as there is room."""
         while self._waiting and self._up is not None and (room := self._up.room()):
             self._up.write(bytes(self._waiting[:room]))
             del self._waiting[:room]
 
     def receive(self, data: bytes) -> None:
-        """Check what the daemon tells."""
+        """Check the output of the daemon."""
         try:
             for frame in self._reader.feed(data):
                 self._check(frame)
@@ -114,14 +115,16 @@ class RogueProgram:
         kind = frame[0]
         self.received_kinds.append(kind)
         if kind not in TOLD:
-            self._breach(f"{self.principal or 'nobody'} is told {FrameKind(kind).name}")
+            self._breach(
+                f"{self.principal or 'nobody'} gets a frame of kind {FrameKind(kind).name}"
+            )
         elif kind == FrameKind.WELCOME:
             member = decode_welcome_untrusted(frame).member
             name = member.name.split("#")[1]
             self.is_open = True
             self._trace.identity = str(member)
             if name not in self._names and not name.startswith("u0000"):
-                self._breach(f"{self.principal or 'nobody'} is called {name!r}")
+                self._breach(f"{self.principal or 'nobody'} gets the name {name!r}")
         elif kind == FrameKind.VIEWID:
             self._view = decode_view_id_untrusted(frame)
             self._trace.received(self._view)
@@ -137,7 +140,7 @@ class RogueProgram:
         if self._down is not None:
             self._down.break_off()
 
-    # ---- what it does ----
+    # ---- acts ----
 
     def write(self, data: bytes) -> None:
         """Send bytes, once there is room for them."""
@@ -146,18 +149,18 @@ class RogueProgram:
             self.flush()
 
     def set_reading(self, reading: bool) -> None:
-        """Read, or do not."""
+        """Read, or stop reading."""
         if self.alive and self._down is not None:
             self._down.set_reading(reading)
 
     def hang_up(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self.alive and self._up is not None:
             self._up.close()
             self.ended()
 
     def say_goodbye(self) -> None:
-        """End in order."""
+        """End the session in order."""
         if self.is_open:
             self.write(encode_bye())
 
@@ -178,7 +181,7 @@ def bundle(
 
 
 class RogueProgramsAttack(Attack):
-    """A program that was let in by each daemon, and may do nothing; with many connections."""
+    """An attack by unauthorised programs with many connections, one program at each daemon."""
 
     PRINCIPAL = RUDE
     NAMES: Sequence[str] = OWN_NAMES
@@ -190,13 +193,13 @@ class RogueProgramsAttack(Attack):
         self.refused = 0
 
     def on_settle(self) -> None:
-        """Stop: programs are notified of each of its acts, so nothing would ever settle."""
+        """Stop: each act notifies programs, so the cluster would never settle."""
         self.stop()
         for rude in self._open:
             rude.set_reading(True)
 
     def act(self) -> None:
-        """Come, do something with a connection or two, or go."""
+        """Connect, do something with a connection or two, or disconnect."""
         self._open = [rude for rude in self._open if rude.alive]
         if len(self._open) < MOST_OPEN:
             for _ in range(self._rng.choice((1, 1, 2, 6))):
@@ -220,7 +223,7 @@ class RogueProgramsAttack(Attack):
             rude.write(data)
 
     def _first_words(self) -> Sequence[bytes]:
-        """Return a name of its own, one of another, or what is no greeting."""
+        """Return a greeting with an own name or another's, or bytes that are no greeting."""
         rng, lot = self._rng, self._rng.random()
         if lot < 0.5:
             name = rng.choice((*OWN_NAMES, f"u{rng.getrandbits(32):012x}"))

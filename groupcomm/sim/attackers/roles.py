@@ -1,4 +1,4 @@
-"""The roles of the attacker: what they are called, what each has, and where it can be played.
+"""The roles of attackers: their names, what each has, and where it can be played.
 
 ``nothing`` is the fault ``attacker`` (outsiders.py), made certain. The others are in this folder.
 """
@@ -17,24 +17,24 @@ PROGRAM: Final = "program"
 USER: Final = "user"
 
 ROLES: Final = {
-    NOTHING: "hears and sends everything, and has no key",
-    RING_KEY: "has the ring's key file as well, and no identity",
-    EVICTED: "was a daemon, and has all that it had when it was evicted",
-    PROGRAM: "was let in by a daemon whose rules allow it nothing",
-    USER: "is another user of each host: sends from its addresses, and is let in nowhere",
+    NOTHING: "hears and sends everything, without a key",
+    RING_KEY: "has the ring's key file, but no identity",
+    EVICTED: "has everything that a daemon had when it was evicted",
+    PROGRAM: "was admitted by a daemon whose rules allow it nothing",
+    USER: "is another user of each host, which sends from its addresses and is admitted nowhere",
 }
 
 FOR_SUITE_2: Final = frozenset((RING_KEY, EVICTED))
-"""Without identities whoever has the ring's key is every daemon."""
+"""The roles for suite 2 only: without identities, the ring's key makes one every daemon."""
 
 FOR_SEALS: Final = frozenset((NOTHING, USER))
-"""Anybody can make a checksum."""
+"""The roles that need seals: anybody can make a checksum."""
 
 POLITE: Final = "unix:polite"
 """The principal of a run's own programs, where there are rules."""
 
 EPOCHS_S: Final = (Rekeying().epoch_s, Rekeying().epoch_s, 2.0, 0.5)
-"""How long an epoch lasts: new secrets in each view alone, or all the time."""
+"""The choices for the length of an epoch: new secrets only with each view, or all the time."""
 
 _RULES: Final = Access((Rule((POLITE,), ("*",), frozenset(Verb), names=("*",)),))
 
@@ -48,29 +48,34 @@ def parse_roles(text: str) -> tuple[str, ...]:
     names = [name.strip() for name in text.split(",")]
     for name in names:
         if name not in ROLES:
-            raise ConfigError(f"attacker {name!r}: there is no such role; there are {_listed()}")
+            raise ConfigError(
+                f"attacker {name!r}: this role does not exist; the roles are {_listed()}"
+            )
     return tuple(role for role in ROLES if role in names)
 
 
 def check_roles(roles: tuple[str, ...], suite: int | None, daemons: int | None) -> None:
-    """Raise ConfigError for a role that cannot be held against, or that nobody can play."""
+    """Raise ConfigError for a role that no suite resists, or that nobody can play."""
     for role in roles:
         if role in FOR_SUITE_2 and suite not in (None, 2):
             raise ConfigError(
-                f"attacker {role}: in suite {suite} whoever has the ring's key is every daemon, so"
-                " nothing can hold against it; run it with --suite 2, where daemons have identities"
+                f"attacker {role}: in suite {suite} an attacker with the ring's key can "
+                "pose as every daemon, so no run could pass: use --suite 2, where "
+                "daemons have identities"
             )
         if role in FOR_SEALS and suite == 0:
             raise ConfigError(
-                f"attacker {role}: in suite 0 datagrams have a checksum only, which anybody can"
-                " make; run it with --suite 1 or 2"
+                f"attacker {role}: in suite 0 datagrams have a checksum only, which "
+                "anybody can make: use --suite 1 or 2"
             )
         if role == EVICTED and daemons == 1:
-            raise ConfigError(f"attacker {role}: there must be another daemon that evicts it")
+            raise ConfigError(
+                f"attacker {role}: no other daemon can evict the daemon: use two daemons or more"
+            )
 
 
 def least_suite(roles: tuple[str, ...]) -> int:
-    """Return the suite of runs with these roles for which none is fixed."""
+    """Return the least suite for runs with these roles, for settings that fix none."""
     return 2 if FOR_SUITE_2 & set(roles) else 1 if roles else 0
 
 
@@ -85,7 +90,7 @@ def draw_evicted(rng: Random, roles: tuple[str, ...], daemons: int) -> int | Non
 
 
 def draw_epoch_s(rng: Random, roles: tuple[str, ...]) -> float:
-    """Draw how long an epoch lasts."""
+    """Draw the length of an epoch."""
     return rng.choice(EPOCHS_S) if FOR_SUITE_2 & set(roles) else EPOCHS_S[0]
 
 

@@ -1,9 +1,9 @@
 """A liar: a daemon of the cluster that has the key and sends lies.
 
-It runs the real core, and believes what the core says. Now and then what it sends is changed: it
-has other fields, differs between receivers, repeats earlier packets of this or another view under a
-fresh seal, or repeats packets of other daemons, changed, in their names. Which daemons lie, and
-how, is drawn from the seed, swarm style.
+It runs the real core, but changes some of its packets: they have other fields, differ between
+receivers, repeat earlier packets of this or another view under a fresh seal, or repeat changed
+packets of other daemons in their names. Which daemons lie, and how, is drawn from the seed, swarm
+style.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from groupcomm.wire.packet import PacketKind
 
 @attrs.frozen(kw_only=True)
 class Lying:
-    """How a daemon lies; a share of 0 switches a way of it off.
+    """The ways in which a daemon lies; a share of 0 switches one off.
 
     Attributes:
         share: the share of its packets that carry a lie, 0 to 1.
@@ -47,7 +47,7 @@ WAYS: Final = ("change", "contradict", "replay", "wrong state", "withhold", "for
 
 
 def draw_lying(rng: Random) -> Lying:
-    """Draw how a daemon of one run lies."""
+    """Draw the ways in which a daemon of one run lies."""
     share = 10 ** rng.uniform(-2.0, -0.1)
     ways = tuple(way for way in WAYS if rng.random() < 0.6) or ("change",)
     return Lying(share=share, ways=ways, spells=rng.random() < 0.7)
@@ -60,7 +60,7 @@ def draw_liars(rng: Random, daemons: int) -> tuple[int, ...]:
 
 
 REMEMBERED: Final = 300
-"""Packets that are remembered, its own and others'; of each a random earlier one goes."""
+"""The packets that are remembered, own and others'; a new one replaces a random earlier one."""
 
 LONGEST_SPELL_US: Final = 3 * SECOND
 """The longest time for which it lies, and for which it then tells the truth."""
@@ -69,18 +69,18 @@ _CONTROL: Final = PacketKind.CONTROL
 
 
 class Liar:
-    """One host whose daemons lie, from one start to the next.
+    """A host whose daemons lie, from one start to the next.
 
     Args:
         loop: virtual time.
-        rng: its source.
-        lying: how.
-        names: of all daemons.
-        site_members: of those of its own site, without itself.
+        rng: its random source.
+        lying: the ways in which it lies.
+        names: the names of all daemons.
+        site_members: the other daemons of its own site.
 
     Attributes:
-        lies_sent: how many packets with a lie were sent.
-        hello_lies: how many of its hellos said something else.
+        lies_sent: the number of its packets with a lie.
+        hello_lies: the number of its hellos with a lie.
     """
 
     def __init__(
@@ -110,13 +110,13 @@ class Liar:
         self._running = False
 
     def corrupt(self, core: DaemonCore) -> None:
-        """Have a core that has just been made lie."""
+        """Make a new core lie."""
         _LyingSender(self, core)
 
-    # ---- whether, and what ----
+    # ---- choices ----
 
     def lies(self) -> bool:
-        """Return whether the next packet comes with a lie."""
+        """Return whether the next packet carries a lie."""
         if not self._running:
             return False
         now, rng = self._loop.now, self._rng
@@ -126,7 +126,7 @@ class Liar:
         return self._lies_now and rng.random() < self._lying.share
 
     def several(self) -> int:
-        """Draw how many lies there are in place of one packet."""
+        """Draw the number of lies in place of one packet."""
         return self._rng.choice((1, 1, 1, 2, 4))
 
     def remember(self, packet: bytes) -> None:
@@ -138,7 +138,7 @@ class Liar:
             self._memory[self._rng.randrange(REMEMBERED)] = packet
 
     def distort(self, core: DaemonCore, target: str | None, packet: bytes) -> list[Any]:
-        """Return what is sent instead of a packet, as (target, packet)."""
+        """Return the lies in place of a packet, as (target, packet)."""
         self.lies_sent += 1
         way = self._rng.choice(self._lying.ways)
         if way == "change":
@@ -170,7 +170,7 @@ class Liar:
         return [(name, rng.choice((packet, other))) for name in self._site_members]
 
     def _again(self, core: DaemonCore) -> bytes:
-        """Return something that was said before, as if it was said in the present view."""
+        """Return an earlier packet, as if it was sent in the present view."""
         rng = self._rng
         packet = rng.choice(self._memory)
         if packet[0] != _CONTROL and core.view is not None and rng.random() < 0.7:
@@ -209,18 +209,18 @@ class Liar:
         ).encode()
 
     def distort_hello(self, packet: bytes) -> bytes:
-        """Return another hello (suite 1)."""
+        """Return a changed hello (suite 1)."""
         self.hello_lies += 1
         return lie(self._rng, packet) or packet
 
     def distort_introduction(self, introduction: Any) -> Any:
-        """Return an introduction with another field (suite 2)."""
+        """Return an introduction with a changed field (suite 2)."""
         self.hello_lies += 1
         return change(self._rng, introduction)
 
 
 class _LyingSender:
-    """What stands between one core and its seals."""
+    """The sender of a liar, between its core and its seals."""
 
     def __init__(self, liar: Liar, core: DaemonCore) -> None:
         self._liar = liar
@@ -263,7 +263,7 @@ class _LyingSealer:
         return getattr(self._sealer, name)
 
     def seal_hello(self, packet: bytes, receiver: int, key_id: int) -> bytes:
-        """Seal a hello, maybe another one."""
+        """Seal a hello, perhaps a changed one."""
         if self._liar.lies():
             packet = self._liar.distort_hello(packet)
         sealed: bytes = self._sealer.seal_hello(packet, receiver, key_id)
@@ -271,7 +271,7 @@ class _LyingSealer:
 
 
 class _LyingExchange:
-    """An exchange whose introductions lie now and then (suite 2); they are signed as they are."""
+    """An exchange whose introductions, properly signed, lie now and then (suite 2)."""
 
     def __init__(self, exchange: Any, liar: Liar) -> None:
         assert hasattr(exchange, "introduce"), "a lie would replace nothing"

@@ -1,9 +1,9 @@
-"""A run in which daemons of the cluster lie, and what is asked of the others.
+"""A run in which daemons of the cluster lie, and the requirements on the others.
 
-1. The liars lie under load, while other things go wrong, too. Of the others none may end.
-2. The liars are over: dead, cut off, or started anew and in order. The others find together again.
+1. The liars lie under load, with other faults. None of the other daemons may end.
+2. The liars are dead, cut off, or started anew without lies. The others form one view again.
 3. All programs leave. Then every daemon is alone for a moment, so that nothing is left of views
-   that a liar was in; they find together, new programs come, and everything is checked as ever.
+    with a liar; they form one view, new programs connect, and all properties are checked as usual.
 """
 
 from collections.abc import Callable
@@ -21,10 +21,10 @@ from groupcomm.trace.events import Heal
 SLICE_S: Final = 0.1
 
 TOGETHER_LIMIT_S: Final = 90.0
-"""For so long survivors may go on without each other: longer than one is left out at most."""
+"""The time in which survivors must form one view: longer than the longest time out of it."""
 
 GONE_LIMIT_S: Final = 10.0
-"""Programs that said goodbye are gone everywhere by then."""
+"""The time after which programs that said goodbye are gone everywhere."""
 
 ALONE_LIMIT_S: Final = 10.0
 AFTER_S: Final = 2.0
@@ -32,12 +32,12 @@ SILENCE_S: Final = 0.4
 
 
 class Byzantine:
-    """Plays one run.
+    """The steps of one run with liars.
 
     Args:
-        cluster: not started yet.
+        cluster: the cluster, not started yet.
         workload: its programs.
-        check: of the daemons that do not lie.
+        check: the checks of the daemons that do not lie.
     """
 
     def __init__(self, cluster: Cluster, workload: Workload, check: Survivors) -> None:
@@ -63,7 +63,7 @@ class Byzantine:
         return liar
 
     def play(self) -> None:
-        """Play all of it, or up to where something is found."""
+        """Run all steps, or up to the first finding."""
         steps = (self._lie, self._end_lies, self._empty, self._part, self._go_on)
         for step in steps:
             step()
@@ -87,7 +87,7 @@ class Byzantine:
         self._workload.stop()
 
     def _end_lies(self) -> None:
-        """End the lies: liars are gone for good, or come back in order; the others form a view."""
+        """End the lies: liars are gone for good, or started anew; the others form a view."""
         cluster, settings = self._cluster, self._cluster.settings
         core = list(settings.core)
         for liar, index in zip(self._liars, settings.liars, strict=True):
@@ -102,11 +102,13 @@ class Byzantine:
             lambda: cluster.agree(cluster.core),
             TOGETHER_LIMIT_S,
             "B2",
-            "the daemons that do not lie do not agree on a view any more",
+            "the daemons that do not lie do not agree on a view within the limit",
         )
         told = sum(host.outdated for host in cluster.daemons if host.index in settings.core)
         if told:
-            self._check.find("B1", f"{told} daemons ended as they were told to be outdated")
+            self._check.find(
+                "B1", f"{told} daemons ended because a liar told them that they were outdated"
+            )
 
     def _await(
         self, there: Callable[[], bool], limit_s: float, property_id: str, text: str
@@ -132,7 +134,12 @@ class Byzantine:
                 client.disconnect()
             elif client.alive:
                 client.crash()
-        self._await(self._are_empty, GONE_LIMIT_S, "B3", "programs that have left are still there")
+        self._await(
+            self._are_empty,
+            GONE_LIMIT_S,
+            "B3",
+            "programs that have left are still known to daemons",
+        )
 
     def _are_empty(self) -> bool:
         cluster = self._cluster
@@ -147,7 +154,7 @@ class Byzantine:
             (process.name, process.restarts) for process in processes if process is not None
         )
         cluster.network.cut(pairs)
-        if not pairs:  # it is alone already: only a new start begins anew
+        if not pairs:  # it is alone already: only a new start resets it
             host = self._core[0]
             host.kill()
             host.boot()
@@ -155,7 +162,7 @@ class Byzantine:
             lambda: all(host.is_up and cluster.agree([host.index]) for host in self._core),
             ALONE_LIMIT_S,
             "B2",
-            "a daemon that is cut off does not come to a view of its own",
+            "a daemon that is cut off does not install a view of its own",
         )
         cluster.network.mend(pairs)
         names = [host.process.name for host in self._core if host.process is not None]

@@ -1,4 +1,4 @@
-"""The checkers: check a trace event by event, in about the time that it takes to make it."""
+"""The checkers: they check a trace event by event, in about the time that it takes to make it."""
 
 from groupcomm.sim.checkers.checkers import Checkers
 from groupcomm.sim.checkers.report import Violation

@@ -1,4 +1,4 @@
-"""The agreed order: O1 and O4 as it goes on; O6 and MG1 at the end, where they can fail.
+"""Checks of the agreed order: O1 and O4 as it grows; O6 and MG1 at the end, where they can fail.
 
 Positions: one key per message (O3), above its causes (O2) and side channels (X1, X2).
 """
@@ -20,12 +20,11 @@ _AGREED = 4
 
 
 KEPT: Final = 50_000
-"""So many bundles that all daemons of a view have released are remembered, and twice so many
-places."""
+"""The bundles that are remembered after all daemons have released them; twice as many places."""
 
 
 class AgreedOrder:
-    """Checker of agreed bundles at daemons, AGREED and SAFE messages and views at clients."""
+    """A checker of agreed bundles at daemons, AGREED and SAFE messages and views at clients."""
 
     def __init__(self, report: Report, state: ObservedState) -> None:
         self._report = report
@@ -56,7 +55,7 @@ class AgreedOrder:
             _forget_log(view)
 
     def _pass(self, stay: Stay, bundle: Bundle, event: Release) -> None:
-        """Report what others have released below, in transitional parts, is missing here."""
+        """Report bundles below, released by others in transitional parts, that are missing here."""
         beyond = stay.view.beyond
         while beyond and beyond[0] <= bundle:
             other = heappop(beyond)
@@ -65,7 +64,8 @@ class AgreedOrder:
                 self._report.add("O4", text, event)
 
     def _released_late(self, stay: Stay, bundle: Bundle, event: Release) -> None:
-        """Check a release of the transitional part, whose holes nobody may have passed before."""
+        """Check a release in the transitional part, whose holes no daemon may have passed
+        before."""
         view = stay.view
         log, index = view.log, stay.agreed
         if bundle < stay.last and bundle[:3] < stay.last[:3]:
@@ -164,14 +164,14 @@ def _has_cycle(sequences: list[list[Item]]) -> bool:
 
 
 MANY: Final = 500
-"""A client's messages are compared with so many before them, at least."""
+"""The least number of earlier messages that a client's messages are compared with."""
 
 REPEATED, KNOWN, FIRST = range(3)
-"""Of a place: released here before, elsewhere before, nowhere before."""
+"""Whether a place was released here before, elsewhere before, or nowhere before."""
 
 
 class Positions:
-    """Checker of the positions of messages."""
+    """A checker of the positions of messages."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -205,7 +205,7 @@ class Positions:
         return KNOWN
 
     def sent(self, client: ClientRecord, item: Item) -> None:
-        """Remember what the position must be above."""
+        """Remember the values that the position must be above."""
         item.floor = client.high
         home = client.home
         if home is not None and home.stay is not None:

@@ -1,7 +1,7 @@
 """All checkers behind one method: feed it the events of a trace, in order.
 
-docs/properties.md defines what they look for. Each event is looked up once, then given to those
-whom it concerns; the cost per event does not grow with the length of the trace.
+docs/properties.md defines the properties. Each event is looked up once, then passed to the checkers
+that it concerns; the cost of an event does not grow with the length of the trace.
 """
 
 from collections.abc import Callable
@@ -51,7 +51,7 @@ StayHandler = Callable[[Any, Stay], None]
 
 
 class Checkers:
-    """Check one trace."""
+    """All checkers of one trace."""
 
     def __init__(self) -> None:
         self._report = report = Report()
@@ -120,7 +120,7 @@ class Checkers:
         }
 
     def feed(self, event: TraceEvent) -> None:
-        """Take the next event of a trace that makes sense, see check.py."""
+        """Process the next event of a well-formed trace, see check.py."""
         time = event.t
         if time != self._time:
             if time < self._time:
@@ -144,7 +144,7 @@ class Checkers:
             self._out_of_place(event)
 
     def finish(self) -> None:
-        """Finish the trace; if it ends with Quiet nothing may be missing."""
+        """Finish the trace; if it ends with Quiet, no event may be missing."""
         self._agreed.finish()
         if self._quiet is not None:
             self._delivery.quiet(self._quiet)
@@ -155,12 +155,12 @@ class Checkers:
 
     @property
     def violations(self) -> list[Violation]:
-        """Return what was found so far."""
+        """The violations so far."""
         return self._report.violations
 
     @property
     def ids(self) -> set[str]:
-        """Return the ids of the properties that were violated."""
+        """The ids of the violated properties."""
         return self._report.ids
 
     def _out_of_place(self, event: Any) -> None:

@@ -1,4 +1,4 @@
-"""What clients do and are told: each event is given to the checkers that it concerns."""
+"""The events of clients: each is passed to the checkers that it concerns."""
 
 from collections import deque
 from collections.abc import Callable
@@ -30,7 +30,7 @@ _CAUSAL, _AGREED, _SAFE = 3, 4, 5
 
 
 class ClientEvents:
-    """Reader of the events of clients; D1 to D5, D7 and U for what they say by themselves.
+    """A reader of the events of clients; it checks D1 to D5, D7 and U by itself.
 
     Attributes:
         handlers: by kind of event.
@@ -85,7 +85,7 @@ class ClientEvents:
             return None
         return client
 
-    # ---- what they do ----
+    # ---- acts of clients ----
 
     def _on_send(self, event: Send) -> None:
         client = self._client(event)
@@ -139,7 +139,7 @@ class ClientEvents:
         if item.joins:
             client.joining.setdefault(event.group, deque()).append(item)
 
-    # ---- what they get ----
+    # ---- events for clients ----
 
     def _on_deliver(self, event: Deliver) -> None:
         client = self._client(event)
@@ -200,11 +200,13 @@ class ClientEvents:
             self._note(client, position)
 
     def _position(self, client: ClientRecord, pos: TracePosition, event: TraceEvent) -> Position:
-        """Check D3: the position is of the view that the client was told of last."""
+        """Check D3: the position is in the view that the client was notified of last."""
         stage = client.stage
         if stage is not None and stage.stay.view.text == pos[0]:
             return (stage.stay.view.order, *pos[1:])
-        self._report.add("D3", f"{client} is told of a position in {pos[0]}, not its view", event)
+        self._report.add(
+            "D3", f"{client} gets a position in {pos[0]}, which is not its view", event
+        )
         return (self._state.order_of(pos[0]), *pos[1:])
 
     def _note(self, client: ClientRecord, position: Position) -> None:
@@ -249,26 +251,28 @@ class ClientEvents:
                 self._stamps.safe(event, position[1], stage.stay)
         elif event.m > client.forgotten:
             self._report.add(
-                "D1", f"{client} learns where {event.m} is, which it did not send", event
+                "D1", f"{client} learns the position of {event.m}, which it did not send", event
             )
         self._check_part(client, item, event)
         if not event.trans:
             self._note(client, position)
 
     def _check_part(self, client: ClientRecord, item: Item | None, event: Order) -> None:
-        """Check V2: a position is marked as transitional if it is."""
+        """Check V2: a position is marked as transitional if and only if it is."""
         if event.trans != (client.stage is not None and not client.stage.regular):
-            self._report.add("V2", f"{client} learns of {event.m} in the wrong part", event)
+            self._report.add(
+                "V2", f"{client} learns the position of {event.m} in the wrong part", event
+            )
         elif event.trans and item is not None and item.home_part is not None:
             regular = item.home_part.regular
             if regular:
-                self._report.add("V2", f"{item} is transitional only for its sender", event)
+                self._report.add("V2", f"{item} is transitional for its sender only", event)
 
     def _answer(self, item: Item, event: Order) -> None:
         if not item.ordered:
-            self._report.add("D1", f"{item} has its position told without asking", event)
+            self._report.add("D1", f"the position of {item} was reported without a request", event)
         elif item.answered:
-            self._report.add("D2", f"{item} has its position told twice", event)
+            self._report.add("D2", f"the position of {item} was reported twice", event)
         else:
             item.answered = True
 

@@ -1,8 +1,8 @@
-"""Deliveries that are owed, and whether they come: D1, D2, D3, D6, U, R, G4, V2, MG3, L5, X3.
+"""Owed deliveries, and whether they come: D1, D2, D3, D6, U, R, G4, V2, MG3, L5, X3.
 
-`Holes` checks F1, F2, O4, G3 and P3 for clients that may end: what a client gets is a prefix of
-what it is owed, as far as a property orders it. So each delivery shows what has to come before it,
-however soon the client is cut off after it.
+`Holes` checks F1, F2, O4, G3 and P3 for clients that may end: the messages that a client gets are a
+prefix of those that it is owed, as far as a property orders them. So each delivery shows which ones
+have to come before it, however soon the client is cut off after it.
 """
 
 from heapq import heappop, heappush
@@ -19,16 +19,17 @@ _RELIABLE, _FIFO, _AGREED = 1, 2, 4
 
 
 class Holes:
-    """Checker of what a client has not got yet when it is told something that comes behind it.
+    """A checker of owed messages that a client lacks when it is notified of a later one.
 
-    Heaps hold what a client is owed, and what of it has come already until something passes it.
+    Heaps hold the messages that a client is owed; those that have come stay until a later one
+    passes them.
     """
 
     def __init__(self, report: Report) -> None:
         self._report = report
         self._turns = count()  # no two entries of a heap are compared beyond their positions
 
-    # ---- what is owed ----
+    # ---- debts ----
 
     def owe(self, client: ClientRecord, item: Item) -> None:
         """Note a message that a client is owed from here on."""
@@ -42,7 +43,7 @@ class Holes:
         """Note a view of a group that a client is owed from here on."""
         heappush(client.due, (position, next(self._turns), group))
 
-    # ---- what is told ----
+    # ---- notifications ----
 
     def delivered(self, client: ClientRecord, item: Item, event: Deliver) -> None:
         """Check a message that a client was owed, and has got now."""
@@ -66,42 +67,42 @@ class Holes:
             self._check_gone(client, event)
 
     def _check_passed(self, client: ClientRecord, item: Item, number: int, event: Deliver) -> None:
-        """Check F1 and F2: report an earlier message of the same sender has not come."""
+        """Check F1 and F2: report an earlier message of the same sender that has not come."""
         earlier = item.sender.sent.get(number)
         if earlier is not None and earlier in client.owed:
-            text = f"{client} gets {item}, and has not got {number}"
+            text = f"{client} gets {item} before message {number}"
             self._report.add(which_order(earlier, item), text, event)
 
     def _pass(self, client: ClientRecord, position: Position, event: Deliver | Member) -> None:
-        """Check O4 and G3: what is owed below a delivered position must have come."""
+        """Check O4 and G3: report owed messages below a delivered position that have not come."""
         due = client.due
         while due and due[0][0] < position:
             lower, _, what = heappop(due)
             if isinstance(what, str):
                 if (what, lower) in client.views:
-                    text = f"{client} is told of {position}, and has not seen {what} at {lower}"
+                    text = f"{client} is notified of {position} before {what} at {lower}"
                     self._report.add("G3", text, event)
             elif what in client.owed:
-                text = f"{client} is told of {position}, and has not got {what} at {lower}"
+                text = f"{client} is notified of {position} before {what} at {lower} has come"
                 self._report.add("O4", text, event)
 
     def _check_gone(self, client: ClientRecord, event: Member) -> None:
         """Check P3: report a message that has not come although its sender has gone."""
         for item in client.owed:
             if item.level >= _FIFO and item.sender.identity in event.changed:
-                text = f"{client} sees {item.sender} go, and has not got {item}"
+                text = f"{client} sees {item.sender} leave before {item} has come"
                 self._report.add("P3", text, event)
 
 
 class Delivery:
-    """Checker of deliveries against what daemons have released."""
+    """A checker of deliveries against the releases of daemons."""
 
     def __init__(self, report: Report, state: ObservedState, holes: Holes) -> None:
         self._report = report
         self._state = state
         self._holes = holes
 
-    # ---- what is owed ----
+    # ---- debts ----
 
     def _recipients(self, process: ProcessRecord, item: Item) -> dict[ClientRecord, None]:
         """Return the local recipients of a message that a daemon releases now."""
@@ -121,7 +122,7 @@ class Delivery:
         return found
 
     def released(self, stay: Stay, item: Item) -> None:
-        """Note that a daemon released a whole message: it is owed from here on."""
+        """Note that a daemon has released a whole message: it is owed from here on."""
         to = item.to
         if len(to) == 1 and to[0][0] != "#" and not item.discard:
             self._owe(stay, item, stay.process.table.members.get(to[0], {}))
@@ -142,7 +143,7 @@ class Delivery:
             self._holes.owe(client, item)
 
     def fragment(self, stay: Stay, item: Item, event: Release) -> bool:
-        """Note a fragment that a daemon released; return True if it was the last that was
+        """Note a fragment that a daemon has released; return whether it was the last one
         missing."""
         progress = item.fragments
         if progress is None:
@@ -151,7 +152,7 @@ class Delivery:
         now = self._recipients(process, item)
         where, seen, owed = progress.get(process, (stay, 0, now))
         if where is not stay:
-            seen, owed = 0, now  # another view: all of it comes again
+            seen, owed = 0, now  # another view: all fragments come again
         both = {client: None for client in owed if client in now}
         seen += 1
         progress[process] = (stay, seen, both)
@@ -161,22 +162,22 @@ class Delivery:
         return True
 
     def end(self, client: ClientRecord) -> None:
-        """End a client that crashed or disconnected: nothing is owed to it any more."""
+        """End a client that crashed or disconnected: it is owed nothing any more."""
         if not client.ended:
             client.ended = True
             for item in client.owed:
                 item.waiting -= 1
             self._state.end(client)
 
-    # ---- what is got ----
+    # ---- deliveries ----
 
     def delivered(self, client: ClientRecord, item: Item, event: Deliver) -> bool:
-        """Note that a client gets a message; return True if it was owed."""
+        """Note that a client gets a message; return whether it was owed."""
         part = client.owed.pop(item, None)
         item.got.append(client)
         if part is None:
             which = "G4" if item.level >= _AGREED else "R"
-            self._report.add(which, f"{client} gets {item}, which it is not owed", event)
+            self._report.add(which, f"{client} gets {item}, which is not for it", event)
             item.early = (item.early or set()) | {client}
             return False
         if item.early is not None:
@@ -187,10 +188,12 @@ class Delivery:
         if part is not stage:
             if stage is None or stage.stay.view is not part.stay.view:
                 which = "D3" if item.level else "U"
-                self._report.add(which, f"{client} gets {item} of another view", event)
+                self._report.add(
+                    which, f"{client} gets {item}, which was sent in another view", event
+                )
             elif item.level and stage.regular != part.regular and stage is not client.began:
                 which = "regular" if part.regular else "transitional"
-                text = f"{client} gets {item} of the {which} part in the other one"
+                text = f"{client} gets {item} of the {which} part in the other part"
                 self._report.add("V2", text, event)
         return True
 
@@ -198,9 +201,11 @@ class Delivery:
         """Check MG3: report a delivery to a client that no destination names."""
         groups = client.groups
         if not any(group in groups or group == client.name for group in event.to):
-            self._report.add("MG3", f"{client} is in none of {', '.join(event.to)}", event)
+            self._report.add(
+                "MG3", f"{client} is not a member of any of {', '.join(event.to)}", event
+            )
 
-    # ---- nothing may be missing ----
+    # ---- completeness ----
 
     def quiet(self, event: Quiet) -> None:
         """Check completeness, after all faults have ended."""
@@ -224,14 +229,14 @@ class Delivery:
             if item.accepted:
                 self._check_item(item, event)
             elif not client.ended:
-                self._report.add("L5", f"{item} was never taken", event)
+                self._report.add("L5", f"{item} was never accepted", event)
 
     def _check_taken(self, client: ClientRecord, event: Quiet) -> None:
         """Check L5 for any client: nothing is accepted after an item that was not."""
         last = max((item.number for item in client.sent.values() if item.accepted), default=0)
         for item in client.sent.values():
             if item.accepted < item.count and item.number < last:
-                self._report.add("L5", f"{item} was not taken as a whole, and {last} was", event)
+                self._report.add("L5", f"{item} was not accepted completely, and {last} was", event)
 
     def _check_homeless(
         self, client: ClientRecord, final: set[ProcessRecord], event: Quiet
@@ -260,11 +265,11 @@ class Delivery:
         if item.sender.ended:
             return
         if item.ordered and not item.answered:
-            self._report.add("L5", f"{item} is never told its position", event)
+            self._report.add("L5", f"the sender of {item} never learns its position", event)
         if item.joins and not item.answered:
-            self._report.add("L5", f"{item.sender} is never told that it joined", event)
+            self._report.add("L5", f"{item.sender} never learns that it has joined", event)
 
 
 def _had(item: Item, client: ClientRecord) -> bool:
-    """Return whether a client has got what it was owed."""
+    """Return whether a client has got a message that it was owed."""
     return client in item.got and (item.early is None or client not in item.early)

@@ -1,4 +1,4 @@
-"""Order of one sender and of causes: F1, F2, M1, CA.
+"""Checks of the order of one sender and of causes: F1, F2, M1, CA.
 
 `SenderOrder` and `Causes` follow a trace. `Contexts` uses the log of one session alone.
 """
@@ -17,7 +17,7 @@ _RELIABLE, _FIFO, _CAUSAL, _AGREED = 1, 2, 3, 4
 
 
 class SenderOrder:
-    """Checker of items at FIFO or above."""
+    """A checker of items at FIFO or above."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -28,7 +28,7 @@ class SenderOrder:
         item.sender.ranks += 1
 
     def released(self, stay: Stay, item: Item, event: Release) -> None:
-        """Check the release of an item: all items before it in its sequence must be released."""
+        """Check the release of an item: all earlier items of its sequence must be released."""
         sender = item.sender
         rank = item.rank
         if rank < 0:
@@ -92,11 +92,11 @@ def which_order(one: Item, other: Item) -> str:
 
 
 MANY: Final = 64
-"""A set that has doubled, and is larger than this, is looked through for what to forget."""
+"""The size above which a set that has doubled is searched for items to forget."""
 
 
 class Causes:
-    """Checker of messages at CAUSAL or above; call `sent` and `delivered` for every message."""
+    """A checker of messages at CAUSAL or above; call `sent` and `delivered` for every message."""
 
     def __init__(self, report: Report, state: ObservedState) -> None:
         self._report = report
@@ -110,7 +110,7 @@ class Causes:
             client.knows[item] = None
 
     def _tidy(self, client: ClientRecord) -> tuple[Item, ...]:
-        """Forget what can be no cause any more; returns the rest."""
+        """Forget messages that cannot be causes any more; return the rest."""
         is_open = self._state.is_open
         causes = tuple([item for item in client.knows if is_open(item)])
         client.knows = dict.fromkeys(causes)
@@ -150,13 +150,13 @@ class Causes:
 
 
 class Contexts:
-    """Checker of what one session is told, in order.
+    """A checker of the events of one session, in order.
 
     Attributes:
-        messages: that had a position.
-        contexts: of those, that had (A, V).
-        missing: of level CAUSAL or above, without (A, V) or without any causes.
-        violations: what was told behind a message that depends on it.
+        messages: the number of messages with a position.
+        contexts: the number of those with (A, V).
+        missing: the number of messages at CAUSAL or above without (A, V) or without any causes.
+        violations: messages that came behind one that depends on them.
     """
 
     def __init__(self) -> None:
@@ -170,7 +170,7 @@ class Contexts:
         self._agreed = Stamp(0, 0)  # nothing of AGREED and SAFE up to here may come
 
     def received(self, event: Event) -> None:
-        """Take the next event."""
+        """Process the next event."""
         if isinstance(event, DaemonView):
             self._begin()
         elif isinstance(event, Message) and event.bundle is not None and event.index == 0:

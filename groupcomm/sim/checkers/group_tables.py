@@ -1,4 +1,4 @@
-"""The group tables of daemons, and which group views follow from them: G1, C8, P4."""
+"""Checks of the group tables of daemons, and of the group views that follow: G1, C8, P4."""
 
 from collections import deque
 from typing import Final
@@ -13,7 +13,7 @@ from groupcomm.trace.events import Release, TracePosition
 from groupcomm.trace.events import Table as TableEvent
 
 KEPT: Final = 50_000
-"""So many positions are remembered."""
+"""The number of positions that are remembered."""
 
 _JOIN, _LEAVE, _DISCONNECT = 3, 4, 5
 _CAUSES = {_JOIN: "join", _LEAVE: "leave", _DISCONNECT: "disconnect"}
@@ -23,7 +23,7 @@ START = (0, 0, 0, 0)
 
 
 class Tables:
-    """Tables of all daemons by what they release; checks Table events."""
+    """The tables of all daemons by their releases; checks Table events."""
 
     def __init__(self, state: ObservedState, report: Report, stages: Stages, holes: Holes) -> None:
         self._state = state
@@ -38,7 +38,11 @@ class Tables:
     def table(self, event: TableEvent, stay: Stay) -> None:
         """Check a daemon's table that has changed, or is whole for the first time in a view."""
         if event.pos[0] != stay.view.text:
-            self._report.add("D3", f"{stay} has a table of view {event.pos[0]}", event)
+            self._report.add(
+                "D3",
+                f"{stay} has a group table of view {event.pos[0]}, which is not its view",
+                event,
+            )
             return
         if event.pos[1:] == START and not self._completes(stay, event):
             return
@@ -93,7 +97,7 @@ class Tables:
                 client.views[group, position] = (shown, together)
                 self._holes.owe_view(client, group, position)
 
-    # ---- what daemons release ----
+    # ---- releases of daemons ----
 
     def changed(self, stay: Stay, client: ClientRecord, item: Item | None, event: Release) -> None:
         """Note a released join, leave or disconnect: local members are owed views."""
@@ -140,7 +144,7 @@ class Tables:
         holder = table.connected.get(client.name)
         if client.home is process:
             if holder is not None:
-                text = f"{client} connects while {holder} is connected"
+                text = f"{client} connects while {holder} has the same name"
                 self._report.add("P4", text, event)
             self._stages.connected(process, client)
         table.connected[client.name] = client

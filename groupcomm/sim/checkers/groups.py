@@ -1,4 +1,5 @@
-"""Views of groups at clients: G2, G3, G5, G6, V2, V3; private names and departures: P1 to P4."""
+"""Checks of group views at clients: G2, G3, G5, G6, V2, V3; private names and departures: P1 to
+P4."""
 
 from collections import deque
 from typing import Final
@@ -12,14 +13,14 @@ _RELIABLE, _CAUSAL, _AGREED = 1, 3, 4
 
 
 KEPT: Final = 50_000
-"""So many views, pairs of views and messages with private names are remembered."""
+"""The number of views, pairs of views and messages with private names that are remembered."""
 
 ViewKey = tuple[str, Position, str]
 """Group, position, and for what a transitional part shows the view behind it."""
 
 
 class GroupViews:
-    """Checker of Member events by what daemons have released."""
+    """A checker of Member events against the releases of daemons."""
 
     def __init__(self, state: ObservedState, report: Report) -> None:
         self._state = state
@@ -33,7 +34,9 @@ class GroupViews:
         me = client.identity
         joined = event.cause == "join" and event.changed == (me,)
         if event.group not in client.groups and not (joined and me in event.members):
-            self._report.add("G5", f"{client} sees {event.group} without joining", event)
+            self._report.add(
+                "G5", f"{client} gets a view of {event.group}, which it has not joined", event
+            )
         if me in event.members:
             client.groups.add(event.group)
         else:
@@ -57,8 +60,7 @@ class GroupViews:
     def _check_content(
         self, client: ClientRecord, position: Position, event: Member
     ) -> tuple[str, ...] | None:
-        """Check G2 and G3; return who came with the client, if that is known from what it is
-        owed."""
+        """Check G2 and G3; return the members that came with the client, if its debts show them."""
         content = (event.members, event.cause, event.changed)
         stage = client.stage
         next_ = "" if stage is None or stage.regular else stage.stay.next
@@ -71,9 +73,11 @@ class GroupViews:
                 del self._contents[self._order.popleft()]
         owed = client.views.pop((event.group, position), None)
         if owed is None:
-            self._report.add("G3", f"{client} sees a view that it is not owed", event)
+            self._report.add("G3", f"{client} gets a view of a group that is not for it", event)
         if content != known or (owed is not None and content != owed[0]):
-            self._report.add("G2", f"{client} has another view of {event.group}", event)
+            self._report.add(
+                "G2", f"{client} gets another view of {event.group} than is due", event
+            )
         elif owed is not None and stage is not None and stage.stay.view.order == position[0]:
             return owed[1]
         return None
@@ -85,7 +89,9 @@ class GroupViews:
         names = client.stage.stay.view.by_name
         for member in event.members:
             if member.rpartition("/")[0].rpartition("#")[2] not in names:
-                self._report.add("G6", f"{client} sees {member}, whose daemon is not there", event)
+                self._report.add(
+                    "G6", f"{client} gets a view with {member}, whose daemon is not there", event
+                )
                 return
 
     def _came_along(self, client: ClientRecord, event: Member) -> tuple[str, ...]:
@@ -107,7 +113,7 @@ class GroupViews:
             gone = self._state.client(identity)
             client.gone.add(gone)
             if gone.disconnect != position[:4]:
-                text = f"{client} sees {gone} go at {position}, not {gone.disconnect}"
+                text = f"{client} sees {gone} leave at {position}, not at {gone.disconnect}"
                 self._report.add("P1", text, event)
 
     def delivered(self, client: ClientRecord, item: Item, event: Deliver) -> None:
@@ -115,7 +121,7 @@ class GroupViews:
         if item.sender in client.gone:
             self._report.add("P3", f"{client} gets {item} after its disconnect", event)
 
-    # ---- in the end ----
+    # ---- the end ----
 
     def quiet(self, event: Quiet) -> None:
         """Check G3 and G6: no view is missing, and no member is left over."""
@@ -124,16 +130,17 @@ class GroupViews:
             for client in process.clients:
                 if client.views and not client.ended:
                     group, position = next(iter(client.views))
-                    text = f"{client} never sees the view of {group} at {position}"
+                    text = f"{client} never gets the view of {group} at {position}"
                     self._report.add("G3", text, event)
             for client in process.table.connected.values():
                 if (client.crashed or client.leaving) and client.home in final:
-                    self._report.add("G6", f"{client} has gone, and {process} has it", event)
+                    self._report.add(
+                        "G6", f"{client} has gone, and is still in the tables of {process}", event
+                    )
 
 
 def _together(me: str, event: Member) -> tuple[str, ...]:
-    """Return who came with the receiver from the view before (V3), if the daemons' view is the
-    same."""
+    """Return the members that came with the receiver from the view before (V3)."""
     if me not in event.members:
         return ()
     if event.cause == "join" and me in event.changed:
@@ -142,7 +149,7 @@ def _together(me: str, event: Member) -> tuple[str, ...]:
 
 
 class Private:
-    """Checker of undeliverable messages, and identities that connect."""
+    """A checker of undeliverable messages, and of identities that connect."""
 
     def __init__(self, state: ObservedState, report: Report) -> None:
         self._state = state
@@ -157,7 +164,7 @@ class Private:
         self._connects.add(client)
 
     def accepted(self, item: Item) -> None:
-        """Find out whom the private names of a message mean, to the daemon of its sender."""
+        """Find the clients that the private names of a message stand for at its sender's daemon."""
         names = [name for name in item.to if name[0] == "#"]
         if not names:
             return
@@ -177,7 +184,7 @@ class Private:
         if bounced is None:
             bounced = item.bounced = []
         if event.target in bounced or not _comes_back(item, event.target):
-            self._report.add("P2", f"{item} should not come back from {event.target}", event)
+            self._report.add("P2", f"{item} comes back from {event.target}, and should not", event)
         bounced.append(event.target)
 
     def quiet(self, event: Quiet) -> None:
@@ -199,7 +206,7 @@ def _missing(item: Item) -> list[str]:
 
 
 def _comes_back(item: Item, name: str) -> bool:
-    """Return whether nobody was there at the message's position."""
+    """Return whether the name had no owner at the message's position."""
     if item.level < _RELIABLE or item.targets is None or name not in item.targets:
         return False
     table, position = item.home_table, item.position
@@ -221,7 +228,7 @@ Entry = tuple[str, int, int]
 
 
 class ClientViews:
-    """Checker of what clients get from one view of a group to the next, by hashes over sets."""
+    """A checker of the messages between two group views, by hashes over sets."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -229,7 +236,7 @@ class ClientViews:
         self._order: deque[PairKey] = deque()
 
     def sent(self, client: ClientRecord, item: Item) -> None:
-        """Note of a CAUSAL message which views its sender has seen."""
+        """Note the views that the sender of a CAUSAL message has seen."""
         if item.level == _CAUSAL:
             group_at = client.group_at
             item.seen = tuple([group_at.get(group) for group in item.to])
@@ -250,7 +257,7 @@ class ClientViews:
                     client.causal_since[group] = client.causal_since.get(group, 0) ^ item.mark
 
     def viewed(self, client: ClientRecord, position: Position, event: Member) -> None:
-        """Compare what a client got before this view with what others got."""
+        """Compare the messages of a client before this view with those of others."""
         group = event.group
         before = client.group_at.get(group)
         agreed = client.since.get(group, 0)

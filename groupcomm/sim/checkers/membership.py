@@ -1,7 +1,7 @@
-"""Starts and ends of daemons and the views they install: C1 to C10, L1, L2.
+"""Checks of starts and ends of daemons and of their views: C1 to C10, L1, L2.
 
-`Stages` checks what daemons notify their clients of: which view has begun, and that its regular
-part is over.
+`Stages` checks the notifications of clients: which view has begun, and that its regular part is
+over.
 """
 
 from collections.abc import Set
@@ -17,13 +17,13 @@ from groupcomm.trace.events import Boot, Conf, Dview, Fail, Heal, Left, Quiet, T
 
 
 class Stages:
-    """Checker of Dview and Trans: C5, and C3 for what they say."""
+    """A checker of Dview and Trans events: C5, and C3 for their content."""
 
     def __init__(self, state: ObservedState, report: Report) -> None:
         self._state = state
         self._report = report
 
-    # ---- what is owed ----
+    # ---- debts ----
 
     def complete(self, process: ProcessRecord) -> None:
         """Note that a daemon knows all groups of its view."""
@@ -46,18 +46,22 @@ class Stages:
             if client.home is process:
                 client.stages.append((False, process.stay.part))
 
-    # ---- what is told ----
+    # ---- notifications ----
 
     def notified(self, client: ClientRecord, event: Dview | Trans) -> None:
-        """Check that a client is told of the expected view."""
+        """Check that a client is notified of the expected view."""
         begins = isinstance(event, Dview)
         stages = client.stages
         if not any(is_it == begins and p.stay.view.text == event.view for is_it, p in stages):
-            self._report.add("C5", f"{client} is told of {event.view}, and should not be", event)
+            self._report.add(
+                "C5", f"{client} is notified of {event.view}, which is not for it", event
+            )
             return
         is_it, part = stages.popleft()
         if is_it != begins or part.stay.view.text != event.view:
-            self._report.add("C5", f"{client} is not told of what was before {event.view}", event)
+            self._report.add(
+                "C5", f"{client} is notified of {event.view} before earlier notifications", event
+            )
         while is_it != begins or part.stay.view.text != event.view:
             is_it, part = stages.popleft()
         client.stage = part
@@ -68,34 +72,34 @@ class Stages:
     def _check(self, client: ClientRecord, part: ViewPart, event: Dview) -> None:
         view = part.stay.view
         if event.daemons != view.names:
-            self._report.add("C3", f"{client} is told of other daemons in {event.view}", event)
+            self._report.add("C3", f"{client} is notified of other daemons in {event.view}", event)
         if not view.majority:
             view.majority.append(event.majority)
         elif view.majority[0] != event.majority:
-            self._report.add("C3", f"{client} is told something else of a majority", event)
+            self._report.add("C3", f"{client} is notified of a wrong majority", event)
 
     def quiet(self, event: Quiet) -> None:
-        """Check that nothing is missing."""
+        """Check that no notification is missing."""
         final = set(self._state.final)
         for client in self._state.clients.values():
             if client.stages and not client.ended and client.home in final:
-                self._report.add("C5", f"{client} is not told of its daemon's view", event)
+                self._report.add("C5", f"{client} is not notified of its daemon's view", event)
 
 
 GRACE_US: Final = 1_000_000
-"""After Heal, in which what went wrong before may still have consequences."""
+"""The time after Heal in which earlier faults may still have consequences."""
 
 AGREEMENT_US: Final = 3_000_000
-"""After Heal, in which the core has to agree on a view (L1)."""
+"""The time after Heal in which the core has to agree on a view (L1)."""
 
 NEVER: Final = 2**63
 
 
 class Membership:
-    """Checker of Boot, Fail, Left, Conf and Heal.
+    """A checker of Boot, Fail, Left, Conf and Heal events.
 
     Attributes:
-        deadline: at the first event after it `look` has to be called before anything else.
+        deadline: the time after which `look` has to be called before the next event.
     """
 
     def __init__(
@@ -194,7 +198,9 @@ class Membership:
         ways = stay.view.ways
         for next_, theirs in ways.values():
             if next_ == event.view and theirs != members:
-                return "C5", f"comes to view {event.view} with others than its fellows"
+                return "C5", (
+                    f"comes to view {event.view} with other transitional members than it announced"
+                )
         for other in members:
             next_, theirs = ways.get(other, ("", frozenset()))
             if event.p in theirs and (next_, theirs) != (event.view, members):
@@ -220,7 +226,7 @@ class Membership:
                 return "C5", f"installs view {event.view} without a transitional view to it"
             assert stay.transitional_members is not None
             if not stay.transitional_members <= members:
-                return "C5", f"loses a fellow on the way to view {event.view}"
+                return "C5", f"loses a transitional member on the way to view {event.view}"
         return None
 
     def _transit(self, process: ProcessRecord, members: frozenset[str], event: Conf) -> None:
@@ -288,14 +294,14 @@ class Membership:
         return True
 
     def _is_of_core(self, members: Set[str]) -> bool:
-        """Return whether these are all of the core, and besides them only daemons aside."""
+        """Return whether these are all daemons of the core, and besides them only daemons aside."""
         core = frozenset(self._state.core or ())
         return core <= members <= core | self._state.aside
 
     def _admits(self, event: Conf, members: frozenset[str]) -> bool:
-        """Return whether a view takes in a daemon whose disk has answered meanwhile.
+        """Return whether a view may admit a daemon whose disk has answered meanwhile.
 
-        That all of the core come along is demanded of it, and each daemon is taken in once.
+        All of the core must come along, and each daemon is admitted once.
         """
         new = self._state.aside - self._admitted
         if event.kind == "T":
@@ -310,7 +316,7 @@ class Membership:
         return event.view in self._admitting
 
     def look(self, event: TraceEvent) -> None:
-        """Check L1: some time has passed since Heal, or the trace is over."""
+        """Check L1: some time has passed since Heal, or the trace has ended."""
         if self._healed_at is None or self.deadline == NEVER:
             return
         if not self._late:

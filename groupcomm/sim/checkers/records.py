@@ -1,4 +1,4 @@
-"""Records of what a trace has shown so far: clients, their messages, rings, and marks of sets."""
+"""The records of a trace so far: clients, their messages, rings, and marks of sets."""
 
 from collections import deque
 from random import Random
@@ -9,12 +9,12 @@ _DRAW: Final = Random("marks").getrandbits
 
 
 def new_mark() -> int:
-    """Return a mark for something that has no other."""
+    """Return a new, unique mark."""
     return _DRAW(64)
 
 
 def mark_of(one: int, two: int, three: int) -> int:
-    """Return the mark of three numbers, the same whenever it is asked for."""
+    """Return the mark of three numbers, the same for each call."""
     mixed = (
         one * 0x9E3779B97F4A7C15 + two * 0xC2B2AE3D27D4EB4F + three * 0x165667B19E3779F9
     ) & _MASK
@@ -25,18 +25,18 @@ def mark_of(one: int, two: int, three: int) -> int:
 NOTHING: Final = -1
 
 KEPT: Final = 50_000
-"""So many horizons are remembered."""
+"""The number of horizons that are remembered."""
 
 
 class StreamRecord:
     """The packets of one ring in one view.
 
     Attributes:
-        numbers: of its packets, rising.
+        numbers: the numbers of its packets, rising.
         times: their stamps, rising.
-        packets: by number, stamp and author.
-        horizon: the highest it has announced.
-        announced: the latest KEPT pairs (value, upto) that it has announced.
+        packets: stamp and author by number.
+        horizon: the highest announced horizon.
+        announced: the latest KEPT announced pairs (value, upto).
     """
 
     __slots__ = ("_order", "announced", "horizon", "numbers", "packets", "times")
@@ -68,10 +68,10 @@ if TYPE_CHECKING:
     from groupcomm.sim.checkers.views import ProcessRecord, Stay, TableRecord, ViewPart, ViewRecord
 
 Order = tuple[int, str, int]
-"""What a view's id sorts by."""
+"""The key by which ids of views are sorted."""
 
 Place = tuple[int, int, int]
-"""(time, ring, bundle) of a Release."""
+"""A place: (time, ring, bundle) of a Release."""
 
 Bundle = tuple[int, int, int, int]
 """A place and the number of the packet, in case that two packets have one stamp."""

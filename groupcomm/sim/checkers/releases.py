@@ -1,4 +1,4 @@
-"""What a Release means for each checker: bundles of messages, fragments, requests, sessions."""
+"""The releases of daemons, for each checker: bundles of messages, fragments, requests, sessions."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,8 @@ _SESSION = (_CONNECT, 5)  # 5: disconnect
 
 
 class Releases:
-    """Gives each Release to those whom it concerns; D1, G1, U and V4 for the bundle itself."""
+    """A distributor of releases to the checkers; it checks D1, G1, U and V4 for the bundle
+    itself."""
 
     def __init__(
         self,
@@ -79,8 +80,8 @@ class Releases:
             self._release_new(event, stay, client, items)
 
     def _settle(self, client: ClientRecord, stay: Stay) -> None:
-        """Set a client's home, the start of its daemon that released anything of the client
-        first."""
+        """Set a client's home: the start of its daemon that was the first to release an item of
+        it."""
         state = self._state
         identity = stay.view.by_name.get(client.daemon_name)
         home = state.processes.get(identity) if identity is not None else None
@@ -91,7 +92,7 @@ class Releases:
             self._delivery.end(client)
 
     def _items(self, client: ClientRecord, event: Release, stay: Stay) -> list[Item]:
-        """Return what a bundle holds, of all that was sent; D1 if some was not, or not accepted."""
+        """Return the sent items of a bundle; report D1 if some were not sent, or not accepted."""
         items = []
         for number in range(event.first, event.last + 1):
             item = client.sent.get(number)
@@ -103,7 +104,7 @@ class Releases:
             if (item is None or item.accepted <= event.index) and number > client.forgotten:
                 if item is None:
                     self._positions.found_unsent(client, number, stay, event)
-                text = f"{event.p} releases {number} of {client}, which it had not taken"
+                text = f"{event.p} releases {number} of {client}, which it has not accepted"
                 self._report.add("D1", text, event)
         return items
 

@@ -1,20 +1,20 @@
-"""What the checkers found."""
+"""The report of the checkers: violations."""
 
 import attrs
 
 from groupcomm.trace.events import TraceEvent
 
 MAX_VIOLATIONS = 100
-"""A run that breaks one promise breaks many; the first ones tell the story."""
+"""The most violations that are kept: the first ones show the cause of all."""
 
 
 @attrs.frozen
 class Violation:
-    """One property that does not hold.
+    """A property that does not hold.
 
     Attributes:
         property: its id in docs/properties.md.
-        text: what is wrong, in one sentence.
+        text: the fault, in one sentence.
         events: the events that prove it, the last one first.
     """
 
@@ -27,7 +27,7 @@ class Violation:
 
 
 class Report:
-    """Collects violations.
+    """A collection of violations.
 
     Attributes:
         violations: the first MAX_VIOLATIONS, in the order in which they were found.
@@ -39,7 +39,7 @@ class Report:
         self.ids: set[str] = set()
 
     def add(self, property_id: str, text: str, *events: TraceEvent) -> None:
-        """Note one violation; the first of each property is always kept."""
+        """Add a violation; the first one of each property is always kept."""
         if property_id not in self.ids or len(self.violations) < MAX_VIOLATIONS:
             self.violations.append(Violation(property_id, text, events))
         self.ids.add(property_id)

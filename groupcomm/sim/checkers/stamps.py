@@ -1,4 +1,4 @@
-"""Stamps and horizons (D3, H1 to H6), and SAFE by what every daemon holds (S1)."""
+"""Checks of stamps and horizons (D3, H1 to H6), and of SAFE by the packets of daemons (S1)."""
 
 from bisect import bisect_right
 
@@ -8,13 +8,13 @@ from groupcomm.trace.events import Count, Hold, Horizon, Order, Release, Stamped
 
 
 class Stamps:
-    """Checker of white-box events of daemons."""
+    """A checker of white-box events of daemons."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
 
     def fits(self, event: Stamped | Hold | Horizon | Count | Release, stay: Stay) -> bool:
-        """Check D3: the ring is one of the view."""
+        """Check D3: the ring belongs to the view."""
         if 0 <= event.ring < len(stay.blocks):
             return True
         self._report.add("D3", f"{stay} names ring {event.ring}, which is not there", event)
@@ -64,7 +64,7 @@ class Stamps:
             self._report.add("H1", f"{stay} speaks for ring {event.ring}, not its own", event)
 
     def hold(self, event: Hold, stay: Stay) -> None:
-        """Check H1 and D2; move the prefix and the block that follows from it."""
+        """Check H1 and D2; advance the prefix and the block that follows from it."""
         if not (stay.part.regular and 0 <= event.ring < len(stay.blocks)):
             self._may_act(event, stay)
             return
@@ -92,7 +92,7 @@ class Stamps:
     # ---- horizons ----
 
     def horizon(self, event: Horizon, stay: Stay) -> None:
-        """Check D3, H1, H2, and H3 for packets that were there already."""
+        """Check D3, H1, H2, and H3 for packets that came before."""
         if not self._may_act(event, stay):
             return
         self._check_ring(event, stay)
@@ -130,8 +130,8 @@ class Stamps:
     # ---- releases ----
 
     def released(self, event: Release, packet: tuple[int, str] | None, stay: Stay) -> None:
-        """Check H4: a daemon releases what it holds; `packet`: stamp and author of what was
-        numbered."""
+        """Check H4: a daemon releases packets that it holds; return the packet's stamp and
+        author."""
         number, index = event.number, event.ring
         held = number <= stay.prefix[index] or number in stay.early[index]
         if not held or packet is None or packet[0] != event.time:

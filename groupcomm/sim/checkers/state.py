@@ -14,19 +14,19 @@ from groupcomm.sim.checkers.views import (
 from groupcomm.trace.events import view_order
 
 KEPT: Final = 50_000
-"""So many records of a kind are remembered after they are complete; for later ones see D2."""
+"""The complete records of each kind that are remembered; for later ones see D2."""
 
 KEPT_CLIENTS: Final = 1000
-"""Of so many clients that have ended everything is remembered, of earlier ones little."""
+"""The ended clients whose full records are remembered; of earlier ones little is."""
 
 KEPT_VIEWS: Final = 1000
-"""Of so many views members are remembered, and what their ids sort by."""
+"""The views whose members and sort keys are remembered."""
 
 LOWEST: Final[Order] = (-1, "", 0)
 
 
 class ObservedState:
-    """All records.
+    """All records of a trace so far.
 
     Attributes:
         processes: starts of daemons by identity, those that have ended, too.
@@ -62,7 +62,7 @@ class ObservedState:
     # ---- daemons ----
 
     def order_of(self, view: str) -> Order:
-        """Return what a view's id sorts by."""
+        """Return the key by which a view's id is sorted."""
         order = self._orders.get(view)
         if order is None:
             if len(self._orders) >= KEPT_VIEWS:
@@ -71,7 +71,7 @@ class ObservedState:
         return order
 
     def start(self, identity: str, restarts: int | None) -> ProcessRecord:
-        """Enter a start of a daemon; `restarts`: how many it counts, if the trace says so."""
+        """Enter a start of a daemon; `restarts` is its restart count, if the trace has it."""
         name, booted = name_of(identity), restarts is not None
         generation, most = self._disks.get(name, (0, -1))
         if restarts is not None:
@@ -109,7 +109,7 @@ class ObservedState:
         process.table = TableRecord()
 
     def install(self, process: ProcessRecord, view: ViewRecord) -> Stay:
-        """Return a daemon begins with a view."""
+        """Enter a view that a daemon has installed."""
         process.floor = view.order
         still = []
         for other in process.views:
@@ -147,7 +147,7 @@ class ObservedState:
 
     @property
     def final(self) -> list[ProcessRecord]:
-        """Return the daemons of which completeness is demanded at Quiet."""
+        """Return the daemons that must be complete at Quiet."""
         if self.core is None:
             found = (p for p in self.processes.values() if p.stay is not None)
         else:
@@ -180,7 +180,7 @@ class ObservedState:
             client.stage = process.stay.regular
 
     def end(self, client: ClientRecord) -> None:
-        """Remember that a client has ended; of those long gone only the name is kept."""
+        """Note that a client has ended; of those long gone only the name is kept."""
         self._ended.append(client)
         if client.home is not None:
             client.home.clients.pop(client, None)
@@ -195,7 +195,7 @@ class ObservedState:
     # ---- messages ----
 
     def remember(self, item: Item) -> None:
-        """Enter an item; of those that are complete the oldest are forgotten."""
+        """Enter an item; the oldest complete ones are forgotten."""
         sender = item.sender
         sender.sent[item.number] = item
         if sender.unsent and item.number in sender.unsent:
@@ -214,19 +214,19 @@ class ObservedState:
         sender.sent.pop(item.number, None)
         sender.forgotten = max(sender.forgotten, item.number)
         item.causes = ()
-        if item.waiting:  # UNRELIABLE, and somebody was too slow for it
+        if item.waiting:  # UNRELIABLE, and a client was too slow for it
             for client in self.clients.values():
                 client.owed.pop(item, None)
 
     def is_open(self, item: Item) -> bool:
-        """Return whether somebody may still get it."""
+        """Return whether a client may still get the item."""
         view = item.view
         if item.waiting > 0 or view is None:
             return True
         return item.released < len(view.members) and not view.over
 
     def _is_complete(self, item: Item) -> bool:
-        """Return whether nothing more is expected of an item."""
+        """Return whether no more events of an item are expected."""
         sender = item.sender
         if sender.ended and item.accepted < item.count:
             return True  # never accepted, or cut

@@ -1,4 +1,4 @@
-"""Checks what daemons do of which some others lie: B1 to B4, and from a new beginning on all."""
+"""Checks of honest daemons while others lie: B1 to B4, and all properties after a new beginning."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ from groupcomm.trace.events import Boot, Conf, Rejects, Release, TraceEvent, vie
 
 
 class SurvivorRecord:
-    """What one start of a daemon does by itself, whatever it is told: B4."""
+    """The acts of one start of a daemon that must hold whatever it is told: B4."""
 
     __slots__ = ("_given", "_report", "_top", "_view", "members")
 
@@ -54,7 +54,7 @@ class SurvivorRecord:
 
 
 class Survivors:
-    """Check one trace of a run with liars."""
+    """The checks of one trace of a run with liars."""
 
     def __init__(self) -> None:
         self._report = Report()
@@ -65,11 +65,11 @@ class Survivors:
         self._courses: dict[str, SurvivorRecord] = {}
 
     def spare(self, names: Iterable[str]) -> None:
-        """Exempt these daemons, which lie."""
+        """Exempt the daemons that lie."""
         self._liars = frozenset(names)
 
     def find(self, property_id: str, text: str) -> None:
-        """Note what the run itself has found."""
+        """Add a finding of the run itself."""
         self._report.add(property_id, text)
 
     def begin_anew(self, starts: Iterable[tuple[str, int]]) -> None:
@@ -83,7 +83,7 @@ class Survivors:
         self._names = {name_of(identity) for identity in self._starts}
 
     def feed(self, event: TraceEvent) -> None:
-        """Take the next event."""
+        """Process the next event."""
         if isinstance(event, Conf | Release) and name_of(event.p) not in self._liars:
             course = self._courses.setdefault(event.p, SurvivorRecord(self._report))
             if isinstance(event, Conf):
@@ -104,7 +104,7 @@ class Survivors:
         checkers.feed(event)
 
     def _is_of_others(self, event: TraceEvent) -> bool:
-        """Return whether a liar that was cut off, or one of its programs, does this."""
+        """Return whether the event is of a liar that was cut off, or of one of its programs."""
         identity = getattr(event, "p", None) or getattr(event, "c", None)
         if identity is None:
             return False
@@ -118,6 +118,6 @@ class Survivors:
 
     @property
     def violations(self) -> list[Violation]:
-        """Return what was found so far."""
+        """The violations so far."""
         found = self._checkers.violations if self._checkers is not None else []
         return self._report.violations + found

@@ -1,4 +1,4 @@
-"""Agreement of the members of a view when it ends: V1, O5, D6, S1, S2, S3 and G1."""
+"""Checks of the agreement of members when a view ends: V1, O5, D6, S1, S2, S3 and G1."""
 
 from groupcomm.sim.checkers.report import Report
 from groupcomm.sim.checkers.state import ObservedState
@@ -9,7 +9,7 @@ _AGREED, _SAFE = 4, 5
 
 
 class Together:
-    """Checker of sets of releases, by hashes and counts: what happens at many is looked at once."""
+    """A checker of sets of releases, by hashes and counts over many daemons at once."""
 
     def __init__(self, state: ObservedState, report: Report) -> None:
         self._state = state
@@ -42,7 +42,7 @@ class Together:
                     self._lacks(other, author, event)
 
     def stamped(self, event: Stamped, stay: Stay) -> None:
-        """Note the author of bundles that were released, against all rules, before it was known."""
+        """Note the author of bundles that were released, against the rules, before it was known."""
         view, author = stay.view, event.p
         for releasers in view.unauthored.pop((event.ring, event.number), {}).values():
             view.authored[author] = view.authored.get(author, 0) + 1
@@ -58,7 +58,7 @@ class Together:
         self._report.add(which, text, event)
 
     def _check_held(self, stay: Stay, event: Release) -> None:
-        """Check S3: all transitional members hold what is released now."""
+        """Check S3: all transitional members hold the released packet."""
         view, number, ring = stay.view, event.number, event.ring
         known = number in view.streams[ring].packets
         for fellow in stay.transitional_members or ():
@@ -124,7 +124,7 @@ class Together:
     # ---- ends ----
 
     def left(self, stay: Stay, event: Conf) -> None:
-        """Check what a daemon released when it goes on from a view to the next."""
+        """Check the releases of a daemon when it goes on from a view to the next."""
         view = stay.view
         assert stay.transitional_members is not None
         for author in stay.transitional_members:
@@ -139,7 +139,10 @@ class Together:
                 what = "knowledge of the groups"
             self._report.add("V1", f"{stay} leaves {view.text} with other {what}", event)
         if first[2] != end[2]:
-            text = f"{stay} has changed its tables in {view.text} where its fellows have not"
+            text = (
+                f"{stay} has changed its group tables in {view.text} where its transitional "
+                "members have not"
+            )
             self._report.add("G1", text, event)
         view.left.append(stay)
 

@@ -1,4 +1,4 @@
-"""Views of daemons, and what each daemon did in each, as the trace has shown them so far."""
+"""Views of daemons, and the acts of each daemon in each view, as the trace shows them so far."""
 
 from collections import deque
 
@@ -20,7 +20,7 @@ PacketBundle = tuple[int, int, int]
 
 
 class PlaceRecord:
-    """A bundle: what is in it, who has released it, one bit a member, and its mark."""
+    """A bundle: its content, the daemons that have released it (one bit each), and its mark."""
 
     __slots__ = ("content", "mark", "members")
 
@@ -31,7 +31,7 @@ class PlaceRecord:
 
 
 class SafeRecord:
-    """A SAFE bundle: who has released it, one bit a member, and whether in a regular part."""
+    """A SAFE bundle: the daemons that have released it (bits), and whether in a regular part."""
 
     __slots__ = ("members", "regular")
 
@@ -173,7 +173,7 @@ class ViewPart:
 
 
 class Stay:
-    """What one daemon does in one view.
+    """The time of one daemon in one view.
 
     Attributes:
         process: the daemon.
@@ -252,7 +252,7 @@ class Stay:
         self.safe_count = 0
 
     def go_on(self, before: "Stay") -> dict[ClientRecord, tuple[int, tuple[int, ...]]]:
-        """Take over from the view before how far its daemon's own clients are (F)."""
+        """Take over from the view before the ranks of the daemon's own clients (F)."""
         base: dict[ClientRecord, tuple[int, tuple[int, ...]]] = {}
         for client, rank in before.next_rank.items():
             if client.home is self.process:
@@ -268,7 +268,7 @@ class Stay:
 
 
 class TableRecord:
-    """Who is connected and who is in which group, by what one daemon has released.
+    """The connected clients and the members of groups, by the releases of one daemon.
 
     Attributes:
         groups: the clients in each group, in order.
@@ -288,7 +288,7 @@ class TableRecord:
         self.gone: dict[ClientRecord, Place] = {}
 
     def go_on(self) -> "TableRecord":
-        """Return the same, with which a view begins."""
+        """Return a copy, with which a view begins."""
         table = TableRecord()
         table.groups = {group: dict(members) for group, members in self.groups.items()}
         table.members = {group: dict(members) for group, members in self.members.items()}
@@ -299,8 +299,8 @@ class TableRecord:
     def bring(
         self, process: "ProcessRecord"
     ) -> tuple[list[ClientRecord], dict[str, list[ClientRecord]]]:
-        """Return what its daemon tells others in a new view: its clients, and who of them is
-        where."""
+        """Return the part that its daemon tells others in a new view: its clients, and their
+        groups."""
         own = [client for client in self.connected.values() if client.home is process]
         return own, {group: list(members) for group, members in self.members.items() if members}
 

@@ -145,9 +145,11 @@ def test_who_has_asked_cannot_ask_again_nor_release_what_it_does_not_hold(
 ) -> None:
     network = MutexNetwork(make(name, "pq") for name in "pq")
     network.request("q")
-    with pytest.raises(LocalProtocolError, match="q has asked already; release before"):
+    with pytest.raises(
+        LocalProtocolError, match="q has a request already: release the resource before"
+    ):
         network.request("q")
-    with pytest.raises(LocalProtocolError, match="q does not hold the resource; wait"):
+    with pytest.raises(LocalProtocolError, match="q does not hold the resource: wait"):
         network.release("q")
     network.bring_all()
     network.release("q")

@@ -81,6 +81,6 @@ def test_a_stamp_that_is_not_a_copy_is_found_by_schedules() -> None:
 
 def test_it_sends_to_all_or_not_at_all() -> None:
     network = three(Vector)
-    with pytest.raises(LocalProtocolError, match="Vector knows broadcasts only"):
+    with pytest.raises(LocalProtocolError, match="Vector can only broadcast"):
         network.send("p", b"", ["q"])
     assert network.send("p", b"", "rqp") is not None

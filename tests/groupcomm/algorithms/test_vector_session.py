@@ -133,7 +133,7 @@ def test_nothing_waits_for_somebody_who_has_left() -> None:
 def test_what_cannot_be_is_refused() -> None:
     p = VectorSession("p", "pq")
     p.leave("q")
-    with pytest.raises(LocalProtocolError, match="q has left; it can come again by another name"):
+    with pytest.raises(LocalProtocolError, match="q has left: come again by another name"):
         p.join("q")
     with pytest.raises(LocalProtocolError, match="'p' is a member already"):
         p.join("p")

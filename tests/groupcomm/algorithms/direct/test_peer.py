@@ -95,7 +95,11 @@ def test_founders_start_once_all_have_met() -> None:
     ("make", "founders", "why"),
     [
         (Vector, BOTH, "FanOut runs here, not Vector; all members need the same algorithm"),
-        (FanOut, ("ann", "cid"), "members here are ann, bob, not ann, cid; all must name the same"),
+        (
+            FanOut,
+            ("ann", "cid"),
+            "members here are ann, bob, not ann, cid: start all members with the same list",
+        ),
         (VectorSession, (), "FanOut runs here, not VectorSession"),
     ],
 )
@@ -115,7 +119,7 @@ def test_who_does_not_fit_is_refused_and_told_why(
 def test_a_fixed_set_of_members_takes_no_latecomer() -> None:
     with pytest.raises(LocalProtocolError, match="Vector has a fixed set of members: name all"):
         Peer("cid", Vector, incarnation=1, greet=["ann"])
-    with pytest.raises(LocalProtocolError, match="or take VectorSession"):
+    with pytest.raises(LocalProtocolError, match="or use VectorSession"):
         Peer("cid", Vector, incarnation=1)
     latecomer = type("Vector", (VectorSession,), {})  # one that does not know so itself
     table = two(Vector)
@@ -140,7 +144,7 @@ def test_a_name_is_used_once() -> None:
     table.take("again", again.begin(0.0))
     table.bring_all()
     (reason,) = table.reasons("again")
-    assert reason == "ann refuses bob: bob is here, or was once; come by another name"
+    assert reason == "ann refuses bob: bob is a member, or was one: come by another name"
 
 
 def test_what_does_not_decode_or_comes_from_strangers_is_counted() -> None:
@@ -245,7 +249,7 @@ def test_what_two_have_passed_on_to_a_latecomer_is_delivered_once() -> None:
 
 
 def test_an_algorithm_for_broadcasts_says_so() -> None:
-    with pytest.raises(LocalProtocolError, match="Vector knows broadcasts only"):
+    with pytest.raises(LocalProtocolError, match="Vector can only broadcast"):
         two(Vector).peers["ann"].multicast(b"", ["bob"], now=0.0)
 
 

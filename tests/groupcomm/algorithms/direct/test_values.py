@@ -93,7 +93,7 @@ def test_the_stamps_of_every_algorithm_have_bytes(make: type[Process]) -> None:
 
 
 def test_what_is_no_stamp_has_no_bytes() -> None:
-    with pytest.raises(LocalProtocolError, match="a float has no bytes on a wire"):
+    with pytest.raises(LocalProtocolError, match="values of type float cannot be sent"):
         encode_payload(Carried(None, 0.5))
     with pytest.raises(LocalProtocolError, match="is too large for a stamp"):
         encode_payload(Carried(None, 2**64))
