@@ -83,7 +83,7 @@ def test_founders_start_once_all_have_met() -> None:
     table.add("bob", FanOut, trio, ["ann"])
     table.bring_all()
     assert ann.missing == ("cid",)
-    with pytest.raises(LocalProtocolError, match="ann still waits for cid: send after Started"):
+    with pytest.raises(LocalProtocolError, match="ann still waits for cid: send after the event Started"):
         ann.multicast(b"", now=0.0)
     table.add("cid", FanOut, trio, ["bob"])  # bob tells it of ann
     table.bring_all()
@@ -94,7 +94,7 @@ def test_founders_start_once_all_have_met() -> None:
 @pytest.mark.parametrize(
     ("make", "founders", "why"),
     [
-        (Vector, BOTH, "FanOut runs here, not Vector; all members need the same algorithm"),
+        (Vector, BOTH, "FanOut runs here, not Vector: start all members with the same algorithm"),
         (
             FanOut,
             ("ann", "cid"),
@@ -126,8 +126,8 @@ def test_a_fixed_set_of_members_takes_no_latecomer() -> None:
     table.add("cid", latecomer, (), ["bob"])
     table.bring_all()
     assert table.reasons("cid") == [
-        "bob refuses cid: Vector has a fixed set of members, ann, bob, and takes no latecomer;"
-        " VectorSession does, or name all members from the beginning"
+        "bob refuses cid: Vector has a fixed set of members, ann, bob, and accepts no latecomer:"
+        " use VectorSession, or name all members from the beginning"
     ]
 
 
