@@ -78,7 +78,7 @@ def test_a_clock_that_is_behind_breaks_causal_order() -> None:
 
 def test_a_clock_does_not_go_back() -> None:
     process = RealTime("p", "pq", now=7)
-    with pytest.raises(LocalProtocolError, match="the clock of p shows 7, and cannot be set back to 6"):
+    with pytest.raises(LocalProtocolError, match="p shows 7, and cannot be set back to 6"):
         process.set_clock(6)
 
 

@@ -83,7 +83,7 @@ def test_founders_start_once_all_have_met() -> None:
     table.add("bob", FanOut, trio, ["ann"])
     table.bring_all()
     assert ann.missing == ("cid",)
-    with pytest.raises(LocalProtocolError, match="ann still waits for cid: send after the event Started"):
+    with pytest.raises(LocalProtocolError, match="ann still waits for cid: send after the event"):
         ann.multicast(b"", now=0.0)
     table.add("cid", FanOut, trio, ["bob"])  # bob tells it of ann
     table.bring_all()
