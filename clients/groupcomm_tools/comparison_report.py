@@ -27,6 +27,15 @@ LEGEND: Final = (
 )
 
 
+MARKS: Final = {
+    "kept": ("\u2713", "good"),
+    "luck": ("~", "lucky"),
+    "no": ("\u2013", "none"),
+    "BROKEN": ("\u2717", "bad"),
+}
+"""The sign and the colour of each verdict on the page."""
+
+
 def verdict_of(row: ComparisonRow, order: Order) -> str:
     """Return in a word whether an order was kept."""
     if order in row.entry.type.claims:
@@ -122,10 +131,10 @@ def _tiles(rows: Sequence[ComparisonRow]) -> list[Tile]:
         if keeping:
             cheapest = min(keeping, key=lambda row: row.bytes)
             quickest = min(keeping, key=lambda row: (row.delay_ms, row.bytes))
-            found += [
-                Tile(value=cheapest.entry.name, label=f"keeps {order.value} order, fewest bytes"),
-                Tile(value=quickest.entry.name, label=f"keeps {order.value} order, least delay"),
-            ]
+            best = {"fewest bytes": cheapest.entry.name, "least delay": quickest.entry.name}
+            for name in dict.fromkeys(best.values()):
+                at = " and ".join(what for what, other in best.items() if other == name)
+                found.append(Tile(value=name, label=f"keeps {order.value} order, {at}"))
     return found
 
 
@@ -137,7 +146,9 @@ def _orders(rows: Sequence[ComparisonRow]) -> Section:
         chart=None,
         table=Table(
             columns=COLUMNS[:-1],
-            rows=[TableRow(cells=cells_of(row)[:-1], wrong=row.is_wrong) for row in rows],
+            rows=[
+                TableRow(cells=cells_of(row)[:-1], wrong=row.is_wrong, marks=MARKS) for row in rows
+            ],
         ),
     )
 

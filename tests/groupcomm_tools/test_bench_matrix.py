@@ -1,6 +1,7 @@
 """The matrix: its rows, what is told of them, and the page, which must stand by itself."""
 
 import json
+import math
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from groupcomm_tools.bench.figures import Figures
 from groupcomm_tools.bench.matrix import Result, Row, chosen, rows_of, run_matrix
 from groupcomm_tools.bench.plan import Plan
 from groupcomm_tools.bench.report import PARTS, lines_of, page_of
-from groupcomm_tools.pages.bar_chart import Bar, Chart, Line, amount, draw
+from groupcomm_tools.pages.bar_chart import WIDE, Bar, Chart, Line, amount, draw
 from groupcomm_tools.pages.html_page import html
 from tests.groupcomm_tools.shell import Told, tell
 
@@ -178,11 +179,30 @@ def test_bars_are_as_long_as_their_values(values: list[float]) -> None:
     lines = [Line(label="a & b", cells=[[bar]]) for bar in bars]
     root = ET.fromstring(draw(Chart(title="<t>", panels=["y"], lines=lines)))
     lengths = [float(rect.attrib["width"]) for rect in root.iter(f"{SVG}rect")]
-    longest = max(range(len(values)), key=values.__getitem__)
+    longest, least = max(values), min((value for value in values if value), default=0.0)
+    full = lengths[values.index(longest)]
+    if longest > WIDE * least:  # each decade has the same length, from that of the least value on
+        first, last = math.floor(math.log10(least)), math.ceil(math.log10(longest) - 1e-9)
+        of = {v: (math.log10(v) - first) / (last - first) if v else 0.0 for v in values}
+        assert len(root.findall(f"{SVG}line")) == last - first + 1
+    else:
+        of = {value: value / longest if longest else 0.0 for value in values}
+        assert len(root.findall(f"{SVG}line")) <= 6
     for value, length in zip(values, lengths, strict=True):
-        share = value / values[longest] if values[longest] else 0
-        assert length == pytest.approx(max(1.0, lengths[longest] * share), abs=1.5)
-    assert len(root.findall(f"{SVG}line")) <= 6
+        whole = full / of[longest] if of[longest] else 0.0
+        assert length == pytest.approx(max(1.0, whole * of[value]), abs=1.5)
+
+
+def test_an_axis_of_100_bytes_and_4_megabytes_is_logarithmic() -> None:
+    bars = [Bar(value=value, low=value, high=value, text="x") for value in (100.0, 4e6)]
+    lines = [Line(label="a", cells=[[bar]]) for bar in bars]
+    root = ET.fromstring(draw(Chart(title="t", panels=["bytes"], lines=lines)))
+    short, long = (float(rect.attrib["width"]) for rect in root.iter(f"{SVG}rect"))
+    assert short == 1.0
+    assert long > 100
+    texts = [text.text for text in root.iter(f"{SVG}text")]
+    assert "bytes (each step is ten times more)" in texts
+    assert {"100", "1,000", "10,000,000"} <= set(texts)
 
 
 def test_amounts_keep_three_digits() -> None:

@@ -15,6 +15,8 @@ from groupcomm.algorithms.vector import Vector
 from groupcomm.sim import comparison
 from groupcomm.sim.comparison import ComparisonLoad, chosen, compare
 from groupcomm_tools.cli import main
+from groupcomm_tools.comparison_report import page_of
+from groupcomm_tools.pages.html_page import html
 
 DOCS = Path(__file__).parents[2] / "docs"
 SMALL = ("--processes", "4", "--messages", "60")
@@ -189,3 +191,15 @@ def test_the_table_of_the_documentation_is_what_comes_out(
     assert main(command[1].split()) == 0
     table = capsys.readouterr().out.split("\n\n")[1]
     assert "\n".join(f"    {line}" for line in table.splitlines()) in text
+
+
+def test_the_page_marks_verdicts_has_no_card_twice_and_hints_at_scrolling() -> None:
+    rows = list(
+        compare(chosen("fan-out,pair-numbers,vector"), ComparisonLoad(processes=4, messages=60))
+    )
+    page = page_of(rows, ComparisonLoad())
+    assert len({(tile.value, tile.label.split(",")[0]) for tile in page.tiles}) == len(page.tiles)
+    text = html(page)
+    assert '<td class="good">\u2713 kept</td>' in text
+    assert '<td class="none">\u2013 no</td>' in text
+    assert text.count('<p class="hint">') == len(page.sections)

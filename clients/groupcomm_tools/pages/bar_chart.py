@@ -78,6 +78,10 @@ class Chart:
     series: Sequence[str] = ()
 
 
+WIDE: Final = 1000
+"""An axis with values so many times apart is logarithmic."""
+
+
 @attrs.frozen
 class _Panel:
     """Place and scale of one panel.
@@ -85,17 +89,21 @@ class _Panel:
     Attributes:
         left: left end of the axis, in pixels.
         room: length of the axis, in pixels.
-        step, most: distance of the ticks, and the value of the last tick.
+        ticks: values of the ticks, the first and the last at the ends of the axis.
+        log: each decade takes the same room.
     """
 
     left: float
     room: float
-    step: float
-    most: float
+    ticks: Sequence[float]
+    log: bool = False
 
     def x(self, value: float) -> float:
         """Return where a value stands, in pixels."""
-        return self.left + value / self.most * self.room
+        low, high = self.ticks[0], self.ticks[-1]
+        if self.log:
+            low, high, value = (math.log10(each) for each in (low, high, max(value, low)))
+        return self.left + (value - low) / (high - low) * self.room
 
 
 def nice_step(span: float, ticks: int) -> float:
@@ -129,10 +137,15 @@ def draw(chart: Chart) -> str:
 
 def _panel(chart: Chart, index: int) -> _Panel:
     width = (WIDTH - LABELS - PANEL_GAP * (len(chart.panels) - 1)) / len(chart.panels)
-    longest = max((bar.high for line in chart.lines for bar in line.cells[index]), default=0.0)
-    step = nice_step(longest or 1.0, TICKS)
-    most = math.ceil((longest or 1.0) / step - 1e-9) * step
-    return _Panel(LABELS + index * (width + PANEL_GAP), width - VALUE_ROOM, step, most)
+    left, room = LABELS + index * (width + PANEL_GAP), width - VALUE_ROOM
+    bars = [bar for line in chart.lines for bar in line.cells[index]]
+    longest = max((bar.high for bar in bars), default=0.0) or 1.0
+    least = min((bar.value for bar in bars if bar.value > 0), default=longest)
+    if longest > WIDE * least:  # short bars could not be told apart
+        first, last = math.floor(math.log10(least)), math.ceil(math.log10(longest) - 1e-9)
+        return _Panel(left, room, [10.0**power for power in range(first, last + 1)], log=True)
+    step = nice_step(longest, TICKS)
+    return _Panel(left, room, [n * step for n in range(math.ceil(longest / step - 1e-9) + 1)])
 
 
 def _height(line: Line) -> int:
@@ -142,9 +155,9 @@ def _height(line: Line) -> int:
 
 def _draw_axis(label: str, panel: _Panel, bottom: float) -> list[str]:
     """Return the ticks, with lines through all bars, and the label of the axis."""
-    parts = [text(panel.left, 14, label, "axis", "start")]
-    for number in range(round(panel.most / panel.step) + 1):
-        value = number * panel.step
+    shown = f"{label} (each step is ten times more)" if panel.log else label
+    parts = [text(panel.left, 14, shown, "axis", "start")]
+    for number, value in enumerate(panel.ticks):
         x = panel.x(value)
         kind = "grid" if number else "zero"
         parts.append(

@@ -3,7 +3,7 @@
 Pure: it knows nothing about the measurements.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -27,10 +27,18 @@ class Tile:
 
 @attrs.frozen(kw_only=True)
 class TableRow:
-    """A row of a table; its first cell is its name."""
+    """A row of a table; its first cell is its name.
+
+    Attributes:
+        cells: texts, from left to right.
+        wrong: the row is red.
+        marks: of some cells, by their text, the mark before it and its class in STYLE: a sign that
+            tells them apart without colours, too.
+    """
 
     cells: Sequence[str]
     wrong: bool = False
+    marks: Mapping[str, tuple[str, str]] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)
@@ -108,6 +116,13 @@ nav a { color: var(--first); margin-right: 14px; text-decoration: none; white-sp
 .tile span { color: var(--soft); font-size: 13px; }
 section { padding: 20px; margin: 0 0 20px; }
 .wide { overflow-x: auto; }
+.hint { display: none; color: var(--soft); font-size: 13px; }
+@media (max-width: 760px) { .hint { display: block; } section { padding: 14px; }
+  main { padding: 20px 10px 40px; } }
+td.good { color: var(--good); }
+td.lucky { color: var(--second); }
+td.none { color: var(--soft); }
+td.bad { color: var(--bad); font-weight: 600; }
 svg { display: block; width: 100%; min-width: 720px; height: auto; margin: 14px 0 10px;
   font: 12.5px system-ui, sans-serif; }
 svg text { fill: var(--ink); }
@@ -156,14 +171,18 @@ def _tile(tile: Tile) -> str:
     return f'<div class="tile"><b>{escape(tile.value)}</b><span>{escape(tile.label)}</span></div>'
 
 
+_HINT: Final = '<p class="hint">wider than this screen: scroll sideways \u2192</p>'
+
+
 def _section(section: Section) -> str:
     parts = [
         f'<section id="{escape(section.key)}"><h2>{escape(section.title)}</h2>',
         f'<p class="note">{escape(section.note)}</p>',
     ]
     if section.chart is not None:
-        parts.append(f'<div class="wide">{draw(section.chart)}</div>')
-    parts.append(f'<div class="wide">{_table(section.table)}</div></section>')
+        parts.append(f'{_HINT}<div class="wide">{draw(section.chart)}</div>')
+    hint = _HINT if section.chart is None else ""  # one for both
+    parts.append(f'{hint}<div class="wide">{_table(section.table)}</div></section>')
     return "\n".join(parts)
 
 
@@ -171,6 +190,13 @@ def _table(table: Table) -> str:
     head = "".join(f"<th>{escape(name)}</th>" for name in table.columns)
     parts = [f"<table><thead><tr>{head}</tr></thead><tbody>"]
     for row in table.rows:
-        cells = "".join(f"<td>{escape(cell)}</td>" for cell in row.cells)
+        cells = "".join(_cell(cell, row.marks.get(cell)) for cell in row.cells)
         parts.append(f'<tr class="wrong">{cells}</tr>' if row.wrong else f"<tr>{cells}</tr>")
     return "\n".join([*parts, "</tbody></table>"])
+
+
+def _cell(text: str, mark: tuple[str, str] | None) -> str:
+    if mark is None:
+        return f"<td>{escape(text)}</td>"
+    sign, kind = mark
+    return f'<td class="{kind}">{sign} {escape(text)}</td>'

@@ -35,7 +35,7 @@ function draw() {
     `<clipPath id="inside"><rect x="${GUTTER}" y="0" width="${scene.width - GUTTER}" height="${scene.height}"/></clipPath></defs>`,
     '<g clip-path="url(#inside)">',
     scene.views ? drawBands() : "", drawLives(), scene.ticks ? drawTickLines() : "",
-    drawMessages(), drawOthers(), drawProofs(), "</g>", drawAxis(), drawLabels(),
+    drawMessages(), drawOthers(), scene.views ? drawBandNames() : "", drawProofs(), "</g>", drawAxis(), drawLabels(),
   ];
   diagram.setAttribute("height", scene.height);
   diagram.setAttribute("viewBox", `0 0 ${scene.width} ${scene.height}`);
@@ -50,27 +50,44 @@ const inside = (low, high) => high >= scene.from && low <= scene.to;
 function drawBands() {
   const parts = [];
   for (const band of bands) {
-    let named = false;
-    const text = band.members.map((name) => name.replace(/\/\d+$/, "")).join(" ");
-    const title = `<title>${esc(`${band.transitional ? "the end of view" : "view"} ${band.view}: ${text}`)}</title>`;
+    const title = `<title>${esc(`${band.transitional ? "the end of view" : "view"} ${band.view}: ${membersOf(band)}`)}</title>`;
     for (const line of scene.rows) {
-      if (homeOf(line) !== band.line) continue;
-      const from = momentOn(line, band.begins), to = momentOn(line, band.ends);
-      if (!inside(from, to)) continue;
-      const x1 = Math.max(toX(from), GUTTER), x2 = Math.min(toX(to), scene.width);
-      const wide = Math.max(x2 - x1, band.transitional ? 4 : 1), half = scene.step / 2;
+      const { x1, wide } = placeOf(band, line), half = scene.step / 2;
+      if (!wide) continue;
       const box = `x="${n1(x1)}" y="${n1(scene.rowOf[line] - half)}" width="${n1(wide)}" height="${n1(2 * half + 0.5)}"`;
       if (!band.transitional) parts.push(`<rect class="band v${viewTints.get(band.view)}" ${box}>${title}</rect>`);
       else parts.push(`<rect class="band transitional" fill="url(#hatching)" ${box}>${title}</rect>`);
-      if (named || band.transitional || scene.step < 26) continue;
-      named = true;
-      const room = Math.floor((wide - 8) / 5.6);
-      if (room < 5) continue;
-      const cut = text.length > room ? `${text.slice(0, room - 1)}…` : text;
-      parts.push(`<text class="viewname" x="${n1(x1 + 4)}" y="${n1(scene.rowOf[line] - half + 10)}">${esc(cut)}</text>`);
     }
   }
   return parts.join("");
+}
+
+// Above the arrows, which would cross them out: each view is named once, on its daemon's first row.
+function drawBandNames() {
+  const parts = [];
+  for (const band of scene.step < 26 ? [] : bands) {
+    const line = band.transitional ? undefined : scene.rows.find((row) => placeOf(band, row).wide);
+    if (line === undefined) continue;
+    const { x1, wide } = placeOf(band, line), text = membersOf(band);
+    const room = Math.floor((wide - 8) / 5.6);
+    if (room < 5) continue;
+    const cut = text.length > room ? `${text.slice(0, room - 1)}…` : text;
+    parts.push(`<text class="viewname" x="${n1(x1 + 4)}" y="${n1(scene.rowOf[line] - scene.step / 2 + 10)}">${esc(cut)}</text>`);
+  }
+  return parts.join("");
+}
+
+function membersOf(band) {
+  return band.members.map((name) => name.replace(/\/\d+$/, "")).join(" ");
+}
+
+// Where a band begins on a row, and how wide it is there; 0 if it is not there, or not in the window.
+function placeOf(band, line) {
+  if (homeOf(line) !== band.line) return { x1: 0, wide: 0 };
+  const from = momentOn(line, band.begins), to = momentOn(line, band.ends);
+  if (!inside(from, to)) return { x1: 0, wide: 0 };
+  const x1 = Math.max(toX(from), GUTTER), x2 = Math.min(toX(to), scene.width);
+  return { x1, wide: Math.max(x2 - x1, band.transitional ? 4 : 1) };
 }
 
 function drawLives() {

@@ -84,6 +84,13 @@ def test_what_cannot_be_read_or_written_is_named(
     assert "name a file that ends in .html" in capsys.readouterr().err
 
 
+def test_the_signs_are_explained_in_sight(trace: Path) -> None:
+    assert main(["view", str(trace), "-o", "page.html"]) == 0
+    page = Path("page.html").read_text()
+    assert '<details id="signs" open>' in page
+    assert page.index("drawOthers(), scene.views ? drawBandNames()") > page.index("drawMessages(),")
+
+
 def test_nothing_happened(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace.write_bytes(b"")
     assert main(["view", str(trace)]) == 0
