@@ -1,4 +1,4 @@
-"""Access control: what the local sessions may do, by the rules and quotas of this daemon.
+"""Access control: the rules and quotas of this daemon, applied to its local sessions.
 
 Pure. Each daemon applies its rules to its own sessions. CONNECT carries the principal, so all
 daemons know the principals of all sessions. A daemon can therefore tell when another one admits a
@@ -18,13 +18,13 @@ from groupcomm.session.daemon_session import DaemonSession
 from groupcomm.wire.bundle import Bundle, BundleKind
 
 MAX_KNOWN: Final = 256
-"""Lists of destinations of one session that were found to be allowed."""
+"""The most lists of destinations of one session that are remembered as allowed."""
 
 MAX_NEWS: Final = 64
-"""Lines for the log that wait for the shell."""
+"""The most lines for the log that wait for the shell."""
 
 MAX_TOLD: Final = 256
-"""Principals in groups of which the log has told that other daemons let them in; of no more."""
+"""The most pairs of principal and group about which the log says that other daemons admit them."""
 
 _FRAGMENT = int(BundleKind.FRAGMENT)
 _JOIN = int(BundleKind.JOIN)
@@ -39,7 +39,7 @@ class AccessControl:
         most_groups: of each principal; None for any number.
         refusals: how often each verb was refused, by its word.
         foreign_joins: how many joins at other daemons these rules would have refused.
-        news: what the log should say, the oldest first.
+        news: lines for the log, the oldest first.
     """
 
     __slots__ = (
@@ -62,14 +62,16 @@ class AccessControl:
         self._logged: set[tuple[str, str]] = set()
 
     def find_refusal(self, session: DaemonSession, bundle: Bundle) -> Refused | None:
-        """Return whether a session may submit a bundle, decided for each of its destinations.
+        """Return why a session may not submit a bundle; None if it may send to all destinations.
 
-        What is dropped without a word has no verb.
+        A refusal without a verb means that the bundle is dropped without a word.
         """
         if bundle.kind == _JOIN:
             return self._find_join_refusal(session, bundle)
         if bundle.kind == _LEAVE:
-            if bundle.groups[0] not in session.groups:  # else anybody could have others order these
+            if (
+                bundle.groups[0] not in session.groups
+            ):  # else any session could make others order these
                 return self._drop(session, bundle)
             self._forget(session, bundle.groups[0])
             return None
@@ -132,10 +134,10 @@ class AccessControl:
             return ""
         self.refusals["name"] += 1
         own = own_name(principal)
-        remedy = f"be {own!r} or {own + '/...'!r}, " if own else ""
+        remedy = f"use {own!r} or {own + '/...'!r}, " if own else ""
         return (
-            f"{principal or 'nobody known'} may not be called {user!r} here: {remedy}give no name,"
-            " or have a rule of [[access]] at this daemon give it by names"
+            f"{principal or 'an unknown principal'} may not use the name {user!r} here:"
+            f" {remedy}give no name, or have a rule of [[access]] at this daemon allow it by names"
         )
 
     # ---- members ----
@@ -150,7 +152,10 @@ class AccessControl:
         session.expelled.add(group)
         self._forget(session, group)
         self.refusals[Verb.JOIN.word] += 1
-        self.news.append(f"{session.member}, {session.principal}, may not be in {group!r} any more")
+        self.news.append(
+            f"{session.member} of {session.principal} was removed from {group!r}, as the rules of"
+            " this daemon allow it no more"
+        )
         return Refused(
             number=0, count=1, verb=Verb.JOIN.word, group=group, principal=session.principal
         )
@@ -162,17 +167,17 @@ class AccessControl:
     def note_foreign_member(self, member: Member, group: str) -> None:
         """Note that another daemon has a member that may not be one by these rules.
 
-        The log tells of a principal and a group once until the rules change: whoever joins and
-        leaves at a daemon with other rules shall not fill the logs of all.
+        The log names a principal and a group once until the rules change: a session that joins and
+        leaves at a daemon with other rules must not fill the logs of all.
         """
         self.foreign_joins += 1
         if (member.principal, group) in self._logged or len(self._logged) >= MAX_TOLD:
             return
         self._logged.add((member.principal, group))
-        whose = member.principal or "nobody known"
+        whose = member.principal or "an unknown principal"
         self.news.append(
-            f"{member.id}, {whose}, is in {group!r}, which the rules of this daemon forbid: its"
-            " daemon has others"
+            f"{member.id} of {whose} is in {group!r}, which the rules of this daemon forbid: its"
+            " daemon has other rules; give all daemons the same"
         )
 
     def _forget(self, session: DaemonSession, group: str) -> None:

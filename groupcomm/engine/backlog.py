@@ -45,22 +45,22 @@ class Backlog:
         yield from self._waiting
 
     def append(self, bundle: Bundle) -> None:
-        """Add what a session gives next."""
+        """Add the next bundle of a session."""
         self._waiting.append(bundle)
         self.size += 1
 
     def extend(self, bundles: Iterable[Bundle]) -> None:
-        """Add several."""
+        """Add several bundles."""
         self._waiting.extend(bundles)
         self.size = len(self._waiting) + len(self._parked)
 
     def put_back(self, bundles: Iterable[Bundle]) -> None:
-        """Put in front what had a number that does not count any more."""
+        """Put bundles in front whose numbers do not count any more."""
         self._waiting = deque([*bundles, *self.clear()])
         self.size = len(self._waiting)
 
     def clear(self) -> list[Bundle]:
-        """Take all, in an order that is each session's."""
+        """Remove and return all bundles, those of each session in its order."""
         taken = list(self)
         self._parked.clear()
         self._parked_sessions.clear()
@@ -87,7 +87,7 @@ class Backlog:
         return None
 
     def pop(self, *, far: bool) -> None:
-        """Take what `head` has shown."""
+        """Remove the bundle that `head` has returned."""
         self.size -= 1
         if far and self._parked:
             self._parked.popleft()
@@ -110,7 +110,7 @@ class Subscriptions:
     __slots__ = ("_asked", "_backlog", "_held", "_joins", "_several", "_subscribed", "waiting")
 
     def __init__(self, backlog: Backlog) -> None:
-        """Begin without a view: all goes into the backlog, to be looked at by `begin`."""
+        """Begin without a view: all bundles go into the backlog, and `begin` checks them again."""
         self._backlog = backlog
         self._several = False  # rings
         self._subscribed: set[str] = set()
@@ -133,10 +133,10 @@ class Subscriptions:
             for bundle in queue:
                 self.admit(bundle)
 
-    # ---- what programs give ----
+    # ---- bundles of sessions ----
 
     def admit(self, bundle: Bundle) -> None:
-        """Take a bundle that a session gives, in its order."""
+        """Accept the next bundle of a session."""
         if self._several and bundle.kind == _JOIN:
             self._want(bundle.groups[0])
         queue = self._held.get(bundle.session)
@@ -158,7 +158,7 @@ class Subscriptions:
             self._asked.add(group)
             self._backlog.append(subscription_bundle(BundleKind.SUBSCRIBE, group))
 
-    # ---- what becomes of it ----
+    # ---- events of the order ----
 
     def on_known(self, group: str) -> None:
         """Note that every daemon of the view holds the SUBSCRIBE to a group."""

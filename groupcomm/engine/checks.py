@@ -25,7 +25,7 @@ from groupcomm.wire.link import ResendRequest
 from groupcomm.wire.token import HeldNotice, RestNotice, Token, TokenRequest
 
 SHORT: Final = (MAX_NAME_BYTES - 2) // 4
-"""Letters of a user's and a daemon's name that fit a private name, whatever they are."""
+"""The number of any letters, of a user's and a daemon's name, that surely fit a private name."""
 
 
 def _require(holds: bool, reason: str, what: str) -> None:
@@ -34,80 +34,94 @@ def _require(holds: bool, reason: str, what: str) -> None:
 
 
 def check_data(packet: DataPacket, view: View) -> None:
-    """Raise unless a data packet is of a ring of the view, by a daemon of that ring."""
+    """Raise ProtocolViolation unless a data packet is of a daemon of its ring in the view."""
     ring_of = view.ring_of
     if packet.daemon >= len(ring_of) or ring_of[packet.daemon] != packet.ring:
-        raise ProtocolViolation("data", f"of daemon {packet.daemon}, ring {packet.ring}")
+        raise ProtocolViolation("data", f"daemon {packet.daemon} is not in ring {packet.ring}")
     if packet.vector is not None and len(packet.vector) != len(view.rings):
-        raise ProtocolViolation("data", f"a vector of {len(packet.vector)} counts")
+        raise ProtocolViolation(
+            "data", f"a vector of {len(packet.vector)} counts, and {len(view.rings)} rings"
+        )
     _check_senders(packet, view)
 
 
 def _check_senders(packet: DataPacket | UnreliablePacket, view: View) -> None:
-    """Raise unless the senders of all bundles can have private names."""
+    """Raise ProtocolViolation unless the senders of all bundles can have private names."""
     name = view.daemons[packet.daemon].name
     for bundle in packet.bundles:
         if len(bundle.user) + len(name) > SHORT:
-            _require(is_private(bundle.user, name), "data", f"of user {bundle.user!r} at {name}")
+            _require(
+                is_private(bundle.user, name), "data", f"user {bundle.user!r} at {name}: too long"
+            )
 
 
 def check_unreliable(packet: UnreliablePacket, view: View) -> None:
-    """Raise unless an UNRELIABLE datagram is of a daemon of the view."""
-    _require(packet.daemon < len(view.daemons), "unreliable", f"of daemon {packet.daemon}")
+    """Raise ProtocolViolation unless an UNRELIABLE datagram is of a daemon of the view."""
+    _require(packet.daemon < len(view.daemons), "unreliable", f"there is no daemon {packet.daemon}")
     _check_senders(packet, view)
 
 
 def check_token(token: Token, view: View, ring: int) -> None:
-    """Raise unless a token is of this ring, with a whole row for each daemon."""
+    """Raise ProtocolViolation unless a token is of this ring, with a row for each daemon."""
     members = view.rings[ring]
     rings = len(view.rings)
     if token.ring != ring or token.last_sender not in members:
-        raise ProtocolViolation("token", f"of ring {token.ring}, last sender {token.last_sender}")
+        raise ProtocolViolation(
+            "token", f"a token of ring {token.ring}, last sender {token.last_sender}"
+        )
     if len(token.rows) != len(members) or len(token.rows[0].held) != rings:
-        raise ProtocolViolation("token", f"{len(token.rows)} rows, or short ones")
+        raise ProtocolViolation(
+            "token", f"{len(token.rows)} rows for {len(members)} daemons, or short ones"
+        )
     if token.wanted and not all(daemon in members for daemon in token.wanted):
-        raise ProtocolViolation("token", f"wanted by {token.wanted}")
+        raise ProtocolViolation("token", f"wanted by {token.wanted}, not all in the ring")
     if token.requests and any(request[0] >= rings for request in token.requests):
-        raise ProtocolViolation("token", "a request of no ring")
+        raise ProtocolViolation("token", "a request for a ring that is not in the view")
 
 
 def check_rest(notice: RestNotice, view: View) -> None:
-    """Raise unless a rest notice is of a ring, with its holder and a frontier for each daemon."""
-    _require(notice.ring < len(view.rings), "rest", f"of ring {notice.ring}")
+    """Raise ProtocolViolation unless a rest notice names a ring, its holder and all frontiers."""
+    _require(notice.ring < len(view.rings), "rest", f"there is no ring {notice.ring}")
     members = view.rings[notice.ring]
-    _require(notice.holder in members, "rest", f"of daemon {notice.holder}")
-    _require(len(notice.frontiers) == len(members), "rest", f"{len(notice.frontiers)} frontiers")
+    _require(notice.holder in members, "rest", f"daemon {notice.holder} is not in the ring")
+    _require(
+        len(notice.frontiers) == len(members),
+        "rest",
+        f"{len(notice.frontiers)} frontiers for {len(members)}",
+    )
 
 
 def check_held(notice: HeldNotice, view: View) -> None:
-    """Raise unless a held notice is of a daemon of its ring."""
+    """Raise ProtocolViolation unless a held notice is of a daemon of its ring."""
     ring_of = view.ring_of
     if notice.daemon >= len(ring_of) or ring_of[notice.daemon] != notice.ring:
-        raise ProtocolViolation("held", f"of daemon {notice.daemon}, ring {notice.ring}")
+        raise ProtocolViolation("held", f"daemon {notice.daemon} is not in ring {notice.ring}")
 
 
 def check_request(request: TokenRequest, view: View) -> None:
-    """Raise unless a token request is of a daemon of its ring."""
+    """Raise ProtocolViolation unless a token request is of a daemon of its ring."""
     ring_of = view.ring_of
     if request.daemon >= len(ring_of) or ring_of[request.daemon] != request.ring:
-        raise ProtocolViolation("request", f"of daemon {request.daemon}, ring {request.ring}")
+        raise ProtocolViolation("request", f"daemon {request.daemon} is not in ring {request.ring}")
 
 
 def check_horizon(notice: HorizonNotice, view: View) -> None:
-    """Raise unless a horizon notice is of a ring of the view, and tells of such rings."""
+    """Raise ProtocolViolation unless a horizon notice is of, and about, rings of the view."""
     rings = len(view.rings)
     if notice.ring >= rings or (notice.held and notice.held[-1][0] >= rings):
-        raise ProtocolViolation("horizon", f"of ring {notice.ring}, holding {notice.held}")
+        raise ProtocolViolation(
+            "horizon", f"ring {notice.ring} or one of {notice.held} is not in the view"
+        )
 
 
 def check_resend(request: ResendRequest, view: View) -> None:
-    """Raise unless a resend request names a ring and a daemon of the view."""
+    """Raise ProtocolViolation unless a resend request names a ring and a daemon of the view."""
     known = request.ring < len(view.rings) and request.asker < len(view.daemons)
-    _require(known, "resend", f"of daemon {request.asker} for ring {request.ring}")
+    _require(known, "resend", f"daemon {request.asker} asks for ring {request.ring}")
 
 
 MOST_HOPS: Final = 2**32
-"""By which a token may have moved on since it was heard of last: years of passing it."""
+"""The most hops of a token since it was heard of last: years of passing it."""
 
 
 class Plausibility:
@@ -148,13 +162,17 @@ class Plausibility:
         if token.last > stream.held + MAX_AHEAD:
             raise too_far("token", token.last, stream)
         if self._ring.state is not TokenState.AWAY:
-            raise Contradiction("token", f"hop {token.hop}, and the token is here")
+            raise Contradiction("token", f"a token of hop {token.hop} comes, and the token is here")
         if token.last < stream.known:
-            raise Contradiction("token", f"last {token.last}, where {stream.known} are known")
+            raise Contradiction(
+                "token", f"the last number is {token.last}, and {stream.known} is known"
+            )
         row = token.rows[self._place]
         held = any(told > s.held for told, s in zip(row.held, self._streams, strict=True))
         if held or row.frontier > self._delivery.order.frontier:
-            raise Contradiction("token", "it tells of this daemon what that never told")
+            raise Contradiction(
+                "token", "it holds a row of this daemon that this daemon did not write"
+            )
 
     def _check_rows(self, token: Token) -> None:
         ring, last, sent = self._own_ring, token.last, 0
@@ -162,45 +180,57 @@ class Plausibility:
             self._latest.check(row.frontier)
             sent += row.sent
             if row.held[ring] > last:
-                raise ProtocolViolation("token", f"{row.held[ring]} are held of {last}")
+                raise ProtocolViolation(
+                    "token", f"a daemon holds {row.held[ring]}, and {last} is the last number"
+                )
             for stream, held in zip(self._streams, row.held, strict=True):
                 if held > stream.held + MAX_AHEAD:
                     raise too_far("token", held, stream)
         if sent != token.burst:
-            raise ProtocolViolation("token", f"a burst of {token.burst}, where {sent} were sent")
+            raise ProtocolViolation(
+                "token", f"a burst of {token.burst} bytes, and its rows add up to {sent}"
+            )
 
     def _check_hop(self, hop: int) -> None:
         if hop > self._ring.monitor.hop + MOST_HOPS:
-            raise ProtocolViolation("hop", f"{hop}, after {self._ring.monitor.hop}")
+            raise ProtocolViolation(
+                "hop", f"hop {hop} is too far ahead of {self._ring.monitor.hop}"
+            )
 
     def _check_range(self, ring: int, first: int, last: int) -> None:
         stream = self._streams[ring]
         if not first:
-            raise ProtocolViolation("number", f"{first} to {last} of ring {ring} are asked for")
+            raise ProtocolViolation(
+                "number", f"packets {first} to {last} of ring {ring} are asked for"
+            )
         if last > stream.held + MAX_AHEAD:
             raise too_far("number", last, stream)
 
     def check_rest(self, notice: RestNotice, sender: int) -> None:
         """Raise ProtocolViolation if the token cannot rest like that."""
         if notice.holder != sender:
-            raise ProtocolViolation("sender", f"daemon {sender} tells that {notice.holder} rests")
+            raise ProtocolViolation(
+                "sender", f"daemon {sender} says that {notice.holder} has the token"
+            )
         self._check_hop(notice.hop)
         self._latest.check(notice.horizon)
         for frontier in notice.frontiers:
             self._latest.check(frontier)
         held = self._streams[self._own_ring].held
         if notice.last > held:
-            raise Contradiction("rest", f"all hold {notice.last}, and here {held} are held")
+            raise Contradiction(
+                "rest", f"all are said to hold {notice.last}, and {held} is held here"
+            )
         if notice.frontiers[self._place] > self._delivery.order.frontier:
-            raise Contradiction("rest", "a frontier of this daemon that it never told")
+            raise Contradiction("rest", "it names a frontier of this daemon that it never reported")
         if self._ring.state is not TokenState.AWAY and notice.hop > self._ring.monitor.hop:
-            raise Contradiction("rest", f"hop {notice.hop}, and the token is here")
+            raise Contradiction("rest", f"a token of hop {notice.hop} rests, and the token is here")
         self._delivery.order.admission.check_horizon(notice.ring, notice.horizon, notice.last)
 
     def check_held(self, notice: HeldNotice, sender: int) -> None:
-        """Raise ProtocolViolation if a daemon tells of another one, or of what never was."""
+        """Raise ProtocolViolation if a daemon reports for another one, or impossible numbers."""
         if notice.daemon != sender:
-            raise ProtocolViolation("sender", f"daemon {sender} tells of {notice.daemon}")
+            raise ProtocolViolation("sender", f"daemon {sender} reports for {notice.daemon}")
         self._latest.check(notice.frontier)
         stream = self._streams[self._own_ring]
         if notice.held > stream.held + MAX_AHEAD:
@@ -208,16 +238,18 @@ class Plausibility:
         self.check_given(notice.held)
 
     def check_request(self, request: TokenRequest, sender: int) -> None:
-        """Raise ProtocolViolation if a daemon asks in the name of another one, or from nowhere."""
+        """Raise ProtocolViolation if a daemon asks for another one, or with an impossible hop."""
         if request.daemon != sender:
             raise ProtocolViolation("sender", f"daemon {sender} asks for {request.daemon}")
         self._check_hop(request.hop)
 
     def check_given(self, number: int) -> None:
-        """Raise Contradiction if a number of the own ring is told that nobody can have given."""
+        """Raise Contradiction if no daemon can have given a number of the own ring."""
         ring = self._ring
         if ring.state is not TokenState.AWAY and number > ring.most:
-            raise Contradiction("number", f"{number}, and the token is here with {ring.most}")
+            raise Contradiction(
+                "number", f"number {number} is named, and the token here has {ring.most}"
+            )
 
     # ---- between rings ----
 
@@ -231,11 +263,13 @@ class Plausibility:
         if notice.ring == self._own_ring:
             self.check_given(notice.upto)
             if notice.frontier > self._delivery.order.frontier:
-                raise Contradiction("horizon", "a frontier that this daemon never told")
+                raise Contradiction(
+                    "horizon", "it names a frontier that this daemon never reported"
+                )
         self._delivery.order.admission.check_horizon(notice.ring, notice.horizon, notice.upto)
 
     def check_resend(self, request: ResendRequest, sender: int) -> None:
-        """Raise ProtocolViolation if a daemon asks for what never was, or for another one."""
+        """Raise ProtocolViolation if a daemon asks for another one, or for impossible numbers."""
         if request.asker != sender:
             raise ProtocolViolation("sender", f"daemon {sender} asks for {request.asker}")
         for first, last in request.ranges:

@@ -10,7 +10,7 @@ from groupcomm.errors import BadDatagram, ProtocolViolation, RemoteProtocolError
 from groupcomm.wire.bundle import Bundle, BundleKind
 
 MAX_LATEST: Final = 8
-"""Datagrams of one step of which is remembered why they were dropped; with more all are alike."""
+"""The most dropped datagrams of one step that are kept with their reasons; more are alike."""
 
 
 class Counters:
@@ -19,7 +19,7 @@ class Counters:
     Attributes:
         received: datagrams, valid or not.
         rejected: of these, by the reason for which they were dropped.
-        bad: of these, whatever the reason.
+        bad: of these, for any reason.
         latest: the first that were dropped in the present step, each with the reason.
         sent: datagrams; a multicast counts once.
         duplicates: packets that were here already.
@@ -52,7 +52,7 @@ class Counters:
         self.violations: Counter[str] = Counter()
 
     def note_violation(self, error: RemoteProtocolError) -> None:
-        """Count it by its kind."""
+        """Count a breach of the protocol by its kind."""
         if isinstance(error, BadDatagram | ProtocolViolation):
             self.violations[error.reason] += 1
         else:

@@ -69,24 +69,24 @@ class DaemonCore:
 
     Args:
         config: its settings; of one cluster all cores have the same.
-        start: who it is, with its restart count already on disk.
+        start: the start of the daemon, with its restart count already on disk.
         keys: the key ring, needed with suites 1 and 2.
         credentials: its identity, and the others'; needed with suite 2.
         now: seconds of its monotonic clock.
         wall: seconds of its wall clock.
-        settings: what holds for programs; else anything is allowed.
+        settings: rules, quotas and limits for programs; without them everything is allowed.
         probe: an observer for traces.
 
     Attributes:
         deadline: take a step at this time even if nothing arrives; inf if never.
         sessions: the local sessions; the shell takes their output.
-        key_manager: of the keys.
-        counters: what happened so far.
-        membership: which view is next.
+        key_manager: manages keys and identities.
+        counters: counts of datagrams.
+        membership: agrees on views.
         carried_groups: the groups that go from view to view.
-        view_state: all there is of the present view; None before the first.
-        reservation: of view counters, on disk.
-        leaving: how it ends.
+        view_state: the state of the present view; None before the first.
+        reservation: the view counters that its disk reserves.
+        leaving: its end in order.
     """
 
     def __init__(
@@ -154,14 +154,14 @@ class DaemonCore:
     # ---- one step ----
 
     def step(self, now: float, datagrams: Sequence[bytes], inputs: Sequence[Input]) -> Output:
-        """Take everything that has arrived, act once, and return what the shell has to do.
+        """Process everything that has arrived, act once, and return the duties of the shell.
 
-        What programs are to be told is not known before `deliver`, which completes the output.
+        The duties towards programs are added by `deliver`, which completes the output.
 
         Args:
             now: seconds of the monotonic clock, never less than before.
-            datagrams: as received; nothing is raised, whatever they hold.
-            inputs: what else has happened; whatever bytes clients sent, nothing is raised.
+            datagrams: as received; no bytes in them make this raise anything.
+            inputs: all other events, in order; no bytes of clients make this raise anything.
         """
         out: list[Transmission] = []
         output = self._output = Output(out)
@@ -191,7 +191,7 @@ class DaemonCore:
         return output
 
     def _accept(self, event: Input) -> None:
-        """Take one input, in its turn; most are of clients."""
+        """Process one input; most are of clients."""
         match event:
             case given.ClientBytes():
                 self.sessions.accept(event)
@@ -241,7 +241,7 @@ class DaemonCore:
         self.deadline = max(self._now, due)
 
     def deliver(self) -> None:
-        """Give out what the last step has made deliverable, and complete its output."""
+        """Deliver all that the last step has made deliverable, and complete its output."""
         view_state, output = self.view_state, self._output
         if view_state is not None and self.membership.state is _OPERATIONAL:
             view_state.deliver()
@@ -255,7 +255,7 @@ class DaemonCore:
             self.deadline = self._now  # what was delivered was about keys
 
     def _add_news(self, output: Output) -> None:
-        """Add what there is to say about this daemon: in most steps nothing."""
+        """Add news about this daemon: in most steps none."""
         now, membership, view_state = self._now, self.membership, self.view_state
         access, protocol = self.sessions.access_control.news, membership.trust.news
         news: list[News] = []
@@ -318,9 +318,9 @@ class DaemonCore:
             self.membership.gather(GatherReason.TOKEN_LOST, now)
 
     def leave(self) -> None:
-        """Leave in order: end the sessions, see that all is held everywhere, tell the others.
+        """Leave in order: end the sessions, wait until all is held everywhere, tell the others.
 
-        `Output.over` says so once that is done, or after `leave_timeout_s`, and what was not done.
+        `Output.over` says so once that is done, or after `leave_timeout_s` with what was not done.
         """
         if not self.leaving.begun:
             self.leaving.begun = True
@@ -328,11 +328,11 @@ class DaemonCore:
             self.wake()
 
     def wake(self) -> None:
-        """Have the next step look at what waits, and soon."""
+        """Have the next step come soon and process what waits."""
         self._touched = True
         self.deadline = self._now
 
-    # ---- besides steps ----
+    # ---- outside steps ----
 
     def next_connection(self) -> int:
         """Return the number for a client that connects now; never given twice."""
@@ -342,7 +342,7 @@ class DaemonCore:
         """Return parts of whole frames for a client, until `limit` bytes are reached.
 
         If they have fewer bytes there is nothing more. If all senders have waited for this client
-        to read and do not any more, `deadline` is now.
+        to read and need wait no more, `deadline` is now.
         """
         session = self.sessions.by_connection.get(connection)
         if session is None:
@@ -358,7 +358,7 @@ class DaemonCore:
         return parts
 
     def command(self, command: Command) -> None:
-        """Carry out what an operator wishes. Raises LocalProtocolError if it cannot be."""
+        """Carry out a command of an operator; raise LocalProtocolError if it is impossible."""
         key_manager = self.key_manager
         match command:
             case LoadKeys(keys, roll):
@@ -371,11 +371,11 @@ class DaemonCore:
                 key_manager.retire(number, without_missing=anyway)
 
     def status(self, now: float) -> Status:
-        """Return what there is to tell about this daemon, but for the groups."""
+        """Return all facts about this daemon, except for the groups."""
         return status_of(self, now)
 
     def groups(self) -> Mapping[str, int]:
-        """Return how many members each group has, as far as this daemon has delivered."""
+        """Return how many members each group has, by the deliveries of this daemon."""
         return {name: len(members) for name, members in self._groups.items()}
 
     def members(self, group: str) -> Sequence[Member]:
@@ -390,10 +390,10 @@ class DaemonCore:
         return view_state.delivery.groups.table.groups
 
     def heard(self, since: float) -> Iterator[tuple[str, bool, bool]]:
-        """Yield of each other daemon that is known by name, for those that choose among networks:
+        """Yield what is needed to choose among networks, for each other daemon with a known name.
 
-        its name, whether a datagram of its came with the last step, and whether it has said since a
-        time that it hears this daemon.
+        This is its name, whether a datagram of it came with the last step, and whether it has said
+        since a time that it hears this daemon.
         """
         daemon = self.start.daemon
         me = (daemon.number, daemon.incarnation.random_id)
@@ -404,7 +404,7 @@ class DaemonCore:
     # ---- datagrams ----
 
     def _receive(self, datagram: bytes, *, drop: bool) -> None:
-        """Take a datagram; after a pause drop it: all is old, and what matters is repeated."""
+        """Process a datagram; after a pause drop it: it is old, and what matters is repeated."""
         self.counters.received += 1
         try:
             opened = self._protection.open_untrusted(datagram)
@@ -419,7 +419,7 @@ class DaemonCore:
             self.counters.foreign += 1
 
     def _receive_packet(self, sender: int, packet: bytes) -> None:
-        """Take a packet of a daemon of the cluster, or count that it breaks the protocol."""
+        """Process a packet of a daemon of the cluster, or count that it breaks the protocol."""
         view_state = self.view_state
         try:
             kind, key = peek_untrusted(packet)
@@ -442,7 +442,7 @@ class DaemonCore:
         """Send to a daemon, or to all others of the site."""
         self._out.append((destination, self._protection.seal(destination, packet)))
 
-    # ---- the host of membership ----
+    # ---- the context of membership ----
 
     def freeze(self) -> None:
         """Freeze the present view: nothing is numbered or delivered in it from now on."""
@@ -457,7 +457,7 @@ class DaemonCore:
 
     @property
     def past(self) -> Past | None:
-        """Return what is held of the frozen view; None before the first view."""
+        """Return the holdings of the frozen view; None before the first view."""
         return self.view_state.view_change.past if self.view_state is not None else None
 
     @property

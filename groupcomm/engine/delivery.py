@@ -39,15 +39,15 @@ from groupcomm.wire.bundle import Bundle, BundleKind
 from groupcomm.wire.data import DataPacket, UnreliablePacket
 
 MOST_CONNECTIONS: Final = 2**48
-"""Of one daemon in a view: one each microsecond for nine years. A higher number is a lie."""
+"""The most connections of one daemon in a view: one each microsecond for nine years."""
 
 
 def highest_used(connections: Iterable[int], first: int) -> int:
-    """Return the highest number of a connection in a view, of those that can be true.
+    """Return the highest possible number of a connection in a view.
 
     Args:
-        connections: the highest one of each daemon, as it says.
-        first: which one would have that connected as the view began.
+        connections: the highest number of each daemon, as it says.
+        first: the number of a connection at the beginning of the view.
     """
     most = first + MOST_CONNECTIONS
     return max((number for number in connections if number <= most), default=0)
@@ -110,7 +110,7 @@ _SUBSCRIBE = BundleKind.SUBSCRIBE
 _KEYS = BundleKind.KEYS
 
 MOST_UNRELIABLE: Final = 2**32
-"""Datagrams outside the streams between two that come from one daemon: years of them."""
+"""The most datagrams outside the streams between two from one daemon: years of them."""
 
 
 class Delivery:
@@ -129,11 +129,11 @@ class Delivery:
 
     Attributes:
         streams: by ring.
-        announcements: with what the daemons have come into the view.
-        complete: they are all here.
-        order: what may be given out.
-        groups: to whom.
-        wanted: which daemons want what.
+        announcements: the announcements of the daemons of the view.
+        complete: whether all of them are here.
+        order: decides when bundles are delivered.
+        groups: decide to which sessions.
+        wanted: the groups that daemons of other rings want.
         holds_packets: whether any packet, of any stream, is not yet forgotten here.
     """
 
@@ -190,7 +190,7 @@ class Delivery:
         self._restore_joins = restore_joins
         self._on_key_report = on_key_report
         self._latest = latest
-        self._early: list[Bundle] = []  # given out by the order before all is announced
+        self._early: list[Bundle] = []  # released by the order before all is announced
         self.holds_packets = False
         self._ring_of = view.ring_of
         self._clock = clock
@@ -199,21 +199,22 @@ class Delivery:
         self._waits = OrderedWaits()
         self._unreliable_seen = [ReplayWindow(starts.unreliable) for _ in view.daemons]
         self._moved = False  # something came that may make something deliverable
-        self._first_connection = view.id.counter + starts.connection  # of one who connects now
+        self._first_connection = (
+            view.id.counter + starts.connection
+        )  # number of a client that connects now
 
     @property
     def highest_connection(self) -> int:
         """Return the highest number of a connection that was seen in the view."""
         return highest_used(self.groups.highest, self._first_connection)
 
-    # ---- what comes ----
+    # ---- packets and notices that come ----
 
     def receive_recovered(self, packet: DataPacket) -> bool:
-        """Enter a packet that another member sent after the view has ended, and that is not here
-        yet.
+        """Enter a packet that another member sent after the end of the view, and that is new here.
 
         Raises:
-            ProtocolViolation: it does not fit what is here.
+            ProtocolViolation: it does not fit the packets that are here.
         """
         self._latest.check(packet.time)
         self.order.admission.check_stamp(packet)
@@ -226,7 +227,7 @@ class Delivery:
         """Enter a packet that was received; return False if it is here already.
 
         Raises:
-            ProtocolViolation: it does not fit what is here.
+            ProtocolViolation: it does not fit the packets that are here.
         """
         if self.has_packet(packet):
             return False
@@ -246,12 +247,13 @@ class Delivery:
     def has_packet(self, packet: DataPacket) -> bool:
         """Return whether a packet is here; raise Contradiction if its number is another packet's.
 
-        The header of a packet that stays elsewhere is as good as the packet.
+        The header of a local-only packet of another ring is as good as the packet.
         """
         stream = self.streams[packet.ring]
         known = stream.packets.get(packet.number)
         if known is not None and known.raw != packet.raw and known.pruned == packet.pruned:
-            raise Contradiction("content", f"packet {packet.number} of ring {packet.ring}, twice")
+            text = f"packet {packet.number} of ring {packet.ring} comes with two contents"
+            raise Contradiction("content", text)
         return known is not None or packet.number <= stream.held
 
     def _enter(self, packet: DataPacket) -> None:
@@ -264,7 +266,7 @@ class Delivery:
         self.order.accept(packet, held_before)
 
     def originate(self, packet: DataPacket) -> None:
-        """Take a packet that was numbered here, and note whose senders wait for its position."""
+        """Enter a packet that was numbered here, and note its bundles that are waited for."""
         self._probe.stamped(packet.ring, packet.number, packet.time)
         self._enter(packet)
         for bundle in packet.bundles:
@@ -272,13 +274,13 @@ class Delivery:
                 self._waits.add(bundle)
 
     def receive_horizon(self, ring: int, value: int, upto: int) -> None:
-        """Take a horizon of a ring."""
+        """Process a horizon of a ring."""
         self._clock.follow(value)
         if self.order.blocks.announce(ring, value, upto, self.streams[ring].held):
             self._moved = True
 
     def receive_frontier(self, ring: int, frontier: int) -> None:
-        """Take a frontier of a ring."""
+        """Process a frontier of a ring."""
         if self.order.frontiers.raise_to(ring, frontier):
             self._moved = True
 
@@ -290,16 +292,18 @@ class Delivery:
         """
         window = self._unreliable_seen[packet.daemon]
         if packet.counter > window.highest + MOST_UNRELIABLE:
-            raise ProtocolViolation("counter", f"{packet.counter}, after {window.highest}")
+            raise ProtocolViolation(
+                "counter", f"counter {packet.counter} is too far ahead of {window.highest}"
+            )
         if not window.check(packet.counter):
             return False
         window.accept(packet.counter)
         return True
 
-    # ---- what goes ----
+    # ---- deliveries ----
 
     def deliver(self) -> None:
-        """Give out what packets, blocks or frontiers have made deliverable since the last time."""
+        """Deliver all that packets, blocks or frontiers have made deliverable since last time."""
         if not self._moved or not self.complete:
             return
         self._moved = False
@@ -333,7 +337,7 @@ class Delivery:
             self._early.append(bundle)
 
     def receive_announcement(self, bundle: Bundle) -> None:
-        """Take a part of a daemon's announcement."""
+        """Accept a part of a daemon's announcement."""
         self.announcements.accept(bundle.packet.daemon, bundle)
         if self.announcements.complete and not self.complete:
             self._complete()
@@ -345,13 +349,13 @@ class Delivery:
         self._on_complete()
         self.groups.begin(self.announcements)
         self._restore_joins(self.groups.table)
-        self._sessions.review_members()  # a merge brings members whom other daemons have let in
+        self._sessions.review_members()  # a merge brings members that other daemons admitted
         early, self._early = self._early, []
         for bundle in early:
             self.deliver_bundle(bundle)
 
     def deliver_bundle(self, bundle: Bundle) -> None:
-        """Give one bundle to its recipients, whatever its level asks for."""
+        """Deliver one bundle to its recipients, without regard to its level."""
         packet: DataPacket = bundle.packet
         if bundle.kind >= _SUBSCRIBE:
             self._note_subscription(packet, bundle)
@@ -374,7 +378,7 @@ class Delivery:
             self.wanted.unsubscribe(packet.daemon, group)
 
     def deliver_unreliable(self, packet: UnreliablePacket) -> None:
-        """Give out a datagram outside the streams; before all is announced it is lost."""
+        """Deliver a datagram outside the streams; before all is announced it is lost."""
         for bundle in packet.bundles if self.complete else ():
             bundle.packet = packet
             sender = self.groups.sender(bundle)
@@ -382,16 +386,16 @@ class Delivery:
             self.groups.deliver_unreliable(bundle)
         packet.bundles = []  # each refers to its packet, which is of no further use
 
-    # ---- when the view is over ----
+    # ---- the end of the view ----
 
     def send_regular_positions(self, boundary: Stamp | None) -> list[Bundle]:
-        """Tell senders where their messages stand in the regular part, of those that wait for it.
+        """Tell waiting senders the positions of their messages in the regular part.
 
         Args:
             boundary: where the transitional part begins; None if there is none.
 
         Returns:
-            What is transitional, to be told once that has been delivered.
+            The transitional bundles, whose positions follow once they are delivered.
         """
         regular, transitional = self._waits.pop_rest(boundary)
         for bundle in regular:
@@ -399,6 +403,6 @@ class Delivery:
         return transitional
 
     def send_transitional_positions(self, bundles: list[Bundle]) -> None:
-        """Tell senders where these messages stand: in a view that has ended before."""
+        """Tell senders the positions of these messages, which are in a view that has ended."""
         for bundle in bundles:
             self._sessions.send_position(bundle, transitional=True)

@@ -22,7 +22,7 @@ class ClientOpened:
     """A client has connected; its number came from `DaemonCore.next_connection`.
 
     Attributes:
-        principal: whose session it will be; "" if nobody asked.
+        principal: the owner of the session; "" if it is unknown.
     """
 
     connection: int
@@ -39,7 +39,7 @@ class ClientBytes:
 
 @attrs.frozen
 class ClientGone:
-    """A client's stream has ended, whoever ended it."""
+    """A client's stream has ended, from either side."""
 
     connection: int
 
@@ -50,7 +50,7 @@ class ClientDismissed:
 
     Attributes:
         code: see `groupcomm.errors.Code`.
-        reason: what the client is told.
+        reason: the sentence for the client.
     """
 
     connection: int
@@ -90,14 +90,14 @@ class MarkStored:
 
 @attrs.frozen
 class MarkNotStored:
-    """The disk does not hold the mark that it was to store, or cannot say whether it does."""
+    """The disk does not hold the mark that it was to store, or it is unknown whether it does."""
 
     reason: str
 
 
 @attrs.frozen
 class KeysStored:
-    """The write of `StoreKeys` is over. What failed is the operator's to mend, not the core's."""
+    """The write of `StoreKeys` is over. If it failed, the operator must act, not the core."""
 
     keys: KeyRing
 
@@ -119,13 +119,13 @@ class WallClockRead:
 
 @attrs.frozen
 class LeaveRequested:
-    """The daemon is to leave in order: end the sessions, see that all is held, tell the others."""
+    """The daemon must leave in order: end the sessions, wait until all is held, tell the others."""
 
 
 ClientInput: TypeAlias = (
     ClientOpened | ClientBytes | ClientGone | ClientDismissed | QuestionAnswered | ProgramSettings
 )
-"""What concerns the sessions."""
+"""The inputs that concern sessions."""
 
 Input: TypeAlias = (
     ClientInput

@@ -1,10 +1,11 @@
-"""Intake: what local programs have sent is looked at in turn, so much of it in each step.
+"""Intake: processes the input of local programs in turn, a bounded amount in each step.
 
 Pure. ``now`` is in seconds. Every frame has a price (groupcomm/session/requests.py). A step does
-STEP_WORK units of work and leaves the rest for the next one, which takes datagrams first: so nobody
-keeps the token waiting. Principals have turns, and among one's sessions each has: so nobody keeps
-another principal's programs waiting for longer than one step of each. Who is in debt by its quotas
-has no turn until that is paid, and so has who does not read what its own frames have brought about.
+STEP_WORK units of work and leaves the rest for the next one, which processes datagrams first: so no
+program keeps the token waiting. Principals have turns, and so have the sessions of one principal:
+so none keeps another principal's programs waiting for longer than one step of each. A principal in
+debt by its quotas has no turn until the debt is paid. Nor has a session whose client does not read
+the replies to its own frames.
 """
 
 from collections import deque
@@ -21,19 +22,19 @@ STEP_WORK: Final = 64
 """Units of work for programs in one step: some 0.4 ms."""
 
 SESSION_WORK: Final = 16
-"""Of these, for one session before it is another's turn."""
+"""Units of these for one session, before it is the turn of another one."""
 
 STEP_WASTE: Final = 16
-"""Of these, for one principal, what comes to nothing: refusals, hellos, answers, wrong frames."""
+"""Units of these for one principal that no one else wants: refusals, hellos, answers, errors."""
 
 STALL_S: Final = 0.005
-"""Between looks at those who do not read: whether they have read meanwhile."""
+"""The time between checks whether clients that did not read have read meanwhile."""
 
 STALL_EACH_S: Final = 1e-5
-"""The same for each of them, where they are many: a look takes a microsecond."""
+"""The same for each of them, where they are many: a check takes a microsecond."""
 
 LEAST_WAIT_S: Final = 0.001
-"""Less may be nothing to a clock, however often it is waited for."""
+"""The least wait: for a shorter one a clock may not move at all, however often it is repeated."""
 
 _DRAINING: Final = DaemonSessionState.DRAINING
 
@@ -42,16 +43,16 @@ class Intake:
     """The input of sessions that was not processed yet.
 
     Args:
-        carry_out: does what a session asks for, or raises SessionError.
+        carry_out: carries out a request of a session, or raises SessionError.
         end: ends a session, with a code and a reason.
-        depart: is told when nothing is left of what came before a client's stream ended.
+        depart: is called once all input from before the end of a client's stream is processed.
 
     Attributes:
         quotas: of each principal, see `set_quotas`.
-        due: when there is something to look at, in seconds; inf if there is nothing.
+        due: when there is something to process, in seconds; inf if there is nothing.
         quota_waits: how often a principal had no turn because it was in debt.
         work_done: units of work of the last step.
-        done: sessions of which nothing is left to be looked at since that step.
+        done: sessions whose input was all processed in that step.
     """
 
     __slots__ = (
@@ -105,10 +106,7 @@ class Intake:
         self._turns.setdefault(session.principal, {})[number] = session
 
     def serve(self, now: float) -> bool:
-        """Do what waits, in turn, as much of it as one step may.
-
-        Return whether there was anything.
-        """
+        """Process waiting input, in turn, as much as one step may; return whether there was any."""
         self.due = inf
         self.work_done = 0
         self.done = []
@@ -146,7 +144,7 @@ class Intake:
         number = session.connection
         if session.stalled:
             self._fresh[number] = session
-            self.due = now  # what it is told may be read within this step
+            self.due = now  # the reply may be read within this step
         else:
             sessions[number] = session
 
@@ -166,15 +164,15 @@ class Intake:
             self.due = self._look_at
 
     def _serve_session(self, session: DaemonSession, waste: int, now: float) -> int:
-        """Look at frames of a session while it has its turn.
+        """Process frames of a session while it has its turn.
 
         Args:
-            session: that has its turn.
-            waste: units of work that may come to nothing.
-            now: of the step.
+            session: the session that has its turn.
+            waste: the units of work that may be wasted.
+            now: the time of the step.
 
         Returns:
-            Units of work that did.
+            The units of work that were wasted.
         """
         account = self._account(session.principal, now)
         wasted, most = 0, min(STEP_WORK, self.work_done + SESSION_WORK)
@@ -192,7 +190,7 @@ class Intake:
         return wasted
 
     def _read(self, session: DaemonSession) -> bool:
-        """Do what the next frame of a session asks for; return whether there was one."""
+        """Carry out the request in the next frame of a session; return whether there was one."""
         try:
             request = session.next_request()
             if request is not None:
@@ -202,7 +200,11 @@ class Intake:
             self._end(session, error.code, str(error))
             return True
         except BadDatagram as error:
-            self._end(session, Code.NET_ERROR, f"a frame that does not decode: {error}")
+            self._end(
+                session,
+                Code.NET_ERROR,
+                f"the client has sent a frame that does not decode ({error}): check its library",
+            )
             return True
         if session.state is _DRAINING:
             self._drained(session)

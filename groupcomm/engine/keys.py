@@ -1,7 +1,7 @@
-"""The key manager: it gives agreed keys to the protection, and sends operators' wishes to all.
+"""The key manager: gives agreed keys to the protection, and sends operators' wishes to all.
 
-Pure. groupcomm/security/keys.py decides about keys. Whoever first says that an identity is evicted
-decides that, for good. docs/security.md tells what an operator does.
+Pure. groupcomm/security/keys.py decides about keys. The first daemon that says that an identity is
+evicted decides that, for good. docs/security.md describes the work of an operator.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from groupcomm.wire.keys import KeyReport, decode_key_report_untrusted
 
 _NO_KEYS: Final = "this daemon has no key_file: its datagrams are not sealed; set key_file"
 _NO_IDENTITY: Final = (
-    "this daemon has no identity; only daemons that have can evict one: set identity and identities"
+    "this daemon has no identity, and needs one to evict another: set identity and identities"
 )
 
 
@@ -33,19 +33,19 @@ class Core(Protocol):
     sessions: LocalSessions
 
     def wake(self) -> None:
-        """Have the next step look at the backlog, and soon."""
+        """Have the next step come soon and process the backlog."""
 
 
 class KeyManager:
     """The keys and identities of one start of a daemon.
 
     Args:
-        core: around it.
+        core: the core around it.
         protection: seals and opens datagrams with the keys.
-        keys: that it starts with; None without a key file, then nothing is ever said.
+        keys: the keys at the start; None without a key file, then no report is ever sent.
 
     Attributes:
-        unstored: a file does not hold what was agreed: see `to_store`.
+        unstored: whether a file lacks what was agreed: see `to_store`.
     """
 
     def __init__(self, core: Core, protection: DatagramProtection, keys: KeyRing | None) -> None:
@@ -58,7 +58,7 @@ class KeyManager:
         self.unstored = False
         self._note_evicted()
 
-    # ---- what the order tells ----
+    # ---- reports in the order ----
 
     def begin_view(self, members: Sequence[str]) -> None:
         """Begin a view whose groups are known; `members` are its daemons, by index."""
@@ -106,7 +106,7 @@ class KeyManager:
             self._core.sessions.backlog.append(keys_bundle(report.encode()))
             self._core.wake()
 
-    # ---- what the operator wishes ----
+    # ---- commands of the operator ----
 
     def load(self, keys: KeyRing, roll: Roll | None = None) -> None:
         """Adopt the changed files, all of them or none.
@@ -116,7 +116,7 @@ class KeyManager:
             roll: of the identities' file; None without one.
 
         Raises:
-            LocalProtocolError: one of them cannot be.
+            LocalProtocolError: one of them cannot be adopted.
         """
         rotation = self._active_rotation
         merged = None if roll is None else self._merged(roll)
@@ -159,10 +159,10 @@ class KeyManager:
         self._submit(rotation.retire(number))
 
     def evict(self, name: str) -> None:
-        """Have no daemon trust the identity of this one any more.
+        """Have no daemon trust the identity of this daemon any more.
 
         Raises:
-            LocalProtocolError: there are no identities, or nobody has that one.
+            LocalProtocolError: there are no identities, or the daemon has none.
         """
         rotation, roll = self._active_rotation, self._protection.roll
         if roll is None:
@@ -189,7 +189,8 @@ class KeyManager:
             raise LocalProtocolError(_NO_IDENTITY)
         if roll.daemons.get(me) != old.daemons[me]:
             raise LocalProtocolError(
-                f"identities: they do not list {me}, this daemon, with its public key any more"
+                f"identities: they do not list {me}, this daemon, with its public key any more: put"
+                " it back"
             )
         return Roll(roll.daemons, {**roll.evicted, **old.evicted})
 
@@ -217,13 +218,13 @@ class KeyManager:
         return self._protection.named_key
 
     def to_store(self) -> tuple[KeyRing | None, Roll | None]:
-        """Return what the key file and the identities' file are to hold; None if they do."""
+        """Return the contents that the two files must get; None for a file that has them."""
         rotation = self._rotation
         keys = None if rotation is None or rotation.stored else rotation.keys
         return keys, None if self._roll_stored else self._protection.roll
 
     def keys_stored(self, keys: KeyRing) -> None:
-        """Note that the key file holds these."""
+        """Note that the key file holds these keys."""
         if self._rotation is not None and keys is self._rotation.keys:
             self._rotation.stored = True
         self.unstored = self.to_store() != (None, None)
@@ -242,12 +243,12 @@ class KeyManager:
         return self._protection.roll
 
     def roll_stored(self, roll: Roll) -> None:
-        """Note that the identities' file tells of these."""
+        """Note that the identities' file holds these identities."""
         if roll is self._protection.roll:
             self._roll_stored = True
         self.unstored = self.to_store() != (None, None)
 
-    # ---- what is told ----
+    # ---- description ----
 
     def describe(self) -> dict[str, Any]:
         """Return a description of the keys here and at all members, without secrets."""

@@ -1,11 +1,11 @@
-"""Leaving: how a daemon ends, in order or, where that takes too long, not in order.
+"""Leaving: the end of a daemon, in order or, if that takes too long, without order.
 
 Pure. ``now`` is in seconds. A daemon has left in order once all its sessions have ended for all
 daemons, everything that they sent has a number, and the whole view holds it. Then it tells the
 others. That needs an operational view. Between two views, or with a member that does not answer, no
-daemon can say how long it takes. So after ``leave_timeout_s`` the daemon tells the others, as far
-as they hear it, and has left. For them it then is as if it had been killed, except that they need
-not wait for a timeout.
+daemon can know how long it takes. So after ``leave_timeout_s`` the daemon tells the others that
+still hear it, and has left. For them it is then as if it had been killed, except that they need not
+wait for a timeout.
 """
 
 from math import inf
@@ -31,9 +31,9 @@ class Leaving:
     """The end of one start of a daemon.
 
     Attributes:
-        begun: it was told to leave.
-        due: when it leaves anyhow; inf before it was told to, and when it has gone.
-        unfinished: what could not be done in time; empty if it left in order.
+        begun: whether it was told to leave.
+        due: when it leaves in any case; inf before it was told to, and when it has gone.
+        unfinished: the duties that were not done in time; empty if it left in order.
     """
 
     __slots__ = ("_core", "_timeout_s", "begun", "due", "unfinished")
@@ -60,8 +60,7 @@ class Leaving:
         """Return whether nothing of this daemon would be missing anywhere.
 
         Packets of other members do not count: while these send, the last packet is never held
-        everywhere.
-        Without a view nothing was ever taken from a program, so there is nothing to hand over.
+        everywhere. Without a view nothing was ever accepted from a program, so nothing is left.
         """
         view_state = self._core.view_state
         if view_state is None:

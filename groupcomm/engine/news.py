@@ -1,4 +1,4 @@
-"""News: what an operator should read about a step, as values; the shell words them.
+"""News: the events of a step that an operator should know, as values; the shell words them.
 
 Pure. ``now`` is in seconds.
 """
@@ -19,11 +19,11 @@ class ViewInstalled:
     """A view of the daemons has begun.
 
     Attributes:
-        view: that one.
+        view: the view.
         came: names of daemons that were not in the view before, sorted.
         left: names of those that were, and are not any more, sorted.
-        causes: why daemons looked for it, as this one has seen it.
-        took_s: since the view before it had stopped, or since this daemon started.
+        causes: the reasons to look for it that this daemon has seen.
+        took_s: the time since the view before it had stopped, or since this daemon started.
     """
 
     view: View
@@ -38,8 +38,8 @@ class TokenLate:
     """Nothing was heard of the token for a while; without it the view ends.
 
     Attributes:
-        silent_s: for how long.
-        timeout_s: after how long the view ends.
+        silent_s: for how long nothing was heard.
+        timeout_s: the time after which the view ends.
     """
 
     silent_s: float
@@ -48,14 +48,14 @@ class TokenLate:
 
 @attrs.frozen
 class AccessNews:
-    """A member may not be in a group by the rules of this daemon; the text says who and which."""
+    """The rules of this daemon forbid a member in a group; the text names both."""
 
     text: str
 
 
 @attrs.frozen
 class ProtocolNews:
-    """Another daemon has broken the protocol; the text says who, how, and what comes of it."""
+    """Another daemon has broken the protocol; the text names it, the breach and the remedy."""
 
     text: str
 
@@ -67,7 +67,7 @@ class ViewHistory:
     """The previous view, and since when it is frozen.
 
     Attributes:
-        installed: the view that was installed since the last look; None if none was.
+        installed: the view that was installed since the last report; None if none was.
     """
 
     __slots__ = ("_reasons", "_stopped_at", "_view", "installed")
@@ -108,7 +108,7 @@ class TokenWatch:
     """The watch that reports once that the token of an operational view is late.
 
     Attributes:
-        is_late: it was at the last look.
+        is_late: whether the token was late at the last check.
     """
 
     __slots__ = ("_late_after_s", "is_late")
@@ -118,7 +118,7 @@ class TokenWatch:
         self.is_late = False
 
     def check(self, ring: Ring, now: float) -> list[TokenLate]:
-        """Return the news: nothing, unless the token is late and was not at the last look."""
+        """Return the news: nothing, unless the token is late and was not at the last check."""
         silent_s = now - ring.monitor.heard_at
         was_late = self.is_late
         self.is_late = silent_s > self._late_after_s and ring.state is RingState.AWAY

@@ -2,11 +2,11 @@
 
 The fields of `Output` stand in the order in which their duties must be done. `DaemonCore.step`
 fills in what must not wait, `DaemonCore.deliver` the rest. So other daemons have their datagrams
-before this one works out what its own clients receive.
+before this one works out the deliveries to its own clients.
 
-Daemon, simulator and tests all call `drive`. They differ in what performs a duty, never in which
-duties there are or in their order. A duty that takes long is only begun; its outcome is an input of
-a later step.
+Daemon, simulator and tests all call `drive`. They differ in what performs a duty, never in the
+duties or in their order. A duty that takes long is only begun; its outcome is an input of a later
+step.
 """
 
 import enum
@@ -63,8 +63,9 @@ class CoreOver:
 
     Attributes:
         end: how it ends.
-        unfinished: what could not be done in time; "" unless `end` is CUT_SHORT.
-        adopt: with OUTDATED, what others know of earlier starts; start anew with it on disk.
+        unfinished: the duties that were not done in time; "" unless `end` is CUT_SHORT.
+        adopt: with OUTDATED, the facts that others know of earlier starts; start anew with these
+            on disk.
         keys, roll: the keys and identities that are valid now, for the next start; None without.
     """
 
@@ -85,7 +86,7 @@ class Output:
         rejected: how many datagrams of this step were dropped as invalid.
         dropped: the first of these, each with the reason (`Counters.latest`).
         news: entries for the log.
-        greeted: connections that have said which user they are.
+        greeted: connections that have sent their user's name.
         ready: connections with new output; see `DaemonCore.pop_output`.
         ended: connections to close once their output is written.
         readable: connections to read from again. After each `ClientBytes` nothing is read from the
@@ -127,7 +128,7 @@ class Steppable(Protocol):
     """A core, as `drive` sees it: a `DaemonCore`."""
 
     def step(self, now: float, datagrams: Sequence[bytes], inputs: Sequence[Input]) -> Output:
-        """Process everything that has arrived; return what the shell has to do."""
+        """Process everything that has arrived; return the duties of the shell."""
 
     def deliver(self) -> None:
         """Complete the output of the last step."""
@@ -166,7 +167,7 @@ def drive(
         shell: of the same daemon.
         now: seconds of its monotonic clock, never less than before.
         datagrams: as received.
-        inputs: what else has happened, in order.
+        inputs: all other events, in order.
     """
     output = core.step(now, datagrams, inputs)
     if output.store:

@@ -54,7 +54,7 @@ class Probe(Protocol):
 
 
 class NoProbe:
-    """The probe of a daemon in use: it is told and keeps nothing."""
+    """The probe of a daemon in use: it keeps nothing."""
 
     def installed(self, view: View) -> None:
         """See Probe."""

@@ -1,12 +1,12 @@
-"""Protection of datagrams: what this daemon seals and opens, by the suite that is configured.
+"""Protection of datagrams: seals and opens them by the suite that is configured.
 
 Only datagrams of daemons of the cluster are opened, and from suite 1 on only those sent now: an
-unknown start of a daemon first has to prove that it is there (groupcomm/security/hello.py). Whether
-a start is over, and whether a packet is of the present view, is decided elsewhere.
+unknown start of a daemon first has to prove that it is there (groupcomm/security/hello.py). Other
+parts decide whether a start is over, and whether a packet is of the present view.
 
 With suite 2 daemons have identities. Hellos are signed, and carry the secrets that daemons give
-each other: security/identity.py says whose identity is trusted, security/exchange.py what is
-exchanged, security/secret_sealing.py what is sealed with it.
+each other: security/identity.py has the identities, security/exchange.py the exchange of secrets,
+and security/secret_sealing.py the seals.
 """
 
 from typing import Final, Protocol
@@ -44,10 +44,10 @@ from groupcomm.wire.hello import (
 )
 
 STALE: Final = frozenset(("replay", "own", "unproven", "hello", "epoch", "busy", "unlisted"))
-"""Reasons for which also what a daemon of the cluster has sealed is dropped."""
+"""Reasons for which even datagrams that a daemon of the cluster has sealed are dropped."""
 
 ERASE_S: Final = 1.0
-"""Between two looks for keys that are to be erased."""
+"""The time between two searches for keys that must be erased."""
 
 _HELLO_BYTES: Final = HEAD_BYTES + HELLO_BYTES + SEAL_BYTES
 
@@ -56,13 +56,13 @@ Outgoing = tuple[str | None, bytes]
 
 
 class DatagramProtection(Protocol):
-    """Sealing and opening for one start of one daemon, whatever the suite.
+    """Sealing and opening for one start of one daemon, with any suite.
 
     Attributes:
         now: seconds, of the present step.
         missing_key: the name of a daemon and the id of the key that it seals with, as it has
             proved, where this daemon does not have that key; None if there is none.
-        hellos, met: what `pop_hellos` has to add and to return, if anything.
+        hellos, met: what `pop_hellos` adds and returns, if anything.
     """
 
     now: float
@@ -84,13 +84,10 @@ class DatagramProtection(Protocol):
         """Return a sealed datagram for a daemon, by its name, or with None for all that hear it."""
 
     def open_untrusted(self, datagram: bytes) -> Opened | None:
-        """Open a datagram; None if it was a hello. Raises BadDatagram, whatever the bytes."""
+        """Open a datagram; return None for a hello. Raise BadDatagram, and nothing else."""
 
     def pop_hellos(self, out: list[Outgoing]) -> bool:
-        """Add the hellos of this step.
-
-        Return whether another daemon and this one have met in it.
-        """
+        """Add the hellos of this step; return whether this daemon and another one have met."""
 
     def forget_start(self, sender: int, incarnation: Incarnation) -> None:
         """Forget a start of a daemon that is over; its datagrams may still come."""
@@ -148,7 +145,7 @@ class _WithoutIdentities:
 
 
 class PlainProtection(_WithoutIdentities):
-    """Suite 0: whoever can send gets in; nobody says hello."""
+    """Suite 0: every sender is accepted; there are no hellos."""
 
     __slots__ = (
         "_numbers",
@@ -195,7 +192,7 @@ class PlainProtection(_WithoutIdentities):
 
 
 class SealedProtection(_WithoutIdentities):
-    """Suite 1: only daemons with a key get in, and only with what they send now."""
+    """Suite 1: only datagrams of daemons with a key are accepted, and only those sent now."""
 
     __slots__ = (
         "_erase_at",
@@ -274,9 +271,9 @@ class SealedProtection(_WithoutIdentities):
             self._opener.tick()
 
     def pop_hellos(self, out: list[Outgoing]) -> bool:
-        """Add the hellos of this step; return whether another daemon and this one have met in it.
+        """Add the hellos of this step; return whether this daemon and another one have met.
 
-        A challenge alone is no meeting: who replays what is old brings it about.
+        A challenge alone is no meeting: an attacker who replays old datagrams can cause it.
         """
         out += self.hellos
         self.hellos.clear()
@@ -298,13 +295,15 @@ class SealedProtection(_WithoutIdentities):
         opened = self._opener.open_untrusted(datagram)
         packet = opened.packet
         if not packet or CHANNEL_OF.get(packet[0]) != opened.channel:
-            raise BadDatagram("channel", f"a packet that has no place on channel {opened.channel}")
+            raise BadDatagram(
+                "channel", f"a packet of a kind that is not for channel {opened.channel}"
+            )
         if opened.channel == Channel.HELLO:
             self._on_hello(opened)
             return None
         if not opened.proven:
             self._on_stranger(opened, len(datagram) - self._hello_bytes)
-            raise BadDatagram("unproven", "its sender has not proved that it sends now")
+            raise BadDatagram("unproven", "its sender has not proved yet that it sends now")
         return opened
 
     def _on_stranger(self, opened: Opened, room: int) -> None:
@@ -352,11 +351,11 @@ class SealedProtection(_WithoutIdentities):
 
 MAX_FORGED: Final = 256
 FORGED_PER_S: Final = 256.0
-"""Signatures that do not fit, of all daemons: each costs 0.1 ms to find out."""
+"""The most wrong signatures of all daemons that are checked: each check takes 0.1 ms."""
 
 
 class IdentityProtection(SealedProtection):
-    """Suite 2: only daemons whose identities count get in, each as itself."""
+    """Suite 2: only datagrams of daemons with trusted identities are accepted, each as itself."""
 
     __slots__ = ("_exchange", "_forged", "_roll", "_signer")
 
@@ -368,7 +367,7 @@ class IdentityProtection(SealedProtection):
         now: float,
         credentials: DaemonCredentials,
     ) -> None:
-        """Raise ConfigError if the identity is not that of this daemon, or counts no more."""
+        """Raise ConfigError if the identity is not that of this daemon, or is evicted."""
         credentials.check(start.name, config.daemons)
         own, cluster = (start.daemon.number, start.incarnation), cluster_number(config.cluster)
         self._roll = credentials.roll
@@ -411,7 +410,7 @@ class IdentityProtection(SealedProtection):
                 self._send_hello(
                     start, self._with_counters(Hello(start=start[1])), self._sealer.key_id
                 )
-            self._update_sealer()  # somebody may not be waited for any more
+            self._update_sealer()  # a member may not be waited for any more
 
     def begin_view(self, view: View) -> None:
         """Begin a view: its members give each other new secrets."""
@@ -460,14 +459,16 @@ class IdentityProtection(SealedProtection):
 
     def _on_stranger(self, opened: Opened, room: int) -> None:
         if not self._signer.trusts(opened.sender):
-            raise BadDatagram("identity", f"daemon {opened.sender:x} has none that counts")
+            raise BadDatagram(
+                "identity", f"daemon {opened.sender:x} has no identity that is trusted here"
+            )
         super()._on_stranger(opened, room)
 
     def _on_hello(self, opened: Opened) -> None:
         told, signature = decode_introduction_untrusted(opened.packet)
         sender = opened.sender, opened.incarnation
         if told.hello.start != self._own:
-            raise BadDatagram("hello", "for another start of this daemon")
+            raise BadDatagram("hello", "a hello for another start of this daemon")
         self._check(opened, signature)
         could = self._exchange.has(sender)
         known = opened.proven and not told.hello.asks
@@ -480,9 +481,9 @@ class IdentityProtection(SealedProtection):
         self.met |= self._exchange.has(sender) and not could
 
     def _check(self, opened: Opened, signature: bytes) -> None:
-        """Raise BadDatagram unless its sender has signed it; who forges many is not looked at."""
+        """Raise BadDatagram unless its sender has signed it, or if too many were wrong lately."""
         if not self._forged.allows(self.now):
-            raise BadDatagram("identity", "too many signatures did not fit")
+            raise BadDatagram("identity", "too many signatures were wrong lately")
         said = opened.packet[:SIGNED_BYTES]
         try:
             self._signer.check(said, signature, (opened.sender, opened.incarnation), opened.counter)
@@ -520,7 +521,9 @@ def make_protection(
         return SealedProtection(config, start, keys, now)
     if config.suite == SUITE_IDENTITIES:
         if credentials is None:
-            raise ConfigError("suite 2 (identities) needs an identity; give one, or suite 1")
+            raise ConfigError(
+                "suite 2 (identities) needs an identity: set identity and identities, or suite 1"
+            )
         return IdentityProtection(config, start, keys, now, credentials)
     raise ConfigError(
         f"suite is {config.suite}; it must be 0 (CRC32C), 1 (AES-256-GCM) or 2 (identities)"

@@ -1,4 +1,4 @@
-"""The output of the local sessions: the frames for each of them, and who is slow to read.
+"""The output of the local sessions: the frames for each of them, and the slow receivers.
 
 Pure. ``now`` is in seconds. A frame is encoded once for all sessions that get it. Frames that come
 before the WELCOME of a session wait for it.
@@ -121,12 +121,12 @@ class SessionOutput:
         cut_off: ends a session whose client did not keep up, given its state before that.
 
     Attributes:
-        by_connection: the sessions by connection number, from the begin of a client's stream until
-            no daemon knows the session and that stream has ended.
+        by_connection: the sessions by connection number, from the beginning of a client's stream
+            until no daemon knows the session and that stream has ended.
         ready: the connections with new output.
         slow_receivers: the sessions for which all senders wait.
         traffic: counts of the messages that sessions have sent and received.
-        access_control: what sessions may do.
+        access_control: the rules for sessions.
         causes_frames: the CAUSES frames, and the connections that asked for them.
         principals: the connections that asked for senders' principals.
         origins: the connections that asked which daemons came together.
@@ -169,7 +169,7 @@ class SessionOutput:
         self.now = 0.0
 
     def forget(self, connection: int) -> None:
-        """Drop what a connection has asked for: its stream has ended."""
+        """Forget the wishes of a connection: its stream has ended."""
         self.ready.pop(connection, None)
         self.causes_frames.wanted.discard(connection)
         self.principals.discard(connection)

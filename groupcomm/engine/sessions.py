@@ -1,6 +1,6 @@
 """The local sessions of a daemon: they connect its clients with the ring.
 
-Pure. ``now`` is in seconds. What clients submit becomes bundles that wait for numbers. A session
+Pure. ``now`` is in seconds. The messages of clients become bundles that wait for numbers. A session
 exists for all daemons from its CONNECT to its DISCONNECT. Both are events of the agreed order, so a
 user's name is free again only once the DISCONNECT is ordered. Sessions, and what waits, continue
 from one view of the daemons to the next.
@@ -117,7 +117,7 @@ class LocalSessions:
         by_connection, slow_receivers, traffic, access_control: see SessionOutput.
         came_from, deliver, show_view, abort, bounce: see SessionOutput; the groups call them.
         limits: of sessions that begin from now on.
-        intake: what programs have sent and what was not processed yet.
+        intake: the input of programs that was not processed yet.
         names: the names of users.
         unreliable: bundles that need no number, in the order of their submission.
         backlog: bundles that wait for a number.
@@ -218,7 +218,7 @@ class LocalSessions:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether no session waits for anything any more."""
+        """Return whether other daemons know of no session any more."""
         return not self.unfinished
 
     def _principal_of(self, daemon: int, connection: int) -> str:
@@ -235,10 +235,10 @@ class LocalSessions:
         self._last_connection += 1
         return self._last_connection
 
-    # ---- what clients do ----
+    # ---- input of clients ----
 
     def accept(self, event: ClientInput) -> None:
-        """Process what one client did, or new settings for all; bytes wait for their turn."""
+        """Process an event of one client, or new settings for all; bytes wait for their turn."""
         match event:
             case ClientBytes(connection, data):
                 self._fed.append(connection)
@@ -355,12 +355,12 @@ class LocalSessions:
 
     def _name_in_use(self, user: str) -> str:
         return (
-            f"daemon {self._daemon} has a session of user {user!r} already;"
+            f"daemon {self._daemon} has a session of user {user!r} already:"
             " choose another name, or end that session first"
         )
 
     def _refuse_overdue(self, now: float) -> None:
-        """Refuse the sessions that waited for names whose holders have turned out to be there."""
+        """Refuse the sessions that waited for names whose holders are still there."""
         for connection in self.names.pop_overdue(now):
             session = self.by_connection.get(connection)
             if session is None or session.state is not DaemonSessionState.GREETED:
@@ -388,7 +388,7 @@ class LocalSessions:
             if bundle.index == 0:
                 assert self._table is not None, "a session submits before any view"
                 session.targets = self._table.targets(bundle.groups)
-            bundle.targets = session.targets  # later fragments go to whom the first one meant
+            bundle.targets = session.targets  # later fragments go to the targets of the first one
         assert session.member is not None, "a session submits before its hello"
         whole = 1 if bundle.kind == _FRAGMENT else bundle.count
         last = bundle.message + whole - 1
@@ -413,7 +413,7 @@ class LocalSessions:
         return False
 
     def _refuse(self, session: DaemonSession, refused: Refused) -> None:
-        """Tell a session what it may not do; cut it off if its client knows no refusals."""
+        """Tell a session of a refusal; end it if its client does not understand refusals."""
         if session.takes_refusals:
             self._push(session, (encode_refused(refused),))
             session.note_reply()
@@ -456,7 +456,7 @@ class LocalSessions:
     # ---- ends ----
 
     def _end(self, session: DaemonSession, code: int, reason: str) -> None:
-        """End a session at once; what it has submitted is still sent."""
+        """End a session at once; the bundles that it has submitted are still sent."""
         if session.state <= DaemonSessionState.DRAINING:
             session.close(code, reason)
             self._begin_end(session)
@@ -536,12 +536,12 @@ class LocalSessions:
     def on_numbered(self, bundle: Bundle) -> bool:
         """Note that a bundle has its number; return whether its session waits for the position."""
         session = self.by_connection.get(bundle.session)
-        if session is None or not bundle.message:  # only what a client submits has a number
+        if session is None or not bundle.message:  # only bundles of clients have message numbers
             return False
         return session.note_numbered(bundle)
 
     def send_position(self, bundle: Bundle, *, transitional: bool = False) -> None:
-        """Tell a session the position of its bundle: nothing lower can still come."""
+        """Tell a session the position of its bundle; nothing lower can come any more."""
         session = self.by_connection.get(bundle.session)
         if session is not None and bundle.message in session.awaited:
             session.awaited.remove(bundle.message)

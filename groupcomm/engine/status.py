@@ -1,4 +1,4 @@
-"""Status: what a core tells about itself, as one frozen value; for status pages, logs, metrics.
+"""Status: all facts about a core, as one frozen value, for status pages, logs and metrics.
 
 Times are seconds of the monotonic clock that steps are given, counts are since this start.
 """
@@ -29,12 +29,12 @@ class PeerStatus:
     """Another daemon, in its latest start.
 
     Attributes:
-        name: as it says, or as it is listed; None if neither.
+        name: the name that it says, or under which it is listed; None without one.
         heard_at: when its own datagrams came last; -inf if never.
-        left: it has left in order.
+        left: whether it has left in order.
         reading: physical time when its latest join was sent, microseconds; None without one.
         joined_at: when that join came.
-        advised: settings that it has told; key and values.
+        advised: the advised settings that it has told; key and values.
     """
 
     name: str | None
@@ -50,9 +50,9 @@ class BrokenStatus:
     """A daemon that has broken the protocol.
 
     Attributes:
-        name: of it, or its number if it has told no name.
-        counts: of what it has sent, by kind.
-        until: it is left out before this time.
+        name: its name, or its number if it has told no name.
+        counts: its breaches, by kind.
+        until: before this time it is left out.
     """
 
     name: str
@@ -65,8 +65,8 @@ class ClockStatus:
     """Physical time.
 
     Attributes:
-        reading: now, microseconds.
-        jumps: of the wall clock, that were seen.
+        reading: the present reading, microseconds.
+        jumps: how often the wall clock was set.
     """
 
     reading: int
@@ -78,10 +78,10 @@ class DiskStatus:
     """The disk that marks of view counters are written to.
 
     Attributes:
-        write_s: how long writes take, the longest of late.
-        asked_at: since when the write that is under way is asked for; None without one.
+        write_s: the longest time of recent writes.
+        asked_at: since when the present write is wanted; None without one.
         error: why the last write failed; None if it did not.
-        aside: others are in a view that needs a mark which the disk does not hold yet.
+        aside: whether others are in a view that needs a mark which the disk does not hold yet.
     """
 
     write_s: float
@@ -101,7 +101,7 @@ class RingStatus:
         held: numbers of packets up to which all are here, by ring of the view.
         frontiers_least: everything at or below this stamp is at all daemons of the view.
         token_losses, token_retransmissions: counts.
-        waiting_bundles: what has no number yet.
+        waiting_bundles: how many bundles have no number yet.
     """
 
     token: str
@@ -120,9 +120,9 @@ class LinkStatus:
 
     Attributes:
         to: name of the daemon at the other end.
-        carries_bytes: how large datagrams pass.
-        most_bytes: how large there are.
-        narrow: large ones are lost.
+        carries_bytes: the size of the largest datagrams that pass.
+        most_bytes: the size of the largest datagrams that there are.
+        narrow: whether the largest ones are lost.
     """
 
     to: str
@@ -136,9 +136,9 @@ class SessionStatus:
     """One program's session.
 
     Attributes:
-        output_bytes: wait to be read by it.
-        backlog_bytes: wait for a number.
-        dropped: UNRELIABLE messages, as it did not keep up.
+        output_bytes: bytes that wait for the program to read them.
+        backlog_bytes: bytes that wait for a number.
+        dropped: UNRELIABLE messages that were dropped because the program did not keep up.
     """
 
     connection: int
@@ -151,11 +151,11 @@ class SessionStatus:
 
 @attrs.frozen(kw_only=True)
 class AccessStatus:
-    """What rules and quotas have refused.
+    """The refusals by rules and quotas.
 
     Attributes:
-        rules: how many hold.
-        refused: how often, by verb.
+        rules: the number of rules.
+        refused: the number of refusals, by verb.
         foreign: joins at other daemons that these rules would have refused.
     """
 
@@ -194,8 +194,8 @@ class KeyStatus:
     Attributes:
         missing_key: the name of a daemon and the id of the key that it seals with, as it has
             proved, where this daemon does not have that key; None if there is none.
-        named_key: a key that is not here and that some datagram has named; anybody can name one.
-        evicted: the others trust this daemon's identity no more, and the file says so.
+        named_key: a missing key that some datagram has named; anybody can name one.
+        evicted: whether this daemon's identity is evicted, and its file says so.
         description: the keys here and at all members, without secrets; None without a key file.
     """
 
@@ -210,14 +210,14 @@ class Status:
     """All that a core tells about itself at one time.
 
     Attributes:
-        at: that time.
-        daemon: which start this is.
-        state: how far it is on the way from view to view.
+        at: the time.
+        daemon: the start of the daemon.
+        state: the state of its membership.
         view: the regular view that was installed last; None before the first.
-        majority: whether that has most daemons; None without one.
-        reasons: how often it has looked for a view, by cause.
-        configured: names of all daemons.
-        peers: those that are known, whether configured or not.
+        majority: whether the view has more than half of all daemons; None if that is unknown.
+        reasons: how often it has looked for a view, by reason.
+        configured: the names of all configured daemons.
+        peers: the other daemons that are known, configured or not.
         differing: configurations that differ from this daemon's.
         ring, links: of the present view; None and () without one.
     """
@@ -244,7 +244,7 @@ class Status:
 
 
 def status_of(core: "DaemonCore", now: float) -> Status:
-    """Return what there is to tell about a core at a time."""
+    """Return the status of a core at a time."""
     membership, view, view_state = core.membership, core.membership.view, core.view_state
     known = membership.peers
     majority = None if view is None else core.config.has_majority(len(view.daemons))

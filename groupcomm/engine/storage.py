@@ -1,7 +1,7 @@
-"""Storage: what the core wants on disk, with one write of each kind at a time.
+"""Storage: the writes of a core to its disk, one of each kind at a time.
 
 Pure. A disk may take seconds. While a write is in progress a newer value waits, and no value is
-asked for twice. The parts that need a value on disk wait for it where they have to.
+written twice. The parts that need a value on disk wait for it themselves.
 """
 
 from groupcomm.engine.keys import KeyManager
@@ -62,6 +62,6 @@ class Storage:
         self._key_manager.keys_stored(keys)
 
     def roll_stored(self, roll: Roll) -> None:
-        """Note that the identities' file tells of these."""
+        """Note that the identities' file holds these identities."""
         self._roll = False
         self._key_manager.roll_stored(roll)

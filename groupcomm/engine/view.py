@@ -4,7 +4,7 @@ Pure. ``now`` is in seconds. Each view gets a new `ViewState`. While the view is
 packets go in and deliveries come out. Once it is frozen, only its `view_change` is used.
 
 Each packet is decoded, then compared with the view, then with what is known here, and only after
-that anything is changed. So no packet, whatever it holds, leads a part to break a rule of its own.
+that anything is changed. So no packet can make a part break a rule of its own.
 """
 
 from collections.abc import Callable
@@ -51,7 +51,7 @@ from groupcomm.wire.token import (
 
 
 class ViewContext(Protocol):
-    """The daemon, as its views see it: what one view shares with those before and after it."""
+    """The daemon, as its views see it: the parts that all its views share."""
 
     config: CoreConfig
     physical: PhysicalClock
@@ -71,14 +71,14 @@ class ViewState:
     Args:
         view: the view.
         me: the index of this daemon in the view.
-        announcement: what this daemon tells the others first.
+        announcement: the first bundles of this daemon in the view.
         context: the daemon.
         now: seconds.
 
     Attributes:
         ring, delivery, streams, links: the parts.
         clock: the clock of the ring.
-        view_change: what is left to do with the view once it is frozen.
+        view_change: ends the view once it is frozen.
         safe_waits: tells whether SAFE packets wait between two stamps; see Order.
         blocks: the horizons of the rings; see Order.
         deadline: when `step` has something to do.
@@ -171,7 +171,7 @@ class ViewState:
         ]
 
     def _on_complete(self) -> None:
-        """Begin to number clients' packets: all daemons have announced what they bring."""
+        """Begin to number clients' packets: the announcements of all daemons are here."""
         view = self.view
         names = tuple(daemon.name for daemon in view.daemons)
         majority = self._context.config.has_majority(len(names))
@@ -284,7 +284,9 @@ class ViewState:
         handler = self._handlers.get(kind)
         index = self._indices.get(sender)
         if handler is None or index is None:
-            raise ProtocolViolation("view", f"a packet of kind {kind} by daemon {sender:x}")
+            raise ProtocolViolation(
+                "view", f"a packet of kind {kind} of daemon {sender:x}, unknown or not in the view"
+            )
         self._sender = index
         handler(packet)
 
@@ -380,7 +382,9 @@ class ViewState:
         ring_of, sender = self.view.ring_of, self._sender
         rings = {ring_of[packet.daemon], ring_of[sender], self._own_ring}
         if sender != packet.daemon and len(rings) == 1:
-            raise ProtocolViolation("sender", f"daemon {sender} sends for {packet.daemon}")
+            raise ProtocolViolation(
+                "sender", f"daemon {sender} sends a datagram of daemon {packet.daemon}"
+            )
         if not self.delivery.is_new_unreliable(packet):
             return
         self._forward_unreliable(packet, raw)

@@ -1,4 +1,4 @@
-"""The change of a view at one daemon: what it holds of the old one, recovers and still delivers.
+"""The change of a view at one daemon: it recovers and delivers what is left of the old one.
 
 Pure. From `past` on nothing of the view changes except by recovery, until `finish` walks the
 recovered set. The groups that are known then are carried into the next view.
@@ -88,7 +88,7 @@ class DeliveryPlan(NamedTuple):
 
 
 class ViewChange:
-    """What remains to be done with a frozen view.
+    """The end of a frozen view.
 
     Attributes:
         obligation: indices of the members with which this daemon has to treat the view alike.
@@ -104,11 +104,11 @@ class ViewChange:
         self._plan: DeliveryPlan | None = None
         self.obligation: frozenset[int] = frozenset()
 
-    # ---- what is held ----
+    # ---- holdings ----
 
     @property
     def past(self) -> Past:
-        """Return what this daemon tells others that it holds of the view."""
+        """Return the holdings of the view that this daemon reports to others."""
         order = self._delivery.order
         holdings = tuple(
             Holding(
@@ -143,10 +143,10 @@ class ViewChange:
             order.frontiers.raise_to(ring, recovered_set.frontiers[ring])
 
     def is_plausible(self, past: Past) -> bool:
-        """Return whether another member can hold of this view what it says.
+        """Return whether the holdings that another member reports can be true.
 
-        What it has forgotten this daemon has told to hold, and nobody is further ahead than windows
-        allow.
+        This daemon has reported that it holds all that others have forgotten, and no daemon is
+        further ahead than windows allow.
         """
         for stream, holding in zip(self._delivery.streams, past.holdings, strict=True):
             most = stream.held + MAX_AHEAD
@@ -160,14 +160,13 @@ class ViewChange:
         return True
 
     def receive_repair(self, raw: bytes, recovered_set: RecoveredSet) -> tuple[int, int] | None:
-        """Enter a packet of the view from another member.
+        """Enter a packet of the view from another member; return its ring and number if it is new.
 
-        Returns its ring and number; None if it is no news.
-
-        Only what is of the recovered set may come in: the boundary is found from what is held here.
+        Only packets of the recovered set may come in: the boundary is computed from the packets
+        that are held here.
 
         Raises:
-            BadDatagram, ProtocolViolation: it is none, or does not fit.
+            BadDatagram, ProtocolViolation: it is no packet of the view, or does not fit.
         """
         packet = decode_data_untrusted(raw)
         if raw[1:17] != self._view.key:
@@ -176,19 +175,21 @@ class ViewChange:
         if self._delivery.has_packet(packet) or (packet.pruned and packet.ring == self._own_ring):
             return None
         if packet.daemon == self._me:
-            raise Contradiction("content", f"packet {packet.number}, which this daemon never sent")
+            raise Contradiction(
+                "content", f"packet {packet.number} of this daemon, which it never sent"
+            )
         known = recovered_set.holds(packet.ring, packet.number)
         is_news = known and self._delivery.receive_recovered(packet)
         return (packet.ring, packet.number) if is_news else None
 
-    # ---- what is delivered ----
+    # ---- the rest of the delivery ----
 
     def prepare(self, recovered_set: RecoveredSet, transitional_members: frozenset[int]) -> bool:
-        """Find out what is left to deliver, now that the recovered set is held.
+        """Plan the rest of the delivery, now that the recovered set is held.
 
         Returns:
-            Whether what was delivered before could have come of it. If not, somebody has told what
-            is not so; alone this daemon then delivers nothing more.
+            Whether the deliveries so far are in line with the set. If not, some daemon has made a
+            false statement; without other members this daemon then delivers nothing more.
         """
         packets = self._packets(recovered_set)
         limits = self._limits(recovered_set, transitional_members)
@@ -211,7 +212,7 @@ class ViewChange:
     def _limits(
         self, recovered_set: RecoveredSet, transitional_members: frozenset[int]
     ) -> WalkLimits:
-        """Return the limits of the recovered set and of what is known here together."""
+        """Return the limits of the recovered set, united with those known here."""
         order = self._delivery.order
         horizons = order.blocks.values.copy()
         for stream in self._delivery.streams:
@@ -240,11 +241,11 @@ class ViewChange:
         return packets
 
     def finish(self, turn: Callable[[], None]) -> bool:
-        """Deliver what is left of the view; `turn` is called where its regular part ends.
+        """Deliver the rest of the view; call `turn` where its regular part ends.
 
         Returns:
-            Whether anything could be delivered: else not all announcements are here, nor at
-            any of the transitional members, and the view remains as if it had never been.
+            Whether anything could be delivered. If not, announcements are missing here and at all
+            transitional members, and the view remains as if it had never been.
         """
         plan = self._plan
         assert plan is not None, "a view ends without having been prepared"

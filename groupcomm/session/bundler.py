@@ -2,8 +2,8 @@
 
 Consecutive small messages to the same groups, of the same level and flags, share a bundle while
 they wait, up to the size of a packet, as a daemon's work for a bundle hardly depends on its size.
-Nothing waits for company, as `pop` gives out all there is. A message too large for
-one bundle is cut into fragments while it is taken, so that it stands in memory once. Everything
+Nothing waits for more messages, as `pop` returns all there is. A message too large for one
+bundle is cut into fragments while it is popped, so that it is in memory once. Everything
 leaves in the order in which it was submitted.
 """
 
@@ -162,7 +162,7 @@ class Bundler:
 
         Args:
             type_: the type of all of them.
-            messages: those from `start` on are queued, as far as they are bytes.
+            messages: those from `start` on are queued, up to the first that is not bytes.
             start: an index into `messages`.
 
         Returns:
@@ -283,9 +283,11 @@ def names_bytes(groups: tuple[str, ...]) -> int:
     size = _groups_cache.get(groups)
     if size is None:
         if not groups:
-            raise LocalProtocolError("a message goes to one group at least")
+            raise LocalProtocolError("a message has no destination; give one group at least")
         if len(groups) > MAX_GROUPS:
-            raise LocalProtocolError(f"{len(groups)} groups; at most {MAX_GROUPS} are allowed")
+            raise LocalProtocolError(
+                f"a message has {len(groups)} destinations; at most {MAX_GROUPS} are allowed"
+            )
         privates = sum(check_destination(name)[0] == "#" for name in groups)
         size = len(encode_groups(groups)) + TARGET_BYTES * privates
         if size <= _CACHED_BYTES:

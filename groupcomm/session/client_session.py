@@ -125,12 +125,12 @@ class ClientSession:
 
     @property
     def last_number(self) -> int:
-        """The number of the last request: messages, joins and leaves share one count."""
+        """Return the number of the last request: messages, joins and leaves share one count."""
         return self._number
 
     @property
     def last_returned(self) -> int:
-        """The highest number of an own message that was received; 0 before the first."""
+        """Return the highest number of an own message that was received; 0 before the first."""
         return self._inbox.last_returned
 
     # ---- requests ----
@@ -284,24 +284,24 @@ class ClientSession:
 
     @property
     def pending_bytes(self) -> int:
-        """The number of bytes that wait for `pop_output`."""
+        """Return the number of bytes that wait for `pop_output`."""
         return self._bundler.pending_bytes
 
     @property
     def writable(self) -> bool:
-        """Whether another message should be submitted now; it would be queued in any case."""
+        """Return whether another message should be submitted now; it is queued in any case."""
         return self._bundler.pending_bytes < OUTPUT_CAP_BYTES
 
     # ---- input ----
 
     @property
     def closed(self) -> bool:
-        """Whether `receive` has returned Closed."""
+        """Return whether `receive` has returned Closed."""
         return self.state is ClientSessionState.CLOSED
 
     @property
     def malformed(self) -> int:
-        """The number of other clients' bundles that were dropped because they do not decode."""
+        """Return how many bundles of other clients were dropped because they do not decode."""
         return self._inbox.malformed
 
     def receive(self, data: bytes) -> list[Event]:
@@ -327,7 +327,7 @@ class ClientSession:
             text = f"the daemon has sent bytes that do not decode ({error}): connect again"
             self._end(Closed(code=Code.NET_ERROR, reason=text), events)
         if self._inbox.overfull:
-            text = "unfinished large messages exceed reassembly_cap_bytes: raise it"
+            text = "unfinished large messages exceed reassembly_cap_bytes: raise it, connect again"
             self._end(Closed(code=Code.MESSAGE_TOO_LONG, reason=text), events)
         if self._inbox.sealed:
             self._inbox.sealed = self.only_messages = False
@@ -368,7 +368,7 @@ class ClientSession:
             raise BadDatagram("kind", f"a frame of kind {kind}")
 
     def _fate(self, frame: bytes) -> Event:
-        """Decode what has become of a request."""
+        """Decode the outcome of a request."""
         if frame[0] == FrameKind.ORDERED:
             return decode_ordered_untrusted(frame, self._inbox.announced)
         if frame[0] == FrameKind.UNDELIVERABLE:
@@ -438,7 +438,7 @@ class Memberships:
             LocalProtocolError: the session has not joined the group.
         """
         if group not in self.asked:
-            raise LocalProtocolError(f"this session has not joined {group!r}")
+            raise LocalProtocolError(f"this session has not joined {group!r}: join it first")
         self.asked.remove(group)
 
     def refuse(self, group: str) -> None:
@@ -461,9 +461,11 @@ def bad_argument(size: int, level: int, type_: int) -> LocalProtocolError:
             f"a message has {size} bytes; at most {MAX_MESSAGE_BYTES} are allowed: send several"
         )
     if not 0 <= type_ <= 65535:
-        return LocalProtocolError(f"type {type_}; it must be 0 to 65535")
+        return LocalProtocolError(f"type is {type_}; it must be 0 to 65535")
     if not 0 <= level < len(LEVELS):
-        return LocalProtocolError(f"level {level} is none of the six")
+        return LocalProtocolError(
+            f"level is {level}; it must be a ServiceLevel, 0 to {len(LEVELS) - 1}"
+        )
     return LocalProtocolError(
         f"ordered=True at {LEVELS[level].name}: only AGREED and SAFE messages have an order"
         " to wait for"

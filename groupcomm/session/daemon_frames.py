@@ -38,7 +38,7 @@ from groupcomm.session.frames import (
 from groupcomm.wire.packet import Raw
 
 JOINED_BYTES: Final = 2048
-"""A shorter body is copied behind its head; a longer one is written from where it stands..."""
+"""A shorter body is copied behind its head; a longer one is written from its own place..."""
 
 KEPT_PART: Final = 4
 """... unless it is part of a packet this many times its size, which a slow client would hold."""
@@ -189,7 +189,7 @@ def encode_abort(sender: MemberId, number: int) -> bytes:
 
 
 def decode_abort_untrusted(frame: bytes) -> tuple[MemberId, int]:
-    """Decode whose message will not be completed, and its number; 0 for all of them."""
+    """Decode sender and number of a message that will not be completed; 0: all of them."""
     check_size(frame, _ABORT.size)
     _, connection, number = _ABORT.unpack_from(frame)
     return MemberId(last_text(frame, _ABORT.size), connection), number
@@ -221,7 +221,7 @@ _NOTHING: Final = Stamp(0, 0)
 
 
 def encode_causes(context: CausalContext) -> bytes:
-    """A whole frame."""
+    """Return the CAUSES frame of a bundle."""
     agreed, heard = context.agreed, context.heard
     told = agreed is not None
     head = _CAUSES.pack(FrameKind.CAUSES, context.packet, told, *(agreed or _NOTHING), len(heard))
@@ -274,7 +274,7 @@ _VERBS: Final = tuple(Verb)
 
 
 def encode_refused(event: Refused) -> bytes:
-    """A whole frame."""
+    """Return the REFUSED frame of a refusal."""
     verb = VERBS[event.verb]
     head = _REFUSED.pack(
         FrameKind.REFUSED, event.number, event.count, verb, event.level, event.quota

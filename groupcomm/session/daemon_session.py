@@ -194,17 +194,17 @@ class DaemonSession:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more is sent; the connection ends once the output was taken."""
+        """Return whether nothing more is sent; the connection ends once the output was popped."""
         return self.state >= DaemonSessionState.CLOSING
 
     @property
     def is_known(self) -> bool:
-        """Whether other daemons know the session, or are about to."""
+        """Return whether other daemons know the session, or are about to."""
         return DaemonSessionState.CONNECTING <= self.state <= DaemonSessionState.GONE
 
     @property
     def has_client(self) -> bool:
-        """Whether the client's stream is open."""
+        """Return whether the client's stream is open."""
         return (
             self.state is not DaemonSessionState.DRAINING
             and self.state is not DaemonSessionState.GONE
@@ -212,7 +212,7 @@ class DaemonSession:
 
     @property
     def is_notified(self) -> bool:
-        """Whether the client gets views: all daemons know the session, and it gets everything."""
+        """Return whether the client gets views: all daemons know the session, which gets all."""
         return self.state is DaemonSessionState.OPEN or self.state is DaemonSessionState.LEAVING
 
     def connect(self, private_name: str) -> None:
@@ -281,19 +281,20 @@ class DaemonSession:
 
     @property
     def reading(self) -> bool:
-        """Whether to read from the client: all its input was processed, and its backlog is below
-        the cap.
+        """Return whether to read from the client.
+
+        That is so if all its input was processed, and its backlog is below the cap.
         """
         return not self.has_input and self.backlog_bytes < self._limits.backlog_cap_bytes
 
     @property
     def has_input(self) -> bool:
-        """Whether the buffered input may hold a frame, which `next_request` then returns."""
+        """Return whether the buffered input may hold a frame, which `next_request` then returns."""
         return self._frames is not None or bool(self._input)
 
     @property
     def stalled(self) -> bool:
-        """Whether input is not processed until the client takes the replies to its own frames."""
+        """Return whether input waits until the client has read the replies to its own frames."""
         return self._replies.are_due(self._outbox.popped)
 
     # ---- input ----
@@ -355,7 +356,8 @@ class DaemonSession:
             self._on_bye()
             return Bye()
         raise SessionError(
-            Code.ILLEGAL_SESSION, f"a frame of kind {kind} in state {self.state.name}"
+            Code.ILLEGAL_SESSION,
+            f"a frame of kind {kind} is not allowed in state {self.state.name}",
         )
 
     def _on_hello(self, frame: bytes) -> Hello:
@@ -386,10 +388,12 @@ class DaemonSession:
 
     def _on_bundle(self, frame: bytes) -> Submit:
         if len(frame) < BUNDLE_BODY_OFFSET or frame[1] > 1:
-            raise BadDatagram("bundle", "neither ordered nor not")
+            raise BadDatagram("bundle", "its byte for ordered is neither 0 nor 1")
         bundle = decode_body_untrusted(memoryview(frame)[BUNDLE_BODY_OFFSET:])
         if bundle.kind not in _FROM_CLIENTS:
-            raise SessionError(Code.ILLEGAL_MESSAGE, f"clients do not send kind {bundle.kind}")
+            raise SessionError(
+                Code.ILLEGAL_MESSAGE, f"clients must not send bundles of kind {bundle.kind}"
+            )
         ordered = frame[1] == 1
         if ordered and (bundle.level < _AGREED or bundle.kind > _FRAGMENT):
             raise SessionError(Code.ILLEGAL_SERVICE, "ordered is for AGREED and SAFE messages only")
@@ -397,7 +401,7 @@ class DaemonSession:
         if size > self.bundle_limit:
             raise SessionError(
                 Code.MESSAGE_TOO_LONG,
-                f"a bundle of {size} bytes; WELCOME allowed {self.bundle_limit}",
+                f"a bundle has {size} bytes; the WELCOME allows {self.bundle_limit}",
             )
         self._numbering.check(bundle)
         self.price = price_of_bundle(bundle, frame)
@@ -469,12 +473,12 @@ class DaemonSession:
 
     @property
     def output_bytes(self) -> int:
-        """The number of bytes that wait for `pop_output`."""
+        """Return the number of bytes that wait for `pop_output`."""
         return self._outbox.size
 
     @property
     def blocks(self) -> bool:
-        """Whether all senders must wait for this client."""
+        """Return whether all senders must wait for this client."""
         most = self.block_bytes
         return (
             most is not None

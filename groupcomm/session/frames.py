@@ -52,7 +52,7 @@ class FrameKind(enum.IntEnum):
 
 
 class Capability(enum.IntFlag):
-    """What a client asks for in its HELLO; a daemon ignores bits that it does not know."""
+    """The wishes of a client in its HELLO; a daemon ignores bits that it does not know."""
 
     ORIGINS = 8  # be told which daemons came together into a view, by ORIGINS frames
     PRINCIPALS = 4  # PRINCIPAL frames: the owners of the sessions that deliveries come from
@@ -101,7 +101,7 @@ def utf8(raw: bytes) -> str:
 
 
 class FrameReader:
-    """Splits a stream of bytes into frames, whatever pieces it comes in.
+    """Splits a stream of bytes, in pieces of any size, into frames.
 
     Attributes:
         limit: the greatest length of a frame; a longer one is refused before it is buffered.
@@ -111,7 +111,7 @@ class FrameReader:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._rest = bytearray()  # the begin of a frame, from its length on
+        self._rest = bytearray()  # the beginning of a frame, from its length on
         self._needed = 4  # bytes of it up to the end of its length, then of the whole frame
 
     def feed(self, data: bytes) -> Iterator[bytes]:
@@ -149,7 +149,7 @@ class FrameReader:
     def _length(self, data: bytes | bytearray, start: int) -> int:
         (length,) = LENGTH.unpack_from(data, start)
         if not 1 <= length <= self.limit:
-            raise BadDatagram("long", f"a frame of {length} bytes; {self.limit} are allowed")
+            raise BadDatagram("long", f"a frame of {length} bytes; 1 to {self.limit} are allowed")
         return int(length)
 
 
@@ -185,7 +185,7 @@ def decode_hello_untrusted(frame: bytes) -> HelloFrame:
         return HelloFrame(version, capabilities, last_text(frame, _HELLO.size), "")
     token = last_text(frame, end)
     if not token:
-        raise BadDatagram("token", "an empty one")
+        raise BadDatagram("token", "the token is empty")
     return HelloFrame(version, capabilities, utf8(frame[_HELLO.size + 1 : end]), token)
 
 

@@ -31,7 +31,7 @@ _FRAGMENT: Final = int(BundleKind.FRAGMENT)
 
 
 class Inbox:
-    """What a client needs to decode the next delivery.
+    """The context of a client for decoding the next delivery.
 
     Attributes:
         view: the view of the positions that follow, as the daemon has announced it.
@@ -68,14 +68,14 @@ class Inbox:
 
     @property
     def announced(self) -> ViewId:
-        """The view of the positions that come; BadDatagram if none was announced."""
+        """Return the view of the positions that come; raise BadDatagram if none was announced."""
         if self.view is None:
-            raise BadDatagram("view", "a position before any VIEWID")
+            raise BadDatagram("view", "a position comes before any VIEWID")
         return self.view
 
     @property
     def overfull(self) -> bool:
-        """Whether unfinished messages that may not be lost exceed their cap."""
+        """Return whether unfinished messages that may not be lost exceed their cap."""
         return self._reassembly.held_bytes > self._reassembly.cap_bytes
 
     def accept_context(self, frame: bytes) -> None:

@@ -3,7 +3,7 @@
 Fragments of RELIABLE and UNRELIABLE messages may come in any order; those of different senders
 always mix. A sender has one message at FIFO or above in fragments at a time, so a new one says
 that the old one was given up; of UNRELIABLE messages only the newest is kept, as the parts of an
-older one may be lost. What a sender can fill is bounded, and so is all of it together.
+older one may be lost. The memory for each sender is bounded, and so is that for all together.
 """
 
 from typing import Final, TypeAlias
@@ -29,7 +29,7 @@ _UNRELIABLE: Final = int(ServiceLevel.UNRELIABLE)
 _RELIABLE: Final = int(ServiceLevel.RELIABLE)
 
 _About: TypeAlias = tuple[int, int, int, tuple[str, ...], int, int]
-"""What all fragments of a message have in common: count, level, flags, groups, type, length."""
+"""The common parts of all fragments of a message: count, level, flags, groups, type, length."""
 
 
 class _Unfinished:

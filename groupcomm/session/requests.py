@@ -1,4 +1,4 @@
-"""Requests of a client: one for each of its frames, how they are numbered, and what they cost.
+"""Requests of a client: one for each of its frames, with their numbering and prices.
 
 Every kind of frame has a price, for its principal's quota, and a step does a bounded amount of work
 for clients (engine/intake.py). A unit of work is about what it takes to accept a small bundle, 6
@@ -22,7 +22,7 @@ class Hello:
         causes: whether it wants a CAUSES frame before each DELIVER frame with a position.
         refusals: whether it understands REFUSED frames.
         principals: whether it wants PRINCIPAL frames.
-        origins: it wants ORIGINS frames.
+        origins: whether it wants ORIGINS frames.
     """
 
     __slots__ = ("causes", "origins", "principals", "refusals", "user")
@@ -84,7 +84,7 @@ class Numbering:
 
     @property
     def unfinished(self) -> int:
-        """The number of the message in fragments that is incomplete; 0 if there is none."""
+        """Return the number of the message in fragments that is incomplete; 0 if there is none."""
         return 0 if self._fragment is None else self._fragment.message
 
     def check(self, bundle: Bundle) -> None:
@@ -98,7 +98,7 @@ class Numbering:
             if before is None or not _continues(before, bundle):
                 raise SessionError(
                     Code.ILLEGAL_MESSAGE,
-                    f"fragment {bundle.index} of message {bundle.message} out of turn",
+                    f"fragment {bundle.index} of message {bundle.message} is out of its turn",
                 )
         else:
             expected = bundle.message if self._last < 0 else self._last + 1

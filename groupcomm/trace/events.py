@@ -183,7 +183,7 @@ class Ask(_Event, frozen=True, tag="ask", gc=False):
     """Client `c` asked to ``connect``, ``join``, ``leave`` or ``disconnect``, or ``crash``-ed.
 
     `m` is the message number of a join or leave, on the same count as the client's messages; 0 for
-    the others. What of all this reached the daemon is told by `Accept`.
+    the others. `Accept` says which messages reached the daemon.
     """
 
     c: str

@@ -57,7 +57,7 @@ class TraceError(GroupCommError):
 
 
 class EventCheck:
-    """Checks single events, whatever came before, for contents that checkers cannot process.
+    """Checks single events, without those before, for contents that checkers cannot process.
 
     Each method raises ValueError with the reason.
     """
@@ -115,7 +115,7 @@ class EventCheck:
 
     def _heal(self, event: Heal) -> None:
         if not event.core:
-            raise ValueError("all faults end for nobody")
+            raise ValueError("a heal names no daemon of the core")
         for identity in (*event.core, *event.aside):
             self._process(identity)
 

@@ -46,7 +46,7 @@ class Counted(_Step, frozen=True, tag="tick", gc=False):
 
 
 class StampedSent(_Step, frozen=True, tag="out", gc=False):
-    """It sent a message to `to` with a stamp, of so many bytes on a wire, that reads so."""
+    """It sent a message to `to` with a stamp, which has this text and this size on a wire."""
 
     s: str
     m: int
@@ -56,7 +56,7 @@ class StampedSent(_Step, frozen=True, tag="out", gc=False):
 
 
 class StampedReceived(_Step, frozen=True, tag="in", gc=False):
-    """It received a message from `source`, with a stamp of so many bytes that reads so."""
+    """It received a message from `source`, with a stamp of this text and size."""
 
     s: str
     m: int
@@ -75,7 +75,7 @@ class Concurrent(_Step, frozen=True, tag="concurrent", gc=False):
 
 
 class Buffered(_Step, frozen=True, tag="buffer", gc=False):
-    """It put a message into its buffer; `waits` is what it waits for, as far as that is known."""
+    """It put a message into its buffer; `waits` are the messages known to be waited for."""
 
     s: str
     m: int
@@ -150,11 +150,11 @@ STEPS: Final[tuple[type[AlgorithmStep], ...]] = get_args(AlgorithmStep)
 
 
 class TraceClock(Protocol):
-    """Whoever knows the time of a trace."""
+    """The source of the times in a trace."""
 
     @property
     def now(self) -> int:
-        """Microseconds of one clock for the whole trace, never falling."""
+        """Return microseconds of one clock for the whole trace, never falling."""
 
 
 class StepTrace:
@@ -208,7 +208,7 @@ class StepTrace:
         self._record(Buffered(self._clock.now, self._process, *message, tuple(waits)))
 
     def took(self, message: MessageId) -> None:
-        """It found a successor in its buffer, and took it out; see SuccessorFound and Taken."""
+        """Record that a successor was found in the buffer, and taken out."""
         self._record(SuccessorFound(self._clock.now, self._process, *message))
         self._record(Taken(self._clock.now, self._process, *message))
 

@@ -23,7 +23,7 @@ from groupcomm.wire.packet import Raw
 
 
 class BundleKind(enum.IntEnum):
-    """What a bundle holds. CONNECT to DISCONNECT are control bundles, and always AGREED."""
+    """The kinds of bundles. CONNECT to DISCONNECT are control bundles, and always AGREED."""
 
     MESSAGES = 0  # `count` whole messages, numbered from `message`
     FRAGMENT = 1  # part `index` of `count` of one message
@@ -308,7 +308,7 @@ def _check_payload(bundle: Bundle, size: int) -> None:
 def _check_own(bundle: Bundle) -> None:
     level = _RELIABLE if bundle.kind == _STATE else _AGREED
     if bundle.level != level or bundle.flags or bundle.message or bundle.groups:
-        raise BadDatagram("bundle", f"{bundle!r} is nothing that a daemon sends")
+        raise BadDatagram("bundle", f"{bundle!r} is no bundle that a daemon sends")
     if bundle.kind == _KEYS and bundle.count != 1:
         raise BadDatagram("bundle", f"{bundle!r}: keys are reported whole")
 

@@ -67,7 +67,7 @@ class DataPacket:
         number: in the stream.
         time: of its stamp, microseconds.
         daemon: the daemon that numbered it, an index in the view.
-        previous: that daemon's packet before it in the stream.
+        previous: the packet before it of that daemon in the stream.
         vector: V, per ring the highest number its daemon had delivered from; None without causes.
         agreed: A, the last agreed stamp its daemon had delivered; None without causes.
         reference: the packet of the same daemon whose (V, A) holds here; 0 for none.

@@ -100,7 +100,7 @@ INTRODUCTION_BYTES: Final = SIGNED_BYTES + SIGNATURE_BYTES
 
 @attrs.frozen(kw_only=True)
 class Introduction:
-    """What one start of a daemon tells another one, signed.
+    """The signed message of one start of a daemon to another one.
 
     Attributes:
         hello: a challenge, an answer, or neither.

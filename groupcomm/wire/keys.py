@@ -1,4 +1,4 @@
-"""Key reports: what a daemon tells all daemons of its view of its keys, without any key itself.
+"""Key reports: a daemon tells all of its view which keys it has, without the keys themselves.
 
 ::
 
@@ -58,7 +58,7 @@ def decode_key_report_untrusted(payload: bytes) -> KeyReport:
             among them. No other exception, whatever the bytes.
     """
     if len(payload) < _HEAD.size:
-        raise BadDatagram("short", f"{len(payload)} bytes of a key report")
+        raise BadDatagram("short", f"a key report of {len(payload)} bytes")
     active, wish, retires, count, gone = _HEAD.unpack_from(payload)
     keys_end = _HEAD.size + count * _EACH.size
     size = keys_end + gone * FINGERPRINT_BYTES
@@ -67,9 +67,9 @@ def decode_key_report_untrusted(payload: bytes) -> KeyReport:
     prints = tuple(_EACH.iter_unpack(payload[_HEAD.size : keys_end]))
     ids = [number for number, _ in prints]
     if ids != sorted(set(ids)) or active not in ids:
-        raise BadDatagram("keys", f"ids {ids}, of which {active} seals")
+        raise BadDatagram("keys", f"ids {ids} do not rise, or lack {active}, which seals")
     if retires != NOTHING and retires > 0xFFFF:
-        raise BadDatagram("keys", f"retires {retires}")
+        raise BadDatagram("keys", f"key {retires} to retire is no key id")
     return KeyReport(
         active=active,
         wish=wish,

@@ -67,7 +67,7 @@ class _Message(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fiel
 
 
 class Beacon(_Message, frozen=True):
-    """A heartbeat: the view of a daemon, and whom it hears; for direct neighbours, never forwarded.
+    """A heartbeat: the view of a daemon, and the daemons that it hears; never forwarded.
 
     `used`: the highest view counter that this daemon may have used. `mark`: its disk has reserved
     all counters up to this one. `write_us`: how long its disk takes for a write.
@@ -83,7 +83,7 @@ class Beacon(_Message, frozen=True):
 
 
 class Holding(_Message, frozen=True):
-    """What one daemon holds of the stream of one ring in the view that ends.
+    """The packets that one daemon holds of the stream of one ring in the view that ends.
 
     `forgotten`: all daemons held all packets up to here, and it has dropped them. `spans`: what it
     holds above. `notices`: (upto, value) of horizons, the last counted one and those beyond it.
@@ -267,7 +267,7 @@ def decode_message_untrusted(kind: int, body: bytes) -> ControlMessage:
 
 def _check_counts(*counts: int) -> None:
     if max(counts) >= _MAX_COUNT:
-        raise BadDatagram("count", "a clock or counter near its end")
+        raise BadDatagram("count", "a clock or counter is near the end of its range")
 
 
 def _check_join(join: Join) -> None:
@@ -288,7 +288,7 @@ def _check_spans(spans: tuple[Span, ...]) -> None:
     last = 0
     for first, end in spans:
         if not last < first <= end:
-            raise BadDatagram("range", f"{first} to {end} after {last}")
+            raise BadDatagram("range", f"range {first} to {end} does not follow {last}")
         last = end
 
 
@@ -296,4 +296,4 @@ def _check_proposal(proposal: Proposal) -> None:
     numbers = [seat.number for seat in proposal.seats]
     size = (len(numbers) + 7) // 8
     if sorted(set(numbers)) != numbers or any(len(s.mutual) != size for s in proposal.seats):
-        raise BadDatagram("proposal", "seats out of order, or bits for other seats")
+        raise BadDatagram("proposal", "its seats are out of order, or its bits do not fit them")

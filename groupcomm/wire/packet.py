@@ -1,4 +1,4 @@
-"""What all packets share: a kind, and the key of the view they belong to."""
+"""The head of all packets: a kind, and the key of the view that they belong to."""
 
 import enum
 import struct
@@ -34,7 +34,7 @@ class PacketKind(enum.IntEnum):
 def peek_untrusted(packet: bytes) -> tuple[int, bytes]:
     """Return the kind of a packet and the key of its view (16 bytes); decode nothing else."""
     if len(packet) < HEAD_BYTES:
-        raise BadDatagram("short", f"a packet of {len(packet)} bytes")
+        raise BadDatagram("short", f"a packet of {len(packet)} bytes has no head")
     return packet[0], packet[1:HEAD_BYTES]
 
 
@@ -45,7 +45,7 @@ class Reader:
 
     def __init__(self, packet: bytes, kind: int) -> None:
         if not packet or packet[0] != kind:
-            raise BadDatagram("kind", f"not a packet of kind {kind}")
+            raise BadDatagram("kind", f"a packet is not of kind {kind}")
         self._packet = packet
         self._offset = 0
 
@@ -54,14 +54,14 @@ class Reader:
         try:
             values = fields.unpack_from(self._packet, self._offset)
         except struct.error:
-            raise BadDatagram("short", f"{len(self._packet)} bytes") from None
+            raise BadDatagram("short", f"a packet ends after {len(self._packet)} bytes") from None
         self._offset += fields.size
         return values
 
     def read_rows(self, count: int, cap: int, fields: struct.Struct) -> list[tuple[int, ...]]:
         """Return `count` rows, at most `cap`; allocate nothing for rows that are not there."""
         if count > cap:
-            raise BadDatagram("count", f"{count} where {cap} are allowed")
+            raise BadDatagram("count", f"{count} rows, and {cap} are allowed")
         end = self._offset + count * fields.size
         if end > len(self._packet):
             raise BadDatagram("short", f"{count} rows in {len(self._packet)} bytes")

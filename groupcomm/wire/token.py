@@ -49,7 +49,7 @@ def request_room(daemons: int, rings: int, limit: int) -> int:
 
 
 class Row:
-    """What one daemon wrote into the token when it last had it.
+    """The row that one daemon wrote into the token when it last had it.
 
     Attributes:
         frontier: its frontier, microseconds.
@@ -185,7 +185,7 @@ class TokenRequest:
     Attributes:
         ring: index of the ring.
         daemon: the daemon that wants it, an index in the view.
-        hop: the highest that this daemon knows of; it proves that the token came so far.
+        hop: the highest hop that this daemon knows of; it proves that the token got there.
     """
 
     __slots__ = ("daemon", "hop", "ring")
@@ -224,7 +224,7 @@ class RestNotice:
         holder: the daemon with which it rests.
         last: the last packet number given; all daemons of the ring hold the stream up to it.
         horizon: after packet `last`, nothing will be stamped at or below this time.
-        frontiers: of the ring's daemons, in its order, as far as the token knows them.
+        frontiers: of the ring's daemons, in its order, as the token has them.
     """
 
     __slots__ = ("frontiers", "holder", "hop", "horizon", "last", "ring")

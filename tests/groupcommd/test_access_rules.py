@@ -130,7 +130,7 @@ def test_a_reload_changes_what_holds(cluster: RunningCluster) -> None:
         ann.join("open.g")
         assert ann.ask("members open.g")["principals"] == {"#ann#a": ME}
     _reload(cluster, before)
-    said = "may not be in 'open.g' any more"
+    said = "was removed from 'open.g', as the rules"
     _until(lambda: any(said in line["text"] for line in cluster.log("a")))
 
 

@@ -159,8 +159,8 @@ def test_who_may_not_be_a_member_any_more_leaves_and_is_told(pair: Cluster) -> N
     refused, view = news(ann)
     assert (isinstance(refused, Refused), isinstance(view, GroupView)) == (True, True)
     lines = pair.shells["a"].lines(AccessNews)
-    assert "cert:ann, may not be in 'g' any more" in lines[0]
-    assert "cert:bob, is in 'g', which the rules of this daemon forbid" in lines[1]
+    assert "of cert:ann was removed from 'g'" in lines[0]
+    assert "of cert:bob is in 'g', which the rules of this daemon forbid" in lines[1]
 
 
 def test_a_join_that_was_under_way_when_the_rules_changed_ends_at_once(pair: Cluster) -> None:
@@ -202,7 +202,7 @@ def test_what_another_daemon_allows_is_noted_and_not_undone(pair: Cluster) -> No
     assert access_control.foreign_joins == 1
     (line,) = pair.shells["b"].lines(AccessNews)
     assert "#ann#a/" in line
-    assert "cert:ann, is in 'g'" in line
+    assert "of cert:ann is in 'g'" in line
     pair.isolate("a", "b")
     pair.run(3.0)
     pair.cut.clear()

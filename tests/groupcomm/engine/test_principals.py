@@ -19,7 +19,10 @@ def test_a_program_cannot_be_called_as_another_principal(pair: Cluster) -> None:
     (closed,) = news(thief)
     assert isinstance(closed, Closed)
     assert closed.code == Code.REJECT_NAME
-    assert "token:sensor may not be called 'ann' here: be 'sensor' or 'sensor/...'" in closed.reason
+    assert (
+        "token:sensor may not use the name 'ann' here: use 'sensor' or 'sensor/...'"
+        in closed.reason
+    )
     ann = pair.connect("a", "ann", "unix:ann")
     pair.run(0.2)
     assert not any(isinstance(event, Closed) for event in news(ann))

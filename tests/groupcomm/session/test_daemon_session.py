@@ -113,7 +113,7 @@ def test_what_is_no_opening_is_refused(data: bytes, code: Code) -> None:
 def test_before_the_welcome_a_frame_has_4_kib_at_most() -> None:
     for prefix in (b"", encode_hello("ann")):
         session = new_session()
-        with pytest.raises(BadDatagram, match="4097 bytes; 4096 are allowed"):
+        with pytest.raises(BadDatagram, match="4097 bytes; 1 to 4096 are allowed"):
             session.receive(prefix + (4097).to_bytes(4, "big"))
     pair = Pair(bundle_limit=60_000)
     pair.client.multicast("g", b"x" * 50_000, level=AGREED)
@@ -171,7 +171,7 @@ def test_the_bundle_limit_is_exact(groups: tuple[str, ...], over: int, fits: boo
     if fits:
         assert len(pair.daemon.receive(frame)) == 1
     else:
-        with pytest.raises(SessionError, match="a bundle of 1201 bytes; WELCOME allowed 1200"):
+        with pytest.raises(SessionError, match="a bundle has 1201 bytes; the WELCOME allows 1200"):
             pair.daemon.receive(frame)
 
 
