@@ -37,6 +37,7 @@ def model(delay_s: float, *, loss: float = 0.0, spread: float = 0.05) -> Channel
                 memory_s=0.05,
                 interval_s=0.02,
                 overtaken=0.0,
+                passing=0.0,
                 losses=independent(loss),
             ),
         )

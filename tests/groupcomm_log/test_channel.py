@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -25,6 +26,7 @@ from groupcomm_log.channel.fitting import (
     PairCounts,
     bucket_of,
     count_link,
+    find_passing,
     fit_channel,
     fit_sharing,
     middle_us,
@@ -35,6 +37,7 @@ from groupcomm_log.errors import LogError
 
 PERIOD_S = 0.02
 BURSTS = GilbertElliott(0.02, 0.2, 0.001, 0.7)
+NONE = independent(0.0)
 DELAYS = Gamma(0.002, 2.0, 0.004)
 SHARED = Sharing(level="FIFO", place=OTHER, groups=("g", "h"), pairs=0, delays=0.8, losses=0.9)
 
@@ -54,6 +57,7 @@ def channel(
         memory_s=memory_s,
         interval_s=PERIOD_S,
         overtaken=overtaken,
+        passing=float(overtaken > 0),
         losses=losses,
     )
 
@@ -62,7 +66,7 @@ def model(one: Channel) -> ChannelModel:
     return ChannelModel(channels=(one,), sharing=(SHARED,))
 
 
-def refit(one: Channel, count: int = 4000) -> Channel:
+def refit(one: Channel, count: int = 3000) -> Channel:
     """What is fitted to samples of a channel."""
     delays = model(one).sample("FIFO", count, Random(7))
     times = (index * PERIOD_S for index in range(count))
@@ -101,7 +105,7 @@ def test_delays_of_no_family_become_a_table() -> None:
 
 @pytest.mark.parametrize("true", [BURSTS, GilbertElliott(0.03, 0.05, 0.0, 1.0)])
 def test_bursts_of_losses_are_recovered_from_samples(true: GilbertElliott) -> None:
-    found = refit(channel(losses=true), 12_000).losses
+    found = refit(channel(losses=true), 9000).losses
     assert found.good_to_bad == pytest.approx(true.good_to_bad, rel=0.25)
     assert found.bad_to_good == pytest.approx(true.bad_to_good, rel=0.25)
     assert found.loss_good == pytest.approx(true.loss_good, abs=0.003)
@@ -121,11 +125,19 @@ def test_losses_without_bursts_are_told_as_such() -> None:
 
 
 def test_the_memory_of_delays_is_recovered_and_order_kept() -> None:
-    free = refit(channel(memory_s=0.06))
+    free = refit(channel(losses=NONE, memory_s=0.06))
     assert free.memory_s == pytest.approx(0.06, rel=0.15)
-    assert free.overtaken > 0
-    assert refit(channel(Gamma(0.0, 1.0, 0.05), overtaken=0.0)).overtaken == 0
-    assert refit(channel(Gamma(0.0, 1.0, 0.05))).overtaken > 0.2
+    assert refit(channel(Gamma(0.0, 1.0, 0.05), NONE, overtaken=0.0)).overtaken == 0
+    late = refit(channel(Gamma(0.0, 1.0, 0.05), NONE))
+    assert late.overtaken > 0.2
+    assert late.passing > 0.3
+
+
+def test_a_sample_is_overtaken_as_often_as_the_log_was() -> None:
+    rare = replace(channel(Gamma(0.0, 1.0, 0.05), NONE), overtaken=0.03)
+    found = refit(replace(rare, passing=find_passing(rare)))
+    assert found.overtaken == pytest.approx(0.03, abs=0.012)
+    assert 0 < found.passing < 0.3
 
 
 def test_groups_in_one_packet_share_delay_and_fate() -> None:

@@ -34,6 +34,7 @@ CHANNEL = Channel(
     memory_s=0.05,
     interval_s=PERIOD_S,
     overtaken=0.1,
+    passing=1.0,
     losses=GilbertElliott(0.05, 0.3, 0.0, 0.9),
 )
 

@@ -8,13 +8,14 @@ and receiver in plain Python.
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
+from random import Random
 from typing import Final
 
 from groupcomm_log.channel.distributions import NORMAL, Counted, Distribution, Fit, fit_delays
 from groupcomm_log.channel.losses import count_windows, fit_losses
-from groupcomm_log.channel.model import Channel, Sharing
+from groupcomm_log.channel.model import Channel, Link, Sharing
 
 PER_DOUBLING: Final = 32
 """Buckets of delays from an excess over the least delay to its double."""
@@ -27,6 +28,10 @@ COARSE: Final = 4
 
 ENOUGH_PAIRS: Final = 20
 """Pairs of messages from which a correlation is computed."""
+
+PASSING_STEPS: Final = 7
+PASSING_SAMPLE: Final = 2000
+"""Halvings, and messages of each sample, from which `passing` is found."""
 
 Pairs = Mapping[tuple[int, int], int]
 """How often two buckets were seen together; each is COARSE buckets of delays."""
@@ -89,7 +94,7 @@ def fit_channel(level: str, place: str, counts: Counts) -> Channel:
     memory_s = 0.0
     if interval_s and correlation > 0:
         memory_s = -interval_s / math.log(min(correlation, 0.999))
-    return Channel(
+    channel = Channel(
         level=level,
         place=place,
         messages=counts.messages,
@@ -98,8 +103,34 @@ def fit_channel(level: str, place: str, counts: Counts) -> Channel:
         memory_s=memory_s,
         interval_s=interval_s,
         overtaken=counts.overtaken / counts.messages if counts.messages else 0.0,
+        passing=0.0,
         losses=fit_losses(counts.windows),
     )
+    return replace(channel, passing=find_passing(channel))
+
+
+def find_passing(channel: Channel) -> float:
+    """Return the `passing` with which as many messages of a sample are overtaken as were counted.
+
+    If even 1 gives fewer, that is taken.
+    """
+    if not channel.overtaken or channel.delays is None:
+        return 0.0
+    low, high = 0.0, 1.0
+    for _ in range(PASSING_STEPS):
+        middle = (low + high) / 2
+        if _overtaken_share(replace(channel, passing=middle)) < channel.overtaken:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _overtaken_share(channel: Channel) -> float:
+    link = Link(channel, Random(PASSING_SAMPLE))
+    times = (index * channel.interval_s for index in range(PASSING_SAMPLE))
+    arrivals = [arrival for at_s in times if (arrival := link.send(at_s)) is not None]
+    return _count_overtaken(arrivals) / max(len(arrivals), 1)
 
 
 def fit_sharing(

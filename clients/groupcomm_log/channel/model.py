@@ -42,7 +42,9 @@ class Channel:
         memory_s: time after which the correlation of the scores of delays has fallen to 1/e; 0 if
             delays do not depend on each other.
         interval_s: median time from one message of a sender to the next.
-        overtaken: share of messages behind which an earlier message of their sender arrived.
+        overtaken: share of messages that a later message of their sender overtook.
+        passing: probability that a message whose delay is that short overtakes the earlier ones;
+            else it arrives with them. 0 where the order is kept.
         losses: which messages are lost.
     """
 
@@ -54,6 +56,7 @@ class Channel:
     memory_s: float
     interval_s: float
     overtaken: float
+    passing: float
     losses: GilbertElliott
 
 
@@ -116,8 +119,6 @@ class Link:
     def send(self, at_s: float) -> float | None:
         """Return when a message arrives that is sent now, in seconds; None if it is lost.
 
-        Where no message was overtaken in the logs, none arrives before an earlier one.
-
         Args:
             at_s: not before the last one.
         """
@@ -160,8 +161,8 @@ class Link:
 
     def _arrive(self, at_s: float, score: float) -> float:
         arrival_s = at_s + self._delays.at(score)
-        if not self._channel.overtaken:
-            arrival_s = max(arrival_s, self._latest_s)
+        if arrival_s < self._latest_s and self._rng.random() >= self._channel.passing:
+            return self._latest_s
         self._latest_s = max(arrival_s, self._latest_s)
         return arrival_s
 
