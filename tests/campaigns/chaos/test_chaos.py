@@ -14,7 +14,11 @@ from tests.campaigns.chaos.sites import parts
     ("options", "disasters"),
     [
         (("--disasters", "2", "--rate", "200"), 2),
-        (("--disasters", "1", "--rate", "100", "--sites", "2", "--daemons", "3"), 1),
+        pytest.param(
+            ("--disasters", "1", "--rate", "100", "--sites", "2", "--daemons", "3"),
+            1,
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_real_disasters_break_no_promise(

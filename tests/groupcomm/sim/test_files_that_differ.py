@@ -119,7 +119,14 @@ PARTS: Final = {
 }
 
 
-@pytest.mark.parametrize("part", PARTS)
+QUICK: Final = ("a daemon in another site", "timings")
+"""Parts whose tests run with all others; those of the rest run with the campaigns."""
+
+
+@pytest.mark.parametrize(
+    "part",
+    [part if part in QUICK else pytest.param(part, marks=pytest.mark.long) for part in PARTS],
+)
 def test_each_part_of_a_file_between_two_sites(part: str) -> None:
     stage = Stage(TWO_SITES, attrs.evolve(TWO, **PARTS[part]))  # type: ignore[arg-type]
     stage.start((2, 1, 0, 4, 3), 0.2)

@@ -47,7 +47,7 @@ def evict(cluster: Cluster, by: int, name: str) -> None:
     process.wake()
 
 
-@pytest.mark.parametrize("sites", [None, 3])
+@pytest.mark.parametrize("sites", [None, pytest.param(3, marks=pytest.mark.long)])
 def test_no_property_is_violated_with_any_faults(sites: int | None) -> None:
     options = Options(suite=2, sites=sites)
     for result in run_campaign(range(1, 3 if sites is None else 2), options, workers=1):

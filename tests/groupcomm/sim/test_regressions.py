@@ -38,7 +38,9 @@ def got(clients: list[SimulatedClient]) -> list[int]:
     return [sum(type(event).__name__ == "Message" for event in one.events) for one in clients]
 
 
-@pytest.mark.parametrize("phase", range(0, 40, 10))
+@pytest.mark.parametrize(
+    "phase", [0, 10, *(pytest.param(each, marks=pytest.mark.long) for each in (20, 30))]
+)
 @pytest.mark.parametrize("daemons", [3, 6])
 def test_a_silent_ring_is_asked_for_the_notice_that_was_lost(phase: int, daemons: int) -> None:
     """Ring 0 has forgotten all and says no more; its last notices were lost on their way."""
