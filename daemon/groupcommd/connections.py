@@ -314,7 +314,7 @@ class Connections:
             self._unfed.set()
 
     async def _feed_rest(self) -> None:
-        """In each round of the loop process the input that the round before has left."""
+        """Process in each round of the loop the input that the round before has left."""
         while True:
             await self._unfed.wait()
             self._unfed = trio.Event()

@@ -25,5 +25,5 @@ class FanOut(Process):
 
     @property
     def waiting(self) -> tuple[Message, ...]:
-        """Return no message, as none waits."""
+        """No message, as none waits."""
         return ()

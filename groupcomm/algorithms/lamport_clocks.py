@@ -47,5 +47,5 @@ class LamportClocks(Process):
 
     @property
     def waiting(self) -> tuple[Message, ...]:
-        """Return no message, as none waits."""
+        """No message, as none waits."""
         return ()

@@ -74,7 +74,7 @@ class Claimant(Process):
 
     @property
     def waiting(self) -> tuple[Message, ...]:
-        """Return the request, until it is granted."""
+        """The request, until it is granted."""
         return () if self.wish is None or self.holds else (self.wish,)
 
 
@@ -105,14 +105,14 @@ class Uses:
 
     @property
     def overtaken(self) -> list[tuple[Message, Message]]:
-        """Return pairs as they were granted, though the second may have caused the first: (II)."""
+        """Pairs as they were granted, though the second may have caused the first: (II)."""
         causes = self._history.causes
         pairs = combinations(self.granted, 2)
         return [(first, second) for first, second in pairs if second in causes(first)]
 
     @property
     def open(self) -> list[Message]:
-        """Return requests that were not granted: (III), once all is quiet and the resource is
+        """Requests that were not granted: (III), once all is quiet and the resource is
         free."""
         return [request for request in self.requested if request not in self.granted]
 

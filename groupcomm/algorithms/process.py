@@ -128,7 +128,7 @@ class Process(ABC):
     @property
     @abstractmethod
     def waiting(self) -> tuple[Message, ...]:
-        """Return the messages for this process, own ones too, that may not be delivered yet.
+        """The messages for this process, own ones too, that may not be delivered yet.
 
         A message that its sender may not even send yet is among them, whatever its destinations.
         """

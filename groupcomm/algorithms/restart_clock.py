@@ -94,17 +94,17 @@ class RestartClock(Generic[Member]):
             self.observe(node, count)
 
     def copy(self) -> "RestartClock[Member]":
-        """The same counts, which stay as they are when these go on."""
+        """Return a copy of the counts."""
         twin: RestartClock[Member] = RestartClock()
         twin._counts = self._counts.copy()
         return twin
 
     def compare(self, other: "RestartClock[Member]") -> Relation:
-        """How this clock stands to `other`; nodes that one of them lacks count nothing there."""
+        """Compare this clock with `other`; nodes that one of them lacks count nothing there."""
         return relate(self._counts, other._counts, NOTHING)
 
     def covers(self, other: "RestartClock[Member]") -> bool:
-        """Whether a consumer with this clock has seen the message with the clock `other`.
+        """Return whether a consumer with this clock has seen the message with the clock `other`.
 
         Holds if it asks all nodes of a quorum with one clock, and merges what they give after that:
         one node's answer may already cover what only the next one would have given.

@@ -87,5 +87,5 @@ class TokenRing(Process):
 
     @property
     def waiting(self) -> tuple[Message, ...]:
-        """Return the messages that wait, those for the token last; see `Process.waiting`."""
+        """The messages that wait, those for the token last; see `Process.waiting`."""
         return self._numbered.waiting + tuple(self._unsent)

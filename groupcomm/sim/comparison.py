@@ -1,8 +1,8 @@
-"""Algorithms on the same load over the same network: what each costs, and which orders held.
+"""Algorithms on the same load over the same network: the cost of each, and the orders that held.
 
-The load is drawn from the seed once: who sends when. Messages are sent often enough that some are
-always under way. Packets take from half of the delay to one and a half times as long, so that they
-overtake each other.
+The load is drawn from the seed once: the senders and the times. Messages are sent often enough that
+some are always in flight. Packets take from half of the delay to one and a half times as long, so
+that they overtake each other.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,19 +23,19 @@ MAX_DELAY_MS: Final = 10_000.0
 MAX_LOSS: Final = 0.9
 
 LEAST_GAP_US: Final = 1000
-"""Between two messages, about, if packets take no time."""
+"""The approximate time between two messages if packets take no time."""
 
 
 @attrs.frozen(kw_only=True)
 class ComparisonLoad:
-    """What every algorithm is given.
+    """The load that every algorithm gets.
 
     Attributes:
-        processes: how many, 2 to 64.
-        messages: that they send in all, 1 to 100,000.
-        delay_ms: of a packet on average, 0 to 10,000.
-        loss: chance that a packet is lost, and sent again; 0 to 0.9.
-        seed: of all chances.
+        processes: the number of processes, 2 to 64.
+        messages: the number of all messages, 1 to 100,000.
+        delay_ms: the average delay of a packet, 0 to 10,000.
+        loss: the probability that a packet is lost, and sent again; 0 to 0.9.
+        seed: the seed of all random choices.
     """
 
     processes: int = 5
@@ -59,18 +59,18 @@ class ComparisonLoad:
 
     @property
     def wires(self) -> Wires:
-        """Return the network."""
+        """The network."""
         delay_us = self.delay_ms * 1000
         return Wires(least_us=int(delay_us / 2), most_us=int(delay_us * 1.5), loss=self.loss)
 
     @property
     def gap_us(self) -> int:
-        """Time between two messages on average."""
+        """The average time between two messages."""
         return max(LEAST_GAP_US, int(self.delay_ms * 500))
 
     @property
     def names(self) -> tuple[Name, ...]:
-        """Of the processes."""
+        """The names of the processes."""
         width = len(str(self.processes))
         return tuple(f"p{number:0{width}}" for number in range(1, self.processes + 1))
 
@@ -86,7 +86,7 @@ class ComparisonLoad:
 
 @attrs.frozen(kw_only=True)
 class ComparisonRow:
-    """What one algorithm did.
+    """The results of one algorithm.
 
     Attributes:
         entry: which one.
@@ -114,12 +114,12 @@ class ComparisonRow:
 
     @property
     def broken(self) -> list[Order]:
-        """Return the orders that it claims, and that did not hold."""
+        """The orders that it claims, and that did not hold."""
         return [order for order in Order if order in self.entry.type.claims - self.held]
 
     @property
     def is_wrong(self) -> bool:
-        """Return whether it broke a promise, or has lost something that its rule does not lose."""
+        """Whether it broke a promise, or has lost a message that its rule does not lose."""
         return bool(self.broken or (self.missing and not self.entry.loses))
 
     def as_json(self) -> dict[str, Any]:
@@ -210,9 +210,9 @@ def make(entry: Entry, name: Name, load: ComparisonLoad) -> Process:
 
 
 class _Turns:
-    """Users take turns: whose message is next sends it once all that was sent is delivered there.
+    """A load in turns: a user sends its message once it has delivered all earlier ones.
 
-    They come in the order of the load, with its times between them.
+    Messages are sent in the order of the load, with its intervals.
     """
 
     def __init__(self, network: TimedNetwork, load: ComparisonLoad) -> None:
@@ -221,13 +221,13 @@ class _Turns:
         self._look_again_us = load.gap_us
 
     def begin(self) -> None:
-        """The first message."""
+        """Return the first message."""
         self._network.loop.at(self._load[0][0], self._turn, 0)
 
     def _turn(self, number: int) -> None:
         loop, (time, name) = self._network.loop, self._load[number]
         if not self._network.has_all(name):
-            if loop.deadline is not None:  # else nothing comes any more
+            if loop.deadline is not None:  # else no message comes any more
                 loop.at(loop.now + self._look_again_us, self._turn, number)
             return
         self._network.send(name)

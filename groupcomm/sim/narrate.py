@@ -1,4 +1,4 @@
-"""A short run told as a story: who says what, what is lost, who got it in which order.
+"""A short run as a narrative: the sent, lost and delivered messages, and their order.
 
 The network is simulated and loses datagrams; the daemons and sessions are the real ones.
 """
@@ -62,7 +62,7 @@ SCENES: tuple[tuple[str, float, tuple[Line, ...]], ...] = (
 
 
 class NarratedRun:
-    """Plays the scenes and tells each thing as it happens.
+    """The narrated run: it plays the scenes and reports each event as it happens.
 
     Args:
         seed: which run; the same seed tells the same story.
@@ -82,7 +82,7 @@ class NarratedRun:
         self._received: dict[str, list[Message]] = {user: [] for user in USERS}
 
     def play(self) -> bool:
-        """Tell everything; True if all members saw one agreed order."""
+        """Narrate the run; return whether all members saw one agreed order."""
         self._tell(
             f"Five daemons ({', '.join(self._names)}) on one network that loses"
             f" {LOSS:.0%} of all datagrams."
@@ -106,7 +106,7 @@ class NarratedRun:
         self.cluster.settle()
         return self._close()
 
-    # ---- what happens ----
+    # ---- events ----
 
     def _enter(self, user: str, daemon: int) -> SimulatedClient:
         client = self.cluster.connect(user, daemon)

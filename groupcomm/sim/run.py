@@ -24,11 +24,11 @@ from groupcomm.trace.readable import readable
 BATCH = 512
 LAST_EVENTS = 30
 REMEMBERED = 4096
-"""Events among which the last ones are looked for; most of an idle cluster's are horizons."""
+"""The latest events that are kept; most events of an idle cluster are horizons."""
 
 
 class Recorder:
-    """Reader of the events of one run in their order.
+    """A recorder of the events of one run in their order.
 
     Args:
         check: is given every event as it happens.
@@ -68,7 +68,7 @@ class Recorder:
         self._hash = hashlib.blake2b(digest_size=16)
 
     def record(self, event: TraceEvent) -> None:
-        """Take one event."""
+        """Record one event."""
         batch = self._batch
         batch.append(event)
         if len(batch) >= BATCH:
@@ -76,7 +76,7 @@ class Recorder:
         self._check(event)
 
     def last_events(self) -> Sequence[TraceEvent]:
-        """Return the most recent events but for horizons, oldest first."""
+        """Return the most recent events except horizons, oldest first."""
         events = [*self._last, *self._batch]
         return [event for event in events if not isinstance(event, Horizon | Count)][-LAST_EVENTS:]
 
@@ -101,7 +101,7 @@ class Recorder:
 
 
 SLICE_S = 0.1
-"""After so much simulated time a run looks whether a checker has found something, and stops."""
+"""The simulated time between two checks for findings, at which a run stops."""
 
 SILENCE_S = 1.0
 """In some runs faults go on so long after the load, and nothing is sent once they have ended; what
@@ -112,7 +112,7 @@ LAST_WORD_S = 0.2
 """And so long after one last message out of the silence, for which the token has to be fetched."""
 
 AFTER_S = 1.5
-"""Where the faults end under load it goes on for so long: views merge under it."""
+"""The time for which load continues after faults that end under load: views merge under it."""
 
 SICK_SHARE = 0.5
 """So many of the disks that are unwell when the faults end stay it: their daemons stand aside, and
@@ -140,7 +140,7 @@ class Finding:
 
 @attrs.frozen(kw_only=True)
 class RunResult:
-    """What came out of one run; the same seed and options always give an equal one.
+    """The result of one run; the same seed and options always give an equal one.
 
     Attributes:
         settings: what was drawn.
@@ -179,7 +179,7 @@ def run_seed(
 
 
 def run(settings: Settings, write: Callable[[bytes], object] | None = None) -> RunResult:
-    """Run with these settings: load and faults, then peace until nothing moves, then the verdict.
+    """Run with these settings: load and faults, then quiet until nothing changes, then the checks.
 
     A run stops early when a checker finds something, or a core or a session breaks one of its
     invariants.
@@ -240,7 +240,7 @@ def make_workload(cluster: Cluster) -> Workload:
 
 
 def _play(cluster: Cluster, workload: Workload, checkers: Checkers) -> None:
-    """Faults and load, healing, load, the last word; it stops as soon as something is found."""
+    """Run faults and load, healing, load, and the last word; stop at the first finding."""
     settings = cluster.settings
     cluster.start(form=not settings.faults.cold_s)
     storm: Storm | None = None
@@ -269,7 +269,7 @@ def _play(cluster: Cluster, workload: Workload, checkers: Checkers) -> None:
 
 
 def _run(cluster: Cluster, seconds: float, checkers: Checkers) -> bool:
-    """Let time pass until a checker finds something; whether none did."""
+    """Let time pass until a checker finds something; return whether none did."""
     end = cluster.loop.now + microseconds(seconds)
     while cluster.loop.now < end and not checkers.violations:
         cluster.run(min(SLICE_S, (end - cluster.loop.now) / SECOND))

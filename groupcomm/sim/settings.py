@@ -1,4 +1,4 @@
-"""Settings of one run: what the command line fixes, the seed draws the rest."""
+"""Settings of one run: the command line fixes some, the seed draws the rest."""
 
 from collections.abc import Iterable, Sequence
 from itertools import count, islice, pairwise
@@ -38,10 +38,10 @@ Sites: TypeAlias = tuple[tuple[int, ...], ...]
 
 FEW_SITES: Final = (2, 4)
 MOST_DAEMONS: Final = 9
-"""Of a run with few sites, however they are spread."""
+"""The most daemons of a run with few sites, however they are spread."""
 
 MANY_SHARE: Final = 1 / 12
-"""Of runs with several sites; these are one in eight of all."""
+"""The share of many sites among the runs with several sites, which are one in eight of all."""
 
 MANY_SITES: Final = (5, 8)
 MOST_IN_A_SITE: Final = 9
@@ -56,15 +56,16 @@ LEAST_BYTES_PER_S: Final = 1_000_000
 """Enough for each link to carry what nine daemons send when views change under load."""
 
 MAX_DAEMONS = 256
-"""A path leads from each daemon to each other one: more would not fit into memory."""
+"""The most daemons: a path leads from each one to each other one, and more would need too much
+memory."""
 
 ONE_SITE_SHARE = 0.88
 SHORTEST_CALM_S = 2.0
 MOST_CALMS = 3
-"""In runs that are long enough for it, so many disturbances fit in at most, on average."""
+"""The most disturbances that fit into a run on average, if it is long enough."""
 
 AFFORDABLE_DAEMONS = 2 * MOST_DAEMONS
-"""Runs with more of them have load and faults for a shorter time."""
+"""The number of daemons above which load and faults take a shorter time."""
 
 LINGERS_S = (0.0, 0.0, Timing().linger_s, 0.005)
 NOTICE_INTERVALS_S = (Timing().horizon_interval_min_s, 0.02, 0.04, 0.04)
@@ -77,7 +78,7 @@ STORM_CAP_BYTES = 130_000
 
 @attrs.frozen(kw_only=True)
 class Options:
-    """What a user fixes for all seeds.
+    """The options that a user fixes for all seeds.
 
     Attributes:
         daemons: how many in all; None draws 2 to 7 for each seed, and up to 9 for several sites.
@@ -107,12 +108,12 @@ class Options:
             most = min(daemons, MAX_RINGS)
             raise ConfigError(f"sites is {self.sites}; there are 1 to {most}, one daemon each")
         if self.suite not in (None, 0, 1, 2):
-            raise ConfigError(f"suite is {self.suite}; it is 0, 1 or 2")
+            raise ConfigError(f"suite is {self.suite}; it must be 0, 1 or 2")
         check_roles(self.attackers, self.suite, self.daemons)
         if self.byzantine and self.attackers:
             raise ConfigError(
-                "byzantine together with an attacker: a daemon that lies does all that an attacker"
-                " may not, so nobody could check him; run one of them"
+                "byzantine together with an attacker: a lying daemon does everything "
+                "that an attacker must not, so nothing could be checked; run one of them"
             )
         if not self.duration_s > 0:
             raise ConfigError(f"duration_s is {self.duration_s}; it must be above 0")
@@ -120,7 +121,7 @@ class Options:
 
 @attrs.frozen(kw_only=True)
 class Settings:
-    """Everything that one run is made from.
+    """The settings that one run is made from.
 
     Attributes:
         seed: of all random sources.
@@ -180,12 +181,12 @@ class Settings:
 
     @property
     def daemons(self) -> int:
-        """Return how many daemons there are."""
+        """The number of daemons."""
         return sum(map(len, self.sites))
 
 
 def draw_settings(seed: int, options: Options) -> Settings:
-    """Draw what `options` leave open."""
+    """Draw the settings that `options` leave open."""
     rng = random_for(seed, "settings")
     sites = _draw_sites(rng, seed, options)
     several = len(sites) > 1
@@ -243,7 +244,7 @@ def plain_settings(
     links: Sequence[SimulatedLink] | None = None,
     faults: Faults | None = None,
 ) -> Settings:
-    """Settings for an experiment: nothing is drawn, nothing goes wrong unless it is asked for.
+    """Return settings for an experiment: nothing is drawn, and only requested faults happen.
 
     Args:
         daemons: how many in all, 1 to MAX_DAEMONS; or how many in each site, then `sites` counts
@@ -323,7 +324,7 @@ def in_order(sizes: Iterable[int]) -> Sites:
 
 
 def draw_sites(rng: Random, sites: int | None, daemons: int | None) -> Sites:
-    """Draw how many there are, unless that is fixed, and how large each of several sites is.
+    """Draw the number of sites, unless it is fixed, and the size of each of several sites.
 
     Args:
         rng: this run's source for that.
@@ -342,7 +343,7 @@ def draw_sites(rng: Random, sites: int | None, daemons: int | None) -> Sites:
 
 
 def draw_links(rng: Random, sites: int, daemons: int, faults: Faults) -> tuple[SimulatedLink, ...]:
-    """Draw who is whose neighbour, and what each link is like."""
+    """Draw the neighbours of each site, and the properties of each link."""
     names = list(range(sites))
     rng.shuffle(names)  # so that any of them is in the middle of a star
     pairs = TOPOLOGIES[rng.choice(sorted(TOPOLOGIES))](sites)

@@ -1,4 +1,4 @@
-"""Algorithms in virtual time: packets take a while, and some are lost and sent again.
+"""Algorithms in virtual time: packets take time, and lost ones are sent again.
 
 Below each process lie channels that lose nothing: a packet that is lost is sent again after the
 timeouts of peers without a daemon (`groupcomm.algorithms.direct`), so loss costs time and packets.
@@ -24,12 +24,12 @@ from groupcomm.sim.network.links import UDP_HEADER_BYTES
 from groupcomm.sim.virtual_time import Loop, microseconds, random_for
 
 DATA_BYTES: Final = 100
-"""Of each message."""
+"""The size of each message."""
 
 
 @attrs.frozen(kw_only=True)
 class Wires:
-    """What all channels are like.
+    """The properties of all channels.
 
     Attributes:
         least_us, most_us: how long a packet takes that is not lost; anything between, evenly.
@@ -43,7 +43,7 @@ class Wires:
 
 @attrs.define
 class Counts:
-    """What was seen.
+    """The counts of a run.
 
     Attributes:
         packets: that were sent, again included.
@@ -65,7 +65,7 @@ class Counts:
 
 
 class _Channel:
-    """One way between two, with its own chances."""
+    """A channel from one process to another, with its own random source."""
 
     def __init__(self, rng: Random, wires: Wires) -> None:
         self._rng = rng
@@ -74,8 +74,7 @@ class _Channel:
         self.last_us = 0
 
     def draw(self) -> tuple[int, int]:
-        """Return how often the next packet is sent, and how long it takes from the first time
-        on."""
+        """Return the number of sendings of the next packet, and its time from the first one on."""
         tries, waited_s = 1, 0.0
         while self._rng.random() < self._wires.loss:
             waited_s += self._timing.wait_s(tries)
@@ -118,7 +117,7 @@ class TimedNetwork:
         self._perform(process, step)
 
     def has_all(self, name: Name) -> bool:
-        """Return whether a process has delivered all that was sent."""
+        """Return whether a process has delivered all messages."""
         return len(self.history.delivered.get(name, ())) == len(self.history.sent)
 
     def _perform(self, process: Process, step: Step) -> None:

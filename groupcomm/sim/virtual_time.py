@@ -30,7 +30,7 @@ def random_for(seed: int, purpose: str) -> Random:
 
 
 class Loop:
-    """Event loop: runs calls in the order of their virtual times.
+    """An event loop that runs calls in the order of their virtual times.
 
     Attributes:
         now: microseconds since the start; stands still while a call runs.
@@ -45,16 +45,18 @@ class Loop:
 
     def at(self, time: int, call: Callable[[Any], None], argument: Any = None) -> None:
         """Have ``call(argument)`` run at a time, which must not have passed."""
-        assert time >= self.now, f"asked at {self.now} us for a call at {time} us"
+        assert time >= self.now, (
+            f"a call at {time} us was requested at {self.now} us, which is later"
+        )
         heappush(self._heap, (time, self._next(), call, argument))
 
     @property
     def deadline(self) -> int | None:
-        """Return when the next call is due; None if none is."""
+        """The time of the next call; None if there is none."""
         return self._heap[0][0] if self._heap else None
 
     def run(self, until: int) -> None:
-        """Run everything due up to and including `until`, then stand at that time."""
+        """Run all calls due up to and including `until`, then stop at that time."""
         heap = self._heap
         while heap and heap[0][0] <= until:
             self.now, _, call, argument = heappop(heap)
@@ -63,13 +65,13 @@ class Loop:
 
 
 EPOCH_S = 1_800_000_000.0
-"""What a correct wall clock shows at the start of a run."""
+"""The time of a correct wall clock at the start of a run."""
 
 DAY_S = 86_400.0
 
 
 class Clock:
-    """Turns virtual time into what one daemon reads off its clocks.
+    """The clocks of one daemon, read at virtual times.
 
     Args:
         rng: this daemon's source.
@@ -96,15 +98,15 @@ class Clock:
         return self._wall + now / SECOND
 
     def jump(self) -> None:
-        """The wall clock jumps by up to a day, either way."""
+        """Make the wall clock jump by up to a day, either way."""
         self._wall += self._rng.uniform(-DAY_S, DAY_S)
 
     def set_ahead(self, seconds: float) -> None:
-        """The wall clock is set by so much; back, if it is below 0."""
+        """Advance the wall clock by some time; set it back if the time is below 0."""
         self._wall += seconds
 
     def set_ahead_of(self, wall_s: float, now: int) -> None:
-        """See to it that the wall clock shows more than this."""
+        """Set the wall clock ahead of a time, unless it is ahead already."""
         self._wall = max(self._wall, wall_s + 1.0 - now / SECOND)
 
     def when(self, deadline: float, now: int) -> int:

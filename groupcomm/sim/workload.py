@@ -1,4 +1,4 @@
-"""What simulated programs do: messages of every level and kind, joins, leaves, side channels.
+"""The acts of simulated programs: messages of every level and kind, joins, leaves, side channels.
 
 More than 20 multicasts per simulated second from eight clients, each of them usually in two of
 three groups, so that a multicast reaches five or six clients on average. They come in flurries:
@@ -18,17 +18,17 @@ from groupcomm.sim.virtual_time import SECOND, Loop
 GROUPS = ("chat", "prices", "zürich/日本")
 SEND_INTERVAL_US = SECOND // 4
 MOST_SENDS = 150
-"""Between two sends, on average; longer in a run so long that it would have more of them."""
+"""The most sends of a run on average; in long runs the time between two of them grows."""
 
 MEAN_FLURRY = 3
 FLURRY_US = SECOND // 1000
-"""So many sends at about the same time, on average, and so far apart."""
+"""The sends of a flurry and the time between them, on average."""
 
 MOST_ALIKE = 13
-"""Messages of one send."""
+"""The most messages of one send."""
 
 CHURN_SENDS = 4
-"""For so many sends somebody joins or leaves."""
+"""The number of sends for each join or leave."""
 
 SERIES_INTERVAL_US = SECOND // 300
 RECONNECT_US = SECOND // 4
@@ -92,7 +92,7 @@ class Workload:
         loop.at(loop.now + self.after(CHURN_SENDS * self.interval_us), self._churn, period)
 
     def stop(self) -> None:
-        """Ask for nothing new, and connect nobody."""
+        """Stop new acts, and connect no program."""
         self._running = False
 
     def after(self, mean_us: int) -> int:
@@ -100,7 +100,7 @@ class Workload:
         return 1 + int(self._rng.expovariate(1.0 / mean_us))
 
     def connected(self) -> list[SimulatedClient]:
-        """Return the clients that can ask for something now."""
+        """Return the clients that can act now."""
         return [client for client in self.clients.values() if client.connected]
 
     # ---- clients come and go ----
@@ -132,7 +132,7 @@ class Workload:
                 client.join(group)
 
     def _churn(self, period: int) -> None:
-        """Let somebody join what he is not in, or leave what he is in; joins as often as leaves."""
+        """Let a user join or leave a group; joins are as frequent as leaves."""
         if not self._running or period != self._period:
             return
         self._loop.at(
@@ -179,7 +179,7 @@ class Workload:
             self.send(client, level, self._size(), groups, more=left > 0)
 
     def _send_large(self, series: tuple[SimulatedClient, int]) -> None:
-        """Send one of a series of large messages; their fragments and levels mix on the way."""
+        """Send one of a series of large messages; their fragments and levels interleave."""
         client, left = series
         if self._running and client.connected and client.writable:
             self.send(client, self._rng.choice(LEVELS), self._large())
@@ -188,7 +188,7 @@ class Workload:
                 self._loop.at(later, self._send_large, (client, left - 1))
 
     def _side_channel(self, daemon: int) -> None:
-        """Somebody was told by telephone what a client of `daemon` has received, and reacts."""
+        """Have a user react to a message of a client of `daemon`, as if by telephone."""
         others = [client for client in self.connected() if client.daemon != daemon]
         if others and self._running:
             self.send(self._rng.choice(others), self._rng.choice(FROM_AGREED), 20)
@@ -237,7 +237,7 @@ class Workload:
         return self._rng.randint(100, 1000) if lot < 0.3 else self._rng.randint(0, 100)
 
     def _large(self) -> int:
-        """About as many bytes as fit so many fragments, or one more."""
+        """Return about as many bytes as fit this number of fragments, or one more."""
         return self._rng.randint(1, 6) * self._fragment_bytes + self._rng.randint(-60, 60)
 
 
@@ -250,7 +250,7 @@ MANY_GROUPS = tuple(f"storm{number}" for number in range(12))
 
 
 class Storm:
-    """Does one rough thing to a workload's clients for every two messages."""
+    """A storm: one rough act on a workload's clients for every two messages."""
 
     def __init__(self, loop: Loop, rng: Random, workload: Workload) -> None:
         self._loop = loop
@@ -271,7 +271,7 @@ class Storm:
         loop.at(loop.now + workload.interval_us, self._next)
 
     def stop(self) -> None:
-        """Let all who stopped reading read on, and do nothing more."""
+        """Let all paused programs read again, and do nothing more."""
         self._running = False
         for client in self._paused:
             self._read_on(client)
@@ -303,13 +303,14 @@ class Storm:
         self._loop.at(self._loop.now + pause, partial(self._end_pause, client))
 
     def _starve(self, client: SimulatedClient) -> None:
-        """Have a program not read while it is sent so much that its daemon may cut it off."""
+        """Have a program stop reading while it is sent so much that its daemon may cut it off."""
         client.set_reading(False)
         self._paused.append(client)
         self._send_to_starving((client, self._rng.randint(1, MOST_FOR_STARVING)))
 
     def _send_to_starving(self, series: tuple[SimulatedClient, int]) -> None:
-        """Send one of a series of large messages; after the last the program reads on, or goes."""
+        """Send one of a series of large messages; after the last the program reads on, or
+        leaves."""
         client, left = series
         later = self._loop.now + self._workload.after(STARVING_INTERVAL_US)
         others = [c for c in self._workload.connected() if c is not client and c.writable]

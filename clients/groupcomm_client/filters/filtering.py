@@ -184,7 +184,7 @@ class Filtering:
 
     @property
     def wake_in_s(self) -> float:
-        """Return the seconds until then, at least 0; infinity without a deadline."""
+        """The seconds until then, at least 0; infinity without a deadline."""
         deadline = self.deadline
         return math.inf if deadline is None else max(0.0, deadline - self._clock())
 

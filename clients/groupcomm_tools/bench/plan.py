@@ -86,12 +86,12 @@ class Plan:
 
     @property
     def way(self) -> str:
-        """Return how programs connect, as text."""
+        """How programs connect, as text."""
         return "unix" if self.unix else "TLS" if self.tls else "TCP"
 
     @property
     def is_timed(self) -> bool:
-        """Return whether every message carries the time."""
+        """Whether every message carries the time."""
         return 0 < self.rate / self.senders <= TIMED_RATE
 
 

@@ -48,7 +48,7 @@ class Metric:
 
     @property
     def unit(self) -> str:
-        """Return the unit at the end of the name: seconds, bytes or none."""
+        """The unit at the end of the name: seconds, bytes or none."""
         last = self.name.removesuffix("_total").rpartition("_")[2]
         return last if last in ("seconds", "bytes") else ""
 

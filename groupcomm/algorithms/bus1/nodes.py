@@ -43,7 +43,7 @@ class Node:
         self.dying: Destruction | None = None
 
     def alive_at(self, stamp: Stamp) -> bool:
-        """Whether a message with this stamp is ordered before its destruction."""
+        """Return whether a message with this stamp is ordered before the destruction."""
         return self.destroyed is None or stamp < self.destroyed
 
     def register(self, peer: "Peer") -> None:

@@ -114,7 +114,7 @@ class Channel:
 
     @property
     def _oldest(self) -> int:
-        """Return the lowest unacknowledged number; parts from it on fit the receiver's window."""
+        """The lowest unacknowledged number; parts from it on fit the receiver's window."""
         first = self._queue[0].number if self._queue else self._last + 1
         return min(self._sent, default=first)
 

@@ -301,7 +301,7 @@ class Group:
 
     @property
     def may_leave(self) -> bool:
-        """Return whether no latecomer needs this member any more."""
+        """Whether no latecomer needs this member any more."""
         return all(other.knows >= self._sponsored - {other.contact.name} for other in self._others)
 
     def say_goodbye(self) -> None:

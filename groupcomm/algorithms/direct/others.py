@@ -39,7 +39,7 @@ class Other:
 
     @property
     def joined(self) -> Joined:
-        """Return the message by which others learn of it."""
+        """The message by which others learn of it."""
         return Joined(self.contact, self.sponsor, self.bye)
 
     def put(self, payload: Payload, *, in_order: bool = True) -> None:

@@ -41,7 +41,7 @@ class AttackContext:
 
     @property
     def cluster(self) -> int:
-        """Return the number of the cluster, which every head shows."""
+        """The number of the cluster, which every head shows."""
         return cluster_number(self.config.cluster)
 
 

@@ -223,7 +223,7 @@ def _change_fields(rng: Random, value: Any) -> None:
         setattr(value, name, change(rng, old))
 
 
-# ---- what has an encoding of its own ----
+# ---- packets with encodings of their own ----
 
 
 def _change_bundle(rng: Random, bundle: Bundle) -> Bundle:
@@ -280,7 +280,7 @@ _NEAR: Final = (0, 0, 1, 1, 1, 2, 3, 10)
 
 
 class Forger:
-    """Makes up packets for one liar."""
+    """A maker of forged packets for one liar."""
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng
@@ -307,7 +307,7 @@ class Forger:
         return packet
 
     def _bundles(self, memory: Sequence[bytes]) -> list[Bundle]:
-        """Return bundles that somebody has sent before."""
+        """Return bundles that a daemon has sent before."""
         known = [packet for packet in memory if packet[0] == PacketKind.DATA]
         try:
             return decode_data_untrusted(self._rng.choice(known)).bundles if known else []

@@ -1,6 +1,6 @@
 """Simulated programs: the real client session over a simulated connection.
 
-Whatever a program asks for and gets is recorded, so that the checkers can check it.
+All requests and events of a program are recorded, so that the checkers can check them.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -20,12 +20,12 @@ class SimulatedClient:
 
     Args:
         loop: virtual time.
-        record: takes the trace.
+        record: records the trace.
         user: its user name.
-        daemon: index of its daemon among those of the cluster.
+        daemon: the index of its daemon among those of the cluster.
         daemon_name: the name of that daemon.
-        start_message: where its count of messages starts.
-        causes: it asks to be told the causes of messages, and checks what it is told by them.
+        start_message: the start of its count of messages.
+        causes: whether it asks for the causes of messages, and checks its events by them.
 
     Attributes:
         daemon: index of its daemon.
@@ -72,15 +72,15 @@ class SimulatedClient:
 
     @property
     def groups(self) -> Collection[str]:
-        """Return the groups that it is a member of, as its last views say."""
+        """The groups that it is a member of, as its last views say."""
         return self._session.memberships.views.keys() if self.alive else ()
 
     @property
     def asked(self) -> Collection[str]:
-        """Return the groups that it is a member of once all that it has asked for is answered."""
+        """The groups that it is a member of once all its requests are answered."""
         return self._session.memberships.asked
 
-    # ---- what a program does ----
+    # ---- acts of a program ----
 
     def multicast(
         self,
@@ -111,21 +111,21 @@ class SimulatedClient:
         return number
 
     def join(self, group: str) -> int:
-        """Ask to become a member; the view that says so comes as an event."""
+        """Ask to become a member; the view that confirms it comes as an event."""
         number = self._session.join(group)
         self._trace.requested("join", group, number)
         self.flush()
         return number
 
     def leave(self, group: str) -> int:
-        """Ask to be no member any more."""
+        """Ask to end the membership."""
         number = self._session.leave(group)
         self._trace.requested("leave", group, number)
         self.flush()
         return number
 
     def disconnect(self) -> None:
-        """End the session in order: what was sent before is still delivered."""
+        """End the session in order: messages that were sent before are still delivered."""
         self._session.close()
         self._trace.requested("disconnect")
         self.connected = False
@@ -140,16 +140,16 @@ class SimulatedClient:
         self._end()
 
     def set_reading(self, reading: bool) -> None:
-        """Stop reading, or read on: a program that is busy with something else."""
+        """Stop reading, or continue: a program may be busy with other work."""
         assert self._down is not None
         self._down.set_reading(reading)
 
     @property
     def writable(self) -> bool:
-        """Return whether a polite program would send more now."""
+        """Whether a well-behaved program would send more now."""
         return self.connected and self._session.writable
 
-    # ---- what its daemon and connection call ----
+    # ---- calls of its daemon and connection ----
 
     def attach(self, up: Pipe, down: Pipe, connection: int) -> None:
         """Accept the connection and send HELLO."""
@@ -161,13 +161,13 @@ class SimulatedClient:
         self.flush()
 
     def flush(self) -> None:
-        """Write what waits, as far as the connection takes it."""
+        """Write waiting output, as far as the connection accepts it."""
         session, up = self._session, self._up
         while session.pending_bytes and up is not None and (room := up.room()):
             up.write(session.pop_output(room))
 
     def receive(self, data: bytes) -> None:
-        """Take bytes from the daemon."""
+        """Accept bytes from the daemon."""
         self._notify(self._session.receive(data))
         self.flush()
 
@@ -192,7 +192,7 @@ class SimulatedClient:
         self.on_end()
 
     def _note(self, event: Event) -> None:
-        """Keep what this program must remember of an event."""
+        """Remember the parts of an event that the program needs later."""
         match event:
             case Connected(member=member):
                 assert member == self._member, f"the daemon calls {self.identity} {member}"

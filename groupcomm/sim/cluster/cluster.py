@@ -38,22 +38,22 @@ from groupcomm.trace.events import Heal, Quiet, Rejects, TraceEvent
 from groupcomm.trace.recorders import RecordEvent
 
 FORM_LIMIT_S = 30.0
-"""A cluster without faults that has no common view by then has a bug."""
+"""The time by which a cluster without faults has a common view, unless there is a bug."""
 
 LOOK_S = 0.01
-"""How often is looked whether something that is waited for has happened."""
+"""The interval between two checks for an awaited event."""
 
 SETTLED_S = 1.0
-"""A cluster in which no client and no stream saw anything new for so long has settled."""
+"""A cluster has settled when no client and no stream saw anything new for this time."""
 
 SETTLE_LIMIT_S = 60.0
-"""A cluster that has not settled by then is stopped as it is; the checkers see what is missing."""
+"""The time after which an unsettled cluster is stopped; the checkers report what is missing."""
 
 AGREE_LIMIT_S = 5.0
-"""A core that has not agreed on a view by then never does, or too late."""
+"""The time by which a core agrees on a view, if it ever does in time."""
 
 BOOT_LIMIT_S = 0.1
-"""A daemon whose start was asked for runs by then."""
+"""The time by which a starting daemon runs."""
 
 
 def ignore(event: TraceEvent) -> None:
@@ -61,7 +61,7 @@ def ignore(event: TraceEvent) -> None:
 
 
 class Cluster:
-    """Hosts with daemons, which agree on views, and programs connected to them.
+    """A cluster: hosts with daemons, which agree on views, and programs connected to them.
 
     Args:
         settings: of the run.
@@ -160,7 +160,7 @@ class Cluster:
     # ---- programs ----
 
     def up(self) -> list[int]:
-        """Return indices of the hosts that a program can connect to."""
+        """Return the indices of the hosts that a program can connect to."""
         return [host.index for host in self.daemons if host.is_up]
 
     def connect(self, user: str, daemon: int, *, causes: bool = False) -> SimulatedClient:
@@ -188,13 +188,13 @@ class Cluster:
 
     @property
     def view(self) -> View:
-        """Return the view that the first daemon of `core` is in."""
+        """The view that the first daemon of `core` is in."""
         view = self.daemons[self.core[0]].core.view
         assert view is not None, "no view yet"
         return view
 
     def agree(self, hosts: Collection[int]) -> bool:
-        """Return whether these hosts' daemons have completed one view, of nobody else but those
+        """Return whether the daemons of these hosts have completed one view, only with those
         aside."""
         daemons = [self.daemons[index] for index in hosts]
         first = daemons[0].completed
@@ -210,10 +210,10 @@ class Cluster:
         return names <= {daemon.name for daemon in view.daemons} <= names | aside
 
     def form(self, hosts: Sequence[int] = (), limit_s: float = FORM_LIMIT_S) -> float:
-        """Run until these hosts, or all, agree on one view; returns the seconds that took.
+        """Run until these hosts, or all, agree on one view; return the seconds that it took.
 
         Raises:
-            AssertionError: they did not within the limit.
+            AssertionError: they did not agree within the limit.
         """
         hosts = hosts or self.core
         began = self.loop.now
@@ -294,16 +294,16 @@ class Cluster:
         return tuple(aside)
 
     def _end_attempts(self, hosts: Sequence[SimulatedHost], since: int) -> None:
-        """Run until all attempts begun before a time are over: they may fail for what was before.
+        """Run until all attempts begun before a time are over, as earlier faults may fail them.
 
-        They show in no trace: a view that stands still meanwhile looks like one that lasts.
+        Attempts show in no trace: a frozen view looks like a lasting one.
         """
         limit = self.loop.now + microseconds(1.1 * longest_silence_s(self.config.timing))
         while self.loop.now < limit and any(host.is_forming_since(since) for host in hosts):
             self.run(LOOK_S / 10)
 
     def _cut_off(self, outside: list[SimulatedHost], inside: Collection[int]) -> None:
-        """Have all others be dead, heard by nobody inside, or different from these."""
+        """Have all others be dead, unheard inside the core, or configured differently."""
         rng, files = self._random("outside"), self.settings.faults.files
         for host in outside:
             host.on_end = lambda host, end: None
@@ -315,7 +315,7 @@ class Cluster:
                 self.network.cut([(host.index, index), (index, host.index)])
 
     def _set_apart(self, host: SimulatedHost, rng: Random) -> bool:
-        """Have a daemon run with a configuration that keeps it out of the view of the core."""
+        """Run a daemon with a configuration that keeps it out of the view of the core."""
         apart = [
             config
             for config in self._other_configs
@@ -329,7 +329,7 @@ class Cluster:
         return True
 
     def settle(self) -> None:
-        """Run until nothing new happens any more, then record that nothing may be missing."""
+        """Run until nothing new happens, then record that no event may be missing."""
         began, before = self.loop.now, None
         self.attackers.on_settle()
         while before != (before := self._progress()) or not self.agree(self.core):
@@ -346,7 +346,7 @@ class Cluster:
         self.record(Quiet(self.loop.now))
 
     def _progress(self) -> tuple[object, ...]:
-        """Return what changes when a client of the core is told something or a packet is held
+        """Return a value that changes when a client of the core gets an event or a packet is held
         there."""
         hosts = [self.daemons[index] for index in self.core]
         streams = [stream for host in hosts for stream in host.core.streams]
@@ -358,7 +358,7 @@ class Cluster:
 
 
 def make_config(settings: Settings) -> CoreConfig:
-    """Return what all cores of a run have in common."""
+    """Return the common part of the configurations of all cores of a run."""
     names = daemon_names(settings.daemons)
     return CoreConfig(
         suite=settings.suite,
@@ -379,6 +379,6 @@ def make_config(settings: Settings) -> CoreConfig:
 
 
 def sites_by_host(settings: Settings) -> list[int]:
-    """Return per host the index of its site."""
+    """Return the index of each host's site."""
     places = {host: site for site, hosts in enumerate(settings.sites) for host in hosts}
     return [places[host] for host in range(settings.daemons)]

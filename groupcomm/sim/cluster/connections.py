@@ -18,14 +18,14 @@ from groupcomm.engine import (
 from groupcomm.sim.virtual_time import Loop
 
 CAPACITY_BYTES = 64 * 1024
-"""What the writer can write while the reader reads nothing, as with a socket's buffers."""
+"""The bytes that a writer can write while the reader reads nothing, as into a socket's buffers."""
 
 DELAY_US = 20
-"""From a write to the reader's wake-up, on one host."""
+"""The time from a write to the reader's wake-up, on one host."""
 
 
 class Pipe:
-    """Carries bytes from a writer to a reader who may pause.
+    """A pipe that carries bytes from a writer to a reader that may pause.
 
     Args:
         loop: virtual time.
@@ -66,7 +66,7 @@ class Pipe:
         self._broken = False
 
     def room(self) -> int:
-        """Return bytes that can be written now; when there is none, `drained` will be called."""
+        """Return the bytes that can be written now; if there are none, `drained` will be called."""
         if self._closing or self._broken:
             return 0
         room = CAPACITY_BYTES - self._unread
@@ -75,18 +75,18 @@ class Pipe:
 
     @property
     def is_broken(self) -> bool:
-        """Return whether the reader is gone, as a writer to a socket finds out."""
+        """Whether the reader is gone, as a writer to a socket finds out."""
         return self._broken
 
     def write(self, data: bytes) -> None:
-        """Send bytes; a frame that is begun while there is room may be longer than it."""
+        """Send bytes; a frame that begins while there is room may exceed it."""
         assert not self._closing, "written to a closed pipe"
         if not self._broken:
             self._unread += len(data)
             self._loop.at(self._loop.now + DELAY_US, self._arrive, data)
 
     def close(self) -> None:
-        """Close the writing end: the reader sees the end behind all written data."""
+        """Close the writing end: the reader sees the end after all written data."""
         if not self._closing and not self._broken:
             self._closing = True
             self._loop.at(self._loop.now + DELAY_US, self._arrive, b"")
@@ -97,7 +97,7 @@ class Pipe:
         self._arrived.clear()
 
     def set_reading(self, reading: bool) -> None:
-        """Pause or resume the reader; what waits is read at once."""
+        """Pause or resume the reader; waiting data is read at once."""
         self._reading = reading
         if reading and self._arrived:
             waiting, self._arrived = self._arrived, []
@@ -120,11 +120,11 @@ class Pipe:
 
 
 ANSWER: Final = b"{}"
-"""What every query is answered: there is no status to tell of here."""
+"""The answer to every query, as there is no status here."""
 
 
 class ConnectedProgram(Protocol):
-    """Who is at the other end of a connection.
+    """The program at the other end of a connection.
 
     Attributes:
         principal: whose it is, as the daemon found out; "" if it did not ask.
@@ -141,14 +141,14 @@ class ConnectedProgram(Protocol):
         """Write again, as there is room."""
 
     def receive(self, data: bytes) -> None:
-        """Take bytes from the daemon."""
+        """Accept bytes from the daemon."""
 
     def ended(self) -> None:
         """Note that the connection has ended."""
 
 
 class SimulatedConnection(NamedTuple):
-    """The two directions of one client's connection, and who is at the other end."""
+    """The two directions of one client's connection, and the program at its other end."""
 
     up: Pipe
     down: Pipe
@@ -204,11 +204,11 @@ class Connections:
 
     @property
     def all_served(self) -> bool:
-        """Return whether every client that is still there has read all that it is to get."""
+        """Whether every present client has read all of its output."""
         return not any(connection.client.alive for connection in self._open.values())
 
     def serve(self, output: Output) -> None:
-        """Serve the clients after a step, as its output says."""
+        """Serve the clients after a step, according to its output."""
         for number, _ in output.questions:  # else a session that waits is never read again
             self._feed(QuestionAnswered(number, ANSWER))
         for number in output.ready:
@@ -226,7 +226,7 @@ class Connections:
             self._write(number)
 
     def _write(self, number: int) -> None:
-        """Hand a session's output to its connection, as far as there is room."""
+        """Pass a session's output to its connection, as far as there is room."""
         connection = self._open.get(number)
         if connection is None:
             return
@@ -246,7 +246,7 @@ class Connections:
             self._feed(ClientGone(number))
 
     def _pause_and_resume(self, readable: Collection[int]) -> None:
-        """Read only from clients whose sessions take more."""
+        """Read only from clients whose sessions accept more."""
         self._unread.difference_update(readable)
         for number in sorted(self._paused.symmetric_difference(self._unread)):
             self._open[number].up.set_reading(number in self._paused)

@@ -1,4 +1,4 @@
-"""A simulated disk: what one daemon keeps over its restarts, and what can befall it.
+"""A simulated disk: the records that one daemon keeps over its restarts, and the disk's faults.
 
 A record is written whole or not at all, as a file is that is renamed into place; it lasts once file
 and folder are synced, which takes time. What is under way at a crash may have become durable or
@@ -28,7 +28,7 @@ from groupcomm.sim.virtual_time import SECOND, Loop
 
 FASTEST_US: Final = SECOND // 10_000
 SLOWEST_US: Final = SECOND // 200
-"""Bounds of a write with its syncs, microseconds."""
+"""The bounds of the time of a write with its syncs, microseconds."""
 
 REMEMBERED: Final = 16
 """Earlier records to which a disk can be rolled back."""
@@ -36,7 +36,7 @@ REMEMBERED: Final = 16
 
 @attrs.frozen(kw_only=True)
 class DiskRecord:
-    """What a daemon keeps.
+    """The record that a daemon keeps.
 
     Attributes:
         restarts: how many times it has started.
@@ -48,12 +48,12 @@ class DiskRecord:
 
 
 def marks_stored_at_once(wanted: Sequence[Store]) -> list[MarkStored]:
-    """Return what a core hears whose disk takes no time, and keeps nothing but marks."""
+    """Return the inputs of a core whose disk takes no time, and keeps only marks."""
     return [MarkStored(each.mark) for each in wanted if isinstance(each, StoreMark)]
 
 
 class Ailment(enum.Enum):
-    """What can be wrong with a disk for a while."""
+    """A fault of a disk that lasts for a while."""
 
     SLOW = enum.auto()  # each write takes long
     HUNG = enum.auto()  # writes begin, and end only once the disk is well again
@@ -92,7 +92,7 @@ class Disk:
     def write(
         self, record: DiskRecord, done: Callable[[], None], failed: Callable[[str], None]
     ) -> None:
-        """Write a record and sync it. One write at a time.
+        """Write a record and sync it. There may be one write at a time.
 
         Args:
             record: what is to last.
@@ -104,7 +104,7 @@ class Disk:
         self._go_on()
 
     def _go_on(self) -> None:
-        """See to it that the write under way ends, unless the disk hangs."""
+        """Ensure that the write in flight ends, unless the disk hangs."""
         lasts = FASTEST_US + int(self._rng.random() * (SLOWEST_US - FASTEST_US))
         if self.ailment is Ailment.SLOW:
             lasts = max(lasts, self._slow_us)
@@ -176,17 +176,18 @@ class Disk:
         return Disk(self._loop, Random(self._rng.random()), self.record)
 
     def repair(self, restarts: int, mark: int) -> None:
-        """Correct the record by hand, as an operator does who knows what was used."""
+        """Correct the record by hand, like an operator who knows which starts and views there
+        were."""
         old = self.record
         self.record = DiskRecord(restarts=max(old.restarts, restarts), mark=max(old.mark, mark))
 
 
 WRITE_US: Final = SECOND // 200
-"""How long it takes to change one of the files."""
+"""The time to change one of the files."""
 
 
 class KeyFilesHost(Protocol):
-    """The host that has the files.
+    """The host of the files.
 
     Attributes:
         name: of its daemons.
@@ -200,7 +201,7 @@ class KeyFilesHost(Protocol):
 
 
 class KeyFiles:
-    """Changes the files of a host for one start of its daemon.
+    """The writer of a host's files for one start of its daemon.
 
     Args:
         loop: virtual time.
@@ -221,7 +222,7 @@ class KeyFiles:
         self._loop.at(self._loop.now + WRITE_US, self._end, write)
 
     def crash(self) -> None:
-        """End each change under way: it is lost, or lasts although nobody was told."""
+        """End each change in flight: it is lost, or lasts without a notification."""
         under_way, self._under_way = self._under_way, []
         for wanted, _ in under_way:
             if self._rng.random() < 0.5:

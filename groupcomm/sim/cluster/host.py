@@ -33,16 +33,16 @@ from groupcomm.trace.events import Boot, Fail, Left
 from groupcomm.trace.recorders import RecordEvent, TraceProbe
 
 MAX_FLYING: Final = 2000
-"""Datagrams on their way to a host without a daemon among which old ones are looked for."""
+"""The datagrams in flight to a host without a daemon above which old ones are dropped."""
 
 BOOT_AGAIN_US: Final = SECOND // 10
-"""A daemon whose start could not be counted is started again after so long."""
+"""The time after which a daemon whose start could not be counted is started again."""
 
 _RING_KEY: Final = bytes(range(32))
 
 
 class HostContext(Protocol):
-    """What all hosts of a cluster share."""
+    """The parts that all hosts of a cluster share."""
 
     loop: Loop
     network: Network
@@ -119,32 +119,32 @@ class SimulatedHost:
         entropy = random_for(seed, f"secrets {self.index}").randbytes
         return DaemonCredentials(draw_private(seed, self.name), roll_of(seed, names), entropy)
 
-    # ---- what tests and faults look at ----
+    # ---- state, for tests and faults ----
 
     @property
     def core(self) -> DaemonCore:
-        """Return the core of the daemon that runs here."""
+        """The core of the daemon that runs here."""
         assert self.process is not None, f"{self.name} is down"
         return self.process.core
 
     @property
     def is_up(self) -> bool:
-        """Return whether a daemon runs here that takes clients."""
+        """Whether a daemon runs here that accepts clients."""
         return self.process is not None and not self.process.leaving
 
     @property
     def is_idle(self) -> bool:
-        """Return whether no daemon runs here and none is about to."""
+        """Whether no daemon runs here and none is about to."""
         return self.process is None and not self._booting
 
     @property
     def completed(self) -> ViewId | None:
-        """Return the last view whose group table is whole at the daemon that runs here."""
+        """The last view whose group table is whole at the daemon that runs here."""
         return None if self.process is None else self.process.probe.completed
 
     @property
     def is_gateway(self) -> bool:
-        """Return whether the daemon that runs here is at the end of a link of its view."""
+        """Whether the daemon that runs here is at the end of a link of its view."""
         view = None if self.process is None else self.process.core.view
         if view is None:
             return False
@@ -152,18 +152,18 @@ class SimulatedHost:
 
     @property
     def differs(self) -> bool:
-        """Return whether a daemon runs here with settings that are not those of all others."""
+        """Whether a daemon runs here with settings that are not those of all others."""
         return self.process is not None and self.process.core.config != self._cluster.config
 
     @property
     def most_restarts(self) -> int:
-        """Return the highest restart count that any daemon here had."""
+        """The highest restart count that any daemon here had."""
         return max(self._all_restarts, default=0)
 
     @property
     def is_outdated(self) -> bool:
-        """Return whether others may know of another start with as many restarts as this one, or
-        more."""
+        """Whether others may know of another start with at least as many restarts as this
+        one."""
         mine = 0 if self.process is None else self.process.restarts
         return sum(restarts >= mine for restarts in self._all_restarts) > 1
 
@@ -294,7 +294,7 @@ class SimulatedHost:
     # ---- ends ----
 
     def kill(self) -> None:
-        """Kill whatever runs or starts here at once, but for a clone."""
+        """Kill the daemon that runs or starts here at once, but not a clone."""
         if self._booting:
             self._booting = False
             self.disk.crash()
@@ -342,7 +342,7 @@ class SimulatedHost:
             self.boot(process.over.adopt)
         self.on_end(self, how)
 
-    # ---- what daemons and clients do ----
+    # ---- acts of daemons and clients ----
 
     def _listen(self) -> None:
         """Route arriving datagrams to the daemons that run now, or to the next one."""
@@ -367,6 +367,6 @@ class SimulatedHost:
         self.process.accept(client)
 
     def set_step(self, factor: int) -> None:
-        """Let each step take so many times as long as usual."""
+        """Make each step take this many times as long as usual."""
         if self.process is not None:
             self.process.step_us = STEP_US * factor

@@ -18,7 +18,7 @@ _WORDS: Final = tuple(
 
 
 def daemon_names(daemons: int) -> list[str]:
-    """Return so many different names, sorted: words first, then words with a number behind them."""
+    """Return this number of different names, sorted: words first, then words with a number."""
     words = len(_WORDS)
     names = [
         _WORDS[at % words] + (str(at // words + 1) if at >= words else "") for at in range(daemons)

@@ -1,7 +1,7 @@
 """One start of a simulated daemon: a core, its share of the processor, its clients, its disk.
 
-What has arrived waits for the next step, as in a socket's buffer; so a slow or paused daemon takes
-many datagrams at once. A step that is due does everything that is due then.
+Arrived datagrams wait for the next step, as in a socket's buffer; so a slow or paused daemon
+processes many datagrams at once. A step does all work that is due.
 """
 
 import enum
@@ -35,29 +35,29 @@ from groupcomm.sim.virtual_time import SECOND, Clock, Loop
 from groupcomm.trace.recorders import Killed, TraceProbe
 
 STEP_US: Final = 10
-"""How long one step of a healthy daemon takes."""
+"""The time of one step of a healthy daemon."""
 
 WAKE_US: Final = 50
-"""From the arrival of something to the step that takes it, and whatever has come meanwhile."""
+"""The time from an arrival to the step that processes it, with later arrivals."""
 
 WALL_INTERVAL_US: Final = SECOND
-"""How often a daemon compares its monotonic clock with the wall clock."""
+"""The interval between two comparisons of the monotonic clock with the wall clock."""
 
 BUFFER_DATAGRAMS: Final = 4000
-"""What a socket's buffer holds for a daemon that does not read; more is dropped."""
+"""The datagrams that a socket's buffer holds for a daemon that does not read; more are dropped."""
 
 LINGER_US: Final = 2 * SECOND
-"""How long a daemon that has left waits for its clients to read what is theirs."""
+"""The time for which a daemon that has left waits for its clients to read their output."""
 
 LINGER_LOOK_US: Final = SECOND // 200
 
 _NEVER: Final = 2**63
 _OVER: Final = -1
-"""As the time of the next step: none will ever be."""
+"""The time of the next step if there will be none."""
 
 
 class CoreFailure(Exception):
-    """A core broke one of its own invariants; the text names the daemon, the error and its place.
+    """Raised if a core breaks an invariant of its own; the text names daemon, error and place.
 
     The place is that of the innermost frame: a file below ``groupcomm/`` and a line.
     """
@@ -74,7 +74,7 @@ class CoreFailure(Exception):
 
 
 class ProcessEnd(enum.Enum):
-    """How a start of a daemon ends."""
+    """The way in which a start of a daemon ends."""
 
     KILLED = enum.auto()
     LEFT = enum.auto()  # in order
@@ -83,7 +83,7 @@ class ProcessEnd(enum.Enum):
 
 
 class SimulatedProcess:
-    """Drives one core as a shell would: receive, one step, store, send, sleep until the deadline.
+    """A driver of one core, like a shell: receive, one step, store, send, sleep until the deadline.
 
     Args:
         loop: virtual time.
@@ -156,7 +156,7 @@ class SimulatedProcess:
         loop.at(loop.now + WALL_INTERVAL_US, self._compare_clocks)
         self._arm()
 
-    # ---- what comes in ----
+    # ---- input ----
 
     def put(self, arrival: int, datagram: bytes) -> None:
         """Put a datagram that comes at `arrival` into the inbox."""
@@ -166,7 +166,7 @@ class SimulatedProcess:
             self._wake_at(arrival + WAKE_US)
 
     def pop_in_flight(self) -> list[tuple[int, bytes]]:
-        """Return what is still on its way here, with its arrivals."""
+        """Return the datagrams in flight to here, with their arrivals."""
         return [(at, datagram) for at, _, datagram in sorted(self._inbox) if at > self._loop.now]
 
     def accept(self, client: ConnectedProgram) -> None:
@@ -178,7 +178,7 @@ class SimulatedProcess:
             self._inputs.append(event)
             self.wake()
 
-    # ---- when it runs ----
+    # ---- schedule ----
 
     def wake(self) -> None:
         """Have a step run soon, whatever the deadline."""
@@ -198,7 +198,7 @@ class SimulatedProcess:
             self._step()
 
     def _arm(self) -> None:
-        """See to it that a step runs at the core's deadline at the latest.
+        """Ensure that a step runs at the core's deadline at the latest.
 
         A timer that is set stays set when the deadline moves away: it finds nothing to do and
         sets itself again. Deadlines move at nearly every step.
@@ -216,11 +216,11 @@ class SimulatedProcess:
                 self._step()
 
     def pause(self, until: int) -> None:
-        """Stand still until a time; what comes waits, as far as buffers hold it."""
+        """Pause until a time; input waits, as far as buffers hold it."""
         self._paused_until = until
 
     def resume(self) -> None:
-        """Go on, if it stands still."""
+        """Continue after a pause."""
         if self.paused:
             self._paused_until = 0
             self._step_at = _NEVER
@@ -228,13 +228,13 @@ class SimulatedProcess:
 
     @property
     def paused(self) -> bool:
-        """Return whether it stands still."""
+        """Whether it is paused."""
         return self._loop.now < self._paused_until
 
     # ---- steps ----
 
     def _step(self) -> None:
-        """Feed the core all that waits, carry out what it gives back."""
+        """Feed the core all waiting input, and carry out its output."""
         now = self._loop.now
         if now < self._busy_until or now < self._paused_until:
             self._wake_at(now)
@@ -277,7 +277,7 @@ class SimulatedProcess:
                 raise CoreFailure(self.name, error) from error
             self.end(ProcessEnd.KILLED)
 
-    # ---- what a step asks for ----
+    # ---- duties of a step ----
 
     def store(self, wanted: Sequence[Store]) -> None:
         """See Shell."""
@@ -290,7 +290,7 @@ class SimulatedProcess:
                 self.key_files.store(each, self._input)
 
     def send(self, output: Output) -> bool:
-        """See Shell; the last datagrams of one that is killed may be few."""
+        """See Shell; a daemon that is being killed may send only a few of them."""
         datagrams = output.datagrams
         if self.sends_left is not None:
             datagrams = self._last_words(datagrams)
@@ -335,7 +335,7 @@ class SimulatedProcess:
 
     @property
     def replays(self) -> int:
-        """Return the number of daemons' datagrams that were dropped as replays."""
+        """The number of daemons' datagrams that were dropped as replays."""
         return self.core.counters.rejected["replay"] - self._forged_replays
 
     def bad(self) -> int:
@@ -364,7 +364,7 @@ class SimulatedProcess:
             self._input(LeaveRequested())
 
     def _linger(self, until: int) -> None:
-        """It has left; its clients may still read what is theirs."""
+        """Linger after the leave; clients may still read their output."""
         if self.alive and (self.connections.all_served or self._loop.now >= until):
             assert self.over is not None
             self.end(ProcessEnd.CUT_SHORT if self.over.unfinished else ProcessEnd.LEFT)
@@ -372,7 +372,7 @@ class SimulatedProcess:
             self._loop.at(self._loop.now + LINGER_LOOK_US, self._linger, until)
 
     def end(self, how: ProcessEnd) -> None:
-        """Be no more; clients see their connections end."""
+        """End the process; clients see their connections end."""
         if self.alive:
             self.alive = False
             self._step_at = _OVER

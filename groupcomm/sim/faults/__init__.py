@@ -1,1 +1,1 @@
-"""Faults of a run: which ones it has, when they happen, and what each does."""
+"""Faults of a run: their choice, their times, and their effects."""

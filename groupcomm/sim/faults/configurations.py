@@ -89,7 +89,7 @@ def _delay(rng: Random, config: CoreConfig) -> CoreConfig | None:
 
 
 def _narrow(rng: Random, config: CoreConfig) -> CoreConfig:
-    """Windows only should be equal: such daemons form views with all others."""
+    """Change windows, which only should be equal: such daemons form views with all others."""
     windows = attrs.evolve(config.windows, visit_bytes=config.windows.visit_bytes // 2)
     return attrs.evolve(config, windows=windows)
 

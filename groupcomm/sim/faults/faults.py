@@ -1,4 +1,4 @@
-"""Which faults a run has, and how strong: drawn from its seed, swarm style.
+"""The faults of a run and their strengths: drawn from its seed, swarm style.
 
 Each seed switches each fault on with probability 1/2 and draws its strength, so that many runs
 lack most faults: a fault that is always there hides what it prevents (Groce et al., "Swarm
@@ -21,7 +21,7 @@ LONGEST_JAM_S: Final = 5.0
 
 @attrs.frozen(kw_only=True)
 class Faults:
-    """What goes wrong in one run.
+    """The faults of one run.
 
     Attributes:
         loss: chance that a datagram is lost, 0 to 0.3.
@@ -98,7 +98,7 @@ class Faults:
 
     @property
     def on_paths(self) -> bool:
-        """Return whether any fault acts on single datagrams."""
+        """Whether any fault acts on single datagrams."""
         return any(
             (self.loss, self.burst_packets, self.duplication, self.reorder_packets, self.jam_s)
         ) or any((self.corruption, self.capacity_packets, self.delay_mean_s))

@@ -20,7 +20,7 @@ PARTS: Final = 3
 
 @attrs.frozen(kw_only=True)
 class SitePlan:
-    """Where hosts are, and which sites are neighbours; two sites at least.
+    """The sites of the hosts, and the pairs of neighbouring sites; two sites at least.
 
     Attributes:
         sites: per host, by index, its site.
@@ -32,7 +32,7 @@ class SitePlan:
 
     @property
     def all_sites(self) -> list[int]:
-        """Return the sites, rising."""
+        """The sites, rising."""
         return sorted(set(self.sites))
 
     def over(self, near: int, far: int) -> set[Pair]:
@@ -63,7 +63,7 @@ def one_link(rng: Random, plan: SitePlan) -> set[Pair]:
 
 
 def one_way(rng: Random, plan: SitePlan) -> set[Pair]:
-    """Return one link carries nothing in one direction."""
+    """Return the paths of one direction of a link."""
     ways = [*plan.links, *((far, near) for near, far in plan.links)]
     return plan.over(*rng.choice(ways))
 
@@ -134,7 +134,7 @@ MOST_FLAPS: Final = 12
 
 
 class LinkFaults:
-    """Faults that cut and mend links.
+    """Faults that cut links, and restore them.
 
     Args:
         loop: virtual time.
@@ -162,16 +162,16 @@ class LinkFaults:
         self._running = True
 
     def end(self) -> None:
-        """Cut nothing any more."""
+        """End all cuts."""
         self._running = False
 
     def cut(self) -> None:
-        """One link is cut, or several, and all of them healed at once after a while."""
+        """Cut one link, or several, and heal them all at once after a while."""
         lasts_s = self._rng.uniform(SHORTEST_CUT_S, self._faults.link_cut_s)
         self._cuts.cut(draw_link_cut(self._rng, self._plan), microseconds(lasts_s))
 
     def flap(self) -> None:
-        """One link is cut for half a period, whole for half a period, and so on some times."""
+        """Cut one link for half a period and restore it for half a period, several times."""
         times = self._rng.randint(2, MOST_FLAPS)
         self._flap((draw_one_link(self._rng, self._plan), times))
 

@@ -18,19 +18,19 @@ from groupcomm.sim.virtual_time import SECOND, Loop, microseconds
 from groupcomm.trace.recorders import FUSE_KINDS, Fuse
 
 SHORTEST_S: Final = 0.05
-"""A disk is unwell at least so long, but if it is slow: then for some writes."""
+"""The least time of a disk's fault, except a slow disk, which lasts for some writes."""
 
 MOST_WRITES: Final = 5
 
 FOR_EVER_SHARE: Final = 0.3
-"""So often a disk does not recover before all faults end."""
+"""The share of disks that do not recover before all faults end."""
 
 STARTED_SHARE: Final = 0.3
-"""So often the daemon is killed as well, so that it has to count a start on that disk."""
+"""The share of cases in which the daemon is killed as well, and has to start on that disk."""
 
 
 class DiskFaults:
-    """Spoils disks, one after the other; several may be unwell at a time.
+    """Faults of disks, one after the other; several may last at a time.
 
     Args:
         loop: virtual time.
@@ -49,26 +49,26 @@ class DiskFaults:
         self._running = True
 
     def end(self) -> None:
-        """Spoil nothing any more; disks that are unwell stay so."""
+        """Cause no more faults; present ones last."""
         self._running = False
 
-    # ---- what can happen ----
+    # ---- faults ----
 
     def slow_down(self) -> None:
-        """Each write of a disk takes long."""
+        """Make each write of a disk take long."""
         write_s = self._faults.slow_disk_s
         self._spoil(Ailment.SLOW, self._rng.uniform(write_s, MOST_WRITES * write_s), write_s)
 
     def hang(self) -> None:
-        """Writes of a disk begin and do not end."""
+        """Make the writes of a disk hang."""
         self._spoil(Ailment.HUNG, self._rng.uniform(SHORTEST_S, self._faults.hung_disk_s))
 
     def fill_up(self) -> None:
-        """Writes of a disk fail, and nothing of them lasts."""
+        """Make the writes of a disk fail without lasting effect."""
         self._spoil(Ailment.FULL, self._rng.uniform(SHORTEST_S, self._faults.full_disk_s))
 
     def fail(self) -> None:
-        """Writes of a disk fail, and may have lasted all the same."""
+        """Make the writes of a disk fail, though some may last."""
         self._spoil(Ailment.BROKEN, self._rng.uniform(SHORTEST_S, self._faults.failing_disk_s))
 
     def _spoil(self, ailment: Ailment, lasts_s: float, write_s: float = 0.0) -> None:
@@ -85,28 +85,28 @@ class DiskFaults:
 
 
 FUSE_US: Final = SECOND
-"""A daemon that is to die at a moment that does not come dies after so long anyway."""
+"""The time after which a daemon dies even if its chosen moment does not come."""
 
 LAST_ONE_SHARE: Final = 0.2
-"""How often the only daemon that runs is brought down all the same."""
+"""The share of cases in which even the only running daemon is brought down."""
 
 ALL_SHARE: Final = 0.04
-"""How often a crash is one of all hosts, as when the power fails."""
+"""The share of crashes that hit all hosts, like a power failure."""
 
 AGAIN_SHARE: Final = 0.2
-"""How often a daemon that was killed is killed again soon after its start."""
+"""The share of killed daemons that are killed again soon after their start."""
 
 CLONE_SHARE: Final = 0.1
-"""Of damages to disks."""
+"""The share of damages to disks that are clones."""
 
 LONGEST_CLONE_S: Final = 2.0
 
 MISLED_US: Final = SECOND
-"""For so long a wall clock is ahead."""
+"""The time for which a wall clock is ahead."""
 
 
 class Outages:
-    """Brings daemons down and up again.
+    """Faults that bring daemons down and up again.
 
     Args:
         loop: virtual time.
@@ -137,7 +137,7 @@ class Outages:
             host.on_end = self._on_end
 
     def end(self) -> None:
-        """Nobody dies any more; who stands still goes on, who is dead stays it."""
+        """Cause no more deaths; paused daemons continue, dead ones stay dead."""
         self._running = False
         self._set_right()
         for host in self._hosts:
@@ -153,10 +153,10 @@ class Outages:
             return self._rng.choice(up)
         return None
 
-    # ---- what can happen ----
+    # ---- faults ----
 
     def crash(self) -> None:
-        """Kill a daemon, now or at some telling moment soon; or all of them."""
+        """Kill a daemon, now or at a critical moment soon; or all of them."""
         if self._rng.random() < ALL_SHARE:
             for host in self._hosts:
                 host.kill()
@@ -190,7 +190,7 @@ class Outages:
         self._doom(victim)
 
     def mislead(self, _: None) -> None:
-        """Have a daemon start with a clock that is ahead, as soon as one runs; once in a run."""
+        """Make a daemon start with a clock that is ahead, once in a run."""
         if not self._running:
             return
         victim = self._victim()
@@ -209,7 +209,7 @@ class Outages:
             self._misled = None
 
     def pause(self) -> None:
-        """Let a daemon stand still."""
+        """Pause a daemon."""
         victim = self._victim()
         if victim is not None and victim.process is not None:
             shortest, longest = 0.06, self._faults.pause_s
@@ -236,7 +236,7 @@ class Outages:
     # ---- death ----
 
     def _doom(self, host: SimulatedHost) -> None:
-        """Kill a daemon now, between two of the next datagrams it sends, or at a moment inside."""
+        """Kill a daemon now, between two of its next datagrams, or at a moment inside."""
         process, rng = host.process, self._rng
         assert process is not None
         lot = rng.random()
@@ -255,7 +255,7 @@ class Outages:
             host.kill()
 
     def _on_end(self, host: SimulatedHost, how: ProcessEnd) -> None:
-        """A daemon has ended: damage its disk if that was the plan, and start the next one."""
+        """Damage the disk of an ended daemon if that was planned, and start the next daemon."""
         if not self._running:
             return
         damage = self._damage.pop(host.index, "")

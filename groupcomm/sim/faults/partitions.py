@@ -28,7 +28,7 @@ class Cuts:
         self._count = 0
 
     def cut(self, pairs: tuple[Pair, ...], lasts_us: int) -> None:
-        """Cut these paths for so long."""
+        """Cut these paths for some time."""
         self._count += 1
         self._cuts[self._count] = pairs
         self._network.cut(pairs)
@@ -40,7 +40,7 @@ class Cuts:
             self._network.mend(pairs)
 
     def end(self) -> None:
-        """Mend everything that is cut now."""
+        """Restore all cut paths now."""
         for pairs in self._cuts.values():
             self._network.mend(pairs)
         self._cuts.clear()
@@ -50,7 +50,7 @@ ONE_WAY_SHARE: Final = 0.3
 """Share of partitions in which one direction still works."""
 
 Sides: TypeAlias = Sequence[int]
-"""Per host, by index, on which side it is."""
+"""The side of each host, by index."""
 
 
 def draw_partition(rng: Random, sites: Sides) -> tuple[Pair, ...]:
@@ -99,7 +99,7 @@ def sets(rng: Random, sites: Sides) -> tuple[set[Pair], Sides]:
 
 
 def overlapping(rng: Random, sites: Sides) -> tuple[set[Pair], Sides]:
-    """On a circle each hears its neighbours only: no two hear the same."""
+    """Return circular sides: each host hears only its neighbours, so no two hear the same."""
     hosts = list(range(len(sites)))
     rng.shuffle(hosts)
     place = {host: at for at, host in enumerate(hosts)}
@@ -113,12 +113,12 @@ def overlapping(rng: Random, sites: Sides) -> tuple[set[Pair], Sides]:
 
 
 def apart(rng: Random, sites: Sides) -> tuple[set[Pair], Sides]:
-    """Return sites do not hear each other; with one site, halves."""
+    """Return the sites as sides that do not hear each other; with one site, halves."""
     return (between(sites), sites) if len(set(sites)) > 1 else halves(rng, sites)
 
 
 def joined_by_one(rng: Random, sites: Sides) -> tuple[set[Pair], Sides]:
-    """As `apart`, but one host still hears everybody, and is heard."""
+    """Return the sides of `apart`, except that one host still hears all others, and is heard."""
     pairs, sides = apart(rng, sites)
     bridge = rng.randrange(len(sites))
     return {pair for pair in pairs if bridge not in pair}, sides
@@ -140,11 +140,11 @@ LONGEST_FLAPPING_S: Final = 4.0
 SHORTEST_LOSS_S: Final = 0.5
 LONGEST_LOSS_S: Final = 4.0
 FOR_EVER_SHARE: Final = 0.2
-"""In so many runs the first path to lose most does so until all faults end."""
+"""The share of runs in which the first lossy path stays so until all faults end."""
 
 
 class Disruptions:
-    """Faults that cut and mend paths.
+    """Faults that cut paths, and restore them.
 
     Args:
         loop: virtual time.
@@ -175,14 +175,14 @@ class Disruptions:
         self._running = True
 
     def end(self) -> None:
-        """Disturb nothing any more; what is cut is for `cuts` to mend."""
+        """Cause no more disruptions; `cuts` restores the cut paths."""
         self._running = False
         self._thin(None)
 
     # ---- what can happen ----
 
     def part(self) -> None:
-        """The network falls apart for a while, whatever else is cut."""
+        """Partition the network for a while, whatever else is cut."""
         longest = self._faults.partition_s
         lasts = self._rng.choice(
             (self._rng.uniform(SHORTEST_CUT_S, 1.0), self._rng.uniform(SHORTEST_CUT_S, longest))
@@ -190,7 +190,7 @@ class Disruptions:
         self._cuts.cut(draw_partition(self._rng, self._sites), microseconds(lasts))
 
     def lose_one_way(self) -> None:
-        """One path loses most of what is sent on it, for a while or for ever."""
+        """Make one path lose most datagrams, for a while or for ever."""
         if self._for_ever:
             return
         self._for_ever = self._for_ever is None and self._rng.random() < FOR_EVER_SHARE
@@ -211,7 +211,7 @@ class Disruptions:
             self._network.paths[pair].thin(self._faults.directed_loss)
 
     def flap(self) -> None:
-        """Paths are cut for half a period, whole for half a period, and so on for a while."""
+        """Cut paths for half a period and restore them for half a period, for a while."""
         period = microseconds(self._faults.flap_s)
         lasts = microseconds(self._rng.uniform(1.0, LONGEST_FLAPPING_S))
         if self._rng.random() < 0.5:

@@ -1,4 +1,4 @@
-"""What happens to single datagrams on one path between two daemons, while faults last."""
+"""The faults of single datagrams on one path between two daemons."""
 
 import heapq
 from collections.abc import Callable
@@ -45,7 +45,7 @@ def corrupt(rng: Random, datagram: bytes) -> Forged:
 
 
 class PathFaults:
-    """Decides which copies of a datagram arrive on one path, when, and what is left of them.
+    """The faults of one path: they decide which copies of a datagram arrive, when, and how damaged.
 
     Args:
         loop: virtual time.
@@ -93,7 +93,7 @@ class PathFaults:
         self.lost = 0
 
     def send(self, datagram: bytes) -> bool:
-        """Pass on what is left of a datagram; False if nothing is."""
+        """Pass on the remains of a datagram; return False if there are none."""
         faults, rng = self._faults, self._rng
         self._sent += 1
         if self._held:
@@ -112,7 +112,7 @@ class PathFaults:
         return True
 
     def flush(self) -> None:
-        """Let everything go that is still held: the faults have ended. What is late is lost."""
+        """Release all held datagrams, as the faults have ended. Late ones are lost."""
         self._ended = True
         self._jam_ended(self._jammed_until)
         for _, _, datagram in sorted(self._held, key=lambda held: held[1]):
@@ -120,7 +120,7 @@ class PathFaults:
         self._held.clear()
 
     def jam(self, until: int) -> None:
-        """Hold everything until a time."""
+        """Hold all datagrams until a time."""
         self._jammed_until = until
         self._loop.at(until, self._jam_ended, until)
 
@@ -161,7 +161,7 @@ class PathFaults:
             heapq.heappush(self._in_flight, arrival)
 
     def _arrive_late(self, datagram: bytes) -> None:
-        """Unless the faults have ended: who is cut off from then on is not to be heard any more."""
+        """Deliver a late datagram, unless faults have ended: a host cut off must stay unheard."""
         if not self._ended:
             self._transfer(datagram, 0, True)
 

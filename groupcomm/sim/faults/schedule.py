@@ -1,4 +1,4 @@
-"""When what goes wrong, and whom it meets: drawn from the seed, and all ended at once.
+"""The schedule of faults: their times and victims, drawn from the seed, and their common end.
 
 Jams, slow steps and jumping clocks go on all the time. What breaks views, such as a crash or a
 partition, happens every few seconds, and sometimes a second thing while the first is being
@@ -31,7 +31,7 @@ FOLLOW_SHARE: Final = 0.3
 
 
 class FaultSchedule:
-    """Starts a run's faults at once, and ends them all when told to.
+    """The faults of a run: it starts them at once, and ends them all when told to.
 
     Args:
         loop: virtual time.
@@ -81,7 +81,7 @@ class FaultSchedule:
                 loop.at(loop.now + rng.randrange(SECOND), act)
 
     def _disrupting(self) -> list[Callable[[], None]]:
-        """Return what breaks views, as far as it is on."""
+        """Return the enabled faults that break views."""
         faults = self._faults
         acts: list[tuple[Any, Callable[[], None]]] = [
             (faults.crash_s, self.outages.crash),
@@ -109,7 +109,7 @@ class FaultSchedule:
         return [act for strength, act in acts if strength]
 
     def end(self) -> None:
-        """From now on nothing goes wrong.
+        """End all faults.
 
         Clocks stay as fast as they are, the dead dead, and disks that are unwell unwell.
         """
@@ -124,7 +124,7 @@ class FaultSchedule:
             host.set_step(1)
 
     def _jam(self, _: None) -> None:
-        """Hold what is sent to one daemon."""
+        """Hold the datagrams to one daemon."""
         if self._running:
             longest = microseconds(self._faults.jam_s)
             until = self._loop.now + int(self._rng.random() * longest)
@@ -133,7 +133,7 @@ class FaultSchedule:
             self._loop.at(self._loop.now + 1 + self._rng.randrange(2 * interval), self._jam)
 
     def _slow_down(self, _: None) -> None:
-        """Another daemon becomes the slow one."""
+        """Make another daemon the slow one."""
         if self._running:
             for host in self._hosts:
                 host.set_step(1)
@@ -141,7 +141,7 @@ class FaultSchedule:
             self._loop.at(self._loop.now + SLOW_INTERVAL_US, self._slow_down)
 
     def _jump(self, _: None) -> None:
-        """One daemon's wall clock is set, wrongly."""
+        """Set one daemon's wall clock to a wrong time."""
         if self._running:
             self._rng.choice(self._hosts).clock.jump()
             self._loop.at(self._loop.now + JUMP_INTERVAL_US, self._jump)
@@ -153,7 +153,7 @@ class FaultSchedule:
             self._act(None)
 
     def _act(self, _: None) -> None:
-        """Break something, and perhaps soon something else."""
+        """Cause a fault, and perhaps soon another one."""
         rng = self._rng
         if self._running:
             rng.choice(self._acts)()
@@ -165,5 +165,5 @@ class FaultSchedule:
 
 
 def sites_of(hosts: Sequence[SimulatedHost]) -> list[int]:
-    """Return per host the site it is in."""
+    """Return the site of each host."""
     return [host.site for host in hosts]

@@ -14,11 +14,11 @@ from groupcomm.errors import ConfigError
 from groupcomm.sim.virtual_time import SECOND, microseconds
 
 UDP_HEADER_BYTES: Final = 28
-"""What IPv4 and UDP put before each datagram; a link carries that, too."""
+"""The headers of IPv4 and UDP before each datagram, which a link carries, too."""
 
 
 class Bottleneck:
-    """A sender of so many bytes a second, shared by all who send through it.
+    """A sender of limited bandwidth, shared by all paths through it.
 
     Args:
         bytes_per_s: above 0, headers of IP and UDP included.
@@ -39,8 +39,7 @@ class Bottleneck:
         self.dropped = 0
 
     def passed_at(self, now: int, size: int) -> int | None:
-        """Return when a datagram of so many bytes that comes now has passed; None if it is
-        dropped."""
+        """Return when a datagram of this size that comes now has passed; None if it is dropped."""
         begin = max(self._free_at, now)
         if begin - now > self._queue_us:
             self.dropped += 1
@@ -61,7 +60,7 @@ QUEUE_S: Final = 0.1
 
 @attrs.frozen(kw_only=True)
 class SimulatedLink:
-    """What joins two neighbouring sites, the same in both directions.
+    """A link between two neighbouring sites, the same in both directions.
 
     Attributes:
         sites: the two, the lower first.
@@ -97,7 +96,7 @@ class SimulatedLink:
             raise ConfigError(f"{name}: queue_s is {self.queue_s}; it must be above 0")
 
 
-# ---- who is whose neighbour ----
+# ---- shapes ----
 
 
 def mesh(sites: int) -> set[SitePair]:
@@ -106,12 +105,12 @@ def mesh(sites: int) -> set[SitePair]:
 
 
 def chain(sites: int) -> set[SitePair]:
-    """Return one behind the other."""
+    """Return links between each site and the next one."""
     return {(site, site + 1) for site in range(sites - 1)}
 
 
 def star(sites: int) -> set[SitePair]:
-    """Return links of all sites to the first one only."""
+    """Return links between all sites and the first one."""
     return {(0, site) for site in range(1, sites)}
 
 
@@ -131,7 +130,7 @@ TOPOLOGIES: Final[Mapping[str, Callable[[int], set[SitePair]]]] = {
 def equal_links(
     sites: int, delay_s: float, topology: Callable[[int], set[SitePair]] = mesh
 ) -> tuple[SimulatedLink, ...]:
-    """Links that are all alike: without loss, as wide as can be, with the usual jitter."""
+    """Return links that are all alike: without loss, of any bandwidth, with the usual jitter."""
     jitter_s = USUAL_JITTER * delay_s
     return tuple(
         SimulatedLink(sites=pair, delay_s=delay_s, jitter_s=jitter_s)
@@ -152,7 +151,7 @@ def longest_way_s(sites: int, links: Iterable[SimulatedLink]) -> float:
 
 
 def joined(among: Collection[int], pairs: Iterable[SitePair], start: int) -> set[int]:
-    """Return the sites that `start` reaches over neighbours of which all are `among` these."""
+    """Return the sites that `start` reaches over neighbours within `among`."""
     near = list(pairs)
     found, edge = {start}, [start]
     while edge:

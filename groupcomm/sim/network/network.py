@@ -31,7 +31,7 @@ Put = Callable[[int, bytes], None]
 
 
 class Receiver(Protocol):
-    """Whoever is at the end of paths; what `put` is may change with time."""
+    """The receiver at the end of paths; its `put` may change with time."""
 
     put: Put
 
@@ -108,7 +108,7 @@ class Path:
         self.under_way_until = 0
 
     def send(self, datagram: bytes) -> bool:
-        """Put one datagram on its way; False if it is lost at once."""
+        """Send one datagram; return False if it is lost at once."""
         self.sent += 1
         if self.loss and self._random() < self.loss:
             return False
@@ -119,9 +119,9 @@ class Path:
         return self.transfer(datagram, 0, False) > 0
 
     def transfer(self, datagram: bytes, extra_us: int, overtake: bool) -> int:
-        """Let a datagram arrive, `extra_us` later than usual.
+        """Let a datagram arrive, `extra_us` later than usual; return its arrival.
 
-        Returns the time of its arrival; 0 if the way is narrow and has no room for it.
+        The arrival is 0 if the way is narrow and has no room for it.
         """
         now = self._loop.now
         if self._bottleneck is not None:
@@ -149,12 +149,12 @@ class Path:
         self._set_loss()
 
     def thin(self, loss: float) -> None:
-        """Lose this share of what is sent from now on."""
+        """Lose this share of the datagrams from now on."""
         self._thinned = loss
         self._set_loss()
 
     def end_loss(self) -> None:
-        """From now on nothing is lost but while the path is cut, or for want of room."""
+        """Lose no more datagrams, except while the path is cut, or for lack of room."""
         self._lossy = self._thinned = 0.0
         self._set_loss()
 
@@ -235,7 +235,7 @@ class Network:
         return path
 
     def unicast(self, source: int, target: str, datagram: bytes) -> None:
-        """Send to one host, by its name; what is sent to a host that does not exist is lost."""
+        """Send to one host, by its name; a datagram to an unknown host is lost."""
         index = self._indices.get(target)
         if index is None:
             return
@@ -259,7 +259,7 @@ class Network:
     # ---- faults ----
 
     def start_faults(self, faults: Faults) -> None:
-        """Let datagrams suffer from now on."""
+        """Start the faults of datagrams."""
         if not faults.on_paths:
             return
         for (source, target), path in self.paths.items():
@@ -267,7 +267,7 @@ class Network:
             path.faults = PathFaults(self._loop, rng, faults, path.transfer)
 
     def end_faults(self) -> None:
-        """From now on nothing goes wrong but cuts; what is held goes on, copies still come.
+        """End all faults but cuts; held datagrams are released, copies still come.
 
         Links keep their delays and bandwidths; what they lost, they lose no more.
         """
@@ -278,7 +278,7 @@ class Network:
                 path.faults = None
 
     def jam(self, host: int, until: int) -> None:
-        """Hold everything on its way to a host until a time, then let it go in order."""
+        """Hold all datagrams to a host until a time, then release them in order."""
         for (_, target), path in self.paths.items():
             if target == host and path.faults is not None:
                 path.faults.jam(until)
@@ -292,7 +292,7 @@ class Network:
         self._cut(pairs, -1)
 
     def narrow(self, pairs: Iterable[Pair], largest_bytes: float) -> None:
-        """Lose longer datagrams on these paths, in silence; inf: none any more."""
+        """Lose longer datagrams on these paths silently; inf ends that."""
         for pair in pairs:
             path = self.paths.get(pair)
             if path is not None:

@@ -1,4 +1,4 @@
-"""The ways from one peer to others, and what goes wrong there; in virtual time, and in real.
+"""The paths from one peer to others, and their faults; in virtual time and in real time.
 
 A minimum delay is for each datagram by itself: what is sent after it was made shorter overtakes.
 All else is as on the paths between daemons (`network.network`, `faults.paths`).
@@ -25,7 +25,7 @@ from groupcomm.sim.virtual_time import SECOND, Loop, microseconds, random_for
 
 @attrs.frozen(kw_only=True)
 class UsualPath:
-    """What a way is like while nothing goes wrong.
+    """The properties of a path without faults.
 
     Attributes:
         delay_s: one way.
@@ -39,7 +39,7 @@ class UsualPath:
 
 
 class PeerPath:
-    """The way to one address, at whose end `deliver` takes what has come.
+    """The path to one address, at whose end `deliver` accepts datagrams.
 
     Attributes:
         minimum_us: how late everything is made before it sets out.
@@ -58,7 +58,7 @@ class PeerPath:
         self.minimum_us = 0
 
     def send(self, datagram: bytes) -> None:
-        """Put a datagram on its way."""
+        """Send a datagram."""
         if self.minimum_us:
             self._loop.at(self._loop.now + self.minimum_us, self._set_out, datagram)
         else:
@@ -74,7 +74,7 @@ class PeerPath:
             self._loop.at(arrival, self._deliver, datagram)
 
     def suffer(self, faults: Faults | None) -> None:
-        """Let faults act from now on; None ends them."""
+        """Start these faults; None ends them."""
         if self._path.faults is not None:
             self._path.faults.flush()
             self._path.faults = None
@@ -82,19 +82,19 @@ class PeerPath:
             self._path.faults = PathFaults(self._loop, self._rng, faults, self._path.transfer)
 
     def cut(self) -> None:
-        """From now on nothing passes, until `mend`."""
+        """Let nothing pass until `mend`."""
         if not self._is_cut:
             self._is_cut = True
             self._path.cut(1)
 
     def mend(self) -> None:
-        """Everything passes again."""
+        """Let everything pass again."""
         if self._is_cut:
             self._is_cut = False
             self._path.cut(-1)
 
     def hold(self, seconds: float) -> None:
-        """Hold everything for so long, then let it go in order."""
+        """Hold all datagrams for some time, then release them in order."""
         if self._path.faults is None:
             self.suffer(Faults())
         assert self._path.faults is not None
@@ -102,7 +102,7 @@ class PeerPath:
 
 
 class PeerPaths:
-    """All ways from one peer; to those whose name is not known yet, by their address.
+    """All paths from one peer; to peers whose names are not known yet, by their addresses.
 
     Args:
         loop: the time.
@@ -129,13 +129,13 @@ class PeerPaths:
         self._addresses: dict[str, Address] = {}
 
     def send(self, action: Send) -> None:
-        """Put a datagram on its way."""
+        """Send a datagram."""
         end = action.to or action.address
         self._addresses[end] = action.address
         self.to(end).send(action.data)
 
     def to(self, end: str) -> PeerPath:
-        """Return the way to a peer of this name, or to an address."""
+        """Return the path to a peer of this name, or to an address."""
         if end not in self._found:
             ends = f"{self._me} {end}"
             arrive = self._arrive(end)
@@ -146,12 +146,12 @@ class PeerPaths:
         return lambda datagram: self._deliver(self._addresses[end], datagram)
 
     def set_minimum_delay(self, name: Name, seconds: float) -> None:
-        """From now on make all datagrams to a peer so late."""
+        """Delay all datagrams to a peer by at least this time from now on."""
         self.to(name).minimum_us = microseconds(seconds)
 
 
 class PeerEvent(NamedTuple):
-    """What a peer told its user, and when; microseconds."""
+    """An event of a peer for its user, with its time; microseconds."""
 
     time: int
     name: Name
@@ -159,7 +159,7 @@ class PeerEvent(NamedTuple):
 
 
 class PeerNetwork:
-    """Peers, and the ways between them; a peer's address is its name.
+    """Peers, and the paths between them; a peer's address is its name.
 
     Args:
         seed: of all chances.
@@ -222,17 +222,17 @@ class PeerNetwork:
         return peer
 
     def add_founders(self, names: Iterable[Name], algorithm: Make) -> None:
-        """Start a group whose members are there from the beginning; all greet the first one."""
+        """Start a group of founders, which all greet the first one."""
         founders = tuple(names)
         for name in founders:
             self.add(name, algorithm, founders, founders[:1] if name != founders[0] else ())
 
     def leave(self, name: Name) -> None:
-        """Have a peer leave in order; it runs until it has."""
+        """Have a peer leave in order; it runs until it has left."""
         self._act(name, self.peers[name].leave(self._now))
 
     def crash(self, name: Name) -> None:
-        """A peer is there no longer, and says nothing."""
+        """Crash a peer, which becomes silent."""
         del self.peers[name]
 
     def send(self, name: Name, data: bytes, to: Iterable[Name] | None = None) -> Message:
@@ -253,7 +253,7 @@ class PeerNetwork:
         return self.loop.now / SECOND
 
     def run(self, seconds: float) -> None:
-        """Let so much time pass."""
+        """Let some time pass."""
         self.loop.run(self.loop.now + microseconds(seconds))
 
     def _act(self, name: Name, actions: Iterable[Action]) -> None:

@@ -1,1 +1,1 @@
-"""Planning: what sites, links and loads would cost and how long messages would take."""
+"""Planning: the cost of sites, links and loads, and the delays of messages."""

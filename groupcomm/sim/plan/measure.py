@@ -21,10 +21,10 @@ from groupcomm.sim.virtual_time import SECOND, microseconds, random_for
 from groupcomm.trace.events import Conf, TraceEvent
 
 CONNECT_US: Final = SECOND // 2
-"""By then a program is connected, and can ask to join."""
+"""The time by which a program is connected, and can ask to join."""
 
 NUMBER_BYTES: Final = 8
-"""A message begins with its number; the rest of it means nothing."""
+"""The bytes of the number with which a message begins; the rest is padding."""
 
 
 class LoadPrograms:
@@ -67,11 +67,11 @@ class LoadPrograms:
 
     @property
     def sent(self) -> int:
-        """Return messages that count."""
+        """The number of messages that count."""
         return len(self._sent_at)
 
     def missing(self, site: int) -> int:
-        """Deliveries that are due at the members of a site, and have not come."""
+        """Return the deliveries that are due at the members of a site, and have not come."""
         return self.sent * self.members[site] - len(self.delays_us[site])
 
     def start(self) -> None:
@@ -82,7 +82,7 @@ class LoadPrograms:
         )
 
     def stop(self) -> None:
-        """Send nothing more."""
+        """Stop sending."""
         self._running = False
 
     def _join(self, member: SimulatedClient) -> None:
@@ -122,12 +122,12 @@ DRAIN_LIMIT_S: Final = 10.0
 
 
 class PlanFailed(GroupCommError):
-    """A plan cannot be measured; the text says why."""
+    """Raised if a plan cannot be measured; the text says why."""
 
 
 @attrs.frozen(kw_only=True)
 class MeasuredDelays:
-    """From multicast to delivery at programs, for a level and a pair of sites.
+    """The delays from multicast to delivery at programs, for a level and a pair of sites.
 
     Attributes:
         level: of the messages.
@@ -150,7 +150,7 @@ class MeasuredDelays:
 
 @attrs.frozen(kw_only=True)
 class Measurement:
-    """What came of a plan.
+    """The results of a plan.
 
     Attributes:
         topology: the plan.
@@ -231,7 +231,7 @@ def _form(cluster: Cluster, meter: Meter) -> TrafficPhase:
 def _load(
     cluster: Cluster, meter: Meter, programs: Sequence[LoadPrograms], duration_s: float
 ) -> TrafficPhase:
-    """Run all loads at once until what they have sent has come; return the traffic."""
+    """Run all loads at once until all messages have come; return the traffic."""
     for each in programs:
         each.start()
     cluster.run(WARM_S)
@@ -253,7 +253,7 @@ def _is_missing(programs: Sequence[LoadPrograms]) -> bool:
 
 
 def _delays(programs: Sequence[LoadPrograms]) -> list[MeasuredDelays]:
-    """Return those of all loads, put together by level and sites."""
+    """Return the delays of all loads, combined by level and sites."""
     found: dict[tuple[ServiceLevel, int, int], tuple[list[int], list[int]]] = {}
     for each in programs:
         for site, delays_us in each.delays_us.items():

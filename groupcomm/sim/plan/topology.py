@@ -67,15 +67,15 @@ class TableReader:
         return int(value)
 
     def pop(self, key: str, usual: object = None) -> Any:
-        """Whatever is there."""
+        """Remove and return the value of a key, of any type."""
         return self._pop(key, usual)
 
     def has(self, key: str) -> bool:
-        """Return whether the file says something."""
+        """Return whether the table has a key."""
         return key in self._left
 
     def end(self) -> None:
-        """Nothing may be left."""
+        """Check that no key is left."""
         if self._left:
             raise ConfigError(f"{self._where}: there is no key {min(self._left)!r}")
 
@@ -96,7 +96,7 @@ USUAL_DURATION_S: Final = 10.0
 
 @attrs.frozen(kw_only=True)
 class PlannedLoad:
-    """What one program sends.
+    """The messages that one program sends.
 
     Attributes:
         group: to whom.
@@ -134,16 +134,16 @@ class Topology:
     duration_s: float = USUAL_DURATION_S
 
     def settings(self, seed: int) -> Settings:
-        """As a simulated cluster takes it."""
+        """Return the settings of a simulated cluster for the plan."""
         return plain_settings(daemons=self.sizes, links=self.links, seed=seed)
 
     def link_name(self, near: int, far: int) -> str:
-        """Return one direction of a link, for people."""
+        """Return one direction of a link, as text."""
         return f"{self.names[near]} > {self.names[far]}"
 
 
 def read_topology(found: Mapping[str, object]) -> Topology:
-    """Understand a file.
+    """Return the plan in a file.
 
     Args:
         found: what it holds, as TOML gives it; docs/sites.md has all keys.
@@ -235,7 +235,7 @@ def _read_load(names: Sequence[str], table: object) -> PlannedLoad:
 
 
 def with_sites(plan: Topology, sites: int) -> Topology:
-    """Return the plan with so many sites: copies of its own in turn, in the same shape.
+    """Return the plan with this number of sites: copies of its own in turn, in the same shape.
 
     The shape is that of the plan (full mesh, chain, star or ring); a plan of another one grows as a
     full mesh. Links are copies of the plan's, in turn. What is sent stays the same; groups have
@@ -266,7 +266,7 @@ def with_sites(plan: Topology, sites: int) -> Topology:
 
 
 def with_daemons(plan: Topology, daemons: int) -> Topology:
-    """Return the plan with so many daemons in all, spread over its sites as evenly as possible.
+    """Return the plan with this number of daemons, spread over its sites as evenly as possible.
 
     Raises:
         ConfigError: there are fewer than sites, or too many.

@@ -15,7 +15,7 @@ from groupcomm.sim.virtual_time import SECOND, Loop
 
 _CHECKSUM_BYTES: Final = 4
 OVERHEAD_BYTES: Final = UDP_HEADER_BYTES + SEAL_BYTES - _CHECKSUM_BYTES
-"""What a datagram is longer on a real network, encrypted, than the simulator's with a checksum."""
+"""The bytes by which an encrypted datagram is longer than the simulator's with a checksum."""
 
 
 @attrs.define(kw_only=True)
@@ -26,14 +26,14 @@ class TrafficCount:
     bytes: int = 0
 
     def add(self, size: int) -> None:
-        """Count one more."""
+        """Count one more datagram."""
         self.datagrams += 1
         self.bytes += size
 
 
 @attrs.define(kw_only=True)
 class LinkTraffic:
-    """One direction of a link.
+    """The traffic of one direction of a link.
 
     Attributes:
         sent: what was given to it.
@@ -48,7 +48,7 @@ class LinkTraffic:
 
 @attrs.frozen(kw_only=True)
 class TrafficPhase:
-    """What was counted in a span of time.
+    """The traffic in a span of time.
 
     Attributes:
         seconds: how long it took.
@@ -67,7 +67,7 @@ class TrafficPhase:
 
 
 class Meter:
-    """Counts what a cluster's network is given, in phases.
+    """A counter of a cluster's traffic, in phases.
 
     Args:
         loop: virtual time.
@@ -97,7 +97,7 @@ class Meter:
         self._steps = self._steps_so_far()
 
     def end(self) -> TrafficPhase:
-        """Return what was counted since `begin`; the next phase begins."""
+        """Return the counts since `begin`; the next phase begins."""
         before, now = self._steps, self._steps_so_far()
         phase = TrafficPhase(
             seconds=(self._loop.now - self._since) / SECOND,
@@ -111,7 +111,7 @@ class Meter:
         return phase
 
     def observe(self, source: int, target: int, datagram: bytes, goes_on: bool) -> None:
-        """Take note of a datagram; for `Network.observers`."""
+        """Count a datagram; for `Network.observers`."""
         size = len(datagram) + OVERHEAD_BYTES
         if datagram is not self._last:  # a multicast is told once for each that it is for
             self._last = datagram
@@ -133,7 +133,7 @@ class Meter:
 
 
 def bodies_per_s(plan: Topology) -> dict[SitePair, float]:
-    """Return bytes a second that messages' bodies alone would put on each direction of a link.
+    """Return the bytes a second that messages' bodies alone put on each direction of a link.
 
     That is the least that any protocol needs: a body goes once over each link on the ways with the
     fewest links, the shortest of these, from the sender's site to those of the members.

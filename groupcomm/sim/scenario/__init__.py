@@ -1,4 +1,5 @@
-"""Scenarios: text files of commands and what has to happen; docs/scenarios.md has their format."""
+"""Scenarios: text files of commands and their expected effects; docs/scenarios.md has their
+format."""
 
 from groupcomm.sim.scenario.run import Outcome, run_scenario
 from groupcomm.sim.scenario.script import ScenarioError

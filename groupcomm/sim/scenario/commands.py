@@ -1,6 +1,6 @@
-"""The commands of scenarios: how each is written, and what it does to the state.
+"""The commands of scenarios: their syntax, and their effects on the state.
 
-A parser takes a command's words and returns what is to be done; nothing is done while a text is
+A parser reads a command's words and returns an action; no action is carried out while a text is
 read, so all mistakes in it are found first.
 """
 
@@ -431,4 +431,4 @@ SHOWS: Final[dict[str, Callable[[ScenarioState], list[str]]]] = {
     "jumps": lambda state: _of_daemons(_jumps, state),
     "rules": _rules,
 }
-"""By what is to be shown."""
+"""The functions that show something, by its name."""

@@ -1,6 +1,6 @@
-"""Rules: what befalls chosen packets on chosen paths, besides cuts.
+"""Rules: the treatment of chosen packets on chosen paths, besides cuts.
 
-A rule names kinds of packets, how many of them it concerns, and what becomes of these: they are
+A rule names kinds of packets, the number of packets that it concerns, and their treatment: they are
 lost, held until they are released, delayed, or delivered a second time. The first rule of a path
 that concerns a packet decides.
 """
@@ -34,7 +34,7 @@ ODD: Final = -1
 
 
 class Effect(enum.Enum):
-    """What a rule does to a packet."""
+    """The effect of a rule on a packet."""
 
     LOSE = "lose"
     HOLD = "hold"
@@ -60,15 +60,15 @@ def kind_of(datagram: bytes) -> str:
 
 @attrs.define
 class Rule:
-    """What befalls some packets of one path.
+    """The treatment of some packets of one path.
 
     Attributes:
-        effect: what becomes of them.
-        kinds: which packets; ANY stands for all.
-        count: how many, or ALL or ODD.
-        later_us: by how much a delayed packet or a copy comes later, microseconds.
-        seen: packets of these kinds so far.
-        done: those of them that it concerned.
+        effect: the effect on them.
+        kinds: the kinds of packets; ANY stands for all.
+        count: the number of packets, or ALL or ODD.
+        later_us: the delay of a delayed packet or a copy, microseconds.
+        seen: the number of packets of these kinds so far.
+        done: the number of those that it concerned.
     """
 
     effect: Effect
@@ -99,7 +99,7 @@ class Rule:
 
 
 class RuledPath(PathFaults):
-    """Applies the rules of one path.
+    """A path with rules.
 
     Attributes:
         rules: the first one that concerns a packet decides.
@@ -113,7 +113,7 @@ class RuledPath(PathFaults):
         self.rules: list[Rule] = []
 
     def send(self, datagram: bytes) -> bool:
-        """Do what the first rule says that concerns this datagram."""
+        """Apply the first rule that concerns a datagram."""
         kind = kind_of(datagram)
         rule = next((rule for rule in self.rules if rule.concerns(kind)), None)
         if rule is None:
@@ -135,5 +135,5 @@ class RuledPath(PathFaults):
             self._transfer(datagram, 0, True)
 
     def end(self) -> None:
-        """Only holding goes on."""
+        """End all rules except those that hold packets."""
         self.rules = [rule for rule in self.rules if rule.effect is Effect.HOLD]

@@ -1,4 +1,4 @@
-"""Runs a scenario: what it says must happen, what did, and what the checkers say of it."""
+"""The run of a scenario: its expected transcript, the real one, and the checkers' findings."""
 
 from collections.abc import Callable
 from functools import partial
@@ -18,11 +18,11 @@ from groupcomm.sim.scenario.state import (
 
 @attrs.frozen
 class Outcome:
-    """What came of a scenario.
+    """The result of a scenario.
 
     Attributes:
-        text: the scenario as it would be if all that happened was as it should be.
-        problems: what is wrong whatever its text says.
+        text: the scenario with what really happened as its expectations.
+        problems: faults that its text cannot allow.
     """
 
     text: str
@@ -30,7 +30,7 @@ class Outcome:
 
 
 class _ScenarioRun:
-    """What stays while scenes come and go."""
+    """The parts of a run that outlast one block."""
 
     def __init__(self) -> None:
         self.state: ScenarioState | None = None
@@ -73,10 +73,10 @@ def run_scenario(text: str, name: str) -> Outcome:
 
     Args:
         text: the whole file.
-        name: of the file, for complaints.
+        name: the name of the file, for errors.
 
     Raises:
-        ScenarioError: the text is not a scenario; says where and what was expected.
+        ScenarioError: the text is not a scenario; the error names the place and what was expected.
     """
     script = read_script(text, name)
     plan = _plan(script)

@@ -1,4 +1,4 @@
-"""The text of a scenario: blocks of commands, each followed by what happened.
+"""The text of a scenario: blocks of commands, each followed by their effects.
 
 ::
 
@@ -32,16 +32,17 @@ _GROUP: Final = re.compile(r"#?[a-z]{2,}")
 
 
 class ScenarioError(Exception):
-    """The text of a scenario is wrong; names the file, the line and what was expected there."""
+    """Raised for a wrong text of a scenario; names the file, the line and what was expected
+    there."""
 
 
 class Words:
-    """What a line says.
+    """The words of a line.
 
     Args:
         line: the whole line.
-        place: file and line number, for complaints.
-        daemons: how many daemons the scenario has at this point.
+        place: file and line number, for errors.
+        daemons: the number of daemons of the scenario at this point.
     """
 
     def __init__(self, line: str, place: str, daemons: int) -> None:
@@ -51,20 +52,20 @@ class Words:
         self._daemons = daemons
 
     def fail(self, expected: str, word: str | None = None) -> NoReturn:
-        """Complain that something else was expected here."""
+        """Raise an error: something else was expected here."""
         found = word or (self._left[-1] if self._left else "")
         instead = f"not {found!r}" if found else "but the line ends"
         raise ScenarioError(f"{self._place}: expected {expected}, {instead}")
 
     def know(self, daemons: int) -> None:
-        """There are so many daemons from now on."""
+        """Set the number of daemons from now on."""
         self._daemons = daemons
 
     # ---- any words ----
 
     @property
     def more(self) -> bool:
-        """Return whether there are words left."""
+        """Whether there are words left."""
         return bool(self._left)
 
     def pop(self, expected: str) -> str:
@@ -88,7 +89,7 @@ class Words:
         return word
 
     def end(self) -> None:
-        """Nothing may be left."""
+        """Check that the line ends here."""
         if self._left or self._text:
             self.fail("the end of the line", None if self._left else ":")
 
@@ -155,7 +156,7 @@ class Words:
         return tuple(found)
 
     def sides(self) -> tuple[tuple[int, ...], ...]:
-        """Sets of daemons with ``|`` between them."""
+        """Return sets of daemons with ``|`` between them."""
         sides = [self.daemons()]
         while self.got("|"):
             sides.append(self.daemons())
@@ -177,7 +178,7 @@ class Words:
         return tuple(found)
 
     def users(self) -> tuple[str, ...]:
-        """Programs, with commas between them."""
+        """Return programs with commas between them."""
         users = self.pop("users such as anna,ben").split(",")
         for user in users:
             if _USER.fullmatch(user) is None:
@@ -203,7 +204,7 @@ MARK: Final = "----"
 
 @attrs.frozen
 class Block:
-    """Some commands and what they should bring about.
+    """Some commands and their expected effects.
 
     Attributes:
         commands: (number of its line, from 1; text) of each.
@@ -221,9 +222,9 @@ class Script:
     """A scenario's text.
 
     Attributes:
-        name: of its file.
-        lines: all of it.
-        blocks: in their order.
+        name: the name of its file.
+        lines: all lines.
+        blocks: the blocks in their order.
     """
 
     name: str
@@ -247,7 +248,7 @@ def read_script(text: str, name: str) -> Script:
 
     Args:
         text: the whole file.
-        name: of the file, for complaints.
+        name: the name of the file, for errors.
 
     Raises:
         ScenarioError: it does not begin with a comment, or a block has no mark.

@@ -34,7 +34,7 @@ from groupcomm.trace.readable import readable
 
 @attrs.frozen(kw_only=True)
 class Participants:
-    """Which daemons a scene has.
+    """The daemons of a scenario.
 
     Attributes:
         sites: their indices, by site.
@@ -51,7 +51,7 @@ class Participants:
     absent: tuple[int, ...] = ()
 
     def settings(self) -> Settings:
-        """As the cluster takes them: nothing goes wrong by itself."""
+        """Return the settings of the cluster, without faults of its own."""
         settings = Settings(
             seed=1,
             sites=self.sites,
@@ -65,7 +65,7 @@ class Participants:
 
 
 def read_participants(words: Words) -> Participants:
-    """``daemons a b | c d, apart 40ms, counters 2^31-5, cap 100000 bytes, without c``."""
+    """Read ``daemons a b | c d, apart 40ms, counters 2^31-5, cap 100000 bytes, without c``."""
     letters: list[str] = []
     sites: list[tuple[int, ...]] = []
     while True:
@@ -103,15 +103,15 @@ def read_participants(words: Words) -> Participants:
 
 
 LOOK_US: Final = SECOND // 1000
-"""How often is looked whether a view that is waited for is there."""
+"""The interval between two checks for an awaited view."""
 
 
 PATIENCE_US: Final = 3 * SECOND
-"""How long anything is waited for, unless it is said."""
+"""The longest wait, unless a command says otherwise."""
 
 
 class ScenarioFailed(Exception):
-    """A command could not be carried out, or what it waits for did not come."""
+    """Raised if a command cannot be carried out, or an awaited event does not come."""
 
 
 class SettableClock(Clock):
@@ -125,7 +125,7 @@ class SettableClock(Clock):
 
 
 class ScenarioState:
-    """One cluster with what is done to it.
+    """One cluster, and everything that commands have done to it.
 
     Attributes:
         story: what has happened and was not told.
@@ -307,7 +307,7 @@ class ScenarioState:
         self._send_load(user)
 
     def end_loads(self) -> None:
-        """No more of that."""
+        """End the loads."""
         self._loads.clear()
 
     def _send_load(self, user: str) -> None:

@@ -23,18 +23,18 @@ from groupcomm.events import (
 from groupcomm.trace.events import Boot, Conf, Fail, Left, TraceEvent
 
 LOAD: Final = "load "
-"""Begins the text of messages that are sent as load; they are told in sum."""
+"""The start of the text of load messages, which are shown as a sum."""
 
 PADDING: Final = "\0"
 QUIET_PADDING: Final = "\1"
-"""What fills texts up to a size; behind the first one the size is told."""
+"""The padding of texts; after the first one the size is shown."""
 
 _NUMBERED: Final = re.compile(r"(.*) (\d+)((?: \([\d,]+ bytes\))?)")
 _MAJORITY: Final = {True: "majority", False: "no majority", None: "majority unknown"}
 
 
 class Transcript:
-    """Collects what happens until it is told.
+    """A collector of events, until they are shown.
 
     Args:
         program: gives the name of a program by its identity.
@@ -49,7 +49,7 @@ class Transcript:
         self.texts: dict[tuple[str, int], str] = {}
 
     def enter(self, program: str) -> None:
-        """From now on this program may appear; they are told of in this order, behind daemons."""
+        """Let this program appear from now on, after daemons and earlier programs."""
         self._programs.append(program)
 
     def _add(self, name: str, line: str) -> None:
@@ -58,7 +58,7 @@ class Transcript:
     # ---- daemons ----
 
     def record(self, event: TraceEvent) -> None:
-        """Take a trace event; what daemons do inside is not told."""
+        """Accept a trace event; events inside daemons are not shown."""
         if not isinstance(event, Boot | Conf | Fail | Left):
             return
         name, line = daemon_name(event.p), ""
@@ -77,7 +77,7 @@ class Transcript:
     # ---- programs ----
 
     def add_event(self, name: str, event: Event) -> None:
-        """Take what a program was told."""
+        """Accept an event of a program."""
         match event:
             case Message():
                 self._add(name, self._message(name, event))
@@ -125,10 +125,10 @@ class Transcript:
     def _members(self, members: Iterable[MemberId]) -> str:
         return " ".join(self._program(str(member)) for member in members)
 
-    # ---- telling ----
+    # ---- output ----
 
     def pop_lines(self) -> list[str]:
-        """Return what has happened since the last call."""
+        """Return the lines since the last call."""
         alike: dict[tuple[str, ...], list[str]] = {}
         for name in (*sorted(self._daemons), *self._programs):
             if name in self._lines:
@@ -141,7 +141,8 @@ class Transcript:
 
 
 def together(names: Iterable[str], what: Iterable[str]) -> list[str]:
-    """Return what is the same for some: on one line if it is one, else below their names."""
+    """Return the lines of several participants together: one line if equal, else below their
+    names."""
     first, *more = what
     who = " ".join(names)
     return [f"{who}:", *(f"  {line}" for line in (first, *more))] if more else [f"{who}: {first}"]
@@ -154,7 +155,7 @@ def daemon_name(identity: str) -> str:
 
 
 def shorten(lines: Iterable[str]) -> list[str]:
-    """Put together numbered messages that follow each other, and load."""
+    """Merge numbered messages that follow each other, and load."""
     short: list[str] = []
     first = last = 0
     for line in lines:
@@ -171,13 +172,13 @@ def shorten(lines: Iterable[str]) -> list[str]:
 
 
 def _is_run(line: str, match: re.Match[str]) -> bool:
-    """Return whether a line tells of messages like this one but for their numbers."""
+    """Return whether a line is about messages like this one, except for their numbers."""
     before, after = re.escape(match[1]), re.escape(match[3])
     return re.fullmatch(rf"{before} \d+(?: \.\. \d+)?{after}", line) is not None
 
 
 def _more_load(line: str, other: str) -> str:
-    """Return one line for load that follows other load: all senders, and whether all was right."""
+    """Return one line for load that follows other load: all senders, and any faults."""
     if "OUT OF ORDER" in line or "OUT OF ORDER" in other:
         return line if "OUT OF ORDER" in line else other
     gap = " after a gap" if line.endswith(" after a gap") or other.endswith(" after a gap") else ""

@@ -147,7 +147,7 @@ def test_roles_are_parsed_in_one_order() -> None:
         (["--attacker", "user", "--suite", "0"], "a checksum only, which anybody can make"),
         (["--attacker", "evicted", "--daemons", "1"], "no other daemon can evict the daemon"),
         (["--attacker", "king"], "this role does not exist"),
-        (["--attacker", "user", "--byzantine"], "nobody could check him; run one of them"),
+        (["--attacker", "user", "--byzantine"], "nothing could be checked; run one of them"),
     ],
 )
 def test_a_role_that_cannot_be_held_against_is_refused(
