@@ -1,4 +1,4 @@
-"""What the commands of the examples share: their parsers, messages and exit statuses."""
+"""The common part of the examples' commands: parsers, messages and exit statuses."""
 
 import argparse
 import signal
@@ -42,7 +42,7 @@ def run(name: str, main: Callable[[], Awaitable[int]]) -> int:
 
 
 async def _until_stopped(main: Callable[[], Awaitable[int]]) -> int:
-    """Run a program; at ^C or SIGTERM end it in order, together with what it has started."""
+    """Run a program until it ends; at ^C or SIGTERM end it and its children in order."""
     status = STOPPED
     async with trio.open_nursery() as nursery:
 

@@ -150,7 +150,7 @@ async def program(
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=ROOT,
-        process_group=0,  # ^C is for who has started it, and ends it
+        process_group=0,  # ^C goes to the starting process, which ends this one
     )
     try:
         yield Program(process, name)

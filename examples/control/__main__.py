@@ -21,7 +21,7 @@ ALL_LEVELS = ",".join(level.name.lower() for level in LEVELS)
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """All options."""
+    """Return the parser with all options."""
     parser = new_parser("control", __doc__, EPILOG)
     add = parser.add_argument
     add("--levels", default=ALL_LEVELS, metavar="L,...", help="service levels (all six)")
@@ -35,10 +35,10 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def sweep_of(options: argparse.Namespace) -> Sweep:
-    """What the options ask for.
+    """Return the sweep that the options describe.
 
     Raises:
-        ConfigError: one is out of its range.
+        ConfigError: an option is out of its range.
     """
     for name in ("seconds", "rounds"):
         if getattr(options, name) <= 0:
@@ -55,7 +55,7 @@ def sweep_of(options: argparse.Namespace) -> Sweep:
 
 
 def numbers(name: str, text: str) -> list[float]:
-    """Numbers from 0 on with commas between them."""
+    """Return the numbers, from 0 on, of a list with commas."""
     try:
         found = [float(each) for each in text.split(",")]
     except ValueError:
@@ -66,7 +66,7 @@ def numbers(name: str, text: str) -> list[float]:
 
 
 def level_of(name: str) -> ServiceLevel:
-    """The level of a name."""
+    """Return the level of a name."""
     try:
         return ServiceLevel[name.upper()]
     except KeyError:
@@ -74,7 +74,7 @@ def level_of(name: str) -> ServiceLevel:
 
 
 async def command(options: argparse.Namespace) -> int:
-    """Run it and tell."""
+    """Run the sweep, and print its results."""
     sweep = sweep_of(options)
     for number in range(options.rounds):
         await sweep.round(seed=number)
@@ -91,7 +91,7 @@ async def command(options: argparse.Namespace) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the example; its exit status."""
+    """Run the example; return its exit status."""
     options = make_parser().parse_args(arguments)
     return run("control", partial(command, options))
 

@@ -67,7 +67,7 @@ class Pair:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """All options."""
+    """Return the parser with all options."""
     parser = new_parser("control.compare", __doc__, EPILOG)
     add = parser.add_argument
     add(

@@ -1,9 +1,9 @@
-"""What is known of the pole, and what to do about it: a Kalman filter and a controller; no I/O.
+"""An estimator of the pole's state and a controller: a Kalman filter and its feedback; no I/O.
 
-The filter stands at the time of the newest measurement that it has got, however late that came.
-What is told is the state *now*: moved on by the model, with the pushes known of. So the way from
-the plant to the estimator costs knowledge, not phase; the ways behind it are not made up for,
-unless the estimator is told how long they take (`Tuning`).
+The filter is at the time of its newest measurement, however late that came. An estimate is the
+state *now*: advanced by the model, with the known pushes. So the delay from the plant to the
+estimator costs knowledge, not phase; later delays are not compensated, unless the estimator knows
+them (`Tuning`).
 
 Source: Kalman, "A New Approach to Linear Filtering and Prediction Problems", 1960.
 """
@@ -15,7 +15,7 @@ import attrs
 from examples.control.pole import FALL, GUST, MOST_PUSH, NOISE, move
 
 BANDWIDTH: Final = 4.0
-"""Of the closed loop, rad/s, if nothing took any time."""
+"""The bandwidth of the closed loop, rad/s, without delays."""
 
 DAMPING: Final = 0.8
 
@@ -24,12 +24,12 @@ KEPT_PUSHES: Final = 256
 
 @attrs.frozen(kw_only=True)
 class Tuning:
-    """How an estimator is run.
+    """The knowledge of an estimator about delays and clocks.
 
     Attributes:
-        ahead_s: it tells the state so much later than now: that at which the push will act. As it
-            knows the controller, it knows the pushes on their way, too.
-        clock_s: how far its host's clock is ahead of the sensor's.
+        ahead_s: the time from now to the estimated state, at which the push will act. As the
+            estimator knows the controller, it knows the pushes in flight, too.
+        clock_s: the time by which its host's clock is ahead of the sensor's.
     """
 
     ahead_s: float = 0.0
@@ -37,7 +37,7 @@ class Tuning:
 
 
 class Estimator:
-    """Knows the state from noisy measurements.
+    """An estimator of the state from noisy measurements.
 
     Attributes:
         at_s: the time of the newest measurement; None before the first.
@@ -47,12 +47,12 @@ class Estimator:
         self._ahead_s = 0.0 if tuning is None else tuning.ahead_s
         self.at_s: float | None = None
         self._angle = self._rate = 0.0
-        self._pushes: list[tuple[float, float]] = []  # when each began
+        self._pushes: list[tuple[float, float]] = []  # with the begin of each
         # Covariances: of the angle, of angle and rate, of the rate.
         self._aa, self._ar, self._rr = 1.0, 0.0, 1.0
 
     def push(self, at_s: float, push: float) -> None:
-        """Note what the motor does from some time on."""
+        """Note the push of the motor from a time on."""
         self._pushes.append((at_s, max(-MOST_PUSH, min(MOST_PUSH, push))))
         del self._pushes[:-KEPT_PUSHES]
 
@@ -62,7 +62,7 @@ class Estimator:
             self.push(now_s, push)
 
     def tell(self, now_s: float) -> tuple[float, float]:
-        """What the controller is to be told now: the state at which its push will act."""
+        """Return the state for the controller: that at which its push will act."""
         acts_s = now_s + self._ahead_s
         told = self.state(acts_s)
         if self._ahead_s:
@@ -70,7 +70,7 @@ class Estimator:
         return told
 
     def measure(self, at_s: float, angle: float) -> None:
-        """Take a measurement; one that is older than the newest tells nothing and is left."""
+        """Process a measurement, unless it is older than the newest one."""
         if self.at_s is None:
             self.at_s, self._angle = at_s, angle
             return
@@ -88,7 +88,7 @@ class Estimator:
         self._aa *= 1 - gain_angle
 
     def _grow(self, seconds: float) -> None:
-        """Let what is not known grow: by the model, and by gusts."""
+        """Let the uncertainty grow: by the model, and by gusts."""
         a, ra = move(1.0, 0.0, 0.0, seconds)
         ar, r = move(0.0, 1.0, 0.0, seconds)
         aa = a * a * self._aa + 2 * a * ar * self._ar + ar * ar * self._rr
@@ -100,7 +100,7 @@ class Estimator:
         self._rr = rr + gust * seconds
 
     def state(self, at_s: float) -> tuple[float, float]:
-        """Angle and rate at a time, not before the newest measurement."""
+        """Return angle and rate at a time, not before the newest measurement."""
         if self.at_s is None:
             return 0.0, 0.0
         angle, rate, now_s, push = self._angle, self._rate, self.at_s, 0.0
@@ -115,5 +115,5 @@ class Estimator:
 
 
 def push_for(angle: float, rate: float) -> float:
-    """What the motor should do: the closed loop then has BANDWIDTH and DAMPING."""
+    """Return the push that gives the closed loop BANDWIDTH and DAMPING."""
     return -(FALL + BANDWIDTH**2) * angle - 2 * DAMPING * BANDWIDTH * rate

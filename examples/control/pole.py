@@ -1,4 +1,4 @@
-"""A pole that falls unless it is held upright, and how it moves; without I/O.
+"""A pole that falls unless it is held upright, and its motion; without I/O.
 
 Small angles: angle'' = FALL * angle + push, as of a pole 2.5 m long whose foot a motor moves.
 Left alone, an error doubles about three times a second. Gusts push it at random, and it cannot
@@ -10,26 +10,26 @@ from random import Random
 from typing import Final
 
 FALL: Final = 4.0
-"""Per square second."""
+"""The acceleration of the fall per angle, per square second."""
 
 SPEED: Final = math.sqrt(FALL)
 
 STEP_S: Final = 0.001
 GUST: Final = 0.3
-"""Random changes of the angular rate, rad/s in the square root of a second."""
+"""The random changes of the angular rate, rad/s in the square root of a second."""
 
 NOISE: Final = 0.002
-"""Standard deviation of a measurement, rad."""
+"""The standard deviation of a measurement, rad."""
 
 STOP: Final = 0.5
-"""Where the pole leans against something, rad to both sides."""
+"""The angle of the stops on both sides, rad."""
 
 MOST_PUSH: Final = 10.0
-"""What the motor can do, rad/s2 to both sides."""
+"""The largest push of the motor, rad/s2 to both sides."""
 
 
 def move(angle: float, rate: float, push: float, seconds: float) -> tuple[float, float]:
-    """Angle (rad) and rate (rad/s) after some time in which nothing but the push acts."""
+    """Return angle (rad) and rate (rad/s) after some time with a constant push."""
     shift = push / FALL
     grow, swing = math.cosh(SPEED * seconds), math.sinh(SPEED * seconds)
     return (
@@ -39,19 +39,19 @@ def move(angle: float, rate: float, push: float, seconds: float) -> tuple[float,
 
 
 class Pole:
-    """The pole.
+    """A pole with its motor.
 
     Attributes:
-        angle, rate: from upright, rad and rad/s.
-        push: what the motor does, rad/s2.
-        at_stop: steps that count at whose end it leaned against the stop.
+        angle, rate: the state, 0 when upright, rad and rad/s.
+        push: the push of the motor, rad/s2.
+        at_stop: the number of counted steps at whose end it leaned against a stop.
     """
 
     def __init__(self, seed: int, at_s: float) -> None:
-        """It stands upright.
+        """Stand the pole upright.
 
         Args:
-            seed: of gusts and noise; gusts are the same for each seed, whatever is done.
+            seed: the seed of gusts and noise; the gusts of a seed do not depend on the pushes.
             at_s: the time.
         """
         self.angle = self.rate = self.push = 0.0
@@ -63,10 +63,10 @@ class Pole:
         self._counted = 0
 
     def advance(self, to_s: float, *, counts: bool) -> None:
-        """Move on in steps of STEP_S.
+        """Advance in steps of STEP_S.
 
         Args:
-            to_s: the time.
+            to_s: the time at the end.
             counts: whether these steps count for the figures.
         """
         target = int((to_s - self._start_s) / STEP_S)
@@ -86,10 +86,10 @@ class Pole:
         self.push = max(-MOST_PUSH, min(MOST_PUSH, push))
 
     def measure(self) -> float:
-        """The angle, with noise."""
+        """Return the angle, with noise."""
         return self.angle + self._noise.gauss(0.0, NOISE)
 
     @property
     def rms(self) -> float:
-        """Root of the mean square of the angle over what counts, rad."""
+        """The root of the mean square of the counted angles, rad."""
         return math.sqrt(self._squares / self._counted) if self._counted else 0.0

@@ -1,12 +1,11 @@
 """The three programs of the loop: plant, estimator and controller, each at its own daemon.
 
-Run by the example itself. Each says ``{"ready": ...}`` once it is a member of the group. The
-plant waits to be told when to begin, and reports in the end; the others live until they are ended.
+The example itself runs them. Each prints ``{"ready": ...}`` once it is a member of the group. The
+plant waits for the time to begin, and reports at the end; the others run until they are ended.
 
-Every message carries the time at which the measurement behind it was made (CLOCK_MONOTONIC), so
-that receivers know what is old, and the plant knows how old what it acts upon is. It begins with
-the wall clock at which it was sent, for models of the channel (`groupcomm spark channel --sent-at
-0`).
+Every message carries the time of the measurement behind it (CLOCK_MONOTONIC), so that receivers
+know its age, and the plant knows the age of its commands. It begins with the wall clock at which it
+was sent, for models of the channel (`groupcomm spark channel --sent-at 0`).
 """
 
 import argparse
@@ -30,7 +29,7 @@ from groupcomm_client.events import Received
 
 PERIOD_S: Final = 0.02
 GUSTS: Final = 1
-"""Seed of the gusts, the same in all runs."""
+"""The seed of the gusts, the same in all runs."""
 
 MEASUREMENT, ESTIMATE, COMMAND = 1, 2, 3
 _DATA: Final = struct.Struct("!Qddd")
@@ -47,7 +46,7 @@ class Member:
         self._level = level
 
     async def say(self, kind: int, made_s: float, first: float, second: float = 0.0) -> None:
-        """Send to all others."""
+        """Send a message to all others."""
         data = _DATA.pack(time.time_ns(), made_s, first, second)
         await self.connection.multicast(
             self._group, data, level=self._level, type=kind, self_discard=True
@@ -55,7 +54,7 @@ class Member:
 
 
 def values(events: Iterable[Received], kind: int) -> list[tuple[float, float, float]]:
-    """What messages of a kind say, in the order in which they came."""
+    """Yield the values of messages of a kind, in the order in which they came."""
     return [
         _DATA.unpack(event.data)[1:]
         for event in events
@@ -64,14 +63,14 @@ def values(events: Iterable[Received], kind: int) -> list[tuple[float, float, fl
 
 
 class Plant:
-    """The pole, its sensor and its motor."""
+    """The plant: the pole, its sensor and its motor."""
 
     def __init__(self, member: Member, window_s: tuple[float, float]) -> None:
-        """Stand it upright.
+        """Stand the pole upright.
 
         Args:
-            member: of the group.
-            window_s: begin and end of what counts, CLOCK_MONOTONIC.
+            member: the plant's connection to the group.
+            window_s: the begin and the end of the counted time, CLOCK_MONOTONIC.
         """
         self._member = member
         self._window = window_s
@@ -81,7 +80,7 @@ class Plant:
         self._views = 0
 
     async def live(self) -> dict[str, Any]:
-        """Until the end of the window; the report."""
+        """Run until the end of the window; return the report."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._obey)
             await self._sense()
@@ -94,7 +93,7 @@ class Plant:
         }
 
     def _advance(self) -> float:
-        """Move the pole on to now."""
+        """Advance the pole to the present time."""
         now = time.monotonic()
         self._pole.advance(now, counts=self._window[0] <= now)
         return now
@@ -102,7 +101,7 @@ class Plant:
     async def _sense(self) -> None:
         due = trio.current_time()
         while (now := self._advance()) < self._window[1]:
-            # Looked at in every period, so that an old command weighs for as long as it acts.
+            # Read in every period, so that an old command counts for as long as it acts.
             if now >= self._window[0] and self._newest_s:
                 self._ages_s.append(now - self._newest_s)
             await self._member.say(MEASUREMENT, now, self._pole.measure())
@@ -110,7 +109,7 @@ class Plant:
             await trio.sleep_until(due)
 
     async def _obey(self) -> None:
-        """Apply the newest command; older ones that come late are left."""
+        """Apply the newest command, ignoring older ones that come late."""
         while True:
             events = await self._member.connection.receive_batch()
             if self._advance() >= self._window[0]:
@@ -148,7 +147,7 @@ async def control(member: Member) -> None:
 
 
 async def live(options: argparse.Namespace) -> int:
-    """Live as one of the three."""
+    """Run one of the three programs."""
     level = ServiceLevel[options.level.upper()]
     async with connect(options.address) as connection:
         await connection.join(options.group)
@@ -165,7 +164,7 @@ async def live(options: argparse.Namespace) -> int:
 
 
 def main() -> int:
-    """Run one program; its exit status."""
+    """Run one program; return its exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--name", choices=("plant", "estimator", "controller"), required=True)
     parser.add_argument("--address", required=True, help="of its daemon")

@@ -1,4 +1,4 @@
-"""Loops over levels, losses and delays, and what is told of them."""
+"""Loops over levels, losses and delays, and their results as text."""
 
 import statistics
 import time
@@ -19,19 +19,19 @@ PROGRAMS: Final = ("plant", "estimator", "controller")
 WARM_UP_S: Final = 1.0
 
 Case = tuple[float, float, ServiceLevel]
-"""Delay in milliseconds, loss as a share, level."""
+"""A case: delay in milliseconds, loss as a share, level."""
 
 
 @attrs.frozen(kw_only=True)
 class Outcome:
-    """What came of one loop, or the medians of several.
+    """The results of one loop, or the medians of several.
 
     Attributes:
-        rms_mrad: root of the mean square of the pole's angle from upright.
-        age_p50_ms, age_p95_ms: of the measurement behind the command in force; infinite if no
-            command came.
-        at_stop_s: how long the pole leaned against a stop.
-        views: of the daemons, that began while it counted.
+        rms_mrad: the root of the mean square of the pole's angle from upright.
+        age_p50_ms, age_p95_ms: the age of the measurement behind the command in force; infinite if
+            no command came.
+        at_stop_s: the time for which the pole leaned against a stop.
+        views: the number of views of daemons that began in the counted time.
     """
 
     rms_mrad: float
@@ -42,7 +42,7 @@ class Outcome:
 
 
 def outcome(report: Mapping[str, Any]) -> Outcome:
-    """From the plant's report."""
+    """Return the results in the plant's report."""
     ages = sorted(report["ages_ms"]) or [float("inf")]
     return Outcome(
         rms_mrad=report["rms_mrad"],
@@ -54,21 +54,21 @@ def outcome(report: Mapping[str, Any]) -> Outcome:
 
 
 def median(outcomes: Sequence[Outcome]) -> Outcome:
-    """The median of each figure on its own."""
+    """Return the median of each figure on its own."""
     rows = [attrs.asdict(each) for each in outcomes]
     return Outcome(**{name: statistics.median(row[name] for row in rows) for name in rows[0]})
 
 
 @attrs.define(kw_only=True)
 class Sweep:
-    """What is run.
+    """A sweep over cases.
 
     Attributes:
-        delays_ms: one way, between any two daemons.
-        losses: chances that a datagram between two daemons is lost, 0 to 1.
-        levels: of all messages of a loop.
-        seconds: of each loop that count.
-        found: outcomes of all rounds.
+        delays_ms: the one-way delays between any two daemons.
+        losses: the probabilities that a datagram between two daemons is lost, 0 to 1.
+        levels: the levels of all messages of a loop.
+        seconds: the counted seconds of each loop.
+        found: the outcomes of all rounds.
     """
 
     delays_ms: Sequence[float]
@@ -81,7 +81,7 @@ class Sweep:
         """Run every combination once.
 
         Args:
-            seed: of what is lost.
+            seed: the seed of the losses.
 
         Raises:
             ConfigError: a loss or delay is out of its range.
@@ -100,7 +100,7 @@ class Sweep:
 
     @property
     def medians(self) -> dict[Case, Outcome]:
-        """Of all rounds."""
+        """The medians of all rounds."""
         return {case: median(outcomes) for case, outcomes in self.found.items()}
 
 
@@ -112,7 +112,7 @@ async def run_loop(
     group: str = "",
     tuning: Tuning | None = None,
 ) -> Any:
-    """Close the loop for some time; the plant's report.
+    """Close the loop for some time; return the plant's report.
 
     Args:
         cluster: three daemons.
@@ -139,11 +139,11 @@ async def run_loop(
         return await plant.told()
 
 
-# ---- what is told ----
+# ---- output ----
 
 
 def as_text(found: Mapping[Case, Outcome]) -> str:
-    """Tables in the form that documents have: the error, and the age of what is acted upon."""
+    """Return tables in Markdown: the error, and the age of the commands."""
     errors = table("error, mrad rms", found, lambda each: f"{each.rms_mrad:.0f}")
     ages = table(
         "age, ms: p50 / p95", found, lambda each: f"{each.age_p50_ms:.0f} / {each.age_p95_ms:.0f}"
@@ -152,7 +152,7 @@ def as_text(found: Mapping[Case, Outcome]) -> str:
 
 
 def table(title: str, found: Mapping[Case, Outcome], cell: Callable[[Outcome], str]) -> str:
-    """A row for each delay and loss, a column for each level."""
+    """Return a table with a row for each delay and loss, and a column for each level."""
     levels = list(dict.fromkeys(level for _, _, level in found))
     rows = dict.fromkeys((delay_ms, loss) for delay_ms, loss, _ in found)
     lines = [
@@ -166,7 +166,7 @@ def table(title: str, found: Mapping[Case, Outcome], cell: Callable[[Outcome], s
 
 
 def as_json(found: Mapping[Case, Outcome]) -> list[dict[str, Any]]:
-    """All figures."""
+    """Return all figures, for JSON."""
     return [
         {"delay_ms": delay_ms, "loss": loss, "level": level.name, **attrs.asdict(each)}
         for (delay_ms, loss, level), each in found.items()
@@ -174,7 +174,7 @@ def as_json(found: Mapping[Case, Outcome]) -> list[dict[str, Any]]:
 
 
 def as_svg(found: Mapping[Case, Outcome]) -> str:
-    """Error against loss: a panel for each delay, a line for each level."""
+    """Return a chart of error against loss: a panel for each delay, a line for each level."""
     delays = sorted({delay_ms for delay_ms, _, _ in found})
     levels = sorted({level for _, _, level in found})
     panels = [

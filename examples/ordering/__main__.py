@@ -22,7 +22,7 @@ exit status: 0 done, 1 a file cannot be written, 2 usage"""
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """All options."""
+    """Return the parser with all options."""
     parser = new_parser("ordering", __doc__, EPILOG)
     parser.add_argument("names", nargs="*", metavar="NAME", help="stories; none: list all")
     parser.add_argument("--list", action="store_true", help="names and titles, and play nothing")
@@ -34,10 +34,10 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def command(options: argparse.Namespace) -> Iterable[str]:
-    """What to print; writes the trace if it is asked for.
+    """Return the text to print; write the trace if an option asks for it.
 
     Raises:
-        ConfigError: no story has such a name, or a trace is wanted of none or of several.
+        ConfigError: no story has this name, or a trace is wanted of none or of several.
     """
     chosen = [known(name, STORIES, "story") for name in options.names]
     if options.trace is not None and (len(chosen) != 1 or options.list):
@@ -89,7 +89,7 @@ def _orders(run: Run) -> list[str]:
 
 
 def _json_line(story: Story, run: Run | None = None) -> str:
-    """A story, and what happened if it was played."""
+    """Return a story for JSON, with its results if it was played."""
     told: dict[str, Any] = {"name": story.name, "title": story.title, "lesson": story.lesson}
     if run is not None:
         held = None if run.held is None else _orders(run)
@@ -98,7 +98,7 @@ def _json_line(story: Story, run: Run | None = None) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; its exit status."""
+    """Run the command; return its exit status."""
     options = make_parser().parse_args(arguments)
     try:
         for text in command(options):

@@ -1,7 +1,7 @@
-"""The chapter's stories and figures, written anew from the runs: ``docs/ordering.md``.
+"""The chapter's stories and figures, generated from the runs: ``docs/ordering.md``.
 
-Between ``<!-- story NAME -->`` and ``<!-- end -->`` stands what this module writes: title, lesson,
-figure, and what the run has shown. All else in the chapter is written by hand.
+Between ``<!-- story NAME -->`` and ``<!-- end -->`` stands the text of this module: title, lesson,
+figure, and the results of the run. The rest of the chapter is written by hand.
 """
 
 import re
@@ -21,14 +21,14 @@ FIGURES: Final = "ordering"
 
 TICKS: Final = frozenset({"tick-lines", "logical-time"})
 LOGICAL: Final = frozenset({"logical-time"})
-"""Figures with lines between equal clocks, and those along clocks instead of time."""
+"""The figures with lines between equal clocks, and those along clocks instead of time."""
 
 _WIDTH: Final = 110
 _PLACE: Final = re.compile(r"<!-- story ([a-z0-9-]+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
 def write(docs: Path = DOCS) -> None:
-    """Write all figures, and the chapter with what they show."""
+    """Write all figures, and the chapter."""
     chapter = docs / CHAPTER
     text = filled(chapter.read_text())
     (docs / FIGURES).mkdir(exist_ok=True)
@@ -38,21 +38,21 @@ def write(docs: Path = DOCS) -> None:
 
 
 def filled(chapter: str) -> str:
-    """The chapter with every story in its place.
+    """Return the chapter with every story in its place.
 
     Raises:
-        KeyError: a place is for a story that there is not.
+        KeyError: a place names a story that does not exist.
     """
     return _PLACE.sub(lambda place: _block(STORIES[place[1]]), chapter)
 
 
 def places(chapter: str) -> list[str]:
-    """The names of the stories for which there is a place."""
+    """Return the names of the stories that have a place."""
     return [place[1] for place in _PLACE.finditer(chapter)]
 
 
 def figure(story: Story) -> str:
-    """The space-time diagram of a story, as SVG."""
+    """Return the space-time diagram of a story, as SVG."""
     run = story.run()
     diagram = make_diagram(story.name, run.events)
     return figure_of(
@@ -74,7 +74,7 @@ def _block(story: Story) -> str:
 
 
 def _shown(run: Run) -> str:
-    """What is to be seen in a run, in a sentence or two."""
+    """Return the results of a run, in a sentence or two."""
     told = [
         f"{name} delivers {', '.join(messages)}"
         for name, messages in run.delivered.items()

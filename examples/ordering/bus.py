@@ -17,12 +17,12 @@ def _bus1(names: str, ahead: Name = "") -> BusStage:
 
 
 def _queues(names: str, ahead: Name) -> dict[Name, Bus]:
-    """All clocks begin at 0, but one at 5."""
+    """Return queues whose clocks begin at 0, but one at 5."""
     return {name: Queue(at, 5 if name == ahead else 0) for at, name in enumerate(names)}
 
 
 def _overtaking(stage: BusStage) -> None:
-    """p's message is queued at r; then q's at s and r; then p's at s."""
+    """Play: p's message is queued at r; then q's at s and r; then p's at s."""
     one, other = stage.start("p", "rs"), stage.start("q", "rs")
     stage.until(one, What.QUEUE)
     stage.do(one, What.QUEUE, "r")
@@ -50,7 +50,7 @@ def bus1_overtaking() -> Run:
 
 
 def _reaction(stage: BusStage) -> None:
-    """q has p's message, and sends to r before that has it."""
+    """Play: q has p's message, and sends to r before r has p's."""
     cause = stage.start("p", "qr")
     stage.until(cause, What.QUEUE)
     stage.do(cause, What.QUEUE, "q")
@@ -125,7 +125,7 @@ def bus1_destruction() -> Run:
 
 
 def _abandoned(*, aborted: bool) -> Run:
-    """p begins a message to q and r and gives up behind the first block; s sends to q and r."""
+    """Play: p begins a message to q and r and stops after the first block; s sends to q and r."""
     stage = _bus1("pqrs")
     abandoned = stage.start("p", "qr")
     stage.do(abandoned, What.BLOCK, "q")

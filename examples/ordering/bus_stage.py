@@ -1,4 +1,4 @@
-"""Where a story of bus1 is played: whose multicast does its next step, and who calls whom."""
+"""The stage of a bus1 story: it chooses the next steps of multicasts, and the calls."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
@@ -13,23 +13,23 @@ from groupcomm.trace.steps import AlgorithmStep, MessageId, StepTrace
 
 Bus: TypeAlias = Queue[Any]
 TELEPHONE: Final = "telephone"
-"""What stands in the trace in the place of a call's stamp."""
+"""The text in the trace in place of a call's stamp."""
 
 Way = Callable[[Bus, Sequence[Bus], Message, Blocking], Multicast[Any]]
 
 
 class BusStage:
-    """Peers that take whatever their queues give out; and a telephone beside the bus.
+    """Peers that take every message that their queues release; and a telephone beside the bus.
 
     Args:
-        queues: of the peers, by name.
-        way: how a multicast is done.
-        blocking: where its blocks are put.
+        queues: the queues of the peers, by name.
+        way: the class of multicasts.
+        blocking: the value at which blocks are put.
 
     Attributes:
-        history: of the peers.
-        now: steps so far; the time of the trace.
-        held_back: by peer, messages that a block kept in its queue.
+        history: the history of the peers.
+        now: the number of steps so far; the time of the trace.
+        held_back: the messages that a block kept in each peer's queue.
     """
 
     def __init__(
@@ -53,18 +53,18 @@ class BusStage:
     # ---- multicasts ----
 
     def start(self, sender: Name, to: str) -> Message:
-        """Somebody begins to send; no step is done."""
+        """Begin a multicast of a peer without doing a step."""
         queues = [self._queues[name] for name in to]
         message = self.next_message(sender, to)
         return self.begin(message, self._way(self._queues[sender], queues, message, self._blocking))
 
     def next_message(self, sender: Name, to: str) -> Message:
-        """The next message of somebody."""
+        """Return the next message of a peer."""
         number = 1 + sum(message.sender == sender for message in self.history.sent)
         return Message(sender, number, tuple(to), b"")
 
     def begin(self, message: Message, multicast: Multicast[Any]) -> Message:
-        """Somebody begins a multicast that was made elsewhere."""
+        """Begin a multicast that was made elsewhere."""
         self.now += 1
         self._under_way[message] = multicast
         self.history.send(message)
@@ -82,7 +82,7 @@ class BusStage:
             self._do(message, Step(what, self._queues[name]))
 
     def step(self, message: Message) -> bool:
-        """Do the next step of a multicast; whether there was one."""
+        """Do the next step of a multicast; return whether there was one."""
         ready = self._under_way[message].ready
         if ready:
             self._do(message, ready[0])
@@ -94,7 +94,7 @@ class BusStage:
             pass
 
     def abort(self, message: Message) -> None:
-        """Give a multicast up, and take what it has held back."""
+        """Abort a multicast; deliver the messages that it has held back."""
         self.now += 1
         self._under_way[message].abort()
         for name, blocks in self._blocks.items():
@@ -102,11 +102,11 @@ class BusStage:
                 self._take_all(name)
 
     def forget(self, message: Message) -> None:
-        """Have nobody do the steps of a multicast any more."""
+        """Stop the steps of a multicast for ever."""
         del self._under_way[message]
 
     def send(self, sender: Name, to: str) -> Message:
-        """Somebody sends, and nobody comes between."""
+        """Send a message without interruption."""
         message = self.start(sender, to)
         self.finish(message)
         return message
@@ -124,7 +124,7 @@ class BusStage:
             self._take_all(name, message)
 
     def _take_all(self, name: Name, queued: Message | None = None) -> None:
-        """Take what the queue gives out; what was queued last may have to wait in it."""
+        """Take all messages that the queue releases; the last one may have to wait."""
         trace, before = self._traces[name], self.held_back.get(name, [])
         taken = list(iter(lambda: self.take(name), None))
         for message in taken:
@@ -137,25 +137,25 @@ class BusStage:
             trace.buffered(queued.id, waits)
 
     def _before(self, name: Name, queued: Message) -> list[MessageId]:
-        """The messages whose blocks stand before this one."""
+        """Return the messages whose blocks stand before this one."""
         stamp = self._under_way[queued].stamp
         assert stamp is not None
         return [each.id for each, at in self._blocks[name].items() if at < stamp.value]
 
     def take(self, name: Name) -> Message | None:
-        """Take out what is next at a peer."""
+        """Take the next message of a peer."""
         taken = self._queues[name].pop()
         return None if taken is None else taken[1]
 
     def stamps(self, *messages: Message) -> dict[str, int]:
-        """The values of the stamps that these have got."""
+        """Return the values of the stamps of these messages."""
         found = {str(message): self._under_way[message].stamp for message in messages}
         return {name: stamp.value for name, stamp in found.items() if stamp is not None}
 
     # ---- beside the bus, and the end ----
 
     def call(self, caller: Name, called: Name) -> Message:
-        """One peer tells another one something by telephone; the bus has no part in it."""
+        """Have one peer call another by telephone; the bus has no part in it."""
         call = self.next_message(caller, called)
         self.now += 1
         self.history.send(call)
@@ -167,17 +167,17 @@ class BusStage:
         return call
 
     def end(self, **seen: object) -> Run:
-        """All multicasts are finished; what happened."""
+        """Finish all multicasts; return the run."""
         for message in self._under_way:
             self.finish(message)
         return run_of(self.history, self._events, held_back=self.held_back, **seen)
 
 
 class NodeStage(BusStage):
-    """Where messages go to a node of the first peer; all others hold a handle of it.
+    """A stage with messages to a node of the first peer; all others hold a handle of it.
 
     Args:
-        names: of the peers; one letter each.
+        names: the names of the peers, one letter each.
     """
 
     def __init__(self, names: str) -> None:
@@ -192,18 +192,18 @@ class NodeStage(BusStage):
         super().__init__({name: peer.queue for name, peer in self._peers.items()})
 
     def start(self, sender: Name, to: str = "") -> Message:
-        """Somebody begins to send to the node."""
+        """Begin a message of a peer to the node."""
         message = self.next_message(sender, to or self._owner)
         return self.begin(message, self._peers[sender].send(str(message).encode(), [self._node]))
 
     def destroy(self) -> Message:
-        """The owner begins to destroy the node; the announcement is a message, too."""
+        """Begin the destruction of the node; the announcement is a message, too."""
         self._end = self.next_message(self._owner, "".join(self._peers))
         destruction: Destruction = self._peers[self._owner].destroy(self._node)
         return self.begin(self._end, destruction)
 
     def fates(self, *messages: Message) -> dict[str, str]:
-        """What became of these at the node, as their senders know it."""
+        """Return the fates of these messages at the node, as their senders know them."""
         found = {}
         for message in messages:
             sending = self._under_way[message]
@@ -212,7 +212,7 @@ class NodeStage(BusStage):
         return found
 
     def take(self, name: Name) -> Message | None:
-        """See there; refused messages are never taken out."""
+        """See `BusStage.take`; refused messages are never taken."""
         match self._peers[name].pop():
             case Destroyed():
                 return self._end

@@ -24,7 +24,7 @@ from groupcomm.clocks.vector import VectorClock
 
 
 def _late_question(stage: Stage) -> None:
-    """p asks and q answers; at r the answer is first."""
+    """Play: p asks and q answers; at r the answer is first."""
     question = stage.send("p")
     stage.bring(question, "q")
     answer = stage.send("q")
@@ -98,7 +98,7 @@ def history() -> Run:
 
 
 def _growth(rounds: int = 20) -> dict[str, list[int]]:
-    """Bytes of a stamp of every fifth of so many rounds in which all three send in turn."""
+    """Return the bytes of every fifth stamp when all three send in turn."""
     found: dict[str, list[int]] = {}
     for make in (MessageHistory, CompressedHistory, Vector):
         network = Network([make(name, "pqr") for name in "pqr"])
@@ -206,7 +206,7 @@ def advance() -> Run:
 
 
 def _beside(make: type[Vector], follower: Name) -> Stage:
-    """r has p1 and then q1, which is concurrent; p1 and q1 come to s, and the follower has one."""
+    """Play: r has p1, then q1, which is concurrent; both come to s, and the follower has one."""
     stage = Stage(make, "pqrst")
     one, other = stage.send("p"), stage.send("q")
     stage.bring(one, "r")
@@ -293,7 +293,7 @@ def latecomer() -> Run:
 
 
 def _chain(make: type[SchiperEggliSandoz]) -> tuple[Stage, dict[str, object]]:
-    """p tells r, then q; q tells r, whose copy of p's message is the last to come."""
+    """Play: p tells r, then q; q tells r, where p's message comes last."""
     stage = Stage(make, "pqr")
     first = stage.send("p", "r")
     stage.bring(stage.send("p", "q"), "q")
@@ -324,7 +324,7 @@ def unicasts_sends() -> Run:
 
 
 def _codec_bytes(make: type[SchiperEggliSandoz], rounds: int = 90) -> int:
-    """Return the bytes of the last stamp of many, in datagrams: 7 bits of a number a byte."""
+    """Return the bytes of the last of many stamps in datagrams: 7 bits of a number a byte."""
     network, stamp = Network([make(name, "pqr") for name in "pqr"]), None
     for at in range(rounds):
         network.send("pqr"[at % 3], b"", ["pqr"[(at + 1) % 3]])

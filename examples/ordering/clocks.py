@@ -1,4 +1,4 @@
-"""Lamport clocks: what they tell, and what they do not."""
+"""Lamport clocks: the orders that they show, and those that they do not."""
 
 from examples.ordering.stage import Stage
 from examples.ordering.story import Run, story
@@ -8,7 +8,7 @@ from groupcomm.algorithms.tick_lines import clocks_of, tick_lines
 
 
 def _conversation() -> Stage:
-    """p asks and q answers; meanwhile r tells something of its own."""
+    """Play: p asks and q answers; meanwhile r says something of its own."""
     stage = Stage(LamportClocks, "pqr")
     question, aside = stage.send("p"), stage.send("r")
     stage.bring(question, "q")

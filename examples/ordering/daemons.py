@@ -1,4 +1,4 @@
-"""Daemons: what a message has that is delivered, and what it has that is safe."""
+"""Daemons: the guarantees of a delivered message, and of a safe one."""
 
 from examples.ordering.story import Run, story
 from groupcomm.events import Message, Transition
@@ -10,15 +10,15 @@ from groupcomm.trace.events import TraceEvent
 
 GROUP = "room"
 SETTLE_S = 0.03
-"""Virtual time in which two daemons that are 2 ms apart agree."""
+"""The virtual time in which two daemons that are 2 ms apart agree."""
 ANNA, BEN, CLEO = range(3)
 
 
 class Site:
-    """Three daemons of a site, and a program at each; all are members of one group.
+    """Three daemons of a site, with a program at each; all are members of one group.
 
     Args:
-        level: of anna's message, which does not come to cleo's daemon.
+        level: the level of anna's message, which does not come to cleo's daemon.
     """
 
     def __init__(self, level: ServiceLevel) -> None:
@@ -38,18 +38,18 @@ class Site:
         self.cluster.run(0.005)
 
     def cut_off(self, ways: list[tuple[int, int]]) -> None:
-        """Nothing goes these ways any more."""
+        """Cut these paths."""
         self.cluster.network.cut(ways)
 
     def kill(self, *daemons: int) -> None:
-        """These daemons die at once, and their programs' connections with them."""
+        """Kill these daemons at once, with their programs' connections."""
         for daemon in daemons:
             self.cluster.daemons[daemon].kill()
 
     def end(self, *parts: list[int]) -> Run:
-        """Each of these parts of the site agrees on its view; who was told what, and when.
+        """Let each of these parts of the site agree on its view; return the run.
 
-        `sent_at` is when anna sends; who draws the run may leave out what comes before.
+        `sent_at` is the time at which anna sends; a figure may leave out earlier events.
         """
         for part in parts:
             self.cluster.form(part)
@@ -69,7 +69,7 @@ class Site:
 
 
 def _told(user: SimulatedClient) -> list[tuple[str, bool]]:
-    """The messages that a program was given, and whether that was in the regular view."""
+    """Return a program's messages, and whether each came in the regular view."""
     regular, found = True, []
     for event in user.events:
         if isinstance(event, Message):
@@ -80,7 +80,7 @@ def _told(user: SimulatedClient) -> list[tuple[str, bool]]:
 
 
 def _crossed(level: ServiceLevel) -> Run:
-    """anna and ben send at the same time, over ways that are slow between their daemons."""
+    """Play: anna and ben send at the same time, over slow paths between their daemons."""
     events: list[TraceEvent] = []
     cluster = Cluster(plain_settings(daemons=2, sites=2, delay_s=0.002), events.append)
     users = [cluster.connect(user, at) for at, user in enumerate(("anna", "ben"))]
@@ -111,7 +111,7 @@ def agreed_daemons() -> Run:
 
 
 def _killed(level: ServiceLevel) -> Run:
-    """Whoever has the message dies, and cleo's daemon goes on alone."""
+    """Play: the daemons that have the message die, and cleo's daemon continues alone."""
     site = Site(level)
     site.kill(ANNA, BEN)
     return site.end([CLEO])

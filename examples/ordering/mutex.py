@@ -1,4 +1,4 @@
-"""Mutual exclusion: who gets the resource first, and what it costs to know."""
+"""Mutual exclusion: the order of the grants, and the cost of knowing it."""
 
 from collections.abc import Callable
 
@@ -14,11 +14,11 @@ from groupcomm.trace.steps import AlgorithmStep
 
 
 class Claims(Play):
-    """Where processes ask for one resource.
+    """A stage for processes that ask for one resource.
 
     Args:
-        make: of each process, from its name and all names.
-        names: of the processes; one letter each.
+        make: makes each process from its name and all names.
+        names: the names of the processes, one letter each.
     """
 
     def __init__(self, make: Callable[[Name, str], Claimant], names: str) -> None:
@@ -27,7 +27,7 @@ class Claims(Play):
         super().__init__(self.mutex, events)
 
     def use_up(self) -> Run:
-        """All comes, and whoever gets the resource releases it, until nobody wants it."""
+        """Let all packets come; every holder releases the resource, until nobody wants it."""
         self.rest()
         while holders := [name for name, each in self.mutex.claimants.items() if each.holds]:
             for name in holders:
@@ -45,7 +45,7 @@ class Claims(Play):
         return attrs.evolve(run, held=None)
 
     def _packets_of_users(self) -> int:
-        """Requests are messages of a process to itself, and no packets."""
+        """Return no packets, as requests are messages of a process to itself."""
         return sum(
             name != message.sender
             for message in self.mutex.history.sent
@@ -58,7 +58,7 @@ def _told(requests: list[Message]) -> list[str]:
 
 
 def _ask_and_tell(play: Claims) -> None:
-    """q asks and tells r so, and then r asks; what q asks of p is slow."""
+    """Play: q asks and tells r so, and then r asks; q's request to p is slow."""
     play.mutex.request("q")
     said = play.send("q", "r")
     if play.mutex.processes["r"].needs_fifo:
@@ -87,7 +87,7 @@ def lamport_mutex() -> Run:
 
 
 class OverAnyChannel(LamportMutex):
-    """Told that packets come as they were sent, where they do not."""
+    """A process that wrongly assumes channels which keep their order."""
 
     needs_fifo = False
 

@@ -1,4 +1,4 @@
-"""Where causality can be kept: in the program, in the infrastructure, in a filter; what each costs.
+"""The places of causality: the program, the infrastructure, a filter; and their costs.
 
 python -m examples.ordering.places --messages 3000 --rounds 5
 """
@@ -29,13 +29,14 @@ DAEMONS: Final = ("alfa", "bravo", "charlie")
 GROUP: Final = "places"
 DATA: Final = bytes(100)
 PLACES: Final = ("nowhere", "program", "infrastructure", "filter")
-"""Nowhere: FIFO messages as they come."""
+"""The places; nowhere means FIFO messages as they come."""
 
 
 class Causal:
-    """Causal order as a program would do it that knows who takes part: vectors over FIFO messages.
+    """Causal order in a program that knows all participants: vectors over FIFO messages.
 
-    Nobody may join, leave or fail, or it waits for ever: views are for a filter or a daemon.
+    If a participant joins, leaves or fails, it waits for ever: only a filter or a daemon handles
+    views.
     """
 
     def __init__(self, me: int, programs: int) -> None:
@@ -45,12 +46,12 @@ class Causal:
         self._buffer: list[tuple[int, VectorClock[int], bytes]] = []
 
     def stamped(self, data: bytes) -> bytes:
-        """A message to send."""
+        """Return a message to send."""
         self._clock.tick(self._me)
         return self._stamp.pack(self._me, *(count for _, count in self._clock.items())) + data
 
     def received(self, data: bytes) -> list[bytes]:
-        """A message has come; what may be used now."""
+        """Accept a message; return the messages that may be used now."""
         sender, *counts = self._stamp.unpack_from(data)
         stamp: VectorClock[int] = VectorClock()
         for name, count in enumerate(counts):
@@ -70,12 +71,12 @@ class Causal:
 
 @attrs.define
 class Program:
-    """One of those that talk.
+    """One of the programs that send.
 
     Attributes:
         connection: its session.
-        causal: keeps its order, if the program does so.
-        got: messages of others that it could use.
+        causal: keeps the order, if the program does so.
+        got: the number of messages of others that it could use.
     """
 
     connection: Connection
@@ -83,7 +84,7 @@ class Program:
     got: int = 0
 
     async def send(self, count: int, level: ServiceLevel) -> None:
-        """Send so many, some at a time: what has come meanwhile goes into the stamps."""
+        """Send messages, some at a time: messages that came meanwhile are in their stamps."""
         for first in range(0, count, 10):
             some = range(min(10, count - first))
             messages = [self.causal.stamped(DATA) if self.causal else DATA for _ in some]
@@ -91,7 +92,7 @@ class Program:
             await trio.lowlevel.checkpoint()
 
     async def receive(self, count: int) -> None:
-        """Take so many."""
+        """Receive this number of messages."""
         while self.got < count:
             for event in await self.connection.receive_batch():
                 if isinstance(event, Message):
@@ -99,7 +100,8 @@ class Program:
 
 
 async def measure(place: str, messages: int) -> float:
-    """Messages a second that each program gets while all send; three programs at three daemons."""
+    """Return the messages a second of each program while all send; three programs at three
+    daemons."""
     level = ServiceLevel.CAUSAL if place == "infrastructure" else ServiceLevel.FIFO
     filters = [causal] if place == "filter" else []
     async with LocalCluster(DAEMONS) as cluster, AsyncExitStack() as stack:
@@ -124,14 +126,14 @@ async def measure(place: str, messages: int) -> float:
 
 
 async def _all_there(connection: Connection) -> None:
-    """Wait for the view with everybody in it."""
+    """Wait for the view with all programs."""
     async for event in connection:
         if isinstance(event, GroupView) and len(event.members) == len(DAEMONS):
             return
 
 
 async def compare(messages: int, rounds: int) -> list[dict[str, object]]:
-    """All places in turn, so often; medians, and the ratio to no causality in the same round."""
+    """Run all places in turn, several times; return medians and ratios to no causality."""
     rates: dict[str, list[float]] = {place: [] for place in PLACES}
     for number in range(rounds):
         for place in PLACES:
@@ -153,7 +155,7 @@ async def compare(messages: int, rounds: int) -> list[dict[str, object]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and tell."""
+    """Measure, and print the results."""
     parser = new_parser("ordering.places", __doc__)
     parser.add_argument("--messages", type=int, default=3000, metavar="N", help="of each (3000)")
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="all in turn (5)")

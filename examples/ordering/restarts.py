@@ -131,7 +131,7 @@ def clock_in_queue() -> Run:
 
 
 def _crash_in_memory(asking: Asking) -> Run:
-    """A dies and forgets its counter after c has read two messages."""
+    """Play: A dies and forgets its counter after c has read two messages."""
     stage = QueueStage("AB", Keeping.IN_MEMORY, asking)
     stage.produce("AB")
     stage.produce("AB")

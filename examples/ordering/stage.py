@@ -1,4 +1,4 @@
-"""Where a story of an algorithm is played: who sends, and which message comes next."""
+"""The stage of an algorithm's story: it chooses the senders, and the next messages."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -12,8 +12,8 @@ class Play:
     """A network whose packets come when the story says so.
 
     Args:
-        network: that is played on.
-        events: into which it records.
+        network: the network.
+        events: the recorded events.
     """
 
     def __init__(self, network: Network, events: list[AlgorithmStep]) -> None:
@@ -21,32 +21,32 @@ class Play:
         self._events = events
 
     def send(self, sender: Name, to: Iterable[Name] | None = None) -> Message:
-        """Somebody sends, to all as a rule."""
+        """Have a process send, by default to all."""
         sent = self.network.send(sender, b"", to)
         assert sent is not None
         return sent
 
     def bring(self, message: Message, *to: Name) -> None:
-        """A message comes to these, in this order."""
+        """Let a message come to these processes, in this order."""
         for name in to:
             self._bring(lambda packet, name=name: packet[1:3] == (name, message))  # type: ignore[misc]
 
     def answer(self, source: Name, *to: Name) -> None:
-        """What somebody sends that is no user's message comes to these, the oldest of it."""
+        """Let the oldest packet of a process without a user's message come to these processes."""
         for name in to:
             self._bring(lambda packet, name=name: packet[:3] == (source, name, None))  # type: ignore[misc]
 
     def rest(self) -> None:
-        """All that is still under way comes, the oldest first."""
+        """Let all packets in flight come, the oldest first."""
         while ready := self.network.ready:
             self.network.bring(ready[0])
 
     def waiting(self, name: Name) -> list[str]:
-        """What waits at a process."""
+        """Return the messages that wait at a process."""
         return [str(message) for message in self.network.processes[name].waiting]
 
     def end(self, **seen: object) -> Run:
-        """All comes that is still under way; what happened."""
+        """Let all packets in flight come; return the run."""
         self.rest()
         return run_of(self.network.history, self._events, **seen)
 
@@ -55,11 +55,11 @@ class Play:
 
 
 class Stage(Play):
-    """Where one algorithm is played.
+    """A stage for one algorithm.
 
     Args:
-        make: of each process, from its name and all names.
-        names: of the processes; one letter each.
+        make: makes each process from its name and all names.
+        names: the names of the processes, one letter each.
     """
 
     def __init__(self, make: Callable[[Name, Sequence[Name]], Process], names: str) -> None:
@@ -68,7 +68,7 @@ class Stage(Play):
 
 
 def crossed(make: Callable[[Name, Sequence[Name]], Process]) -> Run:
-    """p and q send at the same time; the first message is the first at r, the second one at s."""
+    """Play: p and q send at the same time; p's message is first at r, and q's at s."""
     stage = Stage(make, "pqrs")
     one, other = stage.send("p"), stage.send("q")
     stage.bring(one, "r")

@@ -1,4 +1,4 @@
-"""A story: a run of an algorithm in which something can be seen, and what it is."""
+"""A story: a run of an algorithm that shows something, and its lesson."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -12,13 +12,13 @@ from groupcomm.trace.events import TraceEvent
 
 @attrs.frozen(kw_only=True)
 class Run:
-    """What happened.
+    """The results of a run.
 
     Attributes:
         events: the trace.
         delivered: by process, messages as ``p1``, in the order of their delivery.
-        held: the orders that held; None where the run is not about messages in order.
-        seen: what else can be seen, each with a name.
+        held: the orders that held; None if the run is not about the order of messages.
+        seen: other observations, by name.
     """
 
     events: Sequence[TraceEvent]
@@ -32,11 +32,11 @@ class Story:
     """A run and its lesson.
 
     Attributes:
-        name: of its figure and on the command line.
-        title: a line.
-        lesson: what it shows; the docstring of the function that runs it.
-        breaks: the order whose breaking it shows; None if it shows something else.
-        run: plays it; always alike.
+        name: its name, also of its figure and on the command line.
+        title: one line.
+        lesson: the docstring of the function that runs it.
+        breaks: the order that it breaks; None if it shows something else.
+        run: plays it; always with the same results.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Story:
 
 
 STORIES: Final[dict[str, Story]] = {}
-"""By name, in the order of the chapter."""
+"""The stories by name, in the order of the chapter."""
 
 
 def story(
@@ -65,7 +65,7 @@ def story(
 
 
 def run_of(history: History, events: Sequence[TraceEvent], **seen: object) -> Run:
-    """What a history and its trace tell."""
+    """Return the results in a history and its trace."""
     return Run(
         events=events,
         delivered={

@@ -1,4 +1,4 @@
-"""Order for unicast, and why it is not enough for a group."""
+"""Orders for unicast, and why they are not enough for a group."""
 
 from examples.ordering.stage import Stage, crossed
 from examples.ordering.story import Run, story

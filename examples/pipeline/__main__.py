@@ -40,7 +40,7 @@ async def play(options: argparse.Namespace) -> int:
 
 
 async def look(options: argparse.Namespace) -> int:
-    """Verify what was recorded, and report on it."""
+    """Verify the recorded logs, and report on them."""
     for name, more in (("demo", ()), ("vehicle", ("--sent-at", "4"))):
         logs = [options.to / name / daemon for daemon in ("alfa", "bravo")]
         say(f"{name}: did every level keep its promise?")
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name = "pipeline"
     for folder in (options.to / "demo", options.to / "vehicle"):
         if folder.exists():
-            shutil.rmtree(folder)  # of a run before; it is not to be gone on with
+            shutil.rmtree(folder)  # of an earlier run, which must not be continued
     options.to.mkdir(parents=True, exist_ok=True)
     return run(name, partial(play, options)) or run(name, partial(look, options))
 

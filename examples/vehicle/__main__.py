@@ -22,7 +22,7 @@ exit status: 0 done; 1 failed, or something that must not be lost was; 2 usage; 
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """All options."""
+    """Return the parser with all options."""
     parser = new_parser("vehicle", __doc__, EPILOG)
     add = parser.add_argument
     add("--seconds", type=float, default=10.0, metavar="S", help="that count (10)")
@@ -57,10 +57,10 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def setup_of(options: argparse.Namespace) -> Setup:
-    """What the options ask for.
+    """Return the setup that the options describe.
 
     Raises:
-        ConfigError: one is out of its range.
+        ConfigError: an option is out of its range.
     """
     if options.seconds <= 0:
         raise ConfigError(f"--seconds is {options.seconds:g}; it must be above 0")
@@ -95,7 +95,7 @@ def setup_of(options: argparse.Namespace) -> Setup:
 
 
 def level_of(text: str) -> tuple[str, ServiceLevel]:
-    """What KIND=LEVEL says."""
+    """Return the kind and the level of KIND=LEVEL."""
     kind, _, level = text.partition("=")
     try:
         return kind, ServiceLevel[level.upper()]
@@ -105,7 +105,7 @@ def level_of(text: str) -> tuple[str, ServiceLevel]:
 
 
 async def command(options: argparse.Namespace) -> int:
-    """Run it and tell; 1 if something was lost that must not be."""
+    """Run the vehicle and print its figures; return 1 if a message was lost that must not be."""
     if options.table:
         print("\n".join(source_table()))
         return 0
@@ -124,7 +124,7 @@ async def command(options: argparse.Namespace) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the example; its exit status."""
+    """Run the example; return its exit status."""
     options = make_parser().parse_args(arguments)
     return run("vehicle", partial(command, options))
 

@@ -1,14 +1,13 @@
 """A map that its receivers copy by changes: tiles that differ, and all others piece by piece.
 
-Pure. A cost says for a cell of the ground how much the vehicle would rather not be there, 0 to 255.
+Pure. The cost of a cell of the ground says how much the vehicle should avoid it, 0 to 255.
 Cells are kept tile by tile, so that a tile is one piece of memory and one comparison tells
 whether it changed.
 
-A *delta* goes from one version of the map to the next. A *piece* repeats some tiles of a version,
-changed or not; now and then there has been a piece of every tile. A receiver that has missed a
-delta knows it by the version that the next message builds on; from then on it trusts only the
-tiles that it is told anew, until these are all. A newcomer is nothing but a receiver that has
-missed everything.
+A *delta* leads from one version of the map to the next. A *piece* repeats some tiles of a version,
+changed or not; in time the pieces cover every tile. A receiver that has missed a delta knows it by
+the version that the next message builds on; from then on it trusts only the tiles that come anew,
+until it has all. A newcomer is a receiver that has missed everything.
 """
 
 import struct
@@ -37,11 +36,11 @@ _INDEX: Final = struct.Struct("!H")
 
 @attrs.frozen
 class Change:
-    """One message.
+    """A message with a change of the map.
 
     Attributes:
-        version: what the receiver has afterwards, 0 to 2**32 - 1.
-        base: the version that it must have before; of a piece, the same.
+        version: the version after the change, 0 to 2**32 - 1.
+        base: the version before the change; for a piece, the same.
         checksum: CRC-32 of the tiles in the message.
         tiles: contents by the number of the tile.
     """
@@ -53,7 +52,7 @@ class Change:
 
 
 def encode(version: int, base: int, tiles: dict[int, bytes]) -> bytes:
-    """A message: head, and per tile its number and its cells."""
+    """Return a message: a head, then each tile's number and cells."""
     body = b"".join(_INDEX.pack(index) + cells for index, cells in tiles.items())
     return _HEAD.pack(version, base, zlib.crc32(body), len(tiles)) + body
 
@@ -62,7 +61,7 @@ def decode_untrusted(data: bytes) -> Change:
     """Read a message.
 
     Raises:
-        ValueError: these bytes are none.
+        ValueError: the bytes are no message.
     """
     if len(data) < _HEAD.size:
         raise ValueError(f"a change of the map has {len(data)} bytes; {_HEAD.size} at least")
@@ -81,7 +80,7 @@ def decode_untrusted(data: bytes) -> Change:
 
 
 class Original:
-    """The map where it is made.
+    """The map of its sender.
 
     Attributes:
         version: of the last message.
@@ -94,7 +93,7 @@ class Original:
         self._told = bytes(MAP_BYTES)
 
     def fill(self, x: int, y: int, width: int, height: int, cost: int) -> None:
-        """Give the cells of a rectangle a cost; what lies outside the map is left out."""
+        """Give the cells of a rectangle a cost; cells outside the map are ignored."""
         left, right = max(x, 0), min(x + width, CELLS)
         for row in range(max(y, 0), min(y + height, CELLS)):
             at = left
@@ -105,7 +104,7 @@ class Original:
                 at = end
 
     def delta(self) -> bytes:
-        """A message with the tiles that changed since the last one."""
+        """Return a message with the tiles that changed since the last one."""
         self.version += 1
         now, told = bytes(self.cells), self._told
         tiles = {
@@ -117,7 +116,8 @@ class Original:
         return encode(self.version, self.version - 1, tiles)
 
     def piece(self, first: int, count: int) -> bytes:
-        """A message with some tiles from `first` on, as they were told last; 0 follows the last."""
+        """Return a message with tiles from `first` on, as they were last sent; 0 follows the
+        last."""
         told = self._told
         indices = [(first + offset) % TILES for offset in range(min(count, TILES))]
         tiles = {i: told[i * TILE_BYTES : (i + 1) * TILE_BYTES] for i in indices}
@@ -125,12 +125,12 @@ class Original:
 
     @property
     def checksum(self) -> int:
-        """CRC-32 of the map as it was told last."""
+        """The CRC-32 of the map as it was last sent."""
         return zlib.crc32(self._told)
 
 
 class Copy:
-    """The map where it is used.
+    """The map of a receiver.
 
     Attributes:
         version: of the last message; None before the first.
@@ -151,7 +151,7 @@ class Copy:
         return not self.unknown
 
     def apply(self, change: Change) -> None:
-        """Take a message; one that is older than what is known changes nothing."""
+        """Apply a message, unless it is older than the map."""
         if self.version is not None and change.version < self.version:
             return
         if self.version not in (change.base, change.version):
@@ -164,18 +164,18 @@ class Copy:
 
     @property
     def checksum(self) -> int:
-        """CRC-32 of the map."""
+        """The CRC-32 of the map."""
         return zlib.crc32(self.cells)
 
 
 def place_of(x: int, y: int) -> int:
-    """Where a cell is kept."""
+    """Return the place of a cell in memory."""
     tile = y // TILE * ACROSS + x // TILE
     return tile * TILE_BYTES + y % TILE * TILE + x % TILE
 
 
 class Traffic:
-    """Things that drive about on a map: each step, some of its tiles change."""
+    """Objects that move about on a map: each step, some of its tiles change."""
 
     SIZE: Final = 20
     COST: Final = 200
@@ -188,7 +188,7 @@ class Traffic:
         ]
 
     def step(self, on: Original) -> None:
-        """All move on; who leaves the map at one side comes back at the other."""
+        """Move all objects; one that leaves the map at one side comes back at the other."""
         for x, y, _, _ in self._places:
             on.fill(x, y, self.SIZE, self.SIZE, 0)
         self._places = [

@@ -1,7 +1,6 @@
-"""Delays and losses, from what senders and receivers have written down.
+"""Delays and losses, from the records of senders and receivers.
 
-Pure. A loss is a number of one sender that a receiver has not got; losses beside each other make
-a *run*.
+Pure. A loss is a number of one sender that a receiver lacks; adjacent losses make a *run*.
 """
 
 from collections import Counter
@@ -15,7 +14,7 @@ US_PER_MS: Final = 1000
 
 
 def loss_runs(numbers: Iterable[int], first: int, last: int) -> list[int]:
-    """Lengths of the runs of numbers from `first` to `last`, both included, that are missing."""
+    """Return the lengths of the runs of missing numbers from `first` to `last`, both included."""
     present = sorted({number for number in numbers if first <= number <= last})
     edges = [first - 1, *present, last + 1]
     gaps = (after - before - 1 for before, after in pairwise(edges))
@@ -23,7 +22,7 @@ def loss_runs(numbers: Iterable[int], first: int, last: int) -> list[int]:
 
 
 def quantile(ordered: Sequence[int], share: float) -> int | None:
-    """The least value that is not below this share of all; None of nothing.
+    """Return the least value that is not below this share of all values; None without values.
 
     Args:
         ordered: rising.
@@ -37,11 +36,11 @@ def quantile(ordered: Sequence[int], share: float) -> int | None:
 
 @attrs.frozen(kw_only=True)
 class Heard:
-    """What one receiver has got of one sender.
+    """The messages that one receiver has got from one sender.
 
     Attributes:
-        first, last: numbers that were sent in the time that counts.
-        delays_us: one way, by number, of all that came; also outside that time.
+        first, last: the numbers that were sent in the counted time.
+        delays_us: one-way delays by number, also outside that time.
     """
 
     first: int
@@ -50,13 +49,13 @@ class Heard:
 
     @property
     def counted(self) -> list[int]:
-        """Delays in the time that counts."""
+        """The delays in the counted time."""
         return [us for number, us in self.delays_us.items() if self.first <= number <= self.last]
 
 
 @attrs.frozen(kw_only=True)
 class Figures:
-    """Of one kind of message, all its receivers together.
+    """The figures of one kind of message, for all its receivers together.
 
     Attributes:
         expected: deliveries, if nothing were lost.
@@ -72,21 +71,21 @@ class Figures:
 
     @property
     def loss(self) -> float:
-        """Share of the deliveries that did not come."""
+        """The share of the deliveries that did not come."""
         return 1 - self.received / self.expected if self.expected else 0.0
 
     @property
     def mean_run(self) -> float:
-        """Mean length of a run of losses; 0 without losses."""
+        """The mean length of a run of losses; 0 without losses."""
         return (self.expected - self.received) / self.runs.total() if self.runs else 0.0
 
     def delay_ms(self, share: float) -> float | None:
-        """A quantile of the delay; None if nothing came."""
+        """Return a quantile of the delay; None without deliveries."""
         found = quantile(self.delays_us, share)
         return None if found is None else found / US_PER_MS
 
     def summary(self) -> dict[str, Any]:
-        """For JSON: loss is a share, delays are in milliseconds."""
+        """Return the figures for JSON: loss is a share, delays are in milliseconds."""
         return {
             "expected": self.expected,
             "received": self.received,
@@ -101,7 +100,7 @@ class Figures:
 
 
 def figures(heard: Iterable[Heard]) -> Figures:
-    """Put together what several receivers have got of the same kind."""
+    """Return the figures of several receivers of the same kind."""
     expected, runs, delays = 0, Counter[int](), list[int]()
     for each in heard:
         expected += each.last - each.first + 1

@@ -1,7 +1,7 @@
-"""One module of the vehicle, as a program: it sends its kinds of messages and takes its own.
+"""One module of the vehicle, as a program: it sends its kinds of messages and receives others.
 
-Run by the example itself. It says ``{"ready": ...}`` once it is a member of its groups, waits to be
-told when to begin, and reports in the end what it has sent and got.
+The example itself runs it. It prints ``{"ready": ...}`` once it is a member of its groups, waits
+for the time to begin, and reports at the end what it has sent and received.
 """
 
 import argparse
@@ -23,21 +23,21 @@ from groupcomm.level import ServiceLevel
 from groupcomm_client import Connection, connect
 
 DRAIN_S: Final = 15.0
-"""So long after the end of the sending everything must have come."""
+"""The time after the end of sending by which all messages must have come."""
 
 QUIET_S: Final = 0.3
-"""Who hears nothing for so long after the last word of all senders has got all there is."""
+"""The quiet time after the last word of all senders after which a module has all messages."""
 
 MAP_TYPES: Final = (MAP_DELTA.type, MAP_PIECE.type, WELCOME)
 
 
 class Inbox:
-    """What a module takes.
+    """The messages that a module receives.
 
     Attributes:
         delays: by kind and sender, pairs of number and one-way delay in microseconds.
-        copy: of the map, if it takes that.
-        ended: senders that send no more, with their groups.
+        copy: its copy of the map, if it receives the map.
+        ended: the senders that send no more, with their groups.
     """
 
     def __init__(self, load: Load, name: str) -> None:
@@ -48,7 +48,7 @@ class Inbox:
         self.whole_at_ns: int | None = None
 
     def take(self, message: Message, now_ns: int) -> None:
-        """Note a message; those of types that this module does not take are left."""
+        """Note a message; ignore types that this module does not receive."""
         if message.type == END:
             self.ended.add((user_of(message.sender.name), message.groups[0]))
             return
@@ -86,9 +86,9 @@ class Module:
         }
 
     async def join(self) -> None:
-        """Become a member of the groups of what it takes.
+        """Become a member of the groups of the kinds that it receives.
 
-        Who sends the map joins its group, too: it wants to see who comes.
+        The sender of the map joins its group, too, to see newcomers.
         """
         groups = {kind.group for kind in self._load.received_by(self._name)}
         groups |= {BULK_MAP for kind in self._load.sent_by(self._name) if kind.group == BULK_MAP}
@@ -97,7 +97,7 @@ class Module:
                 await self._connection.join(group)
 
     async def work(self, window: Window) -> dict[str, Any]:
-        """Send and take until the end; the report."""
+        """Send and receive until the end; return the report."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._listen, window)
             async with trio.open_nursery() as senders:
@@ -152,14 +152,14 @@ class Module:
             self._heard_at = trio.current_time()
 
     def _greet(self, view: GroupView) -> None:
-        """Who sends the map notes who has come; to who has just come itself, all are new."""
+        """Note newcomers, as the sender of the map; to a new sender, all members are new."""
         if view.group == BULK_MAP and view.cause is Cause.JOIN:
             who = view.members if view.own else view.changed
             me = self._connection.name
             self._newcomers += [member.name for member in who if member.name != me]
 
     async def _drain(self, window: Window) -> bool:
-        """Wait until all has come; False if it does not."""
+        """Wait until all messages have come; return False if they do not."""
         self._heard_at = trio.current_time()
         await sleep_until_ns(window.end_ns)
         with trio.move_on_after(DRAIN_S):
@@ -171,7 +171,7 @@ class Module:
         return False
 
     def _map(self) -> dict[str, Any]:
-        """What is to be said of the map, by who sends it and by who takes it."""
+        """Return the report on the map, of its sender and of its receivers."""
         if self._mapper is not None:
             original = self._mapper.original
             return {"map": [original.version, original.checksum]}
@@ -191,12 +191,12 @@ async def sleep_until_ns(when_ns: int) -> None:
 
 
 def user_of(private_name: str) -> str:
-    """The user in ``#user#daemon``."""
+    """Return the user in ``#user#daemon``."""
     return private_name.split("#")[1]
 
 
 async def live(options: argparse.Namespace) -> int:
-    """Live as one module."""
+    """Run as one module."""
     load = choose(**json.loads(options.load))
     async with connect(options.address, user=options.name) as connection:
         module = Module(options.name, connection, load)
@@ -207,7 +207,7 @@ async def live(options: argparse.Namespace) -> int:
 
 
 def main() -> int:
-    """Run one module; its exit status."""
+    """Run one module; return its exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--address", required=True, help="of its daemon")
     parser.add_argument("--name", required=True, help="of the module, as in the table")

@@ -1,4 +1,4 @@
-"""What came of runs, as text, JSON and a chart.
+"""The results of runs, as text, JSON and a chart.
 
 Pure: results in, text out.
 """
@@ -19,7 +19,7 @@ _POINTS: Final = 60
 
 
 def as_text(result: Result) -> str:
-    """A table for people; the two lines below a kind are its receivers near and far."""
+    """Return a table for people; the two lines below a kind are its receivers near and far."""
     setup = result.setup
     network = setup.network
     lines = [
@@ -72,7 +72,7 @@ def source_table() -> list[str]:
 
 
 def as_json(result: Result) -> dict[str, Any]:
-    """All figures; loss and processors as shares, delays in milliseconds."""
+    """Return all figures; loss and processors as shares, delays in milliseconds."""
     setup = result.setup
     return {
         "daemons": setup.daemons,
@@ -107,7 +107,7 @@ def _row_as_json(row: Row, seconds: float) -> dict[str, Any]:
 
 
 def as_page(result: Result) -> str:
-    """A page of HTML with two charts and the table."""
+    """Return a page of HTML with two charts and the table."""
     title = "The vehicle: delays and losses"
     delays = {row.kind.name: later_than(row.all.delays_us) for row in result.rows}
     runs = {row.kind.name: run_counts(row.all.runs) for row in result.rows}
@@ -129,7 +129,7 @@ def as_page(result: Result) -> str:
 
 
 def later_than(delays_us: Sequence[int]) -> list[Point]:
-    """For some delays (ms), the share of messages that took at least so long."""
+    """Return for some delays (ms) the share of messages that took at least as long."""
     count = len(delays_us)
     places = {count - math.ceil(count ** (1 - step / _POINTS)) for step in range(_POINTS + 1)}
     return [
@@ -140,5 +140,5 @@ def later_than(delays_us: Sequence[int]) -> list[Point]:
 
 
 def run_counts(runs: Mapping[int, int]) -> list[Point]:
-    """How many runs there are of each length."""
+    """Return the number of runs of each length."""
     return [(float(length), float(count)) for length, count in sorted(runs.items())]

@@ -1,4 +1,4 @@
-"""One run of the vehicle: daemons, all modules as programs, and what comes of it."""
+"""One run of the vehicle: daemons, all modules as programs, and the results."""
 
 import json
 import os
@@ -25,7 +25,7 @@ Beside = Callable[[Mapping[str, str], list[str]], AbstractAsyncContextManager[No
 
 @attrs.frozen(kw_only=True)
 class Setup:
-    """What is run.
+    """The setup of a run.
 
     Attributes:
         daemons: how many; modules are dealt out to them in turn.
@@ -45,7 +45,7 @@ class Setup:
 
 @attrs.frozen(kw_only=True)
 class Row:
-    """What came of one kind of message.
+    """The results of one kind of message.
 
     Attributes:
         kind: its line of the table, as it was run.
@@ -66,7 +66,7 @@ class Row:
 
 @attrs.frozen(kw_only=True)
 class Result:
-    """What came of a run.
+    """The result of a run.
 
     Attributes:
         setup: what was run.
@@ -89,10 +89,10 @@ class Result:
 
 
 async def run_once(setup: Setup) -> Result:
-    """Run it.
+    """Run a setup once.
 
     Raises:
-        ConfigError: nothing that can be run.
+        ConfigError: the setup cannot be run.
         ClusterError: the daemons do not start.
         ProgramEnded: a module has failed.
     """
@@ -128,7 +128,7 @@ def _module(name: str, daemon: LocalDaemon, setup: Setup) -> AbstractAsyncContex
 async def _measure_cpu(
     cluster: LocalCluster, programs: Mapping[str, Program], setup: Setup
 ) -> dict[str, float]:
-    """Have the programs run; seconds that each daemon has computed in the time that counts."""
+    """Run the programs; return the processor seconds of each daemon in the counted time."""
     now_ns = time.monotonic_ns()
     start_ns = now_ns + round(WARM_UP_S * 1e9)
     window = {
@@ -145,12 +145,12 @@ async def _measure_cpu(
 
 
 def cpu_s(pid: int) -> float:
-    """Seconds that a process has computed."""
+    """Return the processor seconds that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-# ---- what comes of it ----
+# ---- results ----
 
 
 def evaluate(
@@ -160,7 +160,7 @@ def evaluate(
     reports: Mapping[str, Any],
     daemon_cpu: dict[str, float],
 ) -> Result:
-    """Put the modules' reports together.
+    """Combine the modules' reports.
 
     Args:
         setup: what was run.
@@ -202,7 +202,7 @@ def _row(kind: Kind, places: Mapping[str, str], reports: Mapping[str, Any]) -> R
 
 
 def _heard(kind: Kind, receiver: str, told: Mapping[str, int], delays: dict[int, int]) -> Heard:
-    """What a receiver has got; of one that comes later, from the first message on."""
+    """Return the messages of a receiver; for a latecomer, from the first message on."""
     first, last = told["first"], told["last"]
     if (receiver, kind.group) == (LATE, BULK_MAP):
         first = max(first, min(delays, default=last + 1))

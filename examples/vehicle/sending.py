@@ -1,4 +1,4 @@
-"""What modules send: numbered messages at a steady rate, and the map by its changes."""
+"""The sending of modules: numbered messages at a steady rate, and the map by its changes."""
 
 import struct
 import time
@@ -13,10 +13,10 @@ from examples.vehicle.table import MAP_DELTA, MAP_PIECE, WELCOME, Kind, Load
 from groupcomm_client import Connection
 
 HEAD: Final = struct.Struct("!IQ")
-"""Before every message: its number, and when it was made, nanoseconds since 1970."""
+"""The head of every message: its number, and the time when it was made, ns since 1970."""
 
 WELCOME_PIECES: Final = 4
-"""A newcomer gets so many pieces at once, one time for each delta."""
+"""The pieces that a newcomer gets at once, one time for each delta."""
 
 SMALL_BYTES: Final = 1000
 """Messages up to this size are collected with --pack."""
@@ -24,12 +24,12 @@ SMALL_BYTES: Final = 1000
 
 @attrs.frozen(kw_only=True)
 class Window:
-    """When the messages are made that count; on CLOCK_MONOTONIC, nanoseconds.
+    """The time in which the counted messages are made; on CLOCK_MONOTONIC, nanoseconds.
 
     Attributes:
         start_ns, end_ns: its ends.
-        offset_ns: what is added for the wall clock: one value for all, so that a wall clock
-            that is set meanwhile spoils no delay.
+        offset_ns: the offset to the wall clock: one value for all, so that a change of the wall
+            clock spoils no delay.
     """
 
     start_ns: int
@@ -38,18 +38,18 @@ class Window:
 
     @property
     def middle_ns(self) -> int:
-        """Half-way."""
+        """The middle of the window."""
         return (self.start_ns + self.end_ns) // 2
 
 
 class Numbering:
-    """Numbers the messages of a kind.
+    """The numbers of the messages of a kind.
 
     Attributes:
         next: the next number.
-        first: the first one that counts; None before there is one.
-        count: of messages that count.
-        bytes: of these.
+        first: the first counted number; None before there is one.
+        count: the number of counted messages.
+        bytes: their size.
     """
 
     def __init__(self, window: Window) -> None:
@@ -59,7 +59,7 @@ class Numbering:
         self._window = window
 
     def message(self, data: bytes) -> bytes:
-        """Data behind the head of the next message, which is made now."""
+        """Return the next message, made now: a head, then the data."""
         now = time.monotonic_ns()
         made = HEAD.pack(self.next, now + self._window.offset_ns) + data
         if self._window.start_ns <= now < self._window.end_ns:
@@ -70,16 +70,16 @@ class Numbering:
         return made
 
     def report(self) -> dict[str, int]:
-        """For the figures."""
+        """Return the report for the figures."""
         first = self.first or 0
         return {"first": first, "last": first + self.count - 1, "bytes": self.bytes}
 
 
 class Pace:
-    """A steady rate. What is late by a whole period is skipped: sensors tell what is new.
+    """A steady rate. A message that is late by a period is skipped: sensors report new values only.
 
     Attributes:
-        skipped: periods.
+        skipped: the number of skipped periods.
     """
 
     def __init__(self, rate_hz: float, window: Window) -> None:
@@ -89,7 +89,7 @@ class Pace:
         self._end_ns = window.end_ns
 
     async def next(self) -> bool:
-        """Wait for the next period; False if the time is over."""
+        """Wait for the next period; return False if the time is over."""
         await trio.sleep_until(self._due)
         self._due += self._period_s
         late = int((trio.current_time() - self._due) / self._period_s)
@@ -102,7 +102,7 @@ class Pace:
 async def send_kind(
     connection: Connection, kind: Kind, load: Load, window: Window
 ) -> dict[str, Any]:
-    """Send messages of one kind until the end; what is to be reported of them."""
+    """Send messages of one kind until the end; return the report."""
     numbering, pace = Numbering(window), Pace(kind.rate_hz, window)
     rng = Random(f"{kind.name} {connection.name}")
     pack = load.pack if kind.most <= SMALL_BYTES else 1
@@ -120,7 +120,7 @@ async def send_kind(
 async def send_collected(
     connection: Connection, kind: Kind, messages: list[bytes], *, one_by_one: bool
 ) -> None:
-    """Send some messages at once: packed in one bundle, or by a call each."""
+    """Send some messages at once: packed in one bundle, or each by a call."""
     if not one_by_one:
         await connection.multicast_many(
             kind.group, messages, level=kind.level, type=kind.type, self_discard=True
@@ -133,7 +133,8 @@ async def send_collected(
 
 
 class Mapper:
-    """Sends the map: deltas, pieces of all of it in turn, and larger pieces to newcomers."""
+    """The sender of the map: deltas, pieces of all tiles in turn, and larger pieces to
+    newcomers."""
 
     def __init__(
         self, connection: Connection, load: Load, window: Window, newcomers: list[str]
@@ -141,10 +142,10 @@ class Mapper:
         """Prepare an empty map.
 
         Args:
-            connection: over which it is sent.
+            connection: the connection.
             load: has both kinds of messages of the map.
-            window: when to send.
-            newcomers: private names; emptied once they are being sent the map.
+            window: the time in which it is sent.
+            newcomers: private names; removed once the map is being sent to them.
         """
         kinds = {kind.type: kind for kind in load.kinds}
         self._connection = connection
@@ -152,11 +153,11 @@ class Mapper:
         self._delta, self._piece = kinds[MAP_DELTA.type], kinds[MAP_PIECE.type]
         self._tiles = load.piece
         self._newcomers = newcomers
-        self._welcomed: list[tuple[str, int]] = []  # newcomers, and the tile each gets next
+        self._welcomed: list[tuple[str, int]] = []  # newcomers, and the next tile of each
         self.original = Original()
 
     async def run(self) -> dict[str, Any]:
-        """Send until the end, and until newcomers have the map; reports by kind."""
+        """Send until the end, and until newcomers have the map; return reports by kind."""
         deltas, pieces = Numbering(self._window), Numbering(self._window)
         pace = Pace(self._delta.rate_hz, self._window)
         traffic = Traffic(seed=1)
@@ -183,7 +184,7 @@ class Mapper:
         )
 
     async def _welcome(self) -> None:
-        """Give those who have come the next larger piece of the map."""
+        """Send newcomers the next larger piece of the map."""
         self._welcomed += [(name, 0) for name in self._newcomers]
         self._newcomers.clear()
         count = min(TILES, WELCOME_PIECES * self._tiles)

@@ -1,6 +1,7 @@
 """Runs of the vehicle in turn, several rounds, and the medians: the figures of docs/vehicle.md.
 
-One after the other, round by round: what else the host does then falls on all of them alike.
+They run one after the other, round by round, so that other work of the host affects all of them
+alike.
 """
 
 import argparse
@@ -51,13 +52,13 @@ TOPICS: Final[Mapping[str, Sequence[str]]] = {
         for count in (1, 5)
     ),
 }
-"""Options of the runs that are compared, by what they are about."""
+"""The options of the compared runs, by topic."""
 
 COLUMNS: Final = ("sent_per_s", "mb_per_s", "loss", "mean_run", "p50_ms", "p99_ms", "max_ms")
 
 
 def medians(runs: Sequence[Mapping[str, Any]]) -> dict[str, list[float | None]]:
-    """Of each column, the medians over some runs, by kind and place of the receivers."""
+    """Return the medians of each column over some runs, by kind and place of the receivers."""
     found: dict[str, list[float | None]] = {}
     for name, kind in runs[0]["kinds"].items():
         found[name] = [
@@ -78,7 +79,7 @@ def _median(values: Sequence[float | None]) -> float | None:
 
 
 def tell(options: str, runs: Sequence[Mapping[str, Any]]) -> None:
-    """Print a table, as documents have it."""
+    """Print a table in Markdown."""
     cpu = [statistics.median(sorted(each["daemon_cpu"].values())) for each in runs]
     late = _median([each["late_whole_ms"] for each in runs])
     print(f"\n`{options}`: {len(runs)} runs, a daemon used {statistics.median(cpu):.0%} of a")
@@ -91,7 +92,7 @@ def tell(options: str, runs: Sequence[Mapping[str, Any]]) -> None:
 
 
 async def survey(options: argparse.Namespace) -> int:
-    """Run all of a topic, round by round."""
+    """Run all setups of a topic, round by round."""
     cases = TOPICS[options.topic]
     found: dict[str, list[dict[str, Any]]] = {case: [] for case in cases}
     for number in range(options.rounds):
@@ -106,7 +107,7 @@ async def survey(options: argparse.Namespace) -> int:
 
 
 def main() -> int:
-    """Run the survey; its exit status."""
+    """Run the survey; return its exit status."""
     parser = argparse.ArgumentParser(
         description=__doc__, epilog="example: python -m examples.vehicle.survey daemons --rounds 5"
     )

@@ -1,8 +1,9 @@
-"""The messages of the vehicle: what each kind is, how often, how large, and for whom.
+"""The messages of the vehicle: each kind with its rate, size and receivers.
 
-What the modules of an autonomous vehicle tell each other. A *group* decides who gets the bytes, the
-*type* which of them a module takes: small messages of all kinds share one group, and each kind
-of large ones has its own, so that nobody gets megabytes that it does not want.
+These are the messages between the modules of an autonomous vehicle. The *group* decides which
+modules get the bytes, the *type* which messages a module uses: small messages of all kinds share
+one group, and each kind of large ones has its own, so that no module gets megabytes that it does
+not need.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,10 +24,10 @@ MODULES: Final = (
 
 CAMERAS: Final = 5
 END: Final = 0
-"""Type of the message that says: I send no more."""
+"""The type of the last message of a sender."""
 
 WELCOME: Final = 7
-"""Type of the pieces of the map that go to newcomers alone."""
+"""The type of the pieces of the map for newcomers alone."""
 
 LATE: Final = "display"
 """The module that joins the group of the map in the middle of a run."""
@@ -62,17 +63,17 @@ class Kind:
     source: tuple[str, str, str]
 
     def size(self, rng: Random) -> int:
-        """Bytes of the next message."""
+        """Return the size of the next message."""
         return rng.randint(self.least, self.most)
 
 
 def others(*names: str) -> tuple[str, ...]:
-    """All modules but these."""
+    """Return all modules but these."""
     return tuple(module for module in MODULES if module not in names)
 
 
 def camera_names(count: int) -> tuple[str, ...]:
-    """Modules of so many cameras."""
+    """Return the modules of this number of cameras."""
     return tuple(f"camera{number}" for number in range(1, count + 1))
 
 
@@ -137,7 +138,7 @@ MAP_DELTA: Final = Kind(
 )
 MAP_PIECE: Final = attrs.evolve(MAP_DELTA, name="map_piece", type=4, rate_hz=6.4)
 ROUND_S: Final = 5.0
-"""So often every tile is sent, changed or not."""
+"""The time in which every tile is sent, changed or not."""
 
 PIECE: Final = 32
 """Tiles of a piece, 128 KiB: larger ones make all other messages wait for longer."""
@@ -175,7 +176,7 @@ SOURCE_ROWS: Final = tuple(kind for kind in KINDS if kind is not MAP_PIECE)
 
 @attrs.frozen(kw_only=True)
 class Reading:
-    """One reading of what the source leaves open.
+    """One reading of the points that the source leaves open.
 
     Attributes:
         actuator_receivers: of actuator state; the source has "3?".
@@ -220,7 +221,7 @@ class Reading:
 
 
 def _first(readers: tuple[str, ...], count: int) -> tuple[str, ...]:
-    """Return the first readers, and of the other modules as many as are wanted more."""
+    """Return the first readers, and further modules up to the wanted number."""
     senders = {"actuators", "mapper"}
     more = (name for name in MODULES if name not in readers and name not in senders)
     return (*readers, *more)[:count]
@@ -228,7 +229,7 @@ def _first(readers: tuple[str, ...], count: int) -> tuple[str, ...]:
 
 @attrs.frozen(kw_only=True)
 class Load:
-    """What is sent in a run.
+    """The messages that are sent in a run.
 
     Attributes:
         kinds: the rows that are used.
@@ -249,11 +250,11 @@ class Load:
         return tuple(name for name in (*MODULES, *camera_names(CAMERAS)) if name in busy)
 
     def sent_by(self, module: str) -> list[Kind]:
-        """What a module sends."""
+        """Return the kinds that a module sends."""
         return [kind for kind in self.kinds if module in kind.senders]
 
     def received_by(self, module: str) -> list[Kind]:
-        """What a module takes."""
+        """Return the kinds that a module receives."""
         return [kind for kind in self.kinds if module in kind.receivers]
 
 
@@ -278,7 +279,7 @@ def choose(
     piece: int = PIECE,
     reading: Mapping[str, Any] | None = None,
 ) -> Load:
-    """The load that is asked for.
+    """Return the load that the options describe.
 
     Args:
         only: names of kinds; none for all.
@@ -305,7 +306,7 @@ def choose(
     for name in (*only, *wanted_levels):
         if name not in known:
             raise ConfigError(f"no kind is named {name!r}; there are: {', '.join(sorted(known))}")
-    map_wanted = bool({MAP_DELTA.name, MAP_PIECE.name} & set(only))  # one makes no sense alone
+    map_wanted = bool({MAP_DELTA.name, MAP_PIECE.name} & set(only))  # one alone makes no sense
     read = _reading_of(reading or {}).read
     kinds = [
         attrs.evolve(

@@ -1,4 +1,4 @@
-"""Answers to the exercises of docs/exercises.md: small programs, and what comes of them."""
+"""Answers to the exercises of docs/exercises.md: small programs and their results."""
 
 import argparse
 import json
@@ -17,7 +17,7 @@ exit status: 0 done, 2 usage"""
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """All options."""
+    """Return the parser with all options."""
     parser = new_parser("ordering.answers", __doc__, EPILOG)
     parser.add_argument("numbers", nargs="*", metavar="SHEET.NUMBER", help="none: list all")
     parser.add_argument("--list", action="store_true", help="numbers and titles, and run nothing")
@@ -26,7 +26,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def listed(each: Answer, *, as_json: bool) -> Iterable[str]:
-    """An answer that is not run."""
+    """Return the entry of an answer that is not run."""
     yield (
         json.dumps({"number": each.number, "title": each.title})
         if as_json
@@ -35,7 +35,7 @@ def listed(each: Answer, *, as_json: bool) -> Iterable[str]:
 
 
 def told(each: Answer, *, as_json: bool) -> Iterable[str]:
-    """What an answer is, where it stands, and what comes of it."""
+    """Return the title of an answer, its place, and its results."""
     file = each.tell.__module__.replace(".", "/") + ".py"
     lines = list(each.tell())
     if as_json:
@@ -48,7 +48,7 @@ def told(each: Answer, *, as_json: bool) -> Iterable[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; its exit status."""
+    """Run the command; return its exit status."""
     options = make_parser().parse_args(arguments)
     try:
         chosen = [known(number, ANSWERS, "answer") for number in options.numbers]

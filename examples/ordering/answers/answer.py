@@ -1,4 +1,4 @@
-"""An answer to an exercise: a program that does what was asked and tells what came of it."""
+"""An answer to an exercise: a program that does the exercise and reports its results."""
 
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -11,9 +11,9 @@ class Answer:
     """One answer.
 
     Attributes:
-        number: of the exercise, as in docs/exercises.md.
-        title: what it shows.
-        tell: runs it; what it prints, always alike.
+        number: the number of the exercise in docs/exercises.md.
+        title: the lesson of the answer.
+        tell: runs it, and returns its output, which is always the same.
     """
 
     number: str
@@ -22,7 +22,7 @@ class Answer:
 
 
 ANSWERS: Final[dict[str, Answer]] = {}
-"""By number."""
+"""The answers by number."""
 
 Tell = Callable[[], Iterable[str]]
 

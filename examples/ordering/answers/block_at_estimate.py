@@ -11,7 +11,7 @@ from groupcomm.algorithms.process import Message, Name
 
 
 def sender_ahead(blocking: Blocking) -> BusStage:
-    """p's clock is ahead when it begins; q sends to r from end to end while p stands still."""
+    """Play p with a clock ahead at the start; q sends to r completely while p stands still."""
     stage = BusStage({"p": Queue(0, 5), "q": Queue(1), "r": Queue(2)}, blocking=blocking)
     slow = stage.start("p", "qr")
     stage.until(slow, What.TICK)
@@ -21,7 +21,7 @@ def sender_ahead(blocking: Blocking) -> BusStage:
 
 
 def held_back_at_random(blocking: Blocking, seed: int) -> int:
-    """How many of 24 copies are held back while multicasts of four peers do steps at random."""
+    """Return how many of 24 copies are held back while four peers multicast in random steps."""
     rng, names = Random(seed), "pqrs"
     queues: dict[Name, Queue[Message]] = {
         name: Queue(at, rng.randrange(20)) for at, name in enumerate(names)

@@ -10,7 +10,7 @@ from groupcomm.algorithms.schiper_eggli_sandoz import SchiperEggliSandoz
 
 
 def requests_at_the_scheduler(make: Callable[[Name, Sequence[Name]], Process]) -> list[str]:
-    """q asks p and tells r, which asks p, too; q's request is slow. Requests are messages to p."""
+    """Play: q asks p and tells r, which asks p, too; q's request is slow. Requests go to p."""
     stage = Stage(make, "pqr")
     earlier = stage.send("q", "p")
     stage.bring(stage.send("q", "r"), "r")

@@ -12,7 +12,7 @@ from groupcomm.algorithms.tick_lines import clocks_of
 
 
 def causes(events: Sequence[Event]) -> list[set[int]]:
-    """Of each event, the places of all that happened before it: the definition, written down."""
+    """Return for each event the places of all events before it: the definition, written out."""
     latest: dict[str, int] = {}
     found: list[set[int]] = []
     for at, event in enumerate(events):
@@ -25,7 +25,7 @@ def causes(events: Sequence[Event]) -> list[set[int]]:
 
 
 def pairs(events: Sequence[Event]) -> Counter[str]:
-    """What clocks and causes say of every two events."""
+    """Return the orders of every two events, by clocks and by causes."""
     clocks, before = clocks_of(events), causes(events)
     found: Counter[str] = Counter()
     for first, second in combinations(range(len(events)), 2):

@@ -11,7 +11,7 @@ from groupcomm.clocks.vector import VectorClock
 
 
 def stamps(stage: Stage) -> dict[Message, VectorClock[str]]:
-    """Of all messages that are still under way to somebody."""
+    """Return the stamps of all messages that are in flight to a process."""
     return {
         packet.message: packet.stamp
         for packet in stage.network.under_way

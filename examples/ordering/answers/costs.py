@@ -20,7 +20,7 @@ ALL: Final[tuple[type[Process], ...]] = (
 
 
 def packets_a_message(make: type[Process], names: str) -> float:
-    """Each sends once in its turn, with nothing else under way."""
+    """Return the packets of a message when each process sends in turn, with no others in flight."""
     network = Network(make(name, names) for name in names)
     for name in names:
         network.send(name, b"")

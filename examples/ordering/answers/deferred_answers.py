@@ -12,17 +12,18 @@ from groupcomm.clocks.lamport import LamportClock
 
 
 class Kind(enum.IntEnum):
-    """What a packet without a message is."""
+    """The kind of a packet without a message."""
 
     REQUEST = 1
     ANSWER = 2
 
 
 class DeferredAnswers(Claimant):
-    """Whoever has the resource, or the lower request, answers when it is done.
+    """A process that answers at once, or when it has done if it holds the resource or is first.
 
     Source: G. Ricart, A. Agrawala, "An Optimal Algorithm for Mutual Exclusion in Computer
-    Networks", CACM 24(1), 1981. It needs no channels in order: nothing is said but answers.
+    Networks", CACM 24(1), 1981. It needs no ordered channels, as its packets are only requests and
+    answers.
     """
 
     def __init__(self, me: Name, members: Iterable[Name]) -> None:
@@ -33,12 +34,12 @@ class DeferredAnswers(Claimant):
         self._deferred: list[Name] = []
 
     def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
-        """Users' messages carry the clock, too."""
+        """Send a user's message, which carries the clock, too."""
         message = self._message(data, destinations)
         return Step(self._fan_out(message, (0, self._clock.send()), message.destinations))
 
     def receive(self, packet: Packet) -> Step:
-        """Answer, or defer that; count an answer."""
+        """Answer, or defer the answer; count an answer."""
         kind, clock = packet.stamp
         self._clock.receive(clock)
         if kind == Kind.ANSWER:
@@ -70,7 +71,7 @@ class DeferredAnswers(Claimant):
 
 
 def everybody_once(make: type[Claimant], names: str) -> MutexNetwork:
-    """All ask at once, and each releases as soon as it has the resource."""
+    """Have all processes ask at once; each releases as soon as it has the resource."""
     network = MutexNetwork(make(name, names) for name in names)
     for name in reversed(names):
         network.request(name)

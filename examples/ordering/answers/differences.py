@@ -1,4 +1,4 @@
-"""2.4 Over channels that keep their order, a vector stamp need only say what has changed."""
+"""2.4 Over channels that keep their order, a vector stamp need only have the changed counts."""
 
 from collections.abc import Iterable
 
@@ -25,7 +25,7 @@ class Differences(Buffering):
         self._stamps = {name: dict.fromkeys(self.members, 0) for name in self.members}
 
     def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
-        """To all."""
+        """Send a message to all."""
         message = self._broadcast(data, destinations)
         self._counts[self.me] += 1
         before = self._stamps[self.me]
@@ -34,7 +34,7 @@ class Differences(Buffering):
         return Step(self._fan_out(message, changed, self.members), (message,))
 
     def receive(self, packet: Packet) -> Step:
-        """Put the whole stamp together, as it comes: what waits keeps its own."""
+        """Rebuild the whole stamp as it comes; waiting messages keep theirs."""
         whole = self._stamps[packet.source] = self._stamps[packet.source] | packet.stamp
         return super().receive(packet._replace(stamp=whole))
 
@@ -49,7 +49,8 @@ class Differences(Buffering):
 
 
 def bytes_a_stamp(make: type[Buffering], talkers: str, names: str = "pqrstuvw") -> float:
-    """In a conversation: the talkers send in turn, and everybody hears them."""
+    """Return the bytes of a stamp in a conversation: the talkers send in turn, and all hear
+    them."""
     network = Network(make(name, names) for name in names)
     for at in range(24):
         network.send(talkers[at % len(talkers)], b"")

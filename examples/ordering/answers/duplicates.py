@@ -9,14 +9,14 @@ from groupcomm.algorithms.process import Name, Packet, Step
 
 
 class OncePairNumbers(PairNumbers):
-    """Drops what it has seen: below the next number, or one that waits already."""
+    """A process that drops repeated packets: those below the next number, or waiting already."""
 
     def __init__(self, me: Name, members: Iterable[Name]) -> None:
         super().__init__(me, members)
         self.dropped = 0
 
     def receive(self, packet: Packet) -> Step:
-        """See there."""
+        """See `PairNumbers.receive`."""
         pair = self._pairs[packet.source]
         if packet.stamp <= pair.delivered or packet.message in self.waiting:
             self.dropped += 1

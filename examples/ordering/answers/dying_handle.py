@@ -8,7 +8,7 @@ from groupcomm.algorithms.bus1.nodes import Destroyed, Destruction, Node, Peer, 
 
 
 def scene() -> tuple[Peer, Peer, Node, Node]:
-    """A holder of another peer's node, and a stranger to it with a node of its own to write to."""
+    """Return a holder of another peer's node, and a stranger to it with a node of its own."""
     owner, holder, stranger = Peer(0), Peer(1), Peer(2, clock=20)
     node, address = owner.node(), stranger.node()
     for handle in (node, address):
@@ -18,13 +18,13 @@ def scene() -> tuple[Peer, Peer, Node, Node]:
 
 
 def until(destruction: Destruction, what: What) -> None:
-    """Do its steps up to this one."""
+    """Do the steps of a sending up to this one."""
     while destruction.ready[0].what is not what:
         destruction.do(destruction.ready[0])
 
 
 def told(peer: Peer) -> str:
-    """What a peer receives, in its order."""
+    """Return the items that a peer receives, in order."""
     words = []
     for event in iter(peer.pop, None):
         match event:

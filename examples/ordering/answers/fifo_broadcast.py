@@ -8,7 +8,7 @@ from groupcomm.algorithms.process import Message, Name, Order, Packet, Process, 
 
 
 class FifoBroadcast(Process):
-    """A message waits until all earlier ones of its sender are delivered, and for nobody else's."""
+    """A process where a message waits only until all earlier ones of its sender are delivered."""
 
     claims = frozenset({Order.FIFO})
 
@@ -18,12 +18,12 @@ class FifoBroadcast(Process):
         self._early: dict[tuple[Name, int], Message] = {}
 
     def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
-        """To all; the number that every message has is its stamp."""
+        """Send a message to all; its number is the stamp."""
         message = self._message(data, self.members)
         return Step(self._fan_out(message, message.number, self.members), (message,))
 
     def receive(self, packet: Packet) -> Step:
-        """Keep it, and deliver what follows on what was delivered of its sender."""
+        """Hold a message, and deliver those that follow the delivered ones of its sender."""
         message, sender = packet.message, packet.source
         assert message is not None
         self._early[message.id] = message
@@ -35,7 +35,7 @@ class FifoBroadcast(Process):
 
     @property
     def waiting(self) -> tuple[Message, ...]:
-        """What has come too early."""
+        """The messages that have come too early."""
         return tuple(self._early.values())
 
 

@@ -9,7 +9,7 @@ from groupcomm.algorithms.schiper_eggli_sandoz import SchiperEggliSandoz
 
 
 def last_stamp_bytes(processes: int, unicasts: int, *, partners: int) -> int:
-    """Bytes of the stamp of the last of so many unicasts, each to one of some partners."""
+    """Return the bytes of the last stamp of many unicasts, each to one of some partners."""
     names = [f"p{number:02}" for number in range(processes)]
     network, rng = Network(SchiperEggliSandoz(name, names) for name in names), Random(1)
     stamp = 0

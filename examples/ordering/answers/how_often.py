@@ -17,7 +17,7 @@ STAMPS: Final[tuple[type, ...]] = (FanOut, FifoBroadcast, LastSender, LastTwoSen
 
 
 def broken(make: Make, names: str) -> int:
-    """In how many of the runs an effect was delivered before its cause."""
+    """Return in how many runs an effect was delivered before its cause."""
     return sum(
         bool(play_at_random(make, names, seed, 16).history.broken(Order.CAUSAL))
         for seed in range(RUNS)

@@ -10,7 +10,7 @@ from groupcomm.trace.steps import MessageId
 
 
 class LastTwoSenders(Buffering):
-    """A stamp names the last message delivered of each of the two senders heard last."""
+    """A process whose stamp names the last delivered message of the two latest senders."""
 
     def __init__(self, me: Name, members: Iterable[Name]) -> None:
         super().__init__(me, members)
@@ -18,7 +18,7 @@ class LastTwoSenders(Buffering):
         self._last: list[Name] = []  # the latest last
 
     def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
-        """To all."""
+        """Send a message to all."""
         message = self._broadcast(data, destinations)
         stamp = tuple((name, self._counts[name]) for name in self._last[-2:])
         self._note(self.me)
@@ -39,7 +39,7 @@ class LastTwoSenders(Buffering):
 
 
 def run_with_causes(causes: str) -> Stage:
-    """These send; r has all, and then sends; its message comes to the last of them first."""
+    """Have these send; r has all messages, then sends; its message comes to the last one first."""
     names = "".join(sorted({*causes, "r"}))
     stage = Stage(LastTwoSenders, names)
     sent = [stage.send(name) for name in causes]

@@ -1,4 +1,4 @@
-"""4.5 The count of restarts, written behind the first event instead of before it."""
+"""4.5 The count of restarts, written after the first event instead of before it."""
 
 from collections.abc import Iterable
 
@@ -8,26 +8,26 @@ from groupcomm.algorithms.restart_clock import NodeClock, RestartCount
 
 
 class LateCount(Server):
-    """Saves the write of a start that has no event, and takes a risk for it."""
+    """A server that saves the write of a start without events, at a risk."""
 
     def _start(self) -> NodeClock:
         return NodeClock(self._on_disk[-1].restarts + 1)
 
     def count(self, queue: str) -> RestartCount:
-        """See there."""
+        """See `Server.count`."""
         count = super().count(queue)
         if count.events == 1:
             self._write(RestartCount(count.restarts, 0))
         return count
 
     def restart(self, *, writes_missing: int = 0) -> None:
-        """See there; here the write at the first event may be missing, too."""
+        """See `Server.restart`; here the write at the first event may be missing, too."""
         del self._on_disk[max(1, len(self._on_disk) - writes_missing) :]
         super().restart()
 
 
 def missed(make: type[Server]) -> tuple[list[str], int]:
-    """What a consumer does not get of a message in each of two starts; and the writes."""
+    """Return the messages that a consumer misses of one in each of two starts; and the writes."""
     node, consumer, got = make("x", Keeping.COUNTED_RESTARTS), Consumer(), list[str]()
     for data in ("first", "second"):
         produce(data, [node])

@@ -1,4 +1,4 @@
-"""1.5 A network that loses packets: whoever misses one asks for it."""
+"""1.5 A network that loses packets: a process that misses one asks for it."""
 
 from collections.abc import Iterable
 
@@ -9,24 +9,24 @@ from groupcomm.algorithms.process import Message, Name, Packet, Step
 
 
 class Asking(FifoBroadcast):
-    """Asks the sender for the first message that it misses; a sender keeps what it has sent."""
+    """A process that asks the sender for the first missing message; senders keep their messages."""
 
     def __init__(self, me: Name, members: Iterable[Name]) -> None:
         super().__init__(me, members)
         self._kept: dict[int, Message] = {}
 
     def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
-        """See there."""
+        """See `Process.send`."""
         step = super().send(data, destinations)
         self._kept[self._sent] = step.deliveries[0]
         return step
 
     def receive(self, packet: Packet) -> Step:
-        """Answer who asks; ask if there is a gap behind what was delivered."""
+        """Answer a request; ask if there is a gap after the delivered messages."""
         if packet.message is None:
             return Step(self._fan_out(self._kept[packet.stamp], packet.stamp, [packet.source]))
         if packet.stamp <= self._delivered[packet.source]:
-            return Step()  # the second answer to two who asked
+            return Step()  # the second answer to two requests
         step, missing = super().receive(packet), self._delivered[packet.source] + 1
         if any(message.sender == packet.source for message in self.waiting):
             return Step(self._fan_out(None, missing, [packet.source]), step.deliveries)

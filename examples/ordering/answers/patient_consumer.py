@@ -9,13 +9,14 @@ from groupcomm.clocks.vector import Relation
 
 
 class PatientConsumer:
-    """Asks all with one clock; hands on no message before one whose clock is lower."""
+    """A consumer that asks all with one clock, and returns no message before one of a lower
+    clock."""
 
     def __init__(self) -> None:
         self._seen: RestartClock[str] = RestartClock()
 
     def consume(self, quorum: Sequence[Server]) -> list[str]:
-        """All that is new at these servers, each once."""
+        """Return all new messages at these servers, each once."""
         new: list[Entry] = []
         for server in quorum:
             entries = server.queues[""].entries

@@ -1,4 +1,4 @@
-"""Random schedules for answers: who sends, and which packet comes next; the same for each seed."""
+"""Random schedules for answers: the senders and the next packets; the same for each seed."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
@@ -16,8 +16,8 @@ class Move(NamedTuple):
     """A step of a schedule.
 
     Attributes:
-        who: sends, or receives.
-        message: that comes; "" if `who` sends.
+        who: the process that sends or receives.
+        message: the message that comes; "" if `who` sends.
     """
 
     who: Name
@@ -28,7 +28,7 @@ class Move(NamedTuple):
 
 
 def play(make: Make, names: str, moves: Iterable[Move]) -> Network:
-    """Play a schedule, leaving out what cannot be done; then all comes, the oldest first."""
+    """Play a schedule, skipping impossible steps; then let all packets come, the oldest first."""
     network = Network(make(name, names) for name in names)
     for who, message in moves:
         if not message:
@@ -42,7 +42,7 @@ def play(make: Make, names: str, moves: Iterable[Move]) -> Network:
 
 
 def play_at_random(make: Make, names: str, seed: int, length: int = 12) -> Network:
-    """So many steps of a schedule that is drawn on the way; then all comes, in some order."""
+    """Play random steps; then let all packets come, in random order."""
     rng, network = Random(seed), Network(make(name, names) for name in names)
     for _ in range(length):
         if not network.ready or rng.random() < SEND_SHARE:
@@ -55,7 +55,7 @@ def play_at_random(make: Make, names: str, seed: int, length: int = 12) -> Netwo
 
 
 def schedules(names: str, seeds: int, length: int = 12) -> Iterator[list[Move]]:
-    """Random schedules for algorithms that broadcast and have no packets but messages."""
+    """Yield random schedules for algorithms that broadcast and have no packets but messages."""
     for seed in range(seeds):
         rng, count, moves = Random(seed), dict.fromkeys(names, 0), list[Move]()
         for _ in range(length):

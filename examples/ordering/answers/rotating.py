@@ -1,4 +1,4 @@
-"""3.1 A sequencer that rotates: each number is given by the next process."""
+"""3.1 A sequencer that rotates: the next process gives each number."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from groupcomm.trace.steps import MessageId
 
 
 class RotatingSequencer(Process):
-    """Everybody has all messages; number k is given by member k, who broadcasts whose it is.
+    """A process of a rotating sequencer: member k gives number k, and broadcasts its message.
 
     Source: J. Chang, N. Maxemchuk, "Reliable Broadcast Protocols", ACM TOCS 2(3), 1984, without the
     faults.
@@ -24,13 +24,13 @@ class RotatingSequencer(Process):
         self._delivered = 0
 
     def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
-        """To all, without a number."""
+        """Send a message to all, without a number."""
         message = self._message(data, self.members)
         self._held[message.id] = message
         return self._go_on(self._fan_out(message, None, self.members))
 
     def receive(self, packet: Packet) -> Step:
-        """A message, or the number of one."""
+        """Process a message, or the number of one."""
         if packet.message is not None:
             self._held[packet.message.id] = packet.message
         else:
@@ -39,7 +39,7 @@ class RotatingSequencer(Process):
         return self._go_on(())
 
     def _go_on(self, packets: tuple[Packet, ...]) -> Step:
-        """Deliver what has its number, and give one if it is this process' turn."""
+        """Deliver the messages with the next numbers, and give one if it is this process's turn."""
         found: list[Message] = []
         while True:
             number = self._delivered + 1
@@ -55,7 +55,7 @@ class RotatingSequencer(Process):
 
     @property
     def waiting(self) -> tuple[Message, ...]:
-        """What has no number here, or comes behind one that is missing."""
+        """The messages without a number here, or after a missing one."""
         return tuple(self._held.values())
 
 

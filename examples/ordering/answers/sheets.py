@@ -30,6 +30,6 @@ SHEETS = {
     "3": (rotating, votes, deferred_answers, causal_requests, costs),
     "4": (block_at_estimate, against_time, dying_handle, patient_consumer, late_count),
 }
-"""Modules by sheet, in the order of the exercises."""
+"""The modules by sheet, in the order of the exercises."""
 
 __all__ = ["ANSWERS", "SHEETS"]

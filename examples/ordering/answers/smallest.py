@@ -1,4 +1,4 @@
-"""1.2 The smallest counterexample, by chance and by leaving out."""
+"""1.2 The smallest counterexample, by chance and by omission."""
 
 from collections.abc import Callable, Iterable
 
@@ -9,7 +9,7 @@ from groupcomm.algorithms.process import Order
 
 
 def without_superfluous(moves: list[Move], breaks: Callable[[list[Move]], bool]) -> list[Move]:
-    """Leave out one step after another, as long as what is left still breaks the promise."""
+    """Leave out one step after another, as long as the rest still breaks the promise."""
     for at in range(len(moves)):
         fewer = moves[:at] + moves[at + 1 :]
         if breaks(fewer):
@@ -18,7 +18,7 @@ def without_superfluous(moves: list[Move], breaks: Callable[[list[Move]], bool])
 
 
 def smallest(order: Order, seeds: int = 200) -> tuple[int, list[Move]]:
-    """How many of so many schedules break a promise, and the shortest that is left of them."""
+    """Return how many of some schedules break a promise, and the shortest one that does."""
 
     def breaks(moves: list[Move]) -> bool:
         return bool(play(FifoBroadcast, "pqr", moves).history.broken(order))

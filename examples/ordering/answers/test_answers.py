@@ -1,4 +1,4 @@
-"""Every answer does what its exercise asks for, and tells it."""
+"""Every answer does its exercise, and reports its results."""
 
 import json
 import re

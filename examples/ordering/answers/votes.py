@@ -1,4 +1,4 @@
-"""3.2 A total order by votes: only the destinations of a message have to do with it."""
+"""3.2 A total order by votes, which involves only the destinations of a message."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ Vote = tuple[int, Name]
 
 
 class Votes(Process):
-    """Each destination proposes a place, and the highest proposal is the message's place.
+    """A process that votes: destinations propose places, and a message gets the highest proposal.
 
     Source: Skeen's algorithm, in K. Birman, T. Joseph, "Reliable Communication in the Presence of
     Failures", ACM TOCS 5(1), 1987, section on ABCAST.
@@ -21,7 +21,7 @@ class Votes(Process):
     def __init__(self, me: Name, members: Iterable[Name]) -> None:
         super().__init__(me, members)
         self._clock = 0
-        self._queue: dict[Message, tuple[Vote, bool]] = {}  # a place, and whether it is the last
+        self._queue: dict[Message, tuple[Vote, bool]] = {}  # a place, and whether it is final
         self._votes: dict[int, dict[Name, Vote]] = {}
 
     def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
@@ -31,7 +31,7 @@ class Votes(Process):
         return Step(tuple(Packet(self.me, to, message, ("place",)) for to in message.destinations))
 
     def receive(self, packet: Packet) -> Step:
-        """Vote; count a vote; or put a message at its place and deliver what is first."""
+        """Vote; count a vote; or put a message at its place and deliver the first ones."""
         what, *told = packet.stamp
         message = packet.message
         assert message is not None
@@ -64,7 +64,7 @@ class Votes(Process):
 
     @property
     def waiting(self) -> tuple[Message, ...]:
-        """Those without a last place, and those behind them."""
+        """The messages without a final place, and those after them."""
         return tuple(self._queue)
 
 
