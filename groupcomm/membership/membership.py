@@ -2,7 +2,7 @@
 
 Pure. ``now`` is in seconds, monotonic. docs/membership.md has all changes of states. In short:
 
-    GATHER       joins are flooded: the name, the daemons heard, and what is held of the old view
+    GATHER       joins are flooded: the name, the daemons heard, the packets of the old view
       | all daemons that hear each other have joined, or the others had time enough
     COMMIT       the proposal is flooded; packets of the old view that other members lack are sent
       | this daemon holds all that the other members hold
@@ -11,7 +11,7 @@ Pure. ``now`` is in seconds, monotonic. docs/membership.md has all changes of st
     OPERATIONAL  the view is installed; beacons tell others that it is there
 
 Source of obligations and acknowledged recovery: Amir et al., "The Totem Single-Ring Ordering and
-Membership Protocol", ACM TOCS 13(4), 1995, its membership and recovery algorithms. There a token
+Membership Protocol", ACM TOCS 13(4), 1995, sections 6 (membership) and 7 (recovery). There a token
 collects the state.
 """
 

@@ -3,7 +3,7 @@
 Two histories are recorded: a partition while messages of three levels are on their way, and the
 merge of its sides. One is of four daemons on one site, one of five on two sites whose network loses
 datagrams. A configuration of the paper is a view here. The tests are named after the paper's
-specifications of the model, 1 to 7; the eighth property is that of the primary component.
+specifications of the model, from basic to safe delivery, and after its primary component.
 """
 
 import functools
@@ -190,7 +190,7 @@ def test_the_history_has_a_partition_with_messages_in_transitional_configuration
 
 
 @each_course
-def test_specification_1_basic_delivery(course: Course) -> None:
+def test_basic_delivery(course: Course) -> None:
     """A message is delivered only if it was sent, once at each daemon, and in one configuration."""
     sent = [message for recorder in history(course).values() for _, message in recorder.sent]
     assert len(sent) == len(set(sent)), "one event sends it"
@@ -206,7 +206,7 @@ def test_specification_1_basic_delivery(course: Course) -> None:
 
 
 @each_course
-def test_specification_2_delivery_of_configuration_changes(course: Course) -> None:
+def test_delivery_of_configuration_changes(course: Course) -> None:
     """Each is delivered once, by members only; those that go on together agree what follows."""
     members: dict[Configuration, frozenset[str]] = {}
     for name, recorder in history(course).items():
@@ -226,7 +226,7 @@ def test_specification_2_delivery_of_configuration_changes(course: Course) -> No
 
 
 @each_course
-def test_specification_3_self_delivery(course: Course) -> None:
+def test_self_delivery(course: Course) -> None:
     """A daemon delivers each message that it has sent."""
     for recorder in history(course).values():
         delivered = {delivery.message for delivery in deliveries(recorder)}
@@ -234,7 +234,7 @@ def test_specification_3_self_delivery(course: Course) -> None:
 
 
 @each_course
-def test_specification_4_failure_atomicity(course: Course) -> None:
+def test_failure_atomicity(course: Course) -> None:
     """Daemons that go on together have delivered the same set of messages in the old one."""
     compared = 0
     for mine, theirs in together(course):
@@ -244,7 +244,7 @@ def test_specification_4_failure_atomicity(course: Course) -> None:
 
 
 @each_course
-def test_specification_5_causal_delivery(course: Course) -> None:
+def test_causal_delivery(course: Course) -> None:
     """A message is delivered after all that its sender had delivered and sent before it."""
     for sender in history(course).values():
         for recorder in history(course).values():
@@ -263,7 +263,7 @@ def test_specification_5_causal_delivery(course: Course) -> None:
 
 
 @each_course
-def test_specification_6_totally_ordered_delivery(course: Course) -> None:
+def test_totally_ordered_delivery(course: Course) -> None:
     """No two daemons deliver two AGREED or SAFE messages in different orders."""
     orders = [
         [
@@ -281,7 +281,7 @@ def test_specification_6_totally_ordered_delivery(course: Course) -> None:
 
 
 @each_course
-def test_specification_7_safe_delivery(course: Course) -> None:
+def test_safe_delivery(course: Course) -> None:
     """A SAFE message of a configuration is delivered by all of its members, or they failed.
 
     In a regular configuration that is all members, whatever side of a partition they are on; in a
@@ -309,7 +309,7 @@ def test_specification_7_safe_delivery(course: Course) -> None:
 
 
 @each_course
-def test_property_8_the_primary_component_is_unique_and_continuous(course: Course) -> None:
+def test_the_primary_component_is_unique_and_continuous(course: Course) -> None:
     """Of concurrent configurations one at most has a majority, and two with one share a member."""
     config = Cluster(*course.sites).config
     regular = {

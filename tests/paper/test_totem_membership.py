@@ -1,8 +1,9 @@
 """Amir, Moser, Melliar-Smith, Agarwal, Ciarfella, "The Totem Single-Ring Ordering and Membership
 Protocol", ACM TOCS 13(4), 1995: the states of the membership protocol and the recovery protocol.
 
-The states are those of sections 5 and 6. Unlike in the paper no commit token rotates: every daemon
-floods its commit, and the exchange of packets is part of the Commit state here.
+The states are those of its membership protocol (section 6) and recovery protocol (section 7).
+Unlike in the paper no commit token rotates: every daemon floods its commit, and the exchange of
+packets is part of the Commit state here.
 """
 
 import pytest
@@ -27,7 +28,7 @@ def hold(stage: Stage, **numbers: set[int]) -> None:
         stage.daemons[name].host.held = held
 
 
-# ---- section 5: the membership protocol ----
+# ---- section 6: the membership protocol ----
 
 
 def test_operational_to_gather_when_the_token_is_lost() -> None:
@@ -113,10 +114,10 @@ def test_the_states_follow_each_other_in_the_order_of_the_paper() -> None:
         assert stage.daemons[name].machine.states[-4:] == [GATHER, COMMIT, RECOVERED, OPERATIONAL]
 
 
-# ---- section 6: the recovery protocol ----
+# ---- section 7: the recovery protocol ----
 
 
-def test_recovery_step_3_members_of_the_old_ring_exchange_what_others_lack() -> None:
+def test_recovery_members_of_the_old_ring_exchange_what_others_lack() -> None:
     stage = in_view("abc")
     hold(stage, a={1, 2}, b={1, 3}, c={1})
     lose_token(stage, "a")
@@ -127,7 +128,7 @@ def test_recovery_step_3_members_of_the_old_ring_exchange_what_others_lack() -> 
     assert all(found is not None and found.spans == [[(1, 3)]] for found in recovered)
 
 
-def test_recovery_step_5_no_ring_is_installed_before_all_have_recovered() -> None:
+def test_recovery_no_ring_is_installed_before_all_have_recovered() -> None:
     stage = in_view("abc")
     hold(stage, a={1, 2}, b={1, 2}, c={1})
     stage.drop = {("a", ControlKind.REPAIR), ("b", ControlKind.REPAIR)}

@@ -1,7 +1,7 @@
 """The walk as one would write it who knows all of a view's history; slow, and nothing shared.
 
-From DESIGN, section 6: packets of fellows and RELIABLE ones are delivered; any other only if the
-union holds its daemon's chain up to it and its session's earlier messages at FIFO or above are
+From docs/design.md, the walk: packets of fellows and RELIABLE ones are delivered; any other only if
+the union holds its daemon's chain up to it and its session's earlier messages at FIFO or above are
 delivered and, from CAUSAL up, also everything up to V and A.
 """
 
