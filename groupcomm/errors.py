@@ -7,7 +7,7 @@
     +- LocalProtocolError     the caller asked for what the protocol forbids
     +- RemoteProtocolError    a peer broke the protocol
        +- BadDatagram         bytes that do not decode
-       +- ProtocolViolation   a daemon sent what no correct daemon sends
+       +- ProtocolViolation   a message that no correct daemon sends
        |  +- Contradiction    two statements of daemons that cannot both be true
        +- SessionError        a client's request failed
           +- CannotConnect    there is no daemon, or it does not answer
@@ -46,7 +46,7 @@ class BadDatagram(RemoteProtocolError):
     """
 
     def __init__(self, reason: str, detail: str = "") -> None:
-        self.reason = reason  # the text is made when somebody reads it: in a flood nobody does
+        self.reason = reason  # the text is made when it is read: in a flood it is not
         self.detail = detail
 
     def __str__(self) -> str:
@@ -91,7 +91,7 @@ class Code(enum.IntEnum):
     ILLEGAL_MESSAGE = -13
     ILLEGAL_GROUP = -14  # not allowed to do that with this group
     MESSAGE_TOO_LONG = -17
-    NET_ERROR = -18  # the daemon sent what does not decode
+    NET_ERROR = -18  # the daemon sent bytes that do not decode
 
 
 class SessionError(RemoteProtocolError):

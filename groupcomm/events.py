@@ -162,7 +162,7 @@ class Undeliverable(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The rules of the daemon, or a quota, do not allow what was asked for; the session goes on.
+    """The rules of the daemon, or a quota, do not allow a request; the session goes on.
 
     Attributes:
         number: of the first message, or of the join, that was refused; no other session gets it.
@@ -198,8 +198,8 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Transition(msgspec.Struct, frozen=True, gc=False):
     """The regular part of a view is over; until the next DaemonView all is transitional.
 
-    What follows is delivered to those only that come along to the next view, and what others
-    sent last may be missing.
+    From here on messages are delivered only to members that come along to the next view, and the
+    last messages of others may be missing.
     """
 
     view: ViewId

@@ -1,4 +1,4 @@
-"""Service levels: what a message is promised, chosen for each message by its sender."""
+"""Service levels: the promises for a message, chosen for each message by its sender."""
 
 import enum
 

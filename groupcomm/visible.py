@@ -1,7 +1,7 @@
 """Characters that do something to a text instead of being seen in it, and how to show them.
 
 Control characters are obeyed by a terminal. Of Unicode's format characters (category Cf) some turn
-the direction of what stands beside them (U+202E), others are nothing that anybody sees (U+200B);
+the direction of what stands beside them (U+202E), others are invisible (U+200B);
 U+2028 and U+2029 begin lines. No name may have them, and what others have written is shown with
 escapes in their place.
 
@@ -14,7 +14,7 @@ them:
 - U+200D between two emoji, each perhaps with a variation selector or a skin tone (UTS #51).
 
 The tables are those of Unicode 16 and do not come from Python's database: daemons of one cluster
-must agree on what a name is, whatever Python runs them.
+must agree on valid names, under every version of Python.
 """
 
 import re

@@ -2,7 +2,7 @@
 
 It counts microseconds. Every stamp that is seen is followed, however far ahead (Lamport 1978,
 IR2); a holder of the token pulls it up to physical time, then ticks once per packet (IR1). So
-stamps extend causality whatever the physical clocks say, and rings whose clocks agree have near
+stamps extend causality even if physical clocks are wrong, and rings whose clocks agree have near
 stamps, which keeps the agreed order quick. The idea is that of Kulkarni et al., "Logical Physical
 Clocks", OPODIS 2014, with a plain sum in place of its two parts.
 

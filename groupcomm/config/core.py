@@ -110,7 +110,7 @@ class Timing:
 class Windows:
     """Flow control of one ring.
 
-    What one rotation sends must fit the socket buffers of every receiver, because a full buffer
+    The packets of one rotation must fit the socket buffers of every receiver, because a full buffer
     drops silently. How much that is shows by the losses (see ring/flow_control.py).
     """
 

@@ -55,7 +55,7 @@ def shared_settings(config: CoreConfig) -> SharedSettings:
         *_plain("rekeying.", attrs.asdict(config.rekeying)),
         *config.advised,
     )
-    # Names of sites matter to people only, and neither does the order of sites to anybody.
+    # Names of sites matter to people only, and their order does not matter at all.
     places = [tuple(sorted(site)) for site in config.sites]
     links = [
         (sorted((places[one], places[other])), delay) for one, other, delay in config.link_delays_us

@@ -148,7 +148,7 @@ class AccessControl:
         self._logged.clear()
 
     def expel(self, session: DaemonSession, group: str) -> Refused:
-        """Make a session leave a group that it may no longer be in; return what to tell it."""
+        """Make a session leave a group that it may no longer be in; return the refusal for it."""
         session.expelled.add(group)
         self._forget(session, group)
         self.refusals[Verb.JOIN.word] += 1

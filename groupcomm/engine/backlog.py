@@ -4,8 +4,8 @@ Pure. While other rings lag behind, only local-only bundles are numbered. A sess
 bundle leaves the ring is *parked* meanwhile, with everything that it submits after it.
 
 Bundles pass through `Subscriptions` first: a daemon tells all others that it wants a group's
-messages before it joins that group. A join of a group without subscription waits, and so does what
-its session submits after it. docs/pruning.md has the states, the events and the reasons. In a view
+messages before it joins that group. A join of a group without subscription waits, and so do the
+later bundles of its session. docs/pruning.md has the states, the events and the reasons. In a view
 of one ring nothing waits.
 """
 

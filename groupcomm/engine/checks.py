@@ -1,4 +1,4 @@
-"""Checks of decoded packets: against the view, and against what is known here.
+"""Checks of decoded packets: against the view, and against the state of this daemon.
 
 Pure. Decoders bound what a packet can hold. The functions here make sure that its indices lie in
 this view; a packet that fails was sent by a daemon of the cluster that breaks the protocol.

@@ -66,7 +66,7 @@ class Counters:
             self.latest.append((datagram, reason))
 
 
-_FRAGMENT = int(BundleKind.FRAGMENT)  # what is above it holds no messages
+_FRAGMENT = int(BundleKind.FRAGMENT)  # kinds above it hold no messages
 
 
 class Traffic:

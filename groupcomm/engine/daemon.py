@@ -1,6 +1,6 @@
 """DaemonCore: one whole daemon as a state machine.
 
-Pure. Datagrams, what clients did, and the time go in; datagrams, frames for clients, and one
+Pure. Datagrams, inputs of clients, and the time go in; datagrams, frames for clients, and one
 deadline come out. The core wires the parts together and decides nothing that a part can decide:
 membership says which view is next, a ViewState (view.py) is everything about one view, and the
 local sessions and the clocks continue from view to view.
@@ -252,7 +252,7 @@ class DaemonCore:
         self._add_news(output)
         self._set_deadline()
         if self.key_manager.unstored and self._storage.may_begin:
-            self.deadline = self._now  # what was delivered was about keys
+            self.deadline = self._now  # a delivered report has changed the keys
 
     def _add_news(self, output: Output) -> None:
         """Add news about this daemon: in most steps none."""
@@ -320,7 +320,7 @@ class DaemonCore:
     def leave(self) -> None:
         """Leave in order: end the sessions, wait until all is held everywhere, tell the others.
 
-        `Output.over` says so once that is done, or after `leave_timeout_s` with what was not done.
+        `Output.over` says so once that is done, or after `leave_timeout_s` with the rest undone.
         """
         if not self.leaving.begun:
             self.leaving.begun = True
@@ -328,7 +328,7 @@ class DaemonCore:
             self.wake()
 
     def wake(self) -> None:
-        """Have the next step come soon and process what waits."""
+        """Have the next step come soon and process waiting bundles."""
         self._touched = True
         self.deadline = self._now
 
@@ -390,7 +390,7 @@ class DaemonCore:
         return view_state.delivery.groups.table.groups
 
     def heard(self, since: float) -> Iterator[tuple[str, bool, bool]]:
-        """Yield what is needed to choose among networks, for each other daemon with a known name.
+        """Yield the facts for choosing among networks, for each other daemon with a known name.
 
         This is its name, whether a datagram of it came with the last step, and whether it has said
         since a time that it hears this daemon.
@@ -512,7 +512,7 @@ class DaemonCore:
     def install(
         self, view: View, recovered_set: RecoveredSet | None, transitional_members: frozenset[int]
     ) -> None:
-        """Deliver what is left of the old view, then begin this one."""
+        """Deliver the rest of the old view, then begin this one."""
         if self.view_state is not None and recovered_set is not None:
             self._finish(self.view_state, view, transitional_members)
         self.probe.installed(view)

@@ -6,14 +6,14 @@ become deliverable. Nothing is delivered before the announcements of all daemons
 meet groups that are not known yet.
 
 Some own bundles are waited for: those whose position was asked for (``ordered=True``), and
-subscriptions. A position is sent once nothing lower can still come to anybody whom it concerns: for
-AGREED when the sender's daemon counts every ring's horizon up to the stamp, for SAFE when every
+subscriptions. A position is sent once nothing lower can still come to any daemon that it concerns:
+for AGREED when the sender's daemon counts every ring's horizon up to the stamp, for SAFE when every
 frontier is there. To send it at numbering would break the promise over side channels, as another
 ring could still originate below it. A SUBSCRIBE waits like SAFE.
 
 View counters and connection numbers are on one line, and none is used twice. The line follows
-physical time, in microseconds: a start begins at that time, or at what its disk has reserved if
-that is higher. docs/membership.md tells what happens when a disk was lost, restored or copied.
+physical time, in microseconds: a start begins at that time, or at the number that its disk has
+reserved if that is higher. docs/membership.md describes disks that were lost, restored or copied.
 """
 
 from collections.abc import Callable, Iterable

@@ -45,7 +45,7 @@ class KeyManager:
         keys: the keys at the start; None without a key file, then no report is ever sent.
 
     Attributes:
-        unstored: whether a file lacks what was agreed: see `to_store`.
+        unstored: whether a file lacks agreed keys or evictions: see `to_store`.
     """
 
     def __init__(self, core: Core, protection: DatagramProtection, keys: KeyRing | None) -> None:

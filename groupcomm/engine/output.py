@@ -1,10 +1,10 @@
 """The output of one step of a daemon's core, and the loop of duties that every shell performs.
 
 The fields of `Output` stand in the order in which their duties must be done. `DaemonCore.step`
-fills in what must not wait, `DaemonCore.deliver` the rest. So other daemons have their datagrams
-before this one works out the deliveries to its own clients.
+fills in the duties that must not wait, `DaemonCore.deliver` the rest. So other daemons have their
+datagrams before this one works out the deliveries to its own clients.
 
-Daemon, simulator and tests all call `drive`. They differ in what performs a duty, never in the
+Daemon, simulator and tests all call `drive`. They differ in how a duty is performed, never in the
 duties or in their order. A duty that takes long is only begun; its outcome is an input of a later
 step.
 """

@@ -12,7 +12,7 @@ from groupcomm.wire.bundle import Bundle
 
 
 class Probe(Protocol):
-    """One core's observer; the core calls it and ignores what it does.
+    """One core's observer; the core calls it and ignores its results.
 
     Rings are indices in the view, packet numbers and times 64-bit integers, times in microseconds.
     """

@@ -104,7 +104,7 @@ class DatagramProtection(Protocol):
 
     @property
     def awaited(self) -> list[str]:
-        """Return the daemons of the view that cannot open yet what is sealed next; sorted."""
+        """Return the daemons of the view that cannot open the next datagram yet; sorted."""
 
 
 class _Numbers:
@@ -452,7 +452,7 @@ class IdentityProtection(SealedProtection):
 
     @property
     def awaited(self) -> list[str]:
-        """Return the daemons of the view that cannot open yet what is sealed next; sorted."""
+        """Return the daemons of the view that cannot open the next datagram yet; sorted."""
         return sorted(self._names[number] for number, _ in self._exchange.awaited)
 
     # ---- introductions ----

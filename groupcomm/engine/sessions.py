@@ -2,8 +2,8 @@
 
 Pure. ``now`` is in seconds. The messages of clients become bundles that wait for numbers. A session
 exists for all daemons from its CONNECT to its DISCONNECT. Both are events of the agreed order, so a
-user's name is free again only once the DISCONNECT is ordered. Sessions, and what waits, continue
-from one view of the daemons to the next.
+user's name is free again only once the DISCONNECT is ordered. Sessions, and waiting bundles,
+continue from one view of the daemons to the next.
 """
 
 from collections import deque
@@ -190,7 +190,7 @@ class LocalSessions:
     def end_regular(self, daemons: Sequence[str]) -> None:
         """Tell the sessions that the regular part of the view is over.
 
-        `daemons` are the transitional members; those who asked for ORIGINS are told of them.
+        `daemons` are the transitional members; sessions that asked for ORIGINS are told of them.
         """
         self.came_from(lambda: dict.fromkeys(daemons, 0))
         for session in self.by_connection.values():

@@ -3,7 +3,7 @@
 Pure. ``now`` is in seconds. Each view gets a new `ViewState`. While the view is operational,
 packets go in and deliveries come out. Once it is frozen, only its `view_change` is used.
 
-Each packet is decoded, then compared with the view, then with what is known here, and only after
+Each packet is decoded, then compared with the view, then with the state here, and only after
 that anything is changed. So no packet can make a part break a rule of its own.
 """
 

@@ -1,4 +1,4 @@
-"""The change of a view at one daemon: it recovers and delivers what is left of the old one.
+"""The change of a view at one daemon: it recovers and delivers the rest of the old one.
 
 Pure. From `past` on nothing of the view changes except by recovery, until `finish` walks the
 recovered set. The groups that are known then are carried into the next view.
@@ -32,7 +32,9 @@ class CarriedGroups:
         self._table: GroupTable | None = None  # of the last view whose groups were known whole
         self._completed = b""  # its key
         self._daemons: Sequence[DaemonId] = ()  # its members
-        self._together: frozenset[DaemonId] = frozenset()  # who came along ever since
+        self._together: frozenset[DaemonId] = (
+            frozenset()
+        )  # the daemons that have come along since then
 
     def replace(self, table: GroupTable, key: bytes, daemons: Sequence[DaemonId]) -> None:
         """Carry the groups of a view that has ended and whose groups were known completely."""
@@ -44,7 +46,7 @@ class CarriedGroups:
         self._together &= frozenset(members)
 
     def restore_joins(self, table: GroupTable, daemons: Sequence[DaemonId]) -> None:
-        """Enter since when members are in their groups, as far as this daemon was with them.
+        """Enter since when members are in their groups, if this daemon was with them.
 
         Args:
             table: the groups with which a view begins.

@@ -1,6 +1,6 @@
 """Groups: ordered events become group views, bundles find their local recipients.
 
-Pure. One object for each view of the daemons; it begins with what all of them announce.
+Pure. One object for each view of the daemons; it begins with the announcements of all.
 `deliver` takes bundles in the order in which the order releases them. AGREED and SAFE bundles meet
 the same table at every daemon; those below go to the members of the moment.
 """

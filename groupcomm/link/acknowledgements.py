@@ -1,4 +1,4 @@
-"""Acknowledgements of a link: what is in flight, what is lost, and what has been received.
+"""Acknowledgements of a link: the packets in flight, lost ones, and received numbers.
 
 Pure. ``now`` is in seconds. Each attempt to send a packet has a number of its own, so an
 acknowledgement says which attempt arrived. A packet is lost once a packet has arrived that was sent
@@ -28,7 +28,7 @@ PROBES: Final = 2
 """How many packets are sent again when no acknowledgement comes."""
 
 MOST_BACKOFF: Final = 2
-"""The most doublings of the probe timeout. They are few: two packets now and then burden nobody,
+"""The most doublings of the probe timeout. They are few: two packets now and then are no burden,
 and a repaired link should be usable at once."""
 
 ACK_INTERVAL_S: Final = 0.001

@@ -96,7 +96,7 @@ class Forwarding:
         for origin in routes.entered:
             self.update_gaps(origin, now)
 
-    # ---- what is to be sent ----
+    # ---- packets to send ----
 
     def forward(self, origin: int, number: int, packet: bytes) -> bool:
         """Send on a packet that was seen here for the first time.
@@ -119,7 +119,7 @@ class Forwarding:
         return into_ring
 
     def announce(self, encoded: bytes, now: float) -> list[bytes]:
-        """Send the notice of the own ring, issued here; return what goes into the ring first."""
+        """Send the notice of the own ring, issued here; return the packets for the ring."""
         self.forward_notice(self._own_ring, encoded, now)
         self._into_ring.add(self._own_ring, encoded, now)
         return self._into_ring.pop_due(now)
@@ -139,7 +139,7 @@ class Forwarding:
                 self.links[destination].send_notice(ring, encoded, due)
                 self.deadline = min(self.deadline, due)
 
-    # ---- what has arrived ----
+    # ---- packets that arrive ----
 
     def on_packet(self, carried: LinkPacket, sender: int, now: float) -> bytes | None:
         """Return the packet that arrived over a link; None if there is none, or a duplicate.
@@ -156,7 +156,7 @@ class Forwarding:
         return packet
 
     def on_acknowledgement(self, ack: Acknowledgement, sender: int, now: float) -> None:
-        """Process what the other end of a link says has arrived.
+        """Process an acknowledgement of the other end of a link.
 
         Raises:
             ProtocolViolation: it names a number that was never sent, or another daemon.

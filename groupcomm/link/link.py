@@ -42,7 +42,7 @@ class Link:
     Attributes:
         deadline: when `step` has something to do.
         received: the numbers that have arrived.
-        trip, bandwidth: what was measured of the link.
+        trip, bandwidth: measurements of the link.
         notices: the horizon notices that wait.
         path: how large packets pass.
         in_flight, queue: the packets that were sent, and those still to be sent.
@@ -84,7 +84,7 @@ class Link:
         self._send_at = -inf  # when the pace allows the next packet
         self.deadline = self.path.due
 
-    # ---- what is to be sent ----
+    # ---- packets to send ----
 
     def send(self, origin: int, number: int, packet: bytes) -> None:
         """Queue a packet of a stream, or one outside the streams with number 0."""
@@ -108,7 +108,7 @@ class Link:
         self.notices.add(ring, encoded, due)
         self.deadline = min(self.deadline, due)
 
-    # ---- what has arrived ----
+    # ---- packets that arrive ----
 
     def on_packet(self, carried: LinkPacket, now: float) -> bytes | None:
         """Return the whole packet that has arrived; None if there is none, or it is a duplicate.

@@ -1,7 +1,7 @@
 """Agreement: the proposal that this daemon has agreed to, until all others have or it fails.
 
 Pure. ``now`` is in seconds. An agreement lasts from the commit to the end of the view that results
-from it, as a late daemon may still ask what was agreed.
+from it, as a late daemon may still ask for it.
 
 Commits are repeated, at growing intervals (`CommitSchedule`). A recovery may take seconds. All
 commits are passed on where two daemons do not hear each other, and would leave little room on a
@@ -55,7 +55,9 @@ class CommitSchedule:
         said, self._sent = self._sent, commit
         self._repeats = self._repeats + 1 if commit == said else 0
         if said is not None and _asks_anew(said, commit):
-            wait_s = self._timing.repair_again_s / 2  # what is on its way is not sent again before
+            wait_s = (
+                self._timing.repair_again_s / 2
+            )  # packets on their way are not sent again before
         else:
             wait_s = self._timing.repeat_s * max(1.0, self._repeats / QUICK_REPEATS)
         self.due = now + wait_s
@@ -109,7 +111,7 @@ def joins_of(
 
 
 class Agreement:
-    """One proposal, and what is needed to carry it out.
+    """One proposal, and the means to carry it out.
 
     Attributes:
         proposal: the proposal that was agreed to.
@@ -180,7 +182,7 @@ class Agreement:
                 peer.join = None
 
     def has_name(self, number: int) -> bool:
-        """Return whether a daemon, in whatever start, is a member."""
+        """Return whether a daemon, in any start, is a member."""
         return any(seat.number == number for seat in self.proposal.seats)
 
     def has_other_start_of(self, peer: PeerDaemon) -> bool:

@@ -67,7 +67,7 @@ class Comparison:
 
     Attributes:
         digests: of this daemon's settings.
-        due: when `step` has something to do; inf if nobody differs.
+        due: when `step` has something to do; inf if no daemon differs.
     """
 
     __slots__ = ("_flood", "_interval_s", "_name", "_own", "_peers", "_sent_at", "digests", "due")
@@ -174,7 +174,7 @@ class Comparison:
         return peer.digests != self.digests and self._is_known(peer, now)
 
     def _is_known(self, peer: PeerDaemon, now: float) -> bool:
-        """Return whether a daemon has told its digests and, as far as is known, still runs."""
+        """Return whether a daemon has told its digests and seems to be still running."""
         if peer.left or peer.digests is None:
             return False
         timeout_s = SILENT_S if peer.heard_at > -inf else FORGOTTEN_S

@@ -36,7 +36,7 @@ class MembershipContext(Protocol):
 
     @property
     def past(self) -> Past | None:
-        """Return what is held of the frozen view; None before the first view."""
+        """Return the holdings of the frozen view; None before the first view."""
 
     @property
     def clock(self) -> int:
@@ -85,7 +85,7 @@ class MembershipContext(Protocol):
     def install(
         self, view: View, recovered_set: RecoveredSet | None, transitional_members: frozenset[int]
     ) -> None:
-        """Deliver what is left of the old view, then begin this one.
+        """Deliver the rest of the old view, then begin this one.
 
         Args:
             view: the new view.

@@ -2,7 +2,7 @@
 
 Pure. ``now`` is in seconds. A message comes from its origin itself, or from a daemon that has
 passed it on. A daemon that passes a message on is believed only about daemons that are not heard
-here themselves, and what it says never overrides what a daemon says itself: otherwise one broken
+here themselves, and never overrides the own messages of a daemon: otherwise one broken
 daemon could speak in the name of all.
 """
 

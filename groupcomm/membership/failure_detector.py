@@ -31,8 +31,8 @@ LONGEST_BACKOFF_S = 30.0
 """For how long no further view is begun for a daemon that is heard but was in no new view."""
 
 MEMBER_WRITES = 3
-"""A daemon outside the view waits while the disk of a member could write this often: what is in
-progress, what is needed, and some more."""
+"""A daemon outside the view waits while the disk of a member could write this often: the write in
+progress, the needed one, and a spare one."""
 
 MEMBER_WAIT_S = 3.0
 """A disk that would have to be waited for longer is not waited for at all."""
@@ -41,7 +41,7 @@ HEARD_BEACONS = 3
 """A daemon is heard if a datagram of its own came within this many beacon intervals."""
 
 UNHEARD = 100_000
-"""Connections to which a daemon may have given numbers that nobody else has heard of."""
+"""Connections to which a daemon may have given numbers that no other daemon has heard of."""
 
 MAX_STRANGERS = 256
 """The most unlisted daemons of which anything is kept; a broken member could name any number."""
@@ -257,7 +257,7 @@ class FailureDetector:
         Args:
             view: the last view, if there was one.
             since: when this daemon began to gather.
-            paused: it could hear nobody until then.
+            paused: it could hear no other daemon until then.
         """
         others = {peer.number for peer in self.peers.values() if peer.differs}
         if view is None:

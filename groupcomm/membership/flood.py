@@ -77,7 +77,7 @@ class Flood:
         self.out += [(name, packet) for packet in self._cut(message)]
 
     def send_some(self, message: ControlMessage, targets: Iterable[int]) -> None:
-        """Send to these daemons, by number; they pass it on as what was sent to all."""
+        """Send to these daemons, by number; they pass it on like a message to all."""
         numbers = frozenset(targets)
         for packet in self._cut(message):
             self._spread(packet, numbers)

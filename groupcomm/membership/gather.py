@@ -100,7 +100,7 @@ class OwnJoin:
         """Begin the next attempt. A view needs one more counter at least: have it reserved.
 
         Args:
-            past: what is held of the old view; None without one, or if others must not share it.
+            past: the holdings of the old view; None without one, or if others must not share it.
             now: seconds.
         """
         disk, context = self._reservation, self._context
@@ -134,7 +134,7 @@ class OwnJoin:
         return self.latest.mark != self._reservation.mark
 
     def update(self) -> bool:
-        """Bring what may change during an attempt up to date; return whether anything has changed.
+        """Update the parts that may change during an attempt; return whether any has changed.
 
         A daemon that has died since the attempt began sends no join, and so does not count as
         heard.
@@ -205,7 +205,7 @@ class Gather:
         Args:
             timing: timeouts.
             now: seconds.
-            stretch: by what to multiply them; above 1 after failures.
+            stretch: the factor by which to multiply them; above 1 after failures.
             jitter: 0 to 1, so that after failures no two daemons wait alike.
             reason: the reason to gather. If a message told of it, its sender has begun one one-way
                 delay ago, and the message has reached all others, too.

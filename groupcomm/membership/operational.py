@@ -186,7 +186,7 @@ class OperationalPhase:
 
     @property
     def owes_mark(self) -> bool:
-        """Return whether the disk has reserved what others need, and they were not told."""
+        """Return whether the disk has reserved a mark that others need and were not told of."""
         disk = self._detector.reservation
         return self.announced_mark < disk.needed <= disk.mark
 

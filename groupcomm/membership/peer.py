@@ -49,7 +49,7 @@ class PeerDaemon:
         streak: how many of its beacons, one after the other, have said that it hears this daemon.
         digests, digests_at: of its shared settings, and when it told them last; None before that.
         differs: its required settings differ, so it forms no view with this daemon.
-        settings: what it has told of its settings; None if nothing.
+        settings: the settings that it has told; None if none.
         answered_at: when it was last answered with a beacon, or told that it is outdated.
         ignored_until: no view is begun because it is heard, before this time.
         backoff_s: for how long it is ignored when a view comes out without it once more.
@@ -141,7 +141,7 @@ class PeerDaemon:
         self.join = None
 
     def retract_leave(self) -> None:
-        """Note that it is there: what others said of its leaving was wrong."""
+        """Note that it is there: others were wrong to say that it had left."""
         if self.left_sequence >= 0:
             self.left, self.left_sequence = False, -1
 
@@ -155,7 +155,7 @@ class PeerDaemon:
             self.retract_leave()
 
     def forget_passed_on(self) -> None:
-        """Forget what others have passed on."""
+        """Forget the messages that others have passed on."""
         self.retract_leave()
         self.passed_on = ReplayWindow()
         self.sequences = {key: seq for key, seq in self.sequences.items() if key[1]}

@@ -1,13 +1,13 @@
 """The recovered set: the packets of a view that the daemons that come from it hold together.
 
 No daemon decides by its own packets alone: all holdings, notices and frontiers united give one
-boundary for all, in spite of the differences of what each had received (docs/design.md).
+boundary for all, in spite of the different packets that each had received (docs/design.md).
 
 The walk over it decides which bundles of the old view are still delivered, and in which part. It is
 pure, and the same at all daemons that hold the recovered set: the decision about a bundle depends
 on that set alone, never on earlier deliveries here. Packets go in stamp order. Up to the boundary
 they belong to the regular view, from it on to the transitional one. There a daemon that is no
-transitional member may have sent what cannot be delivered without breaking an order: it is dropped
+transitional member may have sent bundles that would break an order if delivered: they are dropped
 by all alike.
 
 Source of the boundary: Moser, Amir, Melliar-Smith, Agarwal, "Extended Virtual Synchrony", ICDCS
@@ -130,7 +130,7 @@ def find_boundary(packets: Iterable[DataPacket], limits: WalkLimits) -> Stamp | 
 
     Args:
         packets: of the recovered set, in stamp order.
-        limits: what the recovered set says.
+        limits: the limits of the recovered set.
     """
     for packet in packets:
         if packet.in_agreed_order and (

@@ -60,7 +60,7 @@ def first_number(mark: int, reading: int, random_id: int) -> int:
     read it: the disk may have been restored, or be a copy. Their random ids do.
 
     Args:
-        mark: what the disk holds, or others know of; 0 if it is empty.
+        mark: the mark that the disk holds, or that others know of; 0 if the disk is empty.
         reading: physical time. No earlier start has used a number above it, even if the disk was
             lost.
         random_id: of the start.

@@ -1,9 +1,9 @@
-"""Trust: a daemon that has sent what no correct daemon sends is left out for a while.
+"""Trust: a daemon that breaks the protocol is left out for a while.
 
 Pure. ``now`` is in seconds. Each daemon goes by what it has seen itself: the statements of others
 about a member do not count, as they may be the broken ones. A daemon that is left out is not heard.
 It comes back after a while that doubles with each time, and at once if it was started anew, as a
-restart repairs most of what breaks a daemon.
+restart repairs most faults of a daemon.
 
 No daemon is blamed for a contradiction: the statement that came first may be the wrong one. After a
 few contradictions the view is over, and nothing of it counts any more.
@@ -113,7 +113,7 @@ class Trust:
         if broken.should_log(now):
             self.news.append(
                 f"{name} has broken the protocol ({error}; breaches so far:"
-                f" {broken.counts.total()}): what it sent was dropped; check that it runs the same"
+                f" {broken.counts.total()}): its message was dropped; check that it runs the same"
                 " release as all others, and that its memory is sound"
             )
         if now < broken.until or not broken.note_breach(now):

@@ -39,7 +39,7 @@ class Admission:
         self._blocks = blocks
 
     def check(self, packet: DataPacket) -> None:
-        """Raise ProtocolViolation if a packet that is not here does not fit what is."""
+        """Raise ProtocolViolation if a new packet does not fit the packets that are here."""
         stream = self._streams[packet.ring]
         self.check_stamp(packet)
         if packet.vector is not None:
@@ -161,13 +161,13 @@ class Admission:
     # ---- horizons ----
 
     def check_horizon(self, ring: int, value: int, upto: int) -> None:
-        """Raise ProtocolViolation if a promise is broken by what is here already."""
+        """Raise ProtocolViolation if a packet that is here breaks a promise."""
         stream = self._streams[ring]
         if upto > stream.held + MAX_AHEAD:
             raise too_far("horizon", upto, stream)
         if value <= self._blocks.values[ring]:
             return
-        broken = upto < stream.held  # the block is at the stamp of what is held last, or above
+        broken = upto < stream.held  # the block is at the stamp of the last held packet, or above
         if not broken and stream.early and stream.early[-1] > upto:
             behind = stream.early[bisect_left(stream.early, upto + 1)]
             broken = stream.packets[behind].time <= value

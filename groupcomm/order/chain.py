@@ -1,4 +1,4 @@
-"""The chain of one daemon's packets, and what its sessions wait for in it.
+"""The chain of one daemon's packets, with the queues of its sessions.
 
 Each packet names its daemon's packet before it. So FIFO order waits for one daemon's gaps only,
 and within the chain each session has a queue of its own.

@@ -1,8 +1,8 @@
 """Blocks and frontiers: the stamps below which nothing can come, and all daemons can deliver.
 
-A *block* is what bus1 puts on a queue while something lower may still come; here a daemon keeps
+A *block* is put on a queue of bus1 while something lower may still come; here a daemon keeps
 one per ring, at the ring's counted horizon. Nothing above a block is delivered. A horizon is a
-promise about what follows packet `upto`, so it counts only once everything up to there is held.
+promise about the packets after `upto`, so it counts only once everything up to there is held.
 """
 
 from collections import deque

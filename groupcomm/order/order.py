@@ -36,8 +36,8 @@ class Order:
 
     Attributes:
         blocks: the counted horizons.
-        frontiers: what every daemon of a ring can deliver.
-        done: stamp of the last agreed packet delivered here (A of what is numbered next).
+        frontiers: per ring, the time up to which every daemon can deliver.
+        done: stamp of the last agreed packet delivered here (A of the next numbered packet).
         hurried: stamps, rising, of packets that are waited for as for SAFE without being SAFE.
         admission: the checks of packets that come in.
     """
@@ -77,12 +77,12 @@ class Order:
         self._agreed: list[tuple[int, int, DataPacket]] = []  # heap by stamp
         self._safe: list[int] = []  # stamps of SAFE packets not yet delivered, rising
         self.hurried: list[int] = []
-        self._highest = [stream.held for stream in streams]  # V of what is numbered next
+        self._highest = [stream.held for stream in streams]  # V of the next numbered packet
         self._low: list[list[int]] = [[] for _ in streams]  # heaps: packets with pending bundles
         self._gated: dict[int, Chain] = {}  # chains with a packet in their gate
         self.admission = Admission(streams, self._chains, self.blocks)
 
-    # ---- what arrives ----
+    # ---- packets that arrive ----
 
     def accept(self, packet: DataPacket, held_before: int) -> None:
         """Take a packet that its stream has just accepted; `held_before` is the stream's, then."""
@@ -145,7 +145,7 @@ class Order:
         if packet.pending:
             heappush(self._low[packet.ring], packet.number)
 
-    # ---- what is released ----
+    # ---- bundles that are released ----
 
     def drain(self) -> None:
         """Release all that can be: lower levels to a fixed point before each agreed packet."""
@@ -211,7 +211,7 @@ class Order:
         packet.reference = 0
 
     def _serve(self, chain: Chain, session: int, queue: deque[Bundle]) -> None:
-        """Release what stood behind a session's head that was just released."""
+        """Release the bundles behind the head of a session's queue, which was just released."""
         while queue:
             head = queue[0]
             packet: DataPacket = head.packet
@@ -289,7 +289,7 @@ class Order:
             source = full if full is not None else self._chains[packet.daemon]
             packet.vector, packet.agreed = source.vector, source.agreed
 
-    # ---- what others ask ----
+    # ---- questions of other parts ----
 
     @property
     def causes(self) -> Causes:
@@ -352,7 +352,7 @@ def assert_in_order(packet: DataPacket, done: tuple[int, int], least_block: int)
 
 
 def assert_causes_delivered(packet: DataPacket, stream: Stream, lowest_pending: int) -> None:
-    """Raise AssertionError if something of a lower stamp, of whatever level, is not delivered."""
+    """Raise AssertionError if something of a lower stamp, of any level, is not delivered."""
     pending = stream.packets.get(lowest_pending)
     assert pending is None or pending.time >= packet.time, (
         f"packet {lowest_pending} of ring {stream.ring} is undelivered below stamp {packet.time}"

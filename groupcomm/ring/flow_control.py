@@ -63,7 +63,7 @@ class Window:
         self._used_up = burst >= self.bytes
 
     def token_returned(self) -> None:
-        """Adapt the size, as the returned token shows what became of the last bursts."""
+        """Adapt the size, as the returned token shows the losses of the last bursts."""
         burst = max(self._bursts, default=0)
         if self._calm:
             self._calm -= 1
@@ -85,7 +85,7 @@ LEAST_AHEAD_BYTES: Final = 1_000_000
 FACTOR: Final = 2
 
 REPORT_PART: Final = 4
-"""A ring reports its progress after this part of what may always be ahead of it."""
+"""A ring reports its progress after this part of the packets that may always be ahead of it."""
 
 SPAN_S: Final = 0.25
 """A rate is measured over at least this time, which is longer than the interval of notices."""
@@ -105,7 +105,7 @@ def report_after(packet_limit: int) -> int:
 
 
 class RemoteRingWindow:
-    """How far the stream may be ahead of what another ring holds, as one daemon knows it.
+    """The limit of how far the stream may be ahead of another ring, as one daemon knows it.
 
     The delay in the bandwidth-delay product is the configured one, because a measured delay would
     include the queue before a narrow link. The bandwidth is the rate at which the other ring was
@@ -174,7 +174,7 @@ class FlowControl:
 
     Attributes:
         blocked: a client of this daemon is slow, and all senders must wait for it.
-        window: what this daemon may number from one arrival of the token to the next.
+        window: the bytes that this daemon may number from one arrival of the token to the next.
     """
 
     __slots__ = (

@@ -19,7 +19,7 @@ REPEATS = 3
 """In how many notices a number is reported after it has changed."""
 
 NEAR_S = 0.008
-"""Rings that are nearer ask for a notice by what they send: its answer arrives before the next
+"""Rings that are nearer ask for a notice by their packets: its answer arrives before the next
 notice of a series would."""
 
 
@@ -120,7 +120,7 @@ class HoldingsReport:
         return any(now - told >= packets for told, now in zip(self._held, held, strict=True))
 
     def pop_next(self, held: list[int], now: float) -> list[tuple[int, int]]:
-        """Return what the next notice reports of these numbers: (ring, number), by rising ring."""
+        """Return the numbers that the next notice reports: (ring, number), by rising ring."""
         for ring, number in enumerate(held):
             if number != self._held[ring]:
                 self._held[ring], self._left[ring] = number, REPEATS

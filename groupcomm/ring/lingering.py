@@ -43,7 +43,7 @@ class Lingering:
         steady: the view has one ring, and the last packet of any daemon came soon after the one
             before it.
         settle_at: when the token must circulate; inf if it need not, because it leaves anyway or
-            all daemons hold what was numbered.
+            all daemons hold the numbered packets.
     """
 
     __slots__ = (

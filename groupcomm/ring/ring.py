@@ -1,12 +1,12 @@
-"""The ring: one token decides who numbers packets, and carries what all daemons must know.
+"""The ring: the holder of one token numbers packets; the token carries the state of all daemons.
 
-Pure. ``now`` is in seconds on the daemon's monotonic clock. The states, and what changes them:
+Pure. ``now`` is in seconds on the daemon's monotonic clock. States and their changes:
 
     AWAY       the token is elsewhere. A daemon that wants it asks for it by a request.
       | token arrives                                    | token passed on
       v                                                  |
     ARRIVED    (within one step) repair, number, write the own row -------------+
-      | nobody asks, all hold the whole stream, the last packet is of this daemon
+      | no daemon asks, all hold the whole stream, the last packet is of this daemon
       v
     RESTING    the token stays; rest notices say so. Messages of this daemon are numbered at once.
       | a message is numbered that others may lack
@@ -21,7 +21,7 @@ Sources: Amir, Moser, Melliar-Smith, Agarwal, Ciarfella, "The Totem Single-Ring 
 Membership Protocol", ACM TOCS 13(4), 1995 (numbering, repair by the token, flow control); Babay,
 Amir, "Fast Total Ordering for Modern Data Centers", ICDCS 2016 (the token overtakes the last
 packets of a burst, so a gap is requested only if the previous token showed it). Unlike both, the
-token rests while nobody needs it, and a copy of it is recognized by its hop number alone.
+token rests while no daemon needs it, and a copy of it is recognized by its hop number alone.
 """
 
 import enum
@@ -64,7 +64,7 @@ class TokenState(enum.Enum):
     AWAY = enum.auto()
     ARRIVED = enum.auto()  # since the last step
     RESTING = enum.auto()  # all daemons of the ring hold the whole stream
-    LINGERING = enum.auto()  # others may lack what was numbered here
+    LINGERING = enum.auto()  # others may lack packets that were numbered here
 
 
 class Ring:
@@ -77,7 +77,7 @@ class Ring:
         state: the place of the token.
         deadline: the next time at which `step` has something to do.
         monitor: watches the token while it is elsewhere.
-        flow: the limits of what may be numbered.
+        flow: the limits for numbering.
         notices: the schedule of horizon notices.
         duplicate_tokens: copies of the token that were received.
         entered: the rings whose packets enter this ring over a link here.
@@ -175,7 +175,7 @@ class Ring:
         self._gap_at, self._gap_above = inf, 0  # when a number skipped above this one is not late
         self._noted_frontier = 0  # the own frontier in the last rest notice
         self._room = request_room(len(self._members), len(streams), view.packet_limit)
-        self._wanted: list[int] = []  # who asked for the token while it was here
+        self._wanted: list[int] = []  # the daemons that asked for the token while it was here
         self._lingering = Lingering(timing, single=self._single)
         self._round_at = now  # when the token may circulate to collect frontiers only
         self.duplicate_tokens = 0
@@ -186,7 +186,7 @@ class Ring:
         self.state = TokenState.RESTING if self._members[0] == me else TokenState.AWAY
         self.deadline = now
 
-    # ---- what arrives ----
+    # ---- events ----
 
     @property
     def most(self) -> int:
@@ -239,7 +239,7 @@ class Ring:
                 self.monitor.lingers(packet.daemon, now, wanted=wanted)
 
     def on_held(self, notice: HeldNotice) -> None:
-        """Note what another daemon reports that it holds."""
+        """Note the report of another daemon about the packets that it holds."""
         self._holdings.on_frontier(notice.daemon, notice.frontier)
         if self.state is TokenState.AWAY:
             return
@@ -254,7 +254,7 @@ class Ring:
     # ---- one step ----
 
     def step(self, now: float) -> None:
-        """Do what the place of the token and the time call for; once after all has arrived."""
+        """Act as the place of the token and the time require; once after all has arrived."""
         if self._holdings.owed:
             self._report_holdings()
         if self._holdings.news:
@@ -337,7 +337,7 @@ class Ring:
         return self.state is TokenState.LINGERING or self._budget()[0] > 0
 
     def _handle_token(self, now: float, budget: int, *, far: bool, leave: bool = False) -> None:
-        """Do what the token is here for, then pass it on or keep it.
+        """Repair, number and write the own row, then pass the token on or keep it.
 
         Args:
             now: seconds.
@@ -415,7 +415,7 @@ class Ring:
         return packets
 
     def _write_row(self, token: Token, now: float) -> None:
-        """Write what is held here into the token, and read what all daemons hold."""
+        """Write the numbers held here into the token, and read those held by all daemons."""
         row = token.rows[self._place]
         self._lingering.note_rows(token.rows, row, self._ring, token.last, now)
         row.frontier = self._blocks.least
@@ -441,7 +441,7 @@ class Ring:
     ) -> bool:
         """Return whether the packets just numbered may go to others before the token does.
 
-        A lone message is delivered sooner if nobody has to handle the token first, and messages
+        A lone message is delivered sooner if no daemon has to handle the token first, and messages
         that follow each other share its round. If they fill a good part of the window, the token
         goes at once. It also goes at once for SAFE messages, if the ring has too many daemons to
         ask each of them what it holds.
@@ -471,7 +471,7 @@ class Ring:
         return self._blocks.least >= packets[-1].time
 
     def _linger(self, token: Token, now: float, *, rested: bool, asks: bool) -> None:
-        """Keep a token that must circulate; later packets show what others lack of the last ones.
+        """Keep a token that must circulate; later packets show which of the last ones others lack.
 
         If no packets follow, the token shows it once it goes.
         """
@@ -527,7 +527,7 @@ class Ring:
             self._horizons.horizon_if_due(self._token.last, self._held, self._frontier, now)
 
     def _must_circulate(self, now: float) -> bool:
-        """Return whether others need the resting token, or it must collect what they hold."""
+        """Return whether others need the resting token, or it must collect their holdings."""
         token = self._token
         if self._wanted or (self._lags() and not self.flow.blocked):
             return True
@@ -590,8 +590,8 @@ class Ring:
     def _time_gap(self, now: float) -> None:
         """Time how long packets of the own stream are missing while the token lingers.
 
-        A token that circulates shows by itself what is missing, and one that rests, that nothing
-        is. Only one that lingers with a sender, in a view of one ring, does neither.
+        A token that circulates shows by itself which packets are missing; one that rests shows that
+        none is. Only one that lingers with a sender, in a view of one ring, does neither.
         """
         stream = self._stream
         if self._gap_at == inf or self._gap_above != stream.held:
@@ -614,7 +614,7 @@ class Ring:
         """Return whether this daemon needs the token, to number or to collect frontiers."""
         if something_is_missing or (waits and self._may_number()):
             return True
-        # A token that circulates collects frontiers; what it missed shows once it rests.
+        # A token that circulates collects frontiers; those that it missed show once it rests.
         if waits or not self.monitor.at_rest:
             return False
         noted, own = self._noted_frontier, self._blocks.least

@@ -41,7 +41,7 @@ def answer_requests(
     Args:
         requests: as they stand in the token.
         streams: all streams of the view, by ring.
-        budget: the most bytes to retransmit; what does not fit stays requested.
+        budget: the most bytes to retransmit; packets that do not fit stay requested.
 
     Returns:
         The packets to multicast, and the requests that remain for other daemons.

@@ -306,7 +306,7 @@ class Exchange:
                 del peer.secrets[old]
 
     def forget(self, start: StartId) -> None:
-        """Note that a start is over; keep what was wrapped for it, as it may be heard again."""
+        """Note that a start is over; keep its wrapped secrets, as it may be heard again."""
         peer = self._peers.get(start)
         if peer is not None:
             peer.over, peer.again_at, peer.opened = True, _NEVER, NO_WRAP

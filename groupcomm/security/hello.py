@@ -15,7 +15,7 @@ So once any were dropped, only the answer to a new challenge counts.
 Copies of datagrams of earlier starts cause challenges, and nothing else. So challenges and answers
 have rate limits of their own, and copies use up nothing that a running daemon needs.
 
-docs/security.md says what is sent when, and why it cannot be abused to make daemons send.
+docs/security.md has the cases in which each is sent, and why no attacker can make daemons send.
 """
 
 from collections.abc import Mapping

@@ -86,7 +86,7 @@ class Account:
         return all(bucket is None or bucket.is_full(now) for bucket in self._buckets)
 
     def charge(self, now: float, *, messages: int, size: int, joins: int) -> None:
-        """Charge what a connection has sent."""
+        """Charge the input of a connection."""
         for bucket, amount in zip(self._buckets, (messages, size, joins), strict=True):
             if bucket is not None:
                 bucket.charge(amount, now)

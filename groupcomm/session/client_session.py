@@ -1,7 +1,7 @@
 """The client's side of a session: turns requests into bytes, and bytes into events.
 
-Pure and without time. A shell moves the bytes: it writes what `pop_output` returns, feeds what it
-reads to `receive`, and makes its caller wait while `writable` is False.
+Pure and without time. A shell moves the bytes: it writes those that `pop_output` returns, feeds
+those that it reads to `receive`, and makes its caller wait while `writable` is False.
 """
 
 import enum
@@ -185,7 +185,7 @@ class ClientSession:
         type: int,
         ordered: bool,
     ) -> None:
-        """Raise what `multicast` would raise for a message of `size` bytes; queue nothing."""
+        """Raise the errors of `multicast` for a message of `size` bytes; queue nothing."""
         if self.state is not ClientSessionState.OPEN:
             raise self._not_open()
         if not (

@@ -1,8 +1,8 @@
 """Session record: all that a daemon keeps of one session, with the state machine of its life.
 
-Pure and without time. The core carries out the requests and pushes what it delivers. A shell
-moves the bytes: it buffers what it reads while `reading` is True, and writes what `pop_output`
-returns.
+Pure and without time. The core carries out the requests and pushes its deliveries. A shell
+moves the bytes: it buffers those that it reads while `reading` is True, and writes those that
+`pop_output` returns.
 
 The events of its life are methods, and docs/session.md has the table of their effects:
 `next_request` (a HELLO, a BYE), `connect` (the user's name is free), `welcome` (the CONNECT is
@@ -124,8 +124,8 @@ class DaemonSession:
         targets: the connections of the private names of its last message.
         awaited: the messages whose positions it waits for.
         numbered: the fragments of the message whose last one has no number.
-        allowed, groups, expelled, refused: what access control knows of it: destinations that the
-            rules allow, groups that it has joined or asked to, those that it had to leave, and the
+        allowed, groups, expelled, refused: the notes of access control: destinations that the rules
+            allow, groups that it has joined or asked to, those that it had to leave, and the
             message in fragments that was not allowed.
     """
 

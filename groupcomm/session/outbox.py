@@ -64,7 +64,7 @@ MOST_REPLIES: Final = 256
 class Replies:
     """The replies that a client has not read: the offsets of their ends in the session's output.
 
-    A client that asks, or does what it may not, and does not read the replies would fill its
+    A client that asks, or makes forbidden requests, and does not read the replies would fill its
     daemon's memory with them. So the daemon does not process the frames of a session whose client
     has not taken its replies: one answer, and some refusals, may wait.
 
@@ -99,5 +99,5 @@ class Replies:
         return self.asked or len(ends) >= MOST_REPLIES
 
     def forget(self) -> None:
-        """Forget all replies, as nobody reads them any more: none is due from now on."""
+        """Forget all replies, as the client has gone: none is due from now on."""
         self._forgotten = True

@@ -17,7 +17,7 @@ from groupcomm.wire.messages import MAX_MESSAGE_BYTES, decode_fragment_untrusted
 from groupcomm.wire.packet import Raw
 
 SENDER_CAP_BYTES: Final = 2 * MAX_MESSAGE_BYTES
-"""The bytes that one sender's unfinished messages may fill: a message and what overtakes it."""
+"""The bytes that one sender's unfinished messages may fill: one and those that overtake it."""
 
 PART_BYTES: Final = 128
 """The cost of keeping a part, besides its data."""
@@ -97,7 +97,7 @@ class Reassembly:
         message.parts[bundle.index] = data
         message.size += len(data)
         if bundle.index == bundle.count - 1:
-            message.position = position  # DESIGN: the last fragment's is the message's
+            message.position = position  # the position of the last fragment is that of the message
             message.causes = causes
         if len(message.parts) == bundle.count:
             return self._finish(member, bundle.message)
@@ -130,7 +130,7 @@ class Reassembly:
         return message
 
     def _supersede(self, member: MemberId, number: int, level: int) -> bool:
-        """Drop what a new message at FIFO or above, or a new UNRELIABLE one, replaces."""
+        """Drop the messages that a new one at FIFO or above, or an UNRELIABLE one, replaces."""
         for known, message in list(self._senders[member].messages.items()):
             alike = (message.level == _UNRELIABLE) == (level == _UNRELIABLE)
             if alike and message.level != _RELIABLE:

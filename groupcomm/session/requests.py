@@ -1,9 +1,9 @@
 """Requests of a client: one for each of its frames, with their numbering and prices.
 
 Every kind of frame has a price, for its principal's quota, and a step does a bounded amount of work
-for clients (engine/intake.py). A unit of work is about what it takes to accept a small bundle, 6
-microseconds; the other prices were measured, or count what a frame makes other daemons do, in that
-unit.
+for clients (engine/intake.py). A unit of work is about the work to accept a small bundle, 6
+microseconds; the other prices were measured, or count the work that a frame causes at other
+daemons, in that unit.
 """
 
 from collections.abc import Mapping
@@ -179,7 +179,7 @@ def price_of_frame(frame: bytes) -> Price:
 
 
 def price_of_refusal(bundle: Bundle, price: Price) -> Price:
-    """Return the price of a bundle that is refused; `price` is what it costs otherwise."""
+    """Return the price of a bundle that is refused; `price` is its price otherwise."""
     work = REFUSED_WORK + len(bundle.groups) // GROUPS_A_UNIT
     return price._replace(work=work, wasted=work)
 

@@ -1,4 +1,4 @@
-"""The packets of one ring's stream at one daemon: what is held, missing, asked for, and forgotten.
+"""The packets of one ring's stream at one daemon: held, missing, asked for, or forgotten.
 
 Pure. ``now`` is in seconds. Numbers are 64-bit counts that start at ``base + 1`` and never wrap.
 """

@@ -1,7 +1,7 @@
 """The trace of a run: one typed event per thing that happened, as JSON lines.
 
-Two layers are recorded side by side: what daemons did, and what clients asked for and got. The
-checkers judge these events and nothing else, so a trace can be judged where it was not made.
+Two layers are recorded side by side: the acts of daemons, and the requests and events of clients.
+The checkers judge these events and nothing else, so a trace can be judged where it was not made.
 docs/trace.md describes the format for tools in other languages.
 
 Processes are named by identity: a daemon ``name/start`` (its first start in the run is 1, whatever
@@ -141,7 +141,7 @@ class Table(_Event, frozen=True, tag="table", gc=False):
 
 
 class Rejects(_Event, frozen=True, tag="rejects", gc=False):
-    """At the end: what daemon `p` dropped as bad, and how much bad was sent to it.
+    """At the end: how many bad datagrams daemon `p` dropped, and how many were sent to it.
 
     `bad` and `injected` count datagrams without a valid seal; a replay of a valid datagram is
     neither.
@@ -226,7 +226,7 @@ class Bounce(_Event, frozen=True, tag="bounce", gc=False):
 
 
 class Trans(_Event, frozen=True, tag="trans", gc=False):
-    """Client `c` was told that the regular part of a view is over: what follows is transitional."""
+    """Client `c` was told that the regular part of a view is over; the transitional one begins."""
 
     c: str
     view: str
@@ -297,4 +297,4 @@ encode_event = msgspec.json.Encoder().encode
 """One event as JSON bytes, without the newline; the same event always gives the same bytes."""
 
 decode_event_untrusted = msgspec.json.Decoder(TraceEvent).decode
-"""One line back as an event; raises msgspec.MsgspecError that says what is wrong and where."""
+"""One line back as an event; raises msgspec.MsgspecError with the error and its place."""

@@ -77,7 +77,7 @@ class DataPacket:
         pruned: this is only the header of a local-only packet.
         lingers: its daemon had the token when it was sent, and kept it.
         asks: its daemon holds all packets up to it, and asks the others of the ring if they do.
-        causal: it has a CAUSAL bundle. This and what follows belongs to the order.
+        causal: it has a CAUSAL bundle. This and the following attributes belong to the order.
         in_agreed_order: it has an AGREED or SAFE bundle.
         safe: it has a SAFE bundle.
         ready: its causes are delivered.

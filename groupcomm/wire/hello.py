@@ -11,7 +11,7 @@ A *hello* asks another daemon for proof that it is there now, gives such proof, 
 It belongs to no view, so its key is zero. All hellos have one length, so an answer is never longer
 than its question.
 
-An *introduction* is a signed hello that gives its receiver what opens its sender's datagrams::
+An *introduction* is a signed hello with the secrets that open its sender's datagrams::
 
     a hello whose key is that of the sender's view, zero before its first view
     pair u32, public 32 bytes       the sender's present pair of X25519, and its number, rising

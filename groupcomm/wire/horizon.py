@@ -1,4 +1,4 @@
-"""Horizon notices: the promises of rings to all rings, with what they hold.
+"""Horizon notices: the promises of rings to all rings, with the numbers that they hold.
 
 ::
 

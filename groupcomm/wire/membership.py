@@ -85,9 +85,9 @@ class Beacon(_Message, frozen=True):
 class Holding(_Message, frozen=True):
     """The packets that one daemon holds of the stream of one ring in the view that ends.
 
-    `forgotten`: all daemons held all packets up to here, and it has dropped them. `spans`: what it
-    holds above. `notices`: (upto, value) of horizons, the last counted one and those beyond it.
-    `frontier`: the highest known of the ring.
+    `forgotten`: all daemons held all packets up to here, and it has dropped them. `spans`: the
+    numbers that it holds above. `notices`: (upto, value) of horizons, the last counted one and
+    those beyond it. `frontier`: the highest known of the ring.
     """
 
     forgotten: Number
@@ -97,7 +97,7 @@ class Holding(_Message, frozen=True):
 
 
 class Past(_Message, frozen=True):
-    """The view that a daemon comes from, by its key, and what it holds of it.
+    """The view that a daemon comes from, by its key, and the packets that it holds of it.
 
     `obligation`: indices of the daemons with which it must treat that view alike, as it has told
     them that it holds all that they held (obligations).
@@ -157,7 +157,7 @@ class Commit(_Message, frozen=True):
     """The agreement of a daemon to a view.
 
     `recovered`: it holds all packets that the daemons coming from its last view hold together.
-    `missing`: else, per ring of that view, the first ranges of what it still lacks. `installed`: it
+    `missing`: else, per ring of that view, the first ranges that it still lacks. `installed`: it
     has installed the view, and tells a daemon that has not; this needs no answer.
     """
 

@@ -16,7 +16,7 @@ A *rest notice* says that the token stays with its holder::
     ring u16, hop u64, holder u16, last u64, horizon u64
     frontiers u16, each u64, one for each daemon of the ring
 
-A *held notice* tells the others of the ring, without the token, what one daemon holds::
+A *held notice* tells the others of the ring, without the token, which packets a daemon holds::
 
     ring u16, daemon u16, held u64, frontier u64
 """
