@@ -1,11 +1,13 @@
 """Opening a connection: finding the daemon, and being admitted by it."""
 
+from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from groupcomm.errors import SessionEnded
+from groupcomm.errors import CannotConnect, SessionEnded
 from groupcomm.host.addresses import TLS
+from groupcomm_client.byte_stream import ByteSocket
 from groupcomm_client.client_protocol import ClientProtocol, random_user
 from groupcomm_client.connection import Connection, Session
 from groupcomm_client.filters.factories import Factory
@@ -45,11 +47,15 @@ async def open_connection(
     tls: TlsOptions | None,
 ) -> Connection:
     """Return a connection that was admitted; see `groupcomm_client.connect`."""
-    where = address or default_address()
-    secure = where.startswith(TLS)
+    addresses = deque(each.strip() for each in (address or default_address()).split(","))
     insists = tls is not None and tls.token is not None
-    credentials = _credentials(tls) if secure or insists else None
-    token = "" if credentials is None else credentials.token_for(tls=secure)
+    credentials = None
+    if insists or any(each.startswith(TLS) for each in addresses):
+        credentials = _credentials(tls)
+    tokens = {
+        each: "" if credentials is None else credentials.token_for(tls=each.startswith(TLS))
+        for each in addresses
+    }
     name = user or random_user()
 
     async def open_session(
@@ -57,16 +63,24 @@ async def open_connection(
         filters: Sequence[Factory] | None,
         secrets: "dict[str, GroupSecret]",
     ) -> Session:
-        protocol = loop.protocol(
-            name,
-            options.trace,
-            causes=options.causes,
-            principals=options.principals,
-            token=token,
-            filters=filters,
-            secrets=secrets,
-        )
-        return await _be_admitted(loop, protocol, where, timeout_s, credentials)
+        failures: list[str] = []
+        for _ in range(len(addresses)):
+            where = addresses[0]
+            protocol = loop.protocol(
+                name,
+                options.trace,
+                causes=options.causes,
+                principals=options.principals,
+                token=tokens[where],
+                filters=filters,
+                secrets=secrets,
+            )
+            try:
+                return await _be_admitted(loop, protocol, where, timeout_s, credentials)
+            except CannotConnect as error:
+                failures.append(str(error))
+                addresses.rotate(-1)
+        raise CannotConnect("; ".join(failures))
 
     secrets: dict[str, GroupSecret] = {}
     first = await open_session(options.timeout_s, options.filters, secrets)
@@ -101,9 +115,10 @@ async def _be_admitted(
         SessionEnded: the daemon refuses it.
     """
     session: Session | None = None
+    end: ByteSocket | None = None
 
     async def be_admitted() -> None:
-        nonlocal session
+        nonlocal session, end
         end = await open_socket(address, loop, credentials)
         session = Session(protocol, loop.stream(end, protocol))
         try:
@@ -116,7 +131,7 @@ async def _be_admitted(
 
     try:
         if not await loop.timeout(timeout_s, be_admitted):
-            raise not_admitted(address, timeout_s)
+            raise not_admitted(address, timeout_s, end)
     except BaseException:
         if session is not None:
             session.stream.close()

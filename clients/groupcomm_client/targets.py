@@ -4,6 +4,7 @@ TLS."""
 import errno
 import os
 import socket
+import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -132,6 +133,32 @@ def _forbidden(address: str) -> CannotConnect:
     )
 
 
-def not_admitted(address: str, seconds: float) -> CannotConnect:
-    """Return the error for a user when the time for an admission is over."""
-    return CannotConnect(f"the daemon at {address} did not admit this client in {seconds:g} s")
+def not_admitted(address: str, seconds: float, end: ByteSocket | None = None) -> CannotConnect:
+    """Return the error for a user when the time for an admission is over.
+
+    Args:
+        address: as the user has written it.
+        seconds: the time that was up.
+        end: the connected socket; None if there was none.
+    """
+    text = f"the daemon at {address} did not admit this client in {seconds:g} s"
+    stopped = _stopped_process(end)
+    if stopped is not None:
+        text += f": its process {stopped} is stopped; continue it with kill -CONT {stopped}"
+    return CannotConnect(text)
+
+
+_CREDENTIALS: Final = struct.Struct("3i")  # process, user, group: unix(7), SO_PEERCRED
+
+
+def _stopped_process(end: ByteSocket | None) -> int | None:
+    """Return the number of the process that listens at a unix socket, if it is stopped."""
+    if not isinstance(end, socket.socket) or end.family != socket.AF_UNIX:
+        return None
+    try:
+        raw = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        process: int = _CREDENTIALS.unpack(raw)[0]
+        status = Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return None
+    return process if status.rpartition(")")[2].split()[0] in {"T", "t"} else None

@@ -259,8 +259,8 @@ async def connect(
 
     Args:
         address: the address of the daemon: the path of its socket, ``host:port``, or
-            ``tls://host:port``; None for the address in ``GROUPCOMM_ADDRESS``, else the daemon of
-            this user on this host.
+            ``tls://host:port``; several, with commas between them, are tried in turn; None for
+            the address in ``GROUPCOMM_ADDRESS``, else the daemon of this user on this host.
         user: the name of the session, unique at the daemon; None for a random one.
         reconnect: open another session whenever one ends: with the same user, in the same groups.
             An event of class `Reconnected` stands where something may be missing.

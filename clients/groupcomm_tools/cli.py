@@ -81,6 +81,16 @@ GROUPS: Final = {
         ),
         "sub": Command(
             "join groups and print the messages that are delivered",
+            "the session ended, and no other may follow",
+            connects=True,
+        ),
+        "request": Command(
+            "have a server of a group handle a request, and print its reply",
+            "no reply came in time, or a server could not handle the request",
+            connects=True,
+        ),
+        "serve": Command(
+            "handle the requests to a group with a command, such as a script",
             "the session ended",
             connects=True,
         ),
@@ -91,7 +101,7 @@ GROUPS: Final = {
         ),
         "watch": Command(
             "print views of daemons and of groups, as they are installed",
-            "the session ended",
+            "the session ended, and no other may follow",
             connects=True,
         ),
     },
@@ -111,7 +121,7 @@ GROUPS: Final = {
         ),
         "top": Command(
             "show view, daemons, groups, rates and slow programs continuously",
-            "the session ended",
+            "the session ended, and no other may follow",
             connects=True,
         ),
         "doctor": Command(

@@ -124,6 +124,13 @@ def daemon_address(text: str) -> str:
     return text
 
 
+def daemon_addresses(text: str) -> str:
+    """Return one or several addresses, separated by commas, as they were written."""
+    for each in text.split(","):
+        daemon_address(each.strip())
+    return text
+
+
 def level_name(text: str) -> str:
     """Return the name of a service level in small letters; it may be written in capitals."""
     return text.lower()

@@ -14,11 +14,14 @@ if TYPE_CHECKING:
     from groupcomm_client.connection import Connection
 
 
-def connect_blocking(options: argparse.Namespace) -> AbstractContextManager[BlockingConnection]:
+def connect_blocking(
+    options: argparse.Namespace, *, reconnect: bool = False
+) -> AbstractContextManager[BlockingConnection]:
     """Return a connection for the length of a block, whose calls wait.
 
     Args:
         options: as `groupcomm_tools.commands.options.add_connection_options` declares them.
+        reconnect: open another session when one ends.
 
     Raises:
         CannotConnect: no daemon answers, or it does not admit this session.
@@ -26,6 +29,7 @@ def connect_blocking(options: argparse.Namespace) -> AbstractContextManager[Bloc
     return blocking.connect(
         options.address,
         user=options.user,
+        reconnect=reconnect,
         options=ConnectOptions(trace=options.trace),
         tls=TlsOptions(
             ca=options.ca,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from groupcomm.errors import ConfigError
-from groupcomm.host.option_types import LEVEL_NAMES, daemon_address, existing_file, level_name
+from groupcomm.host.option_types import LEVEL_NAMES, daemon_addresses, existing_file, level_name
 from groupcomm.level import ServiceLevel
 
 _FOR_TLS: Final = {
@@ -22,10 +22,11 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options that say where to connect, and as which user."""
     parser.add_argument(
         "--address",
-        type=daemon_address,
+        type=daemon_addresses,
         metavar="WHERE",
         help="address of the daemon: the path of its socket, HOST:PORT or tls://HOST:PORT;"
-        " default: $GROUPCOMM_ADDRESS, else the daemon of this user",
+        " several, separated by commas, are tried in turn; default: $GROUPCOMM_ADDRESS, else"
+        " the daemon of this user",
     )
     for name, what in _FOR_TLS.items():
         parser.add_argument(f"--{name}", type=existing_file, metavar="FILE", help=f"TLS: {what}")
@@ -36,6 +37,15 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
         help="record all requests and events of the session there, for groupcomm check DIR",
     )
     parser.add_argument("--user", metavar="NAME", help="name of the session; default: a random one")
+
+
+def add_reconnect_option(parser: argparse.ArgumentParser) -> None:
+    """Declare the option of commands that run on to end with their session."""
+    parser.add_argument(
+        "--no-reconnect",
+        action="store_true",
+        help="end when the session ends (default: say so, and open another one)",
+    )
 
 
 def add_level_option(parser: argparse.ArgumentParser) -> None:

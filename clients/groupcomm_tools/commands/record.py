@@ -19,7 +19,11 @@ from groupcomm.names import check_group
 from groupcomm_client.connection import Connection
 from groupcomm_log.errors import LogError
 from groupcomm_tools.commands.connecting import check_daemon, connect_trio
-from groupcomm_tools.commands.options import add_connection_options, need_pyarrow
+from groupcomm_tools.commands.options import (
+    add_connection_options,
+    add_reconnect_option,
+    need_pyarrow,
+)
 from groupcomm_tools.terminal import say
 
 if TYPE_CHECKING:
@@ -48,6 +52,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(name, type=positive, metavar=metavar, default=default, help=text)
     parser.add_argument("--count", type=one_or_more, metavar="N", help="end after N messages")
     parser.add_argument("--json", action="store_true", help="print one line of JSON for each step")
+    add_reconnect_option(parser)
     add_connection_options(parser)
 
 
@@ -109,7 +114,7 @@ async def _run(options: argparse.Namespace, groups: tuple[str, ...], recorder: "
     with trio.move_on_after(inf if options.duration_s is None else options.duration_s):
         async with trio.open_nursery() as nursery:
             await nursery.start(_end_on_signal, nursery.cancel_scope)
-            await record(connect, groups, recorder)
+            await record(connect, groups, recorder, reconnect=not options.no_reconnect)
             nursery.cancel_scope.cancel()
 
 

@@ -25,6 +25,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"state     {found['state']}")
         print(f"view      {found['view']}")
         print(f"daemons   {', '.join(found['daemons'])}")
+        _print_missing(found)
         for members in found["rings"]:
             print(f"ring      {', '.join(members)}")
         for one, other in found["links"]:
@@ -50,6 +51,23 @@ def run(options: argparse.Namespace) -> int:
             print(f"refused   {found['connections_refused']} programs: {reasons}")
         _print_datagrams(found)
     return 0 if found["state"] == "operational" else 1
+
+
+def _print_missing(found: dict[str, Any]) -> None:
+    """Print whether the view has a majority, and the daemons that it lacks."""
+    there, listed = len(found["daemons"]), len(found["configured"])
+    if found["majority"] is not None and listed > 1:
+        word = "yes" if found["majority"] else "NO"
+        print(f"majority  {word}: {there} of {listed} daemons are in the view")
+    for peer in found["peers"]:
+        if peer["name"] in found["daemons"] or peer["name"] not in found["configured"]:
+            continue
+        if peer["left"]:
+            print(f"left      {peer['name']}, in order")
+        elif peer["heard_s"] is None:
+            print(f"missing   {peer['name']}: never heard")
+        else:
+            print(f"lost      {peer['name']}: heard last {peer['heard_s']:.1f} s ago")
 
 
 def _print_datagrams(found: dict[str, Any]) -> None:

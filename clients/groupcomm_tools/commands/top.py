@@ -14,7 +14,7 @@ import attrs
 from groupcomm.errors import ConfigError
 from groupcomm.host.option_types import number, one_or_more
 from groupcomm_tools.commands.connecting import connect_blocking
-from groupcomm_tools.commands.options import add_connection_options
+from groupcomm_tools.commands.options import add_connection_options, add_reconnect_option
 from groupcomm_tools.top.frame import Frame, in_a_line, make_frame
 
 EXAMPLE: Final = "groupcomm top --interval-s 2"
@@ -34,6 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--svg", type=Path, metavar="FILE", help="write the last frame there, as a picture"
     )
+    add_reconnect_option(parser)
     add_connection_options(parser)
 
 
@@ -84,13 +85,16 @@ def _lines(*, as_json: bool) -> Iterator[Show]:
 def _run(options: argparse.Namespace, show: Show) -> Frame:
     """Show a frame after each interval until enough were shown; return the last one."""
     shown = 0
-    with connect_blocking(options) as connection:
+    with connect_blocking(options, reconnect=not options.no_reconnect) as connection:
         before, asked_s = connection.ask("status"), time.monotonic()
         while True:
             time.sleep(max(0.0, asked_s + options.interval_s - time.monotonic()))
             after, now_s = connection.ask("status"), time.monotonic()
             groups = connection.ask("groups")["groups"]
             connection.pop_waiting()  # events are of no interest here
+            if after["pid"] != before["pid"] or after["daemon"] != before["daemon"]:
+                before, asked_s = after, now_s  # another daemon, whose counters tell no rate yet
+                continue
             frame = make_frame(before, after, groups, now_s - asked_s)
             show(frame)
             shown += 1

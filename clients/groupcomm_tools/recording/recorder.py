@@ -302,7 +302,9 @@ GATHER_S: Final = 0.002
 Connect = Callable[[], AbstractAsyncContextManager[Connection]]
 
 
-async def record(connect: Connect, groups: Sequence[str], recorder: Recorder) -> None:
+async def record(
+    connect: Connect, groups: Sequence[str], recorder: Recorder, *, reconnect: bool = True
+) -> None:
     """Record until the count is reached; what was received is then on disk, also after a
     cancellation.
 
@@ -312,6 +314,7 @@ async def record(connect: Connect, groups: Sequence[str], recorder: Recorder) ->
         connect: opens a session for the length of a block.
         groups: groups to join, in this order.
         recorder: recorder of the log.
+        reconnect: open another session when one ends.
 
     Raises:
         CannotConnect, SessionEnded: there is no first session, or no other can follow.
@@ -321,14 +324,16 @@ async def record(connect: Connect, groups: Sequence[str], recorder: Recorder) ->
         async with trio.open_nursery() as nursery:
             nursery.start_soon(recorder.write)
             nursery.start_soon(recorder.tend)
-            await _follow(connect, groups, recorder)
+            await _follow(connect, groups, recorder, reconnect=reconnect)
             nursery.cancel_scope.cancel()
     finally:
         with trio.CancelScope(shield=True):
             await recorder.finish()
 
 
-async def _follow(connect: Connect, groups: Sequence[str], recorder: Recorder) -> None:
+async def _follow(
+    connect: Connect, groups: Sequence[str], recorder: Recorder, *, reconnect: bool
+) -> None:
     why = ""
     pause_s = FIRST_PAUSE_S
     while True:
@@ -347,7 +352,7 @@ async def _follow(connect: Connect, groups: Sequence[str], recorder: Recorder) -
                         await trio.sleep(GATHER_S)
                 return
         except (CannotConnect, SessionEnded) as error:
-            if not recorder.sessions or error.code in FOR_GOOD:
+            if not recorder.sessions or not reconnect or error.code in FOR_GOOD:
                 raise
             if recorder.sessions > sessions:
                 why = str(error)

@@ -1,0 +1,131 @@
+"""`groupcomm serve`: handle the requests to a group with a command, such as a script."""
+
+import argparse
+import json
+import os
+import signal
+from collections.abc import Sequence
+from math import inf
+from typing import Final
+
+import trio
+
+from groupcomm.errors import GroupCommError
+from groupcomm.host.option_types import one_or_more, positive
+from groupcomm.names import check_group
+from groupcomm_client.coordination import Request, serve
+from groupcomm_tools.commands.connecting import connect_trio
+from groupcomm_tools.commands.options import add_connection_options
+from groupcomm_tools.terminal import say
+
+EXAMPLE: Final = "groupcomm serve loud -- tr a-z A-Z"
+
+COMMAND_S: Final = 60.0
+LAST_REPLY_S: Final = 0.1
+"""The time that the last reply has to reach the daemon."""
+
+SHOWN_BYTES: Final = 500
+"""What a caller is told of what a command that failed has written to standard error."""
+
+
+class CommandFailed(GroupCommError):
+    """The command could not handle a request; the text is for the caller."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("group", metavar="GROUP", help="the group of the servers, to be joined")
+    parser.add_argument(
+        "command",
+        nargs="+",
+        metavar="WORD",
+        help="a command and its words, behind --: it has a request as its standard input, and its"
+        " standard output is the reply; GROUPCOMM_CALLER is who asks",
+    )
+    parser.add_argument("--count", type=one_or_more, metavar="N", help="end after N requests")
+    parser.add_argument(
+        "--command-s",
+        type=positive,
+        default=COMMAND_S,
+        metavar="S",
+        help=f"longest time of a command, which is killed then ({COMMAND_S:g})",
+    )
+    parser.add_argument("--duration-s", type=positive, metavar="S", help="end after S seconds")
+    parser.add_argument(
+        "--json", action="store_true", help="print one line of JSON for each request"
+    )
+    add_connection_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve until the count or the duration is reached, or until ^C or SIGTERM; return 0."""
+    trio.run(Server(options).run)
+    return 0
+
+
+class Server:
+    """Handles requests with a command.
+
+    Args:
+        options: of the command line.
+    """
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+        self._group = check_group(options.group)
+        self._command: Sequence[str] = options.command
+        self._handled = 0
+        self._enough = trio.Event()
+
+    async def run(self) -> None:
+        """Serve until it is enough."""
+        duration_s = inf if self._options.duration_s is None else self._options.duration_s
+        with trio.move_on_after(duration_s):
+            async with connect_trio(self._options) as connection, trio.open_nursery() as nursery:
+                nursery.start_soon(self._end_on_sigterm)
+                nursery.start_soon(serve, connection, self._group, self._handle)
+                say(f"serving {self._group} as {connection.name}")
+                await self._enough.wait()
+                await trio.sleep(LAST_REPLY_S)
+                nursery.cancel_scope.cancel()
+
+    async def _end_on_sigterm(self) -> None:
+        with trio.open_signal_receiver(signal.SIGTERM) as signals:
+            async for _ in signals:
+                self._enough.set()
+
+    async def _handle(self, request: Request) -> bytes:
+        """Return the output of the command for a request."""
+        try:
+            return await self._execute(request)
+        finally:
+            self._handled += 1
+            if self._handled == self._options.count:
+                self._enough.set()
+
+    async def _execute(self, request: Request) -> bytes:
+        with trio.move_on_after(self._options.command_s):
+            try:
+                done = await trio.run_process(
+                    self._command,
+                    stdin=request.data,
+                    env={**os.environ, "GROUPCOMM_CALLER": request.caller.name},
+                    capture_stdout=True,
+                    capture_stderr=True,
+                    check=False,
+                )
+            except OSError as error:
+                raise CommandFailed(f"{self._command[0]}: {error.strerror}") from None
+            self._tell(request, done.returncode)
+            if done.returncode:
+                why = done.stderr.decode(errors="replace").strip()[-SHOWN_BYTES:]
+                raise CommandFailed(f"exit status {done.returncode}: {why}")
+            return bytes(done.stdout)
+        self._tell(request, None)
+        raise CommandFailed(f"the command has not ended in {self._options.command_s:g} s")
+
+    def _tell(self, request: Request, status: int | None) -> None:
+        """Print that a request was handled; `status` is None for a command that was killed."""
+        if self._options.json:
+            found = {"caller": request.caller.name, "bytes": len(request.data), "status": status}
+            print(json.dumps(found), flush=True)

@@ -1,0 +1,161 @@
+"""Commands that run on: other daemons, formats, requests; what `status` says of lost daemons."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from groupcomm.errors import ConfigError
+from groupcomm.events import MemberId, Message
+from groupcomm.level import ServiceLevel
+from groupcomm_client.targets import not_admitted
+from groupcomm_tools.message_format import MessageFormat
+from groupcomm_tools.running_cluster import RunningCluster
+from tests.groupcomm_tools.shell import PATIENCE_S, Shell
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RunningCluster]:
+    with RunningCluster(2) as daemons:
+        yield daemons
+
+
+@pytest.fixture
+def both(cluster: RunningCluster) -> Shell:
+    return Shell(f"{cluster.address('a')},{cluster.address('b')}")
+
+
+def message(data: bytes) -> Message:
+    return Message(
+        sender=MemberId("#ann#a", 1),
+        groups=("g", "h"),
+        level=ServiceLevel.SAFE,
+        type=7,
+        data=data,
+        number=1,
+        bundle=None,
+    )
+
+
+def test_messages_are_written_by_a_format() -> None:
+    text = "{level:<6}{group} {groups} {sender} {type} {bytes} {data_hex} {data}\\t|"
+    told = MessageFormat(text).of(message(b"x\ny"))
+    assert told == "SAFE  g g h #ann#a 7 3 780a79 x\\ny\t|\n"
+    assert MessageFormat("{data}\\0").of(message(b"x\ny")) == "x\ny\0"
+    for wrong in ("{nothing}", "{data.x}", "{", "{0}"):
+        with pytest.raises(ConfigError, match="--format"):
+            MessageFormat(wrong)
+    with pytest.raises(ConfigError, match="--format"):
+        MessageFormat("{level:d}").of(message(b""))
+
+
+def test_bytes_are_written_as_they_are(both: Shell, tmp_path: Path) -> None:
+    subscriber = subprocess.Popen(
+        both.command("sub", "raw", "--raw", "--count", "2", "--views"),
+        env=both.environment,
+        stdout=subprocess.PIPE,
+    )
+    assert subscriber.stdout is not None
+    subscriber.stdout.readline(), subscriber.stdout.readline()  # views: it is a member
+    path = tmp_path / "bytes"
+    path.write_bytes(bytes(range(256)))
+    assert both.tell("pub", "raw", str(path), "--whole")[0] == 0
+    assert both.tell("pub", "raw", given="x\n")[0] == 0
+    output, _ = subscriber.communicate(timeout=PATIENCE_S)
+    assert output == path.read_bytes() + b"x"
+    assert both.tell("sub", "g", "--raw", "--json")[0] == 2
+
+
+def test_requests_are_handled_by_a_command(both: Shell) -> None:
+    server = both.start("serve", "loud", "--count", "3", "--json", "--", "tr", "a-z", "A-Z")
+    assert server.stderr is not None
+    assert server.stderr.readline().startswith("serving loud as #")
+    assert both.tell("request", "loud", "hello") == (0, "HELLO\n", "")
+    assert both.tell("request", "loud", given="text\n") == (0, "TEXT\n", "")
+    status, output, _ = both.tell("request", "loud", "x", "--all", "--json")
+    (reply,) = json.loads(output)["replies"].values()
+    assert (status, reply) == (0, {"data": "X"})
+    output, _ = server.communicate(timeout=PATIENCE_S)
+    assert [json.loads(line)["status"] for line in output.splitlines()] == [0, 0, 0]
+    assert server.returncode == 0
+    status, output, messages = both.tell("request", "loud", "x", "--timeout-s", "0.1")
+    assert (status, output) == (1, "")
+    assert "no reply of group 'loud' came in 0.1 s; is a server running?" in messages
+
+
+def test_a_command_that_fails_is_told_to_the_caller(both: Shell) -> None:
+    server = both.start("serve", "bad", "--count", "1", "--", "sh", "-c", "echo broken >&2; exit 4")
+    assert server.stderr is not None
+    server.stderr.readline()
+    status, output, messages = both.tell("request", "bad", "x")
+    assert (status, output) == (1, "")
+    assert "CommandFailed: exit status 4: broken" in messages
+    server.communicate(timeout=PATIENCE_S)
+
+
+def test_sub_goes_on_at_another_daemon_and_status_names_the_lost_one(
+    cluster: RunningCluster, both: Shell
+) -> None:
+    following = both.start("sub", "news", "--count", "2", "--views", "--json", "--user", "ann")
+    ending = both.start("watch", "--no-reconnect", "--json")
+    for process in (following, ending):
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["event"] == "daemons"
+    assert following.stdout is not None
+    following.stdout.readline()
+    both.tell("pub", "news", given="one\n")
+    assert json.loads(following.stdout.readline())["data"] == "one"
+    cluster.kill("a")
+    cluster.settle("b")
+    while (line := json.loads(following.stdout.readline()))["event"] != "reconnected":
+        pass
+    assert line["member"].startswith("#ann#b")
+    both.tell("pub", "news", given="two\n")
+    output, _ = following.communicate(timeout=PATIENCE_S)
+    assert [each["data"] for each in map(json.loads, output.splitlines()) if "data" in each] == [
+        "two"
+    ]
+    assert following.returncode == 0
+    ending.communicate(timeout=PATIENCE_S)
+    assert ending.returncode == 1
+    status, output, _ = both.tell("status")
+    assert status == 0
+    assert "majority  NO: 1 of 2 daemons are in the view\n" in output
+    assert "\nlost      a: heard last " in output
+    cluster.start("a")
+    cluster.settle()
+    assert "majority  yes: 2 of 2 daemons are in the view\n" in both.tell("status")[1]
+
+
+LISTENER = """
+import socket, sys
+listener = socket.create_server(sys.argv[1], family=socket.AF_UNIX)
+print("listening", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_stopped_daemon_is_named_with_what_continues_it(tmp_path: Path) -> None:
+    path = str(tmp_path / "sock")
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", LISTENER, path]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as daemon:
+        assert daemon.stdout is not None
+        daemon.stdout.readline()
+        with socket.socket(socket.AF_UNIX) as end:
+            end.connect(path)
+            assert str(not_admitted(path, 1.0, end)).endswith("in 1 s")
+            daemon.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, daemon.pid, os.WSTOPPED | os.WNOWAIT)
+            told = str(not_admitted(path, 1.0, end))
+            daemon.send_signal(signal.SIGCONT)
+    assert told == (
+        f"the daemon at {path} did not admit this client in 1 s: its process {daemon.pid} is"
+        f" stopped; continue it with kill -CONT {daemon.pid}"
+    )
