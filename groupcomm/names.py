@@ -26,21 +26,19 @@ def check_group(name: str) -> str:
 
 def check_user(name: str) -> str:
     """Return a user's name (the first part of a private name), or raise LocalProtocolError."""
-    _check_text("user name", name)
-    if "#" in name:
-        raise LocalProtocolError(
-            f"user name {name!r} contains '#', which separates the parts of private names: choose"
-            " another"
-        )
-    return name
+    return _check_part("user name", name)
 
 
 def check_daemon(name: str) -> str:
     """Return a daemon's name, or raise LocalProtocolError."""
-    _check_text("daemon name", name)
+    return _check_part("daemon name", name)
+
+
+def _check_part(what: str, name: str) -> str:
+    _check_text(what, name)
     if "#" in name:
         raise LocalProtocolError(
-            f"daemon name {name!r} contains '#', which separates the parts of private names: choose"
+            f"{what} {name!r} contains '#', which separates the parts of private names: choose"
             " another"
         )
     return name

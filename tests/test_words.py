@@ -1,4 +1,4 @@
-"""Words that were retired from names stay out of the names of the packages."""
+"""Words that were retired from names stay out of them, and docstrings begin with their verbs."""
 
 import ast
 import re
@@ -16,6 +16,9 @@ RETIRED = frozenset(
     """.split()  # noqa: SIM905 - words read better than forty quoted strings
 )
 """Words of an earlier version; docs/glossary.md has those that replaced them."""
+
+NO_VERBS = frozenset(("A", "All", "An", "How", "Its", "The", "What", "Whether", "Who", "Whom"))
+"""Words with which the docstring of a function does not begin."""
 
 STANDARD = {
     "Is_subgroup_cast": "a name of Spread's interface",
@@ -43,6 +46,15 @@ def names_of(path: Path) -> Iterator[str]:
                 yield name
 
 
+def functions_of(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the name of each function of a module and the first word of its docstring."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            words = (ast.get_docstring(node) or "").split()
+            if words:
+                yield f"{path.relative_to(ROOT)}: {node.name}", words[0].rstrip(".,:;")
+
+
 def words_of(name: str) -> set[str]:
     """Return the words of a name in snake or camel case, in lower case."""
     return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)}
@@ -62,6 +74,18 @@ def test_retired_words_are_in_no_name() -> None:
     found = {name for name in declared() if words_of(name) & RETIRED}
     wrong = sorted(found - STANDARD.keys())
     assert not wrong, f"docs/glossary.md has the words to use in place of those of {wrong}"
+
+
+def test_docstrings_of_the_protocol_begin_with_what_the_function_does() -> None:
+    """A question or a noun at the beginning has the reader guess what is returned."""
+    found = [
+        f"{name}: {word}"
+        for path in sorted((ROOT / "groupcomm").rglob("*.py"))
+        if path.relative_to(ROOT).parts[1] not in ("algorithms", "sim")
+        for name, word in functions_of(path)
+        if word in NO_VERBS
+    ]
+    assert not found, "\n".join(["write: Return, Send, Raise ...", *found])
 
 
 def test_every_exception_is_needed() -> None:

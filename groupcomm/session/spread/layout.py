@@ -75,7 +75,7 @@ class Head(NamedTuple):
 
     @property
     def rest(self) -> int:
-        """Bytes that follow the head: names, a rejected type, data."""
+        """Return the bytes that follow the head: names, a rejected type, data."""
         more = 4 if self.type & REJECT else 0
         return NAME_BYTES * self.groups + more + self.size
 
