@@ -67,7 +67,7 @@ SKIPS = frozenset({"skip", "skipif", "xfail", "importorskip"})
 
 LAYERS = (
     {"errors", "visible"},
-    {"level", "names"},
+    {"level", "names", "durations"},
     {"clocks"},
     {"config", "events"},
     {"wire"},

@@ -145,6 +145,16 @@ class Networks:
         return sum(udp.lost for udp in self._networks)
 
     @property
+    def sent_bytes(self) -> int:
+        """See UdpSocket."""
+        return sum(udp.sent_bytes for udp in self._networks)
+
+    @property
+    def received_bytes(self) -> int:
+        """See UdpSocket."""
+        return sum(udp.received_bytes for udp in self._networks)
+
+    @property
     def gso(self) -> bool:
         """Whether the system segments bursts on all networks (UDP_SEGMENT)."""
         return all(udp.gso for udp in self._networks)

@@ -37,11 +37,11 @@ from groupcomm.trace.events import Fail, Left
 from groupcommd.connections import LISTENER_SHARE, Connections, Expiry
 from groupcommd.credentials import TlsCredentials, read_tls_credentials
 from groupcommd.daemon_config import DaemonConfig
+from groupcommd.delays import DelayRecorder
 from groupcommd.disk import DiskWatch, DiskWriter
 from groupcommd.flight import FlightRecorder
 from groupcommd.junk import Flood, pattern_of
 from groupcommd.key_service import KeyService
-from groupcommd.local_users import admission
 from groupcommd.logs import LogWatch, log_news
 from groupcommd.mismatches import ConfigDifferences, RejectedSenders
 from groupcommd.networks import Networks
@@ -105,7 +105,8 @@ class Service:
         if sockets.http is not None:
             import groupcommd.http.server  # noqa: F401, PLC0415 - before the core has a deadline
         self._config = config
-        self._flight = FlightRecorder(start)
+        self._delays = None if sockets.http is None else DelayRecorder(start)
+        self._flight = self._delays or FlightRecorder(start)
         self._trace: TraceFile | None = None
         probe: Probe = self._flight
         if config.trace is not None:
@@ -381,7 +382,7 @@ class Service:
         for news in output.news:
             log_news(news, partial(self.core.status, self._now))
         if output.news and self._http is not None:
-            self._http.snapshots.forget()
+            self._http.note(output.news)
         self.connections.carry_out(output)
         if output.questions:
             self._answers.ask(output.questions, self._now)
@@ -400,14 +401,14 @@ class Service:
         return DaemonParts(
             *(self._config, self.core, self.connections, self._udp, self._keys),
             *(self._differences, self._rejected_senders, self._disk, self._started, self.reloads),
+            self._delays.delays if self._delays is not None else (),
         )
 
     def _serve_http(self, at: HttpSocket, nursery: trio.Nursery, most: int) -> None:
         """Answer HTTP; a daemon that does not never loads what that takes."""
         from groupcommd.http.server import HttpServer  # noqa: PLC0415 - see above
 
-        admits = admission(self._config.unix_for, self._config.unix)
-        self._http = HttpServer(at, admits, self._parts, most)
+        self._http = HttpServer(at, self._config, self._parts, most)
         nursery.start_soon(self._http.run)
 
     async def _end_outdated(self) -> None:

@@ -9,7 +9,7 @@ import json
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from math import inf, isfinite
 from typing import Any, Final
@@ -18,9 +18,11 @@ import attrs
 import trio
 
 from groupcomm.clocks.stamp import Position
+from groupcomm.durations import Durations
 from groupcomm.engine import DaemonCore, QuestionAnswered, Status
-from groupcomm.engine.status import DatagramStatus, PeerStatus, RingStatus
+from groupcomm.engine.status import DatagramStatus, PeerStatus, RingStatus, TrafficStatus
 from groupcomm.host.tls import PeerCertificate
+from groupcomm.level import ServiceLevel
 from groupcomm.security.access import Access, Verb
 from groupcomm.wire.link import LINK_BYTES
 from groupcommd.connections import Connections
@@ -49,6 +51,7 @@ class DaemonParts:
     disk: DiskWatch
     started: float  # by time.monotonic
     reloads: int = 0
+    delays: Sequence[Durations] = ()  # from arrival to delivery, by level; () if not measured
 
 
 def answer(parts: DaemonParts, question: str, principal: str) -> bytes:
@@ -161,9 +164,19 @@ def status(parts: DaemonParts, found: Status | None = None) -> dict[str, Any]:
         "connections_refused": parts.connections.refusals.counts.total(),
         "refused": dict(parts.connections.refusals.counts),
         "principals": parts.connections.quotas.connections(),
-        "messages": attrs.asdict(found.traffic),
+        "messages": _messages(found.traffic),
         "datagrams": _datagrams(found.datagrams, parts.udp),
     }
+
+
+def _messages(traffic: TrafficStatus) -> dict[str, Any]:
+    """Return the counts, and those of each level."""
+    names = ("taken", "taken_bytes", "delivered", "delivered_bytes")
+    levels = {
+        level.name.lower(): {name: getattr(traffic, f"{name}_by_level")[level] for name in names}
+        for level in ServiceLevel
+    }
+    return {**{name: getattr(traffic, name) for name in names}, "levels": levels}
 
 
 def ways(found: Status) -> list[dict[str, Any]]:

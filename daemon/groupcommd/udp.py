@@ -62,6 +62,7 @@ class UdpSocket:
 
     Attributes:
         lost: the number of datagrams that the system has not accepted.
+        sent_bytes, received_bytes: of datagrams; one to several daemons counts for each.
         gso, gro: whether the system segments and coalesces bursts.
         filtered: whether the system filters junk.
     """
@@ -92,6 +93,7 @@ class UdpSocket:
             target for name, target in self._targets.items() if name not in remote
         ]
         self.lost = 0
+        self.sent_bytes = self.received_bytes = 0
         self.filtered = False
         self._can_filter = True
         self._wanted: ClusterPattern | None = None
@@ -223,6 +225,7 @@ class UdpSocket:
                 if error.errno not in _PASSING:
                     raise
                 continue
+            self.received_bytes += len(data)
             if sender != last:
                 last = sender
                 self._seen.add(sender[:2])
@@ -278,17 +281,20 @@ class UdpSocket:
             start = end
 
     def _send_run(self, run: list[bytes], size: int, target: Destination) -> None:
+        self.sent_bytes += size * (len(run) - 1) + len(run[-1])
         try:
             self.socket.sendmsg(run, [(SOL_UDP, UDP_SEGMENT, _U16.pack(size))], 0, target)
         except OSError as error:
             if error.errno in (errno.EINVAL, errno.EMSGSIZE, errno.EIO, errno.EOPNOTSUPP):
                 self.gso = False  # this path does not support it, whatever the probe has shown
                 for datagram in run:
+                    self.sent_bytes -= len(datagram)
                     self._send_one(datagram, target)
             else:
                 self._refused(error, len(run))
 
     def _send_one(self, datagram: bytes, target: Destination) -> None:
+        self.sent_bytes += len(datagram)
         try:
             self.socket.sendto(datagram, target)
         except OSError as error:

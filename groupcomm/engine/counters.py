@@ -1,12 +1,14 @@
 """Counters of a core, for status pages and tests: of datagrams, and of its sessions' messages.
 
-All are integers that only rise. Those of messages are touched once for each bundle.
+All only rise. Those of messages are touched once for each bundle.
 """
 
 from collections import Counter
 from typing import Final
 
 from groupcomm.errors import BadDatagram, ProtocolViolation, RemoteProtocolError
+from groupcomm.level import ServiceLevel
+from groupcomm.ring.counts import RingCounts
 from groupcomm.wire.bundle import Bundle, BundleKind
 
 MAX_LATEST: Final = 8
@@ -26,6 +28,7 @@ class Counters:
         foreign: valid datagrams of other views, or of starts of daemons that are over.
         stale: valid datagrams that had waited while this daemon stood still, dropped.
         violations: valid datagrams whose content breaks the protocol, dropped; by kind.
+        ring: counts of this daemon's part in its rings.
     """
 
     __slots__ = (
@@ -35,6 +38,7 @@ class Counters:
         "latest",
         "received",
         "rejected",
+        "ring",
         "sent",
         "stale",
         "violations",
@@ -50,6 +54,7 @@ class Counters:
         self.foreign = 0
         self.stale = 0
         self.violations: Counter[str] = Counter()
+        self.ring = RingCounts()
 
     def note_violation(self, error: RemoteProtocolError) -> None:
         """Count a breach of the protocol by its kind."""
@@ -70,41 +75,42 @@ _FRAGMENT = int(BundleKind.FRAGMENT)  # kinds above it hold no messages
 
 
 class Traffic:
-    """Counts since the start of one core.
+    """Counts since the start of one core, each by level, weakest first.
 
     A message in fragments counts with its last one, joins and leaves do not count. Bytes are those
     of bodies: data with the heads of messages and the names of their groups.
 
     Attributes:
         taken: messages that local sessions have sent.
-        taken_bytes: in their bodies.
+        taken_bytes: bytes of their bodies.
         delivered: messages for local sessions, once for each of them.
-        delivered_bytes: in their bodies, once for each of them.
+        delivered_bytes: bytes of their bodies, once for each of them.
     """
 
     __slots__ = ("delivered", "delivered_bytes", "taken", "taken_bytes")
 
     def __init__(self) -> None:
-        self.taken = 0
-        self.taken_bytes = 0
-        self.delivered = 0
-        self.delivered_bytes = 0
+        self.taken = [0] * len(ServiceLevel)
+        self.taken_bytes = [0] * len(ServiceLevel)
+        self.delivered = [0] * len(ServiceLevel)
+        self.delivered_bytes = [0] * len(ServiceLevel)
 
     def count_sent(self, bundle: Bundle) -> None:
         """Count a bundle that a local session has sent."""
-        kind = bundle.kind
+        kind, level = bundle.kind, bundle.level
         if kind < _FRAGMENT:
-            self.taken += bundle.count
+            self.taken[level] += bundle.count
         elif kind > _FRAGMENT:
             return
         elif bundle.index == bundle.count - 1:
-            self.taken += 1
-        self.taken_bytes += len(bundle.body)
+            self.taken[level] += 1
+        self.taken_bytes[level] += len(bundle.body)
 
     def count_delivered(self, bundle: Bundle, receivers: int) -> None:
         """Count a bundle of messages, or a fragment of one, for this many local sessions."""
+        level = bundle.level
         if bundle.kind < _FRAGMENT:
-            self.delivered += bundle.count * receivers
+            self.delivered[level] += bundle.count * receivers
         elif bundle.index == bundle.count - 1:
-            self.delivered += receivers
-        self.delivered_bytes += len(bundle.body) * receivers
+            self.delivered[level] += receivers
+        self.delivered_bytes[level] += len(bundle.body) * receivers

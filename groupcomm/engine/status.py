@@ -14,6 +14,7 @@ from groupcomm.membership.comparison import OtherConfiguration
 from groupcomm.membership.peer import PeerDaemon
 from groupcomm.membership.reservation import Reservation
 from groupcomm.membership.states import GatherReason, MembershipState
+from groupcomm.ring.counts import RingCounts
 from groupcomm.session.daemon_session import DaemonSession
 
 if TYPE_CHECKING:
@@ -81,12 +82,14 @@ class DiskStatus:
         write_s: the longest time of recent writes.
         asked_at: since when the present write is wanted; None without one.
         error: why the last write failed; None if it did not.
+        spare: view counters that the disk holds for this daemon and that are not used.
         aside: whether others are in a view that needs a mark which the disk does not hold yet.
     """
 
     write_s: float
     asked_at: float | None
     error: str | None
+    spare: int
     aside: bool
 
 
@@ -100,7 +103,7 @@ class RingStatus:
         held_by_all: packets of the ring up to this number are at all its daemons.
         held: numbers of packets up to which all are here, by ring of the view.
         frontiers_least: everything at or below this stamp is at all daemons of the view.
-        token_losses, token_retransmissions: counts.
+        token_losses, token_retransmissions: counts, in this view.
         waiting_bundles: how many bundles have no number yet.
     """
 
@@ -123,12 +126,26 @@ class LinkStatus:
         carries_bytes: the size of the largest datagrams that pass.
         most_bytes: the size of the largest datagrams that there are.
         narrow: whether the largest ones are lost.
+        round_trip_s: smoothed.
+        rate: the best of late, bytes a second; 0 before the first sample.
+        sent: attempts to send a packet, in this view.
+        lost: those of them that were given up as lost.
+        in_flight_bytes: bytes that are not acknowledged yet.
+        waiting_bytes: bytes that are not sent yet.
+        dropped: UNRELIABLE packets that found no room, in this view.
     """
 
     to: str
     carries_bytes: int
     most_bytes: int
     narrow: bool
+    round_trip_s: float
+    rate: float
+    sent: int
+    lost: int
+    in_flight_bytes: int
+    waiting_bytes: int
+    dropped: int
 
 
 @attrs.frozen(kw_only=True)
@@ -139,6 +156,7 @@ class SessionStatus:
         output_bytes: bytes that wait for the program to read them.
         backlog_bytes: bytes that wait for a number.
         dropped: UNRELIABLE messages that were dropped because the program did not keep up.
+        blocks: whether all senders wait for it.
     """
 
     connection: int
@@ -147,6 +165,7 @@ class SessionStatus:
     output_bytes: int
     backlog_bytes: int
     dropped: int
+    blocks: bool
 
 
 @attrs.frozen(kw_only=True)
@@ -166,12 +185,31 @@ class AccessStatus:
 
 @attrs.frozen(kw_only=True)
 class TrafficStatus:
-    """Messages from and for local sessions, and bytes of their bodies; see engine/counters.py."""
+    """Messages from and for local sessions, and bytes of their bodies; see engine/counters.py.
+
+    Those by level begin with the weakest one.
+    """
 
     taken: int
     taken_bytes: int
     delivered: int
     delivered_bytes: int
+    taken_by_level: tuple[int, ...]
+    taken_bytes_by_level: tuple[int, ...]
+    delivered_by_level: tuple[int, ...]
+    delivered_bytes_by_level: tuple[int, ...]
+
+
+@attrs.frozen(kw_only=True)
+class TokenStatus:
+    """The token and repairs in the ring, over all views; see ring/counts.py."""
+
+    visits: int
+    rotations: int
+    rotations_s: float
+    repeated_packets: int
+    repeated_bytes: int
+    repeated_tokens: int
 
 
 @attrs.frozen(kw_only=True)
@@ -220,6 +258,7 @@ class Status:
         peers: the other daemons that are known, configured or not.
         differing: configurations that differ from this daemon's.
         ring, links: of the present view; None and () without one.
+        token: counts of the token and of repairs in the ring, over all views.
     """
 
     at: float
@@ -236,6 +275,7 @@ class Status:
     disk: DiskStatus
     ring: RingStatus | None
     links: tuple[LinkStatus, ...]
+    token: TokenStatus
     sessions: tuple[SessionStatus, ...]
     access: AccessStatus
     traffic: TrafficStatus
@@ -270,6 +310,7 @@ def status_of(core: "DaemonCore", now: float) -> Status:
         disk=_disk(core.reservation),
         ring=None if view_state is None else _ring(core, view_state),
         links=() if view_state is None else _links(view_state),
+        token=_token(core.counters.ring),
         sessions=tuple(_session(s) for s in core.sessions.by_connection.values() if s.has_client),
         access=AccessStatus(
             rules=len(core.sessions.access_control.rules.rules),
@@ -302,6 +343,7 @@ def _disk(reservation: Reservation) -> DiskStatus:
         write_s=reservation.write_s,
         asked_at=None if reservation.to_store is None else reservation.asked_at,
         error=reservation.error,
+        spare=max(0, reservation.mark - reservation.used),
         aside=reservation.is_short,
     )
 
@@ -320,6 +362,17 @@ def _ring(core: "DaemonCore", view_state: "ViewState") -> RingStatus:
     )
 
 
+def _token(counts: RingCounts) -> TokenStatus:
+    return TokenStatus(
+        visits=counts.visits,
+        rotations=counts.rotations,
+        rotations_s=counts.rotations_s,
+        repeated_packets=counts.repeated_packets,
+        repeated_bytes=counts.repeated_bytes,
+        repeated_tokens=counts.repeated_tokens,
+    )
+
+
 def _links(view_state: "ViewState") -> tuple[LinkStatus, ...]:
     return tuple(
         LinkStatus(
@@ -327,6 +380,13 @@ def _links(view_state: "ViewState") -> tuple[LinkStatus, ...]:
             carries_bytes=link.path.carries,
             most_bytes=link.path.most,
             narrow=link.path.is_narrow,
+            round_trip_s=link.trip.smoothed_s,
+            rate=link.bandwidth.rate,
+            sent=link.in_flight.last,
+            lost=link.in_flight.lost,
+            in_flight_bytes=link.in_flight.bytes,
+            waiting_bytes=link.queue.bytes,
+            dropped=link.queue.dropped,
         )
         for at, link in view_state.links.items()
     )
@@ -340,16 +400,21 @@ def _session(session: DaemonSession) -> SessionStatus:
         output_bytes=session.output_bytes,
         backlog_bytes=session.backlog_bytes,
         dropped=session.dropped,
+        blocks=session.block_bytes is not None and session.blocks,
     )
 
 
 def _traffic(core: "DaemonCore") -> TrafficStatus:
     traffic = core.sessions.traffic
     return TrafficStatus(
-        taken=traffic.taken,
-        taken_bytes=traffic.taken_bytes,
-        delivered=traffic.delivered,
-        delivered_bytes=traffic.delivered_bytes,
+        taken=sum(traffic.taken),
+        taken_bytes=sum(traffic.taken_bytes),
+        delivered=sum(traffic.delivered),
+        delivered_bytes=sum(traffic.delivered_bytes),
+        taken_by_level=tuple(traffic.taken),
+        taken_bytes_by_level=tuple(traffic.taken_bytes),
+        delivered_by_level=tuple(traffic.delivered),
+        delivered_bytes_by_level=tuple(traffic.delivered_bytes),
     )
 
 

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from groupcomm.ring.counts import RingCounts
 from groupcomm.stream.packer import Causes
 from groupcomm.wire.data import DataPacket
 from groupcomm.wire.horizon import HorizonNotice
@@ -23,7 +24,10 @@ class RingContext(Protocol):
 
     Attributes:
         blocks: one object for the whole view, as its frontier is read many times a step.
+        ring_counts: counts over all views.
     """
+
+    ring_counts: RingCounts
 
     @property
     def blocks(self) -> FrontierSource:

@@ -202,6 +202,11 @@ class Ring:
                 self._horizons.rest_at = now  # its sender has not heard that it arrived
             return
         self.last_hop = token.hop
+        counts = self._context.ring_counts
+        counts.visits += 1
+        if not self.monitor.at_rest:
+            counts.rotations += 1
+            counts.rotations_s += now - self.monitor.passed_at
         self.monitor.came_by(token.hop)
         self._token = token
         self._stream.learn(token.last)
@@ -389,6 +394,8 @@ class Ring:
             if packet.daemon == self._me:
                 self.flow.window.repeated += len(packet.raw)
             self._context.send(RING, packet.raw)
+            self._context.ring_counts.repeated_packets += 1
+            self._context.ring_counts.repeated_bytes += len(packet.raw)
 
     def _request_foreign(self, token: Token, now: float) -> None:
         """Request packets of other streams from the ring, unless a link here should bring them."""

@@ -55,6 +55,7 @@ class TokenMonitor:
     Attributes:
         heard_at: when the token, or a notice of it, was last heard or sent on.
         hop: the highest hop number that anything has shown.
+        passed_at: when the token last left this daemon.
         at_rest: whether the token is known to rest or linger.
         deadline: when `step` has something to do.
         token_losses: how often nothing was heard of the token for a whole token timeout.
@@ -79,6 +80,7 @@ class TokenMonitor:
         "deadline",
         "heard_at",
         "hop",
+        "passed_at",
         "token_losses",
         "token_retransmissions",
     )
@@ -109,7 +111,7 @@ class TokenMonitor:
         self._holder = holder  # the daemon that sent it
         self._ask_holder = False  # the next request is the first since then
         self.at_rest = True
-        self.heard_at = now
+        self.heard_at = self.passed_at = now
         self.hop = hop
         self.deadline = inf
         self.token_losses = 0
@@ -125,7 +127,7 @@ class TokenMonitor:
         self._copy_to = to
         self._repeats.start(now)
         self._asking.stop()
-        self.heard_at = now
+        self.heard_at = self.passed_at = now
 
     def came_by(self, hop: int) -> None:
         """Note that the token is here, so the daemon need not ask for it."""
@@ -173,6 +175,7 @@ class TokenMonitor:
         """
         if now >= self._repeats.at and self._repeats.pop_due(now):
             self.token_retransmissions += 1
+            self._context.ring_counts.repeated_tokens += 1
             self._context.send(self._copy_to, self._copy)
         if now >= self.heard_at + self._timeout_s:
             self.heard_at = now

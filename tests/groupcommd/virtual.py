@@ -37,7 +37,7 @@ def virtual_clock() -> trio.testing.MockClock:
 class FakeUdp:
     """What a service needs of a `UdpSocket`: datagrams come out of a list."""
 
-    lost = 0
+    lost = sent_bytes = received_bytes = 0
     gso = gro = False
     buffer_bytes = dropped = 0
     filtered = False

@@ -5,22 +5,29 @@ daemon's own counters when it is asked.
 """
 
 from collections.abc import Callable, Iterator
+from itertools import accumulate
 from typing import Any, Final
 
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
     GaugeMetricFamily,
+    HistogramMetricFamily,
     InfoMetricFamily,
+    SummaryMetricFamily,
 )
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.utils import floatToGoString
 
+from groupcomm.durations import BOUNDS_S, Durations
 from groupcommd.http.metrics import METRICS, Metric
 from groupcommd.http.snapshot import Snapshot
 
 METRICS_KIND: Final[bytes] = CONTENT_TYPE_LATEST.encode()
 
 _write: Final[Callable[[Any], bytes]] = generate_latest
+_bound: Final[Callable[[float], str]] = floatToGoString
+_BOUNDS: Final = (*map(_bound, BOUNDS_S), "+Inf")
 
 
 class SnapshotCollector:
@@ -38,13 +45,30 @@ class SnapshotCollector:
 def _family(metric: Metric, snapshot: Snapshot) -> Family:
     samples = metric.read(snapshot)
     if metric.kind == "info":
-        name = metric.name.removesuffix("_info")
         ((labels, _),) = samples
         values = dict(zip(metric.labels, labels, strict=True))
-        return InfoMetricFamily(name, metric.help, value=values)
+        return InfoMetricFamily(metric.name.removesuffix("_info"), metric.help, value=values)
+    if metric.kind == "histogram":
+        histogram = HistogramMetricFamily(
+            metric.name, metric.help, labels=metric.labels, unit=metric.unit
+        )
+        for labels, value in samples:
+            assert isinstance(value, Durations), metric.name
+            buckets = list(zip(_BOUNDS, map(float, accumulate(value.counts)), strict=True))
+            histogram.add_metric(labels, buckets, value.total_s)
+        return histogram
+    if metric.kind == "summary":
+        summary = SummaryMetricFamily(
+            metric.name, metric.help, labels=metric.labels, unit=metric.unit
+        )
+        for labels, value in samples:
+            assert isinstance(value, tuple), metric.name
+            summary.add_metric(labels, *value)
+        return summary
     kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
     family = kind(metric.name, metric.help, labels=metric.labels, unit=metric.unit)
     for labels, value in samples:
+        assert isinstance(value, int | float), metric.name
         family.add_metric(labels, value)
     return family
 

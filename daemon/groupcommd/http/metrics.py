@@ -8,18 +8,22 @@ table. No label has a value that programs choose freely, but for the few that ar
 import os
 import resource
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from math import isfinite
 from typing import Final, TypeAlias
 
 import attrs
 
+from groupcomm.durations import Durations
+from groupcomm.engine.status import LinkStatus
+from groupcomm.level import ServiceLevel
 from groupcomm.membership.states import MembershipState
+from groupcomm.wire.link import LINK_BYTES
 from groupcommd.http.snapshot import Snapshot
 
-Sample: TypeAlias = tuple[tuple[str, ...], float]
-"""Values of the labels, and a number."""
+Sample: TypeAlias = tuple[tuple[str, ...], float | tuple[int, float] | Durations]
+"""Values of the labels, and a number; of a summary how many and their sum, of a histogram all."""
 
 MAX_SLOW: Final = 16
 """Programs that are named because they are slow: the slowest."""
@@ -34,7 +38,7 @@ class Metric:
 
     Attributes:
         name: as queries name it.
-        kind: counter, gauge or info.
+        kind: counter, gauge, summary, histogram or info.
         help: what it tells.
         labels: names of its labels.
         read: returns its samples at one time.
@@ -143,12 +147,49 @@ def _slow(s: Snapshot) -> list[Sample]:
     return list(found.items())
 
 
-def _messages(s: Snapshot) -> Mapping[str, float]:
-    return {"sent": s.status.traffic.taken, "delivered": s.status.traffic.delivered}
+LEVELS: Final = tuple(level.name.lower() for level in ServiceLevel)
 
 
-def _message_bytes(s: Snapshot) -> Mapping[str, float]:
-    return {"sent": s.status.traffic.taken_bytes, "delivered": s.status.traffic.delivered_bytes}
+def _by_level(sent: Sequence[int], delivered: Sequence[int]) -> list[Sample]:
+    return [
+        ((direction, level), count)
+        for direction, counts in (("sent", sent), ("delivered", delivered))
+        for level, count in zip(LEVELS, counts, strict=True)
+    ]
+
+
+def _messages(s: Snapshot) -> list[Sample]:
+    return _by_level(s.status.traffic.taken_by_level, s.status.traffic.delivered_by_level)
+
+
+def _message_bytes(s: Snapshot) -> list[Sample]:
+    traffic = s.status.traffic
+    return _by_level(traffic.taken_bytes_by_level, traffic.delivered_bytes_by_level)
+
+
+def _delays(s: Snapshot) -> list[Sample]:
+    """Return the delays of each level but UNRELIABLE, whose messages wait for nothing."""
+    pairs = zip(LEVELS, s.parts.delays, strict=False)
+    return [((level,), delays) for level, delays in pairs if level != "unreliable"]
+
+
+def _blocking(s: Snapshot) -> list[Sample]:
+    names = [(each.user, each.principal) for each in s.status.sessions if each.blocks]
+    return [(key, 1.0) for key in sorted(set(names))[:MAX_SLOW]]
+
+
+def _links(read: Callable[[LinkStatus], float]) -> Callable[[Snapshot], Mapping[str, float]]:
+    return lambda s: {link.to: read(link) for link in s.status.links}
+
+
+def _keys(s: Snapshot) -> float | None:
+    found = s.status.keys.description
+    return None if found is None else len(found["keys"])
+
+
+def _active_key(s: Snapshot) -> float | None:
+    found = s.status.keys.description
+    return None if found is None else float(found["active"])
 
 
 def _datagrams(s: Snapshot) -> Mapping[str, float]:
@@ -243,7 +284,39 @@ METRICS: Final[tuple[Metric, ...]] = (
         "Configurations of other daemons that differ from this one's.",
         lambda s: len(s.status.differing),
     ),
+    Metric(
+        name="groupcomm_view_change_seconds",
+        kind="histogram",
+        help="How long changes of the view took, from the end of the view before or the start.",
+        read=lambda s: [((), s.history.changes)],
+    ),
     # ring
+    _counter(
+        "groupcomm_token_visits_total",
+        "How often the token has come to this daemon.",
+        lambda s: s.status.token.visits,
+    ),
+    Metric(
+        name="groupcomm_token_rotation_seconds",
+        kind="summary",
+        help="How long the token took to come back, of those times in which it rested nowhere.",
+        read=lambda s: [((), (s.status.token.rotations, s.status.token.rotations_s))],
+    ),
+    _counter(
+        "groupcomm_tokens_repeated_total",
+        "Copies sent of tokens that nothing showed to have arrived.",
+        lambda s: s.status.token.repeated_tokens,
+    ),
+    _counter(
+        "groupcomm_packets_repeated_total",
+        "Packets that this daemon sent again to its ring, as another daemon lacked them.",
+        lambda s: s.status.token.repeated_packets,
+    ),
+    _counter(
+        "groupcomm_packet_repeated_bytes_total",
+        "Bytes of these packets.",
+        lambda s: s.status.token.repeated_bytes,
+    ),
     _gauge(
         "groupcomm_queue_bundles",
         "Bundles of this daemon's programs that wait for a number of the ring.",
@@ -254,24 +327,89 @@ METRICS: Final[tuple[Metric, ...]] = (
         "Packets of the ring that are here, and not yet known to be at all its daemons.",
         _unstable,
     ),
-    # messages and datagrams
-    _counters(
-        "groupcomm_messages_total",
-        "direction",
-        "Messages sent by this daemon's programs, and delivered to them, once to each.",
-        _messages,
+    # links that end here
+    _gauges(
+        "groupcomm_link_round_trip_seconds",
+        "peer",
+        "Smoothed round trip of a link that ends at this daemon.",
+        _links(lambda link: link.round_trip_s),
+    ),
+    _gauges(
+        "groupcomm_link_rate_bytes",
+        "peer",
+        "Best recent rate of a link, in bytes a second.",
+        _links(lambda link: link.rate),
     ),
     _counters(
-        "groupcomm_message_bytes_total",
-        "direction",
-        "Bytes of the bodies of these messages.",
-        _message_bytes,
+        "groupcomm_link_packets_total",
+        "peer",
+        "Packets sent over a link in this view; each attempt counts.",
+        _links(lambda link: link.sent),
+    ),
+    _counters(
+        "groupcomm_link_packets_lost_total",
+        "peer",
+        "Those of them that were lost; the view's end begins both counts anew.",
+        _links(lambda link: link.lost),
+    ),
+    _counters(
+        "groupcomm_link_packets_dropped_total",
+        "peer",
+        "UNRELIABLE packets that found no room in a link's queue.",
+        _links(lambda link: link.dropped),
+    ),
+    _gauges(
+        "groupcomm_link_queue_bytes",
+        "peer",
+        "What waits to be sent over a link.",
+        _links(lambda link: link.waiting_bytes),
+    ),
+    _gauges(
+        "groupcomm_link_in_flight_bytes",
+        "peer",
+        "What was sent over a link and is not acknowledged yet.",
+        _links(lambda link: link.in_flight_bytes),
+    ),
+    _gauges(
+        "groupcomm_link_packet_bytes",
+        "peer",
+        "How large packets pass over a link.",
+        _links(lambda link: link.carries_bytes - LINK_BYTES),
+    ),
+    # messages and datagrams
+    Metric(
+        name="groupcomm_messages_total",
+        kind="counter",
+        help="Messages sent by this daemon's programs, and delivered to them, once to each.",
+        labels=("direction", "level"),
+        read=_messages,
+    ),
+    Metric(
+        name="groupcomm_message_bytes_total",
+        kind="counter",
+        help="Bytes of the bodies of these messages.",
+        labels=("direction", "level"),
+        read=_message_bytes,
+    ),
+    Metric(
+        name="groupcomm_delivery_delay_seconds",
+        kind="histogram",
+        help="How long bundles of messages wait between the arrival of their packet here, or its"
+        " numbering, and their delivery. Not measured with --trace.",
+        labels=("level",),
+        read=_delays,
     ),
     _counters(
         "groupcomm_datagrams_total",
         "direction",
         "Datagrams of daemons; a multicast counts once.",
         _datagrams,
+    ),
+    _counters(
+        "groupcomm_datagram_bytes_total",
+        "direction",
+        "Bytes of datagrams; one to several daemons counts for each that gets its own copy.",
+        lambda s: {"sent": s.parts.udp.sent_bytes, "received": s.parts.udp.received_bytes},
     ),
     _counters(
         "groupcomm_datagrams_rejected_total",
@@ -334,6 +472,13 @@ METRICS: Final[tuple[Metric, ...]] = (
         labels=("user", "principal"),
         read=_slow,
     ),
+    Metric(
+        name="groupcomm_blocking_session",
+        kind="gauge",
+        help="1 for a program for which all senders wait, of the first 16.",
+        labels=("user", "principal"),
+        read=_blocking,
+    ),
     _gauge(
         "groupcomm_session_backlog_bytes",
         "Messages of all programs together that wait for a number.",
@@ -363,6 +508,11 @@ METRICS: Final[tuple[Metric, ...]] = (
         lambda s: float(s.status.disk.aside),
     ),
     _gauge(
+        "groupcomm_disk_spare_marks",
+        "View counters that the disk holds for this daemon and that are not used.",
+        lambda s: s.status.disk.spare,
+    ),
+    _gauge(
         "groupcomm_clock_offset_seconds",
         "How far the wall clock is ahead of the time of the cluster.",
         lambda s: time.time() - s.status.clock.reading / 1e6,
@@ -371,6 +521,20 @@ METRICS: Final[tuple[Metric, ...]] = (
         "groupcomm_clock_jumps_total",
         "How often the wall clock was set.",
         lambda s: s.status.clock.jumps,
+    ),
+    # keys and certificates
+    _gauge(
+        "groupcomm_key_file_timestamp_seconds",
+        "When the key file was written last, since 1970: the age of its newest key at least.",
+        lambda s: s.files.key_changed,
+    ),
+    _gauge("groupcomm_keys", "Keys in the key file.", _keys),
+    _gauge("groupcomm_active_key", "The id of the key that seals.", _active_key),
+    _gauges(
+        "groupcomm_certificate_end_timestamp_seconds",
+        "listener",
+        "When a certificate of this daemon ends, since 1970.",
+        lambda s: s.files.certificates_end,
     ),
     # HTTP itself
     _counters(

@@ -10,7 +10,7 @@ import logging
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import inf
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
@@ -18,17 +18,20 @@ from urllib.parse import parse_qs, urlsplit
 import h11
 import trio
 
-from groupcomm.engine import Status
+from groupcomm.engine import News, Status
 from groupcomm.host.tls import TlsSocket, Wants
 from groupcomm.membership.states import MembershipState
 from groupcommd.credentials import TlsCredentials
+from groupcommd.daemon_config import DaemonConfig
 from groupcommd.http.connection import REQUEST_S, Answer, ConnectionState, HttpConnection
 from groupcommd.http.exposition import METRICS_KIND, exposition
 from groupcommd.http.gate import Gate, Refusal
+from groupcommd.http.history import History
 from groupcommd.http.snapshot import HttpCounts, Snapshot, Snapshots
+from groupcommd.http.watched_files import WatchedFiles
 from groupcommd.http.work_share import WorkShare
 from groupcommd.listeners import PeerRefused
-from groupcommd.local_users import Admits, tcp_user, unix_principal, unix_user
+from groupcommd.local_users import admission, tcp_user, unix_principal, unix_user
 from groupcommd.sockets import HttpSocket
 from groupcommd.status import DaemonParts, status
 
@@ -50,19 +53,21 @@ class HttpServer:
 
     Args:
         at: where it listens, and what proves who asks.
-        admits: tells which users of this host may ask; the system tells which user it is.
+        config: the configuration.
         parts: returns the parts of the daemon.
         most: the number of connections that may be open at one time.
 
     Attributes:
         snapshots: what answers are made from.
+        history: the views of late.
+        files: the files whose age is told.
     """
 
     def __init__(
-        self, at: HttpSocket, admits: Admits, parts: Callable[[], DaemonParts], most: int
+        self, at: HttpSocket, config: DaemonConfig, parts: Callable[[], DaemonParts], most: int
     ) -> None:
         self._at = at
-        self._admits = admits
+        self._admits = admission(config.unix_for, config.unix)
         self._gate = Gate(at.tokens, lambda: parts().config.access)
         self._share = WorkShare()
         self._most = max(1, min(MAX_CONNECTIONS, most))
@@ -71,7 +76,9 @@ class HttpServer:
         self._answered: Counter[int] = Counter()
         self._refused: Counter[str] = Counter()
         self._closed = trio.lowlevel.ParkingLot()
-        self.snapshots = Snapshots(parts, self._counts)
+        self.history = History()
+        self.files = WatchedFiles(config)
+        self.snapshots = Snapshots(parts, self._counts, self.history, self.files)
         self._makers: dict[str, tuple[bytes, Callable[[Snapshot], bytes]]] = {
             "/metrics": (METRICS_KIND, exposition),
             "/status.json": (b"application/json", _status_json),
@@ -87,11 +94,17 @@ class HttpServer:
             work_s=self._share.used_s,
         )
 
+    def note(self, news: Iterable[News]) -> None:
+        """Note what has happened: views."""
+        self.history.note(news)
+        self.snapshots.forget()
+
     # ---- connections ----
 
     async def run(self) -> None:
         """Accept connections for ever."""
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.files.watch)
             while True:
                 await trio.lowlevel.wait_readable(self._at.socket)
                 await self._wait_for_room()
@@ -108,7 +121,9 @@ class HttpServer:
                     await trio.sleep(ACCEPT_PAUSE_S)
                     continue
                 accepted.setblocking(False)
-                nursery.start_soon(self._serve, accepted)
+                self._number += 1
+                connection = self._open[self._number] = HttpConnection(accepted, self._share)
+                nursery.start_soon(self._serve, accepted, connection, self._number)
 
     async def _wait_for_room(self) -> None:
         """Wait until there is room for one more connection; make some of those that only wait."""
@@ -122,12 +137,10 @@ class HttpServer:
             with trio.move_on_at(at):
                 await self._closed.park()
 
-    async def _serve(self, accepted: socket.socket) -> None:
+    async def _serve(
+        self, accepted: socket.socket, connection: HttpConnection, number: int
+    ) -> None:
         """Serve one connection from its begin to its end; never raise."""
-        self._number += 1
-        number = self._number
-        connection = HttpConnection(accepted, self._share)
-        self._open[number] = connection
         try:
             with connection.scope:
                 if self._at.tls is not None:

@@ -7,6 +7,8 @@ import attrs
 import trio
 
 from groupcomm.engine import Status
+from groupcommd.http.history import History
+from groupcommd.http.watched_files import WatchedFiles
 from groupcommd.status import DaemonParts
 
 FRESH_S: Final = 0.5
@@ -39,12 +41,16 @@ class Snapshot:
         parts: of the daemon.
         status: its core's status.
         http: counts of HTTP.
+        history: the views of late.
+        files: the files whose age is told.
         answers: the answers that were made from it, by path.
     """
 
     parts: DaemonParts
     status: Status
     http: HttpCounts
+    history: History
+    files: WatchedFiles
     answers: dict[str, bytes] = attrs.field(factory=dict, eq=False)
 
 
@@ -54,11 +60,21 @@ class Snapshots:
     Args:
         parts: returns the parts of the daemon.
         counts: returns the counts of HTTP.
+        history: the views of late.
+        files: the files whose age is told.
     """
 
-    def __init__(self, parts: Callable[[], DaemonParts], counts: Callable[[], HttpCounts]) -> None:
+    def __init__(
+        self,
+        parts: Callable[[], DaemonParts],
+        counts: Callable[[], HttpCounts],
+        history: History,
+        files: WatchedFiles,
+    ) -> None:
         self._parts = parts
         self._counts = counts
+        self._history = history
+        self._files = files
         self._latest: Snapshot | None = None
 
     def forget(self) -> None:
@@ -71,5 +87,7 @@ class Snapshots:
         latest = self._latest
         if latest is None or now >= latest.status.at + FRESH_S:
             parts = self._parts()
-            latest = self._latest = Snapshot(parts, parts.core.status(now), self._counts())
+            latest = self._latest = Snapshot(
+                parts, parts.core.status(now), self._counts(), self._history, self._files
+            )
         return latest

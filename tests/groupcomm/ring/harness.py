@@ -9,6 +9,7 @@ from groupcomm.config.view import RING, DaemonId, Incarnation, View
 from groupcomm.engine.backlog import Backlog
 from groupcomm.level import ServiceLevel
 from groupcomm.link.routes import Routes
+from groupcomm.ring.counts import RingCounts
 from groupcomm.ring.ring import Ring
 from groupcomm.stream.packer import Causes, Packer
 from groupcomm.stream.stream import Gaps, Stream
@@ -56,6 +57,7 @@ class Daemon:
         self.blocks = UpTo()
         self.safe: list[int] = []
         self.holds_packets = False
+        self.ring_counts = RingCounts()
         self.frontiers: list[int] = []
         self.causes: Causes = ((0,) * len(view.rings), Stamp(0, 0))
         self.streams = [Stream(ring, 0) for ring in range(len(view.rings))]

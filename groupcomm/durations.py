@@ -1,0 +1,34 @@
+"""Durations: how many were how long, in buckets, for metrics.
+
+Pure. Seconds. To add one costs a third of a microsecond, so that is done per bundle or view, never
+per message.
+"""
+
+from bisect import bisect_left
+from typing import Final
+
+BOUNDS_S: Final = (
+    *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),
+    *(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
+)
+"""Upper bounds of the buckets, each included; what is longer is in one more."""
+
+
+class Durations:
+    """Counts of durations since the start.
+
+    Attributes:
+        counts: by bucket, not cumulated; the last one has all above the highest bound.
+        total_s: the sum of all durations.
+    """
+
+    __slots__ = ("counts", "total_s")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BOUNDS_S) + 1)
+        self.total_s = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count one."""
+        self.counts[bisect_left(BOUNDS_S, seconds)] += 1
+        self.total_s += seconds
