@@ -365,7 +365,7 @@ class ClientSession:
         elif kind == FrameKind.CLOSED:
             self._end(decode_closed_untrusted(frame), events)
         else:
-            raise BadDatagram("kind", f"a frame of kind {kind}")
+            raise BadDatagram("kind", f"a frame of the unknown kind {kind}")
 
     def _fate(self, frame: bytes) -> Event:
         """Decode the outcome of a request."""

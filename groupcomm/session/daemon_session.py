@@ -362,7 +362,7 @@ class DaemonSession:
 
     def _on_hello(self, frame: bytes) -> Hello:
         if frame[0] != FrameKind.HELLO:
-            raise SessionError(Code.ILLEGAL_SESSION, "the first frame is not a HELLO")
+            raise SessionError(Code.ILLEGAL_SESSION, "the first frame must be a HELLO")
         version, capabilities, user, _ = decode_hello_untrusted(frame)
         if version != PROTOCOL_VERSION:
             raise SessionError(

@@ -82,11 +82,6 @@ class Numbering:
         self._last = -1  # number of the last message; the first one may have any number but 0
         self._fragment: Bundle | None = None  # the last fragment, unless it has ended its message
 
-    @property
-    def unfinished(self) -> int:
-        """Return the number of the message in fragments that is incomplete; 0 if there is none."""
-        return 0 if self._fragment is None else self._fragment.message
-
     def check(self, bundle: Bundle) -> None:
         """Accept the next bundle of the session.
 
@@ -103,10 +98,10 @@ class Numbering:
         else:
             expected = bundle.message if self._last < 0 else self._last + 1
             if before is not None or bundle.message != expected or expected == 0:
-                raise SessionError(
-                    Code.ILLEGAL_MESSAGE,
-                    f"message {bundle.message} follows {self._last}, unfinished {self.unfinished}",
-                )
+                text = f"message {bundle.message} follows {self._last}"
+                if before is not None:
+                    text += ", of which fragments are missing"
+                raise SessionError(Code.ILLEGAL_MESSAGE, text)
             more = bundle.count - 1 if bundle.kind == _MESSAGES else 0
             self._last = bundle.message + more
         ends = bundle.kind != _FRAGMENT or bundle.index == bundle.count - 1
