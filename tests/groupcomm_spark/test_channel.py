@@ -92,9 +92,10 @@ def folders(tmp_path_factory: pytest.TempPathFactory, to_bravo: Sent) -> list[Pa
         delay_s = 0.01 + 0.001 * (index * 7 % 40)
         sent_s = index * PERIOD_S + 0.007
         for part, group in enumerate(("g", "h")):
-            number = 10_000 + 2 * index + part
+            # Of two senders: a packet has what waits at its daemon.
+            sender, number = (ann, "#amy#alfa/2")[part], 10_000 + index
             arrival_s = sent_s + delay_s + AHEAD_S
-            safe.append(row(ann, number, sent_s, arrival_s, groups=[group], **place))
+            safe.append(row(sender, number, sent_s, arrival_s, groups=[group], **place))
     contents = {
         "alfa": [*rows_at(ann, beside, 0.0), *rows_at(bob, traffic(2, 200), -AHEAD_S)],
         "bravo": [*rows_at(ann, to_bravo, AHEAD_S), *rows_at(bob, beside[:200], 0.0), *safe],

@@ -274,10 +274,12 @@ def _features(
         mask = mask + each  # null unless all are known
     before_us = fn.lag("sent_us").over(order)
     apart_us = fn.col("sent_us") - before_us
-    together = fn.coalesce(
-        fn.col("packet") == fn.lag("packet").over(order), apart_us <= TOGETHER_US
-    )
-    others = fn.lag("groups").over(order)
+    # Messages of one packet; of UNRELIABLE ones those of one sender, if they were sent together.
+    bunch = fn.coalesce("packet", "sender")
+    in_bunch = Window.partitionBy(LOG, "start", "level", bunch).orderBy("sender", "number")
+    sent_apart_us = fn.col("sent_us") - fn.lag("sent_us").over(in_bunch)
+    together = fn.col("packet").isNotNull() | (sent_apart_us <= TOGETHER_US)
+    others = fn.lag("groups").over(in_bunch)
     pair = fn.array_join(fn.array_sort(fn.array(others, fn.col("groups"))), _BETWEEN)
     placed = expected.withColumn("daemon", _daemon_column()).join(
         fn.broadcast(frame), [LOG, "daemon", "level"]
@@ -288,7 +290,8 @@ def _features(
         .select(
             *("level", "place", "lost", "bucket"),
             fn.lag("bucket").over(order).alias("before"),
-            fn.lag("lost").over(order).alias("before_lost"),
+            fn.lag("bucket").over(in_bunch).alias("beside"),
+            fn.lag("lost").over(in_bunch).alias("beside_lost"),
             _bucket(apart_us).alias("interval"),
             mask.alias("mask"),
             (fn.min("row").over(later) < fn.col("row")).alias("overtaken"),
@@ -320,19 +323,20 @@ def _count(
         return fn.when(condition, fn.struct(fn.lit(what).alias("what"), *values))
 
     col, none = fn.col, fn.lit(0)
-    coarse = (fn.floor(col("before") / COARSE), fn.floor(col("bucket") / COARSE))
-    both, came, paired = col("before").isNotNull(), ~col("lost"), col("pair").isNotNull()
-    known = col("bucket").isNotNull()
+    before, beside, own = (fn.floor(col(n) / COARSE) for n in ("before", "beside", "bucket"))
+    came, known, paired = (
+        ~col("lost"),
+        col("bucket").isNotNull(),
+        col("pair").isNotNull() & col("beside_lost").isNotNull(),
+    )
     entries = [
         entry("message", col("overtaken"), none, came),
         entry("delay", col("bucket"), none, known),
-        entry("step", *coarse, known & both),
+        entry("step", before, own, known & col("before").isNotNull()),
         entry("interval", col("interval"), none, col("interval").isNotNull()),
         entry("window", col("mask"), none, col("mask").isNotNull()),
-        entry("pair delay", *coarse, paired & known & both),
-        entry(
-            "pair fate", col("before_lost"), col("lost"), paired & col("before_lost").isNotNull()
-        ),
+        entry("pair delay", beside, own, paired & known & col("beside").isNotNull()),
+        entry("pair fate", col("beside_lost"), col("lost"), paired),
     ]
     exploded = features.select(
         *("level", "place"),
