@@ -196,6 +196,7 @@ async def test_joining_twice_and_leaving_nothing_changes_nothing(site: Site) -> 
     await ann.join("room")
     await ann.join("room")
     await ann.join("#x")  # no group of ours can have such a name
+    await ann.raw(ann.message(spread.JOIN, []) + ann.message(spread.LEAVE, []))
     await ann.multicast("room", b"once", spread.SAFE)
     found = [await ann.receive() for _ in range(2)]
     assert [message.type for message in found] == [0x1100, spread.SAFE]

@@ -86,7 +86,7 @@ _ABOUT_VIEWS: Final = frozenset(
     (FrameKind.VIEW, FrameKind.VIEWID, FrameKind.ORIGINS, FrameKind.TRANSITION)
 )
 _CONTROLS: Final = frozenset((layout.JOIN, layout.LEAVE, layout.KILL))
-_KINDS: Final = sum(SERVICES) | sum(_CONTROLS) | layout.REJECT
+_KINDS: Final = sum(SERVICES) | sum(_CONTROLS)
 """The bits of type of which a client sets one; all others but SELF_DISCARD mean nothing."""
 
 _MEANT: Final = _KINDS | layout.SELF_DISCARD
@@ -182,6 +182,8 @@ class SpreadSession:
 
     def _accept_head(self, raw: bytes) -> Head:
         head = decode_head_untrusted(raw)
+        if head.type & ~_MEANT:
+            head = head._replace(type=head.type & _MEANT)
         kind = head.type & _KINDS
         if kind not in SERVICES and kind not in _CONTROLS:
             raise BadDatagram("type", f"a message of type {head.type:#x}")
@@ -193,7 +195,7 @@ class SpreadSession:
                 f"{head.groups} groups and {head.size} bytes of data; {MAX_GROUPS} groups and"
                 f" {MAX_BODY_BYTES} bytes of both are allowed",
             )
-        return head if head.type == head.type & _MEANT else head._replace(type=head.type & _MEANT)
+        return head
 
     def _on_request(self, head: Head, rest: bytes) -> None:
         kind = head.type & ~layout.SELF_DISCARD
