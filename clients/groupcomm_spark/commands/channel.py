@@ -4,9 +4,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from groupcomm.host.option_types import natural
 from groupcomm_spark.commands.options import (
     add_log_options,
+    add_sent_at_option,
     add_spark_options,
     progress_printer,
     session_of,
@@ -34,13 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the model, as JSON (model.json)",
     )
-    parser.add_argument(
-        "--sent-at",
-        type=natural,
-        metavar="BYTE",
-        help="offset in a message of the time when it was sent: nanoseconds since 1970, 8 bytes,"
-        " big-endian (default: delays count from the numbering, which UNRELIABLE ones lack)",
-    )
+    add_sent_at_option(parser)
     parser.add_argument(
         "--correct-clocks",
         action="store_true",

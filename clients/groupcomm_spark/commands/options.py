@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from groupcomm.host.option_types import existing_folder
+from groupcomm.host.option_types import existing_folder, natural
 from groupcomm_spark.progress import Say, quiet, say
 from groupcomm_spark.session import LOCAL, MEMORY, open_session
 
@@ -15,6 +15,17 @@ def add_log_options(parser: argparse.ArgumentParser) -> None:
     """Declare which logs are read."""
     parser.add_argument(
         "folders", nargs="+", type=existing_folder, metavar="DIR", help="folder of a log"
+    )
+
+
+def add_sent_at_option(parser: argparse.ArgumentParser) -> None:
+    """Declare where messages have the time when they were sent."""
+    parser.add_argument(
+        "--sent-at",
+        type=natural,
+        metavar="BYTE",
+        help="offset in a message of the time when it was sent: nanoseconds since 1970, 8 bytes,"
+        " big-endian (default: delays count from the numbering, which UNRELIABLE ones lack)",
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from groupcomm_log.schema import GAP, MESSAGE
-from groupcomm_log.view_periods import FIRST, KEY, NEVER, Key
+from groupcomm_log.view_periods import FIRST, KEY, NEVER, GroupChange, Key
 from groupcomm_spark.logs import LOG
 
 if TYPE_CHECKING:
@@ -26,17 +26,11 @@ ROWS_LOST: Final = "rows lost"
 
 
 @dataclass(frozen=True)
-class Change:
-    """A group view, as one session received it."""
+class Change(GroupChange):
+    """A group view, as one session received it in a row of its log."""
 
     row: int
     view: str
-    key: Key
-    group: str
-    members: tuple[str, ...]
-    changed: tuple[str, ...]
-    cause: str
-    vs_set: tuple[str, ...]
 
 
 @dataclass
