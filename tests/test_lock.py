@@ -182,7 +182,7 @@ def test_nothing_is_installed_whose_hash_is_not_known(target: str, tmp_path: Pat
     assert files == TARGETS[target].split()
 
 
-def test_who_wants_other_releases_is_told_what_that_means(tmp_path: Path) -> None:
+def test_who_wants_other_releases_learns_what_that_means(tmp_path: Path) -> None:
     calls, said = installs(tmp_path, "test", LOCK="no")
     assert len(calls) == 1
     assert calls[0].endswith("--editable .[test]")

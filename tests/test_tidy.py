@@ -306,7 +306,7 @@ def test_the_rules_above_bite(module: str, name: str, why: str | None) -> None:
         ("config.core.sites", 0),
         ("core.keeper", 1),
         ("from groupcomm.engine import DaemonCore, drive", 0),
-        ("from groupcomm.engine.sessions import Desk", 1),
+        ("from groupcomm.engine.sessions import AbstractSessions", 1),
     ],
 )
 def test_the_rule_of_the_contract_bites(text: str, breaches: int, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_a_signal_ends_it_in_order(
     assert capsys.readouterr().err == "stopped\n"
 
 
-async def test_a_program_that_ends_too_early_is_told() -> None:
+async def test_a_program_that_ends_too_early_is_reported() -> None:
     async with program("examples.control.programs", "nobody") as started:
         with pytest.raises(ProgramEnded, match="nobody has ended too early, status 2"):
             await started.told()

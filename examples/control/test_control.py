@@ -45,7 +45,7 @@ def test_the_loop_closes_at_a_weak_and_at_a_strong_level(tmp_path: Path) -> None
     assert titles == [f"{found['level']}: 10, {found['rms_mrad']:g}" for found in (weak, strong)]
 
 
-def test_what_cannot_be_run_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_run_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     for options, said in (
         (("--levels", "best"), "no level is named 'best'"),
         (("--losses", "2"), "--losses is 2"),

@@ -90,7 +90,7 @@ def test_who_looks_ahead_knows_the_pushes_on_their_way() -> None:
     assert estimator.tell(0.05) != plain.tell(0.15)
 
 
-def test_a_comparison_is_told_as_table_picture_and_figures() -> None:
+def test_a_comparison_is_reported_as_table_picture_and_figures() -> None:
     one = predict(model(0.01), Case(network="10:0", level=ServiceLevel.FIFO), seconds=0.5)
     other = Outcome(rms_mrad=50, age_p50_ms=40, age_p95_ms=60, at_stop_s=0, views=0)
     plain = Case(network="10:0", level=ServiceLevel.FIFO)
@@ -115,7 +115,7 @@ def test_a_comparison_is_told_as_table_picture_and_figures() -> None:
         (("--rounds", "0"), "--rounds is 0"),
     ],
 )
-def test_what_cannot_be_compared_is_told(
+def test_what_cannot_be_compared_is_reported(
     options: tuple[str, str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(options) == 2

@@ -67,7 +67,7 @@ def test_a_trace_is_written_for_check_and_view(
         (["--trace", "x"], "--trace is for one story, and there are 0; name one"),
     ],
 )
-def test_what_is_wrong_is_told(
+def test_what_is_wrong_is_reported(
     arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 2

@@ -133,7 +133,7 @@ class Watch:
             if not self._watching.is_set():
                 raise StageFailed(f"telemetry does not start within {START_S:g} s")
             yield
-            await self._until_told(process, last_made(self.log))
+            await self._until_reported(process, last_made(self.log))
             if process.poll() is not None:
                 raise StageFailed("telemetry has ended too early; it says why above")
             process.send_signal(signal.SIGTERM)
@@ -167,7 +167,7 @@ class Watch:
                 if isinstance(event, Message) and event.data.startswith(b'{"alarm"'):
                     self.heard.append(json.loads(event.data))
 
-    async def _until_told(self, process: trio.Process, made: datetime) -> None:
+    async def _until_reported(self, process: trio.Process, made: datetime) -> None:
         """Wait until no window is still to come, if the last message was made at this time."""
         with trio.move_on_after(REST_S) as patience:
             while process.poll() is None and (

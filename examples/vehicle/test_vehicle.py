@@ -72,7 +72,7 @@ def test_packed_messages_are_lost_together() -> None:
     assert max(runs) >= 5
 
 
-def test_what_cannot_be_run_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_run_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     for options, said in (
         (("--only", "speed"), "no kind is named 'speed'"),
         (("--level", "trajectory=best"), "write KIND=LEVEL"),

@@ -226,7 +226,7 @@ def test_levels_groups_and_processes_may_be_left_out(view: View) -> None:
     assert count(page, ".life") == rows - 4
 
 
-def test_what_a_message_of_daemons_waited_for_is_told(view: View) -> None:
+def test_what_a_message_of_daemons_waited_for_is_reported(view: View) -> None:
     page = view(parted())
     press(page, "0")
     page.evaluate(f"pick({min(messages(page, '.wait'))})")

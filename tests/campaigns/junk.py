@@ -152,7 +152,7 @@ class Stage:
             received=self._seen.received - before.received,
             rejected=dict(self._seen.rejected - before.rejected),
             dropped=self._seen.dropped - before.dropped,
-            told=told_by(others),
+            told=reported_by(others),
             seconds=seconds,
         )
 
@@ -192,7 +192,7 @@ def burners(share: float) -> list[Program]:
     return [Program("tests.campaigns.burner", [str(share / count)]) for _ in range(count)]
 
 
-def told_by(others: Sequence[Program]) -> dict[str, Any]:
+def reported_by(others: Sequence[Program]) -> dict[str, Any]:
     """Return what those who disturb have told, numbers of the same name together."""
     found: dict[str, Any] = {}
     for line in (line for other in others for line in other.lines):

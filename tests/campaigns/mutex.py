@@ -95,7 +95,7 @@ def stays(program: Program) -> list[tuple[int, int]]:
     return found
 
 
-def judge(contest: Contest, kills: int) -> dict[str, Any]:
+def results_of(contest: Contest, kills: int) -> dict[str, Any]:
     """What was seen, and what is wrong."""
     wrong = [
         f"process {line['met']} was still in, says the lock"
@@ -146,7 +146,7 @@ async def run(form: str, acquisitions: int, kills: int, seed: int) -> dict[str, 
         everybody = contest.programs
         await until("the end of all programs", lambda: not any(p.running for p in everybody), 300)
         await until("all that they said", lambda: contest.total >= PROGRAMS * contest.share)
-    found = judge(contest, kills)
+    found = results_of(contest, kills)
     return {"form": form, **found, "wall_s": round(time.monotonic() - began, 1)}
 
 

@@ -45,7 +45,7 @@ def test_silence_is_the_longest_time_without_a_message_around_a_loss() -> None:
     assert silence([1.0, 3.0], 2.9, 3.1) == 2.0
 
 
-def test_what_is_left_is_told_apart_from_what_was_struck() -> None:
+def test_what_is_left_is_distinguished_from_what_was_struck() -> None:
     reports: dict[str, dict[str, Any]] = {
         "c1": {
             "heard": {"c3": [0.9, 1.3, 5.9], "c2": [0.9]},

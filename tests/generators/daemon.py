@@ -8,7 +8,6 @@ here, so that checkers and core are not tested against themselves.
 from collections import deque
 
 from groupcomm.trace.events import Count, Hold, Release, Stamped
-from tests.generators.desk import Desk
 from tests.generators.records import (
     AGREED,
     CAUSAL,
@@ -22,6 +21,7 @@ from tests.generators.records import (
     Place,
     Session,
 )
+from tests.generators.sessions import AbstractSessions
 
 
 class Daemon:
@@ -41,7 +41,7 @@ class Daemon:
         self.ring = ring
         self.view = view
         self._log = log
-        self.desk = Desk(identity, view, log)
+        self.desk = AbstractSessions(identity, view, log)
         self.waiting: deque[Bundle] = deque()
         self.inbox: list[Packet | Notice | Bundle] = []
         self.held = 0

@@ -102,6 +102,6 @@ def test_json_stays_the_same_json(text: str) -> None:
     assert json.loads(visible(line)) == json.loads(line)
 
 
-def test_a_terminal_is_told_nothing_by_a_text() -> None:
+def test_a_text_does_nothing_to_a_terminal() -> None:
     assert visible("\x1b[2Jx\r\n\ty\u202e") == "\\u001b[2Jx\\r\\n\ty\\u202e"
     assert visible("a\nb", kept="\n") == "a\nb"

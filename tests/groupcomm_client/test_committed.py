@@ -126,7 +126,7 @@ def test_publishers_that_died_are_bounded() -> None:
     assert len(feed(stream, Publisher("last").publish(1, rows_of(b"x")))) == 1
 
 
-def test_who_joins_in_the_middle_is_told_and_takes_it_when_it_comes_again() -> None:
+def test_who_joins_in_the_middle_is_notified_and_takes_it_when_it_comes_again() -> None:
     stream, batch = CommittedStream([GROUP]), rows_of(b"x", b"y")
     (told,) = feed(stream, Publisher("a").publish(1, batch)[2:])
     assert told == Incomplete(query=QUERY, number=1, got={GROUP: 0}, wanted={GROUP: 2})
@@ -150,7 +150,7 @@ def test_an_end_does_not_fit_another_begin() -> None:
     assert isinstance(told, Incomplete)
 
 
-def test_whole_batches_that_did_not_come_are_told_once() -> None:
+def test_whole_batches_that_did_not_come_are_reported_once() -> None:
     stream = CommittedStream([GROUP, "other"])
     feed(stream, Publisher().publish(3, rows_of(b"x"), after={GROUP: 1}))
     (found,) = feed(stream, Publisher().publish(7, rows_of(b"x"), after={GROUP: 5}))
@@ -261,7 +261,7 @@ def test_each_batch_comes_once_whole_and_in_order(seed: int) -> None:
     joined=st.integers(0, 15),
     lost=st.sets(st.integers(0, 40), max_size=3),
 )
-def test_what_did_not_come_is_told_and_nothing_comes_twice(
+def test_what_did_not_come_is_reported_and_nothing_comes_twice(
     seed: int, joined: int, lost: set[int]
 ) -> None:
     messages, batches = play(Random(seed))

@@ -104,7 +104,7 @@ async def test_a_group_is_left_at_the_end_of_its_block(daemons: LocalCluster) ->
         assert causes == [Cause.JOIN, Cause.JOIN, Cause.LEAVE]
 
 
-async def test_the_end_of_a_daemon_is_told(daemons: LocalCluster) -> None:
+async def test_the_end_of_a_daemon_is_reported(daemons: LocalCluster) -> None:
     async with connect(str(daemons["a"].unix)) as ann:
         await ann.join("g")
         daemons["a"].kill()

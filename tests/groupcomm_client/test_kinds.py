@@ -44,7 +44,7 @@ def test_all_levels_reach_all_members(kind: Kind, cluster: RunningCluster) -> No
     kind.run(scenario)
 
 
-def test_the_place_of_a_message_is_told(kind: Kind, cluster: RunningCluster) -> None:
+def test_the_place_of_a_message_is_reported(kind: Kind, cluster: RunningCluster) -> None:
     async def scenario(kind: Kind) -> None:
         async with kind.connect(cluster.address("a")) as ann:
             await ann.join("places")
@@ -57,7 +57,7 @@ def test_the_place_of_a_message_is_told(kind: Kind, cluster: RunningCluster) -> 
 
 
 @pytest.mark.parametrize("reconnect", [False, True])
-def test_who_asks_is_told_the_causes_of_messages(
+def test_who_asks_learns_the_causes_of_messages(
     kind: Kind, cluster: RunningCluster, reconnect: bool
 ) -> None:
     async def scenario(kind: Kind) -> None:
@@ -181,7 +181,9 @@ def test_private_messages_reach_one_or_come_back(kind: Kind, cluster: RunningClu
     kind.run(scenario)
 
 
-def test_who_comes_and_goes_is_told_with_its_cause(kind: Kind, cluster: RunningCluster) -> None:
+def test_coming_and_going_members_are_reported_with_the_cause(
+    kind: Kind, cluster: RunningCluster
+) -> None:
     async def scenario(kind: Kind) -> None:
         async with kind.connect(cluster.address("a")) as ann:
             await ann.join("room")
@@ -213,7 +215,7 @@ def test_a_call_that_is_given_up_loses_nothing(kind: Kind, cluster: RunningClust
     kind.run(scenario)
 
 
-def test_what_is_wrong_is_told_and_changes_nothing(kind: Kind, cluster: RunningCluster) -> None:
+def test_what_is_wrong_is_reported_and_changes_nothing(kind: Kind, cluster: RunningCluster) -> None:
     async def scenario(kind: Kind) -> None:
         async with kind.connect(cluster.address("a"), "eve") as eve:
             await eve.join("wrong")
@@ -235,7 +237,7 @@ def test_what_is_wrong_is_told_and_changes_nothing(kind: Kind, cluster: RunningC
     kind.run(scenario)
 
 
-def test_the_end_of_the_daemon_is_told(kind: Kind) -> None:
+def test_the_end_of_the_daemon_is_reported(kind: Kind) -> None:
     async def scenario(kind: Kind, alone: RunningCluster) -> None:
         async with kind.connect(alone.address("a")) as ann:
             await ann.join("g")

@@ -49,7 +49,7 @@ async def until(kind: Kind, connection: Any, wanted: type) -> list[Any]:
     return found
 
 
-def test_the_groups_are_joined_again_and_the_gap_is_told(kind: Kind, cluster: LocalCluster) -> None:
+def test_groups_are_joined_again_and_the_gap_is_reported(kind: Kind, cluster: LocalCluster) -> None:
     async def scenario(kind: Kind) -> None:
         async with (
             kind.connect(str(cluster["a"].unix), "ann", reconnect=True) as ann,

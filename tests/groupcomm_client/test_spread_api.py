@@ -168,7 +168,7 @@ def test_poll_and_select_tell_of_what_waits(boxes: Boxes) -> None:
     assert (sp.SP_poll(ann), receive(ann).message) == (1, b"")
 
 
-def test_a_thread_that_waits_for_a_place_is_told_by_the_one_that_reads(boxes: Boxes) -> None:
+def test_a_thread_that_waits_for_a_place_is_notified_by_the_one_that_reads(boxes: Boxes) -> None:
     ann, _ = boxes.connect("a", membership=False)
     connection = functions._mailboxes[ann].connection
     places: list[object] = []

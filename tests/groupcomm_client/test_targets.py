@@ -58,7 +58,7 @@ def test_all_addresses_of_a_name_are_tried_in_turn(
     kind.run(scenario)
 
 
-def test_why_none_of_them_will_do_is_told(
+def test_why_none_of_them_will_do_is_reported(
     kind: Kind, port: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     tell_addresses(monkeypatch, "127.0.0.2", "127.0.0.3")
@@ -107,7 +107,7 @@ def test_what_is_no_address_is_called_so(address: str) -> None:
         parse_daemon_address(address)
 
 
-def test_a_program_is_told_of_an_address_that_is_none(kind: Kind) -> None:
+def test_a_program_is_notified_of_an_address_that_is_none(kind: Kind) -> None:
     async def scenario(kind: Kind) -> None:
         with pytest.raises(ConfigError, match="is not an address"):
             async with kind.connect("http://h"):

@@ -113,7 +113,7 @@ def test_bursts_of_losses_are_recovered_from_samples(true: GilbertElliott) -> No
     assert found.mean_run == pytest.approx(true.mean_run, rel=0.1)
 
 
-def test_losses_without_bursts_are_told_as_such() -> None:
+def test_losses_without_bursts_are_reported_as_such() -> None:
     rng = Random(5)
     found = fit_losses(count_windows([rng.random() < 0.05 for _ in range(5000)]))
     assert found.loss_good == found.loss_bad == pytest.approx(0.05, abs=0.01)
@@ -191,7 +191,7 @@ def test_what_is_no_model_is_refused(text: str, tmp_path: Path) -> None:
         ChannelModel.load(path)
 
 
-def test_what_a_model_does_not_know_is_told() -> None:
+def test_what_a_model_does_not_know_is_reported() -> None:
     with pytest.raises(LogError, match="knows no SAFE"):
         model(channel()).sample("SAFE", 1, Random(1))
     with pytest.raises(LogError, match="did not say when they were sent"):

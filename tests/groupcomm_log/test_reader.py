@@ -70,7 +70,7 @@ def test_a_live_file_that_is_sealed_while_it_is_read_is_read_once(tmp_path: Path
     writer.close()
 
 
-def test_a_file_that_retention_removes_while_it_is_read_is_told(tmp_path: Path) -> None:
+def test_a_file_that_retention_removes_while_it_is_read_is_reported(tmp_path: Path) -> None:
     writer = make(tmp_path, [b"0"], [b"1"], [b"2"], sealed=3)
     writer._limits = Limits(keep_bytes=1)
     batches = LogReader(tmp_path).batches(columns=["row"])
@@ -85,7 +85,7 @@ def test_a_file_that_retention_removes_while_it_is_read_is_told(tmp_path: Path) 
     assert found.first == Offset(1, 2)
 
 
-def test_where_no_log_is_that_is_told(tmp_path: Path) -> None:
+def test_a_folder_without_a_log_is_reported(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "none", Path(__file__)):
         with pytest.raises(LogError, match="there is no log; groupcomm record writes one"):
             LogReader(folder).end()
@@ -204,6 +204,6 @@ def test_a_start_finds_its_row(tmp_path: Path, text: str, row: int) -> None:
 @pytest.mark.parametrize(
     "text", ["end", "-", "-1.5", "row:", "row:-1", "row:1:2:3", "@", "@noon", "@1e400", "5"]
 )
-def test_a_start_that_means_nothing_is_told(text: str) -> None:
+def test_a_meaningless_start_is_reported(text: str) -> None:
     with pytest.raises(LogError, match="it must be begin, -100"):
         parse_start(text)

@@ -290,7 +290,7 @@ def test_a_crash_while_sealing_doubles_nothing(tmp_path: Path, call: str) -> Non
     assert len(list(tmp_path.glob("*.parquet"))) == 1
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="Read-only file system"):
         LogWriter(tmp_path, disk=FailingDisk(errno.EROFS, ["synced_file"]))
     LogWriter(tmp_path).close()  # the lock was given back

@@ -172,7 +172,7 @@ def test_the_command_writes_a_model_that_is_sampled_without_spark(
     assert all(one == pytest.approx(other, rel=0.2) for one, other in packets)
 
 
-def test_a_clock_is_told_by_delays_both_ways_only() -> None:
+def test_a_clock_is_known_by_delays_both_ways_only() -> None:
     ways = [
         Way("a", "alfa", "bravo", "SAFE", -4000),
         Way("b", "bravo", "alfa", "SAFE", 6000),

@@ -43,7 +43,7 @@ def test_sealed_and_live_rows_are_read_as_they_were_written(
     writer.close()
 
 
-def test_several_logs_are_told_apart(spark: SparkSession, tmp_path: Path) -> None:
+def test_several_logs_are_distinguished(spark: SparkSession, tmp_path: Path) -> None:
     folders = [tmp_path / "alfa", tmp_path / "bravo", tmp_path / "more" / "alfa"]
     for count, folder in enumerate(folders, 1):
         make_log(folder, ROWS[:count], sealed=1).close()
@@ -62,7 +62,7 @@ def test_only_wanted_columns_are_there(spark: SparkSession, tmp_path: Path) -> N
     assert read_logs(spark, [tmp_path]).columns == ["log", *SCHEMA.names]
 
 
-def test_what_is_no_log_is_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_is_no_log_is_reported(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(LogError, match="there is no log"):
         read_logs(spark, [tmp_path / "nothing"])
     with pytest.raises(LogError, match="no log is named"):

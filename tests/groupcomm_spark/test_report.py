@@ -93,7 +93,7 @@ def test_rates_count_every_delivery(figures: Figures) -> None:
     assert (last.at_s, last.messages) == (3.0, 1)
 
 
-def test_delays_are_told_by_sender_and_site(figures: Figures) -> None:
+def test_delays_are_reported_by_sender_and_site(figures: Figures) -> None:
     by_sender = grouped_delays(figures, "sender")
     assert by_sender[ANN].total() == 2 * 8
     assert percentile_ms(by_sender[ANN], 0.5) == pytest.approx(16, rel=0.045)
@@ -171,7 +171,7 @@ def test_the_command_writes_the_page_and_tells_scripts(
     assert f"the report is in {output}" in told.err
 
 
-def test_what_spark_cannot_do_is_told_in_one_sentence(
+def test_what_spark_cannot_do_is_reported_in_one_sentence(
     folders: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (sealed, *_) = folders[0].glob("*.parquet")

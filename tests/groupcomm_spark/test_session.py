@@ -33,7 +33,7 @@ def no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_java")
-def test_without_java_the_command_that_installs_one_is_told() -> None:
+def test_without_java_the_command_that_installs_one_is_reported() -> None:
     with pytest.raises(ConfigError, match=r"none is there.*apt-get install openjdk-17"):
         java.find_java()
 

@@ -62,7 +62,7 @@ def test_options_are_read() -> None:
         ({"levle": "safe"}, "no option 'levle' for writing; there are: address, group"),
     ],
 )
-def test_wrong_options_are_told(given: dict[str, str], what: str) -> None:
+def test_wrong_options_are_reported(given: dict[str, str], what: str) -> None:
     with pytest.raises(ConfigError, match=what):
         parse_options(given if given.keys() & {"staging", "checkpointLocation"} else X | given)
 
@@ -82,7 +82,7 @@ TYPES = {"string": StringType(), "int": IntegerType(), "array": ArrayType(String
         ({"data": "string"}, "nothing tells where rows are to go"),
     ],
 )
-def test_wrong_columns_are_told(columns: dict[str, str], what: str) -> None:
+def test_wrong_columns_are_reported(columns: dict[str, str], what: str) -> None:
     schema = StructType([StructField(name, TYPES[kind]) for name, kind in columns.items()])
     with pytest.raises(ConfigError, match=what):
         check_columns(schema, SinkOptions(staging=Path("/x")))
@@ -101,7 +101,7 @@ def test_wrong_columns_are_told(columns: dict[str, str], what: str) -> None:
         ({"data": [bytes(64 * 1024 * 1024 + 1)]}, "67108865 bytes of data"),
     ],
 )
-def test_rows_that_cannot_be_sent_are_told(columns: dict[str, Any], what: str) -> None:
+def test_rows_that_cannot_be_sent_are_reported(columns: dict[str, Any], what: str) -> None:
     with pytest.raises(ConfigError, match=what):
         to_staged(pa.RecordBatch.from_pydict(columns), OPTIONS)
 
@@ -186,7 +186,7 @@ def test_of_two_drivers_that_decide_at_once_both_have_the_same(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("change", ["remove", "cut", "flip"])
-def test_staged_rows_that_are_damaged_are_told(tmp_path: Path, change: str) -> None:
+def test_staged_rows_that_are_damaged_are_reported(tmp_path: Path, change: str) -> None:
     staging = Staging(tmp_path, "q", QuickDisk())
     manifest = staging.decide(3, [staging.write(3, 0, some(*(b"%d" % at for at in range(99))))])
     path = staging.folder / manifest.parts[0].name
@@ -200,7 +200,7 @@ def test_staged_rows_that_are_damaged_are_told(tmp_path: Path, change: str) -> N
         data_in(staging, manifest)
 
 
-def test_a_batch_for_too_many_groups_is_told(tmp_path: Path) -> None:
+def test_a_batch_for_too_many_groups_is_reported(tmp_path: Path) -> None:
     parts = [Part("x", at, 1, {f"g{at}": 1}) for at in range(256)]
     with pytest.raises(ConfigError, match="batch 7 has rows for 256 groups; at most 255"):
         Staging(tmp_path, "q", Disk()).decide(7, parts)
@@ -282,7 +282,7 @@ async def test_after_some_attempts_the_query_fails(
         await publish(manifest, partial(staging.rows, manifest), options)
 
 
-async def test_a_daemon_that_takes_nothing_is_told(
+async def test_a_daemon_that_accepts_nothing_is_reported(
     tmp_path: Path, cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def waits(self: Connection, *args: Any, **kwargs: Any) -> None:

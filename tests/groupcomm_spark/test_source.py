@@ -176,7 +176,7 @@ def flip_a_bit(folder: Path, number: int, at: int = 100) -> Path:
         ({"toRow": "1:"}, "toRow: '1:'; it has to be the number of a row, or EPOCH:ROW"),
     ],
 )
-def test_what_is_wrong_with_an_option_is_told(options: dict[str, str], message: str) -> None:
+def test_what_is_wrong_with_an_option_is_reported(options: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_options({"path": "log", **options}, streams=False)
     assert str(caught.value).startswith(message)
@@ -190,7 +190,7 @@ def test_what_is_wrong_with_an_option_is_told(options: dict[str, str], message: 
         ({"failOnDataLoss": "1"}, "failOnDataLoss: '1'; it has to be true or false"),
     ],
 )
-def test_what_is_wrong_with_an_option_of_streams_is_told(
+def test_what_is_wrong_with_an_option_of_streams_is_reported(
     options: dict[str, str], message: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -326,7 +326,7 @@ def test_a_live_file_that_is_sealed_in_between_gives_the_same_rows(tmp_path: Pat
     assert rows() == [*range(5)]
 
 
-def test_a_file_that_is_removed_in_between_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_removed_in_between_is_reported(tmp_path: Path) -> None:
     make_epoch(tmp_path, [2, 3]).close()
     rows, going_on = planned(tmp_path), planned(tmp_path, failOnDataLoss="false")
     list_segments(tmp_path)[0].path.unlink()

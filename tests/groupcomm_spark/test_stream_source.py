@@ -112,7 +112,7 @@ def offset(epoch: int, row: int) -> dict[str, int]:
         ("9", [7]),
     ],
 )
-def test_a_query_begins_where_it_is_told(tmp_path: Path, start: str, rows: list[int]) -> None:
+def test_a_query_begins_where_it_is_asked_to(tmp_path: Path, start: str, rows: list[int]) -> None:
     make_epoch(tmp_path, [2, 2]).close()
     writer = make_epoch(tmp_path, [1], live=2)
     list_segments(tmp_path)[0].path.unlink()
@@ -189,7 +189,7 @@ def test_rows_whose_numbers_come_again_after_a_power_failure_are_read(tmp_path: 
     assert contents(tmp_path, "epoch", "row")[-3:] == [(1, 3), (2, 4), (2, 5)]
 
 
-def test_a_checkpoint_of_another_log_is_told(tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_log_is_reported(tmp_path: Path) -> None:
     make_epoch(tmp_path, [2]).close()
     with pytest.raises(LogError, match="epoch 3: it is of another log; use another checkpoint"):
         reader(tmp_path).latestOffset(Offset(3, 7)._asdict(), ReadAllAvailable())

@@ -195,7 +195,7 @@ def test_where_a_recording_begins_nothing_is_missing() -> None:
     assert check_window(window(flow(3), covered_s=0.3), MessageKinds(kinds={"state": KIND})) == []
 
 
-def test_of_what_no_limit_is_told_nothing_is_alarming() -> None:
+def test_without_a_limit_nothing_is_alarming() -> None:
     kinds = MessageKinds(kinds={"state": MessageKind(type=1)})
     assert check_window(window(flow(1, missing=90, late=1)), kinds) == []
 
@@ -223,14 +223,14 @@ def test_the_vehicle_has_its_kinds() -> None:
         ("window_s = \n", "Invalid value"),
     ],
 )
-def test_what_is_wrong_in_the_file_is_told(tmp_path: Path, text: str, why: str) -> None:
+def test_what_is_wrong_in_the_file_is_reported(tmp_path: Path, text: str, why: str) -> None:
     path = tmp_path / "kinds.toml"
     path.write_text(text)
     with pytest.raises(ConfigError, match=why):
         read_kinds(path)
 
 
-def test_a_file_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_not_there_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["spark", "telemetry", ".", "--kinds", "nothing.toml"]) == 2
     assert "nothing.toml" in capsys.readouterr().err
 

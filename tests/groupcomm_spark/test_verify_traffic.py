@@ -148,7 +148,7 @@ def test_the_command_tells_and_its_status_says(
     assert "groupcomm: comparing: done in" in messages
 
 
-def test_what_is_no_log_is_told_before_spark_starts(
+def test_what_is_no_log_is_reported_before_spark_starts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["spark", "verify", str(tmp_path)]) == 1

@@ -69,7 +69,7 @@ class RecorderProcess:
         """Of its process."""
         return self._process.pid
 
-    async def until_told(self, text: str) -> None:
+    async def until_reported(self, text: str) -> None:
         """Wait until it tells something."""
         with trio.fail_after(PATIENCE_S):
             while not any(text in event.get("text", "") for event in self.told):

@@ -122,7 +122,7 @@ def test_it_measures_and_finds_nothing_wrong(options: tuple[str, ...]) -> None:
     assert "processors" in found["machine"]
 
 
-def test_sites_are_told_of_each_on_its_own() -> None:
+def test_sites_are_reported_each_on_its_own() -> None:
     links = ("--sites", "2", "--daemons", "2", "--delay-ms", "20", "--rate", "100")
     status, output, messages = run(*links, "--duration-s", "0.2", "--json")
     assert status == 0, messages

@@ -129,7 +129,7 @@ def test_letters_of_spuser(shell: Shell) -> None:
     assert [line["data"] for line in found[3:]] == ["mes"] * 10
 
 
-def test_what_cannot_be_done_is_told_and_the_rest_is_done(shell: Shell) -> None:
+def test_what_cannot_be_done_is_reported_and_the_rest_is_done(shell: Shell) -> None:
     process = subprocess.Popen(
         shell.command("chat", "rough", "--json"),
         env=shell.environment,
@@ -192,7 +192,7 @@ def test_control_c_ends_it(shell: Shell) -> None:
     assert (process.returncode, output, messages) == (130, "", "stopped\n")
 
 
-def test_the_end_of_the_daemon_is_told() -> None:
+def test_the_end_of_the_daemon_is_reported() -> None:
     with RunningCluster(1) as daemons:
         process = Shell(daemons.address("a")).start("chat", "room", "--json")
         hear(process, 2)

@@ -125,7 +125,7 @@ def test_watch_tells_who_comes_and_who_goes(shell: Shell) -> None:
         (("sub", "chat", "--address", "127.0.0.1:1"), 3, "Connection refused"),
     ],
 )
-def test_what_is_wrong_is_told_in_a_line(
+def test_what_is_wrong_is_reported_in_a_line(
     shell: Shell, words: tuple[str, ...], status: int, said: str
 ) -> None:
     found, output, messages = shell.tell(*words, given="text\n")

@@ -42,7 +42,7 @@ def test_the_demo_shows_a_crash_and_one_order_in_spite_of_it(tmp_path: Path) -> 
     assert not compared.differences
 
 
-def test_a_text_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_text_that_is_not_there_is_reported(tmp_path: Path) -> None:
     status, output, messages = tell("demo", "--text", str(tmp_path / "no"))
     assert (status, output) == (2, "")
     assert "No such file" in messages

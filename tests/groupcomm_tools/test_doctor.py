@@ -287,14 +287,14 @@ def test_configurations_that_disagree() -> None:
 def test_what_only_should_be_equal_and_is_not() -> None:
     heads = [f"[windows]\nring_bytes = {size}" for size in (2_000_000, 1_000_000)]
     with unlike(*heads) as (cluster, _):
-        trio.run(_until_told, cluster["a"])
+        trio.run(_until_reported, cluster["a"])
         found = look(cluster.config, "a", str(cluster["a"].unix))
     text = "in windows.ring_bytes (here 2000000, there 1000000); these daemons form views together"
     says(found["files"], WARNING, text, "restart the daemons whose files were changed")
     says(found["view"], OK, "a, b")
 
 
-async def _until_told(daemon: LocalDaemon) -> None:
+async def _until_reported(daemon: LocalDaemon) -> None:
     with trio.fail_after(20):
         while not any("differ" in line for line in daemon.lines()):
             await trio.sleep(0.01)

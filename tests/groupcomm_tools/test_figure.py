@@ -55,7 +55,7 @@ def test_logical_time_has_a_column_for_each_clock_and_straight_ticks() -> None:
         assert len({place.split()[0].lstrip("M") for place in tick.split("L")}) == 1
 
 
-def test_it_is_told_in_words_too() -> None:
+def test_it_is_reported_in_words_too() -> None:
     root = ET.fromstring(figure_of(diagram_of(Vector), title="late"))
     told = root.findtext(f"{SVG}desc")
     assert told is not None

@@ -95,7 +95,7 @@ def test_a_format_string_has_fields(
         ("{row!x}", "conversion"),
     ],
 )
-def test_a_wrong_format_string_is_told(text: str, why: str) -> None:
+def test_a_wrong_format_string_is_reported(text: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         RowFormat(text)
 
@@ -123,7 +123,7 @@ def test_the_last_messages_alone(log: str, capsys: pytest.CaptureFixture[str]) -
     assert cat(capsys, log, *words) == "3\n4\n"
 
 
-def test_what_is_wrong_with_a_log_is_told(log: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_wrong_with_a_log_is_reported(log: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["log", "check", log]) == 0
     told = "1 files, 6 rows (0 to 5), 2 messages, 1 gaps marked, 0 faults\n"
     assert capsys.readouterr().out == told
@@ -142,13 +142,13 @@ def test_what_is_wrong_with_a_log_is_told(log: str, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("words", [["cat"], ["check"], ["diff", "."]])
-def test_where_no_log_is_that_is_told(
+def test_a_folder_without_a_log_is_reported(
     tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["log", *words, str(tmp_path)]) == 1
     assert "there is no log; groupcomm record writes one" in capsys.readouterr().err
 
 
-def test_a_start_that_means_nothing_is_told(log: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_meaningless_start_is_reported(log: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["log", "cat", log, "--from", "noon"]) == 2
     assert "--from noon: it must be begin, -100" in capsys.readouterr().err

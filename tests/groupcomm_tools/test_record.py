@@ -177,11 +177,11 @@ async def test_on_a_full_disk_it_goes_on_and_marks_what_it_could_not_keep(tmp_pa
             resource.prlimit(recorder.pid, resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
             for number in range(300):
                 await sender.multicast_ordered("g", b"%d" % number + bytes(1000))
-            await recorder.until_told("File too large")
-            await recorder.until_told("does not keep up")
+            await recorder.until_reported("File too large")
+            await recorder.until_reported("does not keep up")
             unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
             resource.prlimit(recorder.pid, resource.RLIMIT_FSIZE, unlimited)
-            await recorder.until_told("rows are written again")
+            await recorder.until_reported("rows are written again")
             await sender.multicast("g", b"behind")
             await until_recorded(log, b"behind")
             status, error = await recorder.end()
@@ -225,7 +225,7 @@ async def test_it_goes_on_though_nobody_reads_what_it_tells(tmp_path: Path) -> N
     assert error.splitlines()[0] == "the reader of standard output has ended; recording continues"
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     status, _, error = tell("record", "g", "--to", str(tmp_path / "file"))
     assert status == 1

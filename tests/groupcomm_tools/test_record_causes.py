@@ -25,7 +25,7 @@ def read(folder: Path) -> list[Row]:
     return [row for row in rows if row["kind"] in ("message", "daemons")]
 
 
-def judge(rows: Sequence[Row]) -> Contexts:
+def contexts_of(rows: Sequence[Row]) -> Contexts:
     """What the columns alone tell, as docs/recorder.md says."""
     contexts = Contexts()
     for row in rows:
@@ -85,10 +85,10 @@ def check(rows: list[Row]) -> None:
     assert lengths.pop("RELIABLE") == lengths.pop("FIFO") == {1}
     assert all(length == {4} for length in lengths.values()), "one packet, A, V of one ring"
     assert views >= 3
-    contexts = judge(rows)
+    contexts = contexts_of(rows)
     assert (contexts.violations, contexts.missing) == ([], 0)
     assert contexts.contexts > 300
-    found = [bool(judge(log).violations) for log in changed_places(rows)]
+    found = [bool(contexts_of(log).violations) for log in changed_places(rows)]
     assert sum(found) >= 2, "in a short view all may be numbered before any of it is delivered"
 
 

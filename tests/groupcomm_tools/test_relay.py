@@ -175,7 +175,7 @@ async def test_in_orders_a_site_stands_for_its_daemons() -> None:
             assert len(await received(sockets["b"])) == COUNT
 
 
-async def test_orders_are_understood_or_told_what_is_wrong(tmp_path: Path) -> None:
+async def test_orders_are_understood_or_answered_with_what_is_wrong(tmp_path: Path) -> None:
     with receivers("abc") as sockets:
         async with running(sockets) as relay:
             commands = RelayCommands(relay)

@@ -142,11 +142,13 @@ def test_a_rate_is_a_factor(text: str, speed: float | None) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "0x", "-1x", "nan", "infx", "fast"])
-def test_a_rate_that_means_nothing_is_told(text: str) -> None:
+def test_a_rate_that_means_nothing_is_reported(text: str) -> None:
     with pytest.raises(ConfigError, match="it must be max, or a number above 0 such as 2x"):
         parse_rate(text)
 
 
-def test_where_no_log_is_that_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_a_log_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["replay", str(tmp_path), "--rate", "max"]) == 1
     assert "there is no log" in capsys.readouterr().err

@@ -100,7 +100,7 @@ def test_chat_shows_it_with_escapes(address: str, capsys: pytest.CaptureFixture[
     assert_seen(capsys.readouterr().out)
 
 
-def test_what_is_wrong_is_told_without_them(address: str, tmp_path: Path) -> None:
+def test_what_is_wrong_is_reported_without_them(address: str, tmp_path: Path) -> None:
     messages = io.StringIO()
     keep, sys.stderr = sys.stderr, messages
     try:

@@ -134,7 +134,7 @@ def test_without_rich_lines_are_printed_and_pictures_are_not(shell: Shell, tmp_p
 
 
 @pytest.mark.parametrize("words", [("--interval-s", "0"), ("--count", "0")])
-def test_what_is_out_of_range_is_told(shell: Shell, words: tuple[str, str]) -> None:
+def test_what_is_out_of_range_is_reported(shell: Shell, words: tuple[str, str]) -> None:
     status, output, messages = shell.tell("top", *words)
     assert (status, output, "is 0" in messages) == (2, "", True)
     assert words[0] in messages

@@ -47,7 +47,7 @@ def test_options_may_stand_between_other_words(words: tuple[str, ...]) -> None:
     assert (options.group, str(options.file), options.level) == ("g", own, "safe")
 
 
-def test_so_they_may_in_verbs_of_verbs_and_for_many_words() -> None:
+def test_so_they_may_in_subcommands_and_for_many_words() -> None:
     parser = make_parser(["identity", "sub", "certs"])
     found = parser.parse_args(["identity", "add", "ids", "--json", "press", "--user", "u", "00"])
     assert (str(found.file), found.name, found.public) == ("ids", "press", "00")
@@ -62,7 +62,7 @@ def test_words_after_two_dashes_are_no_options() -> None:
     assert (found.groups, found.json, found.views) == (["a", "--views", "-x"], True, False)
 
 
-def test_debug_may_stand_before_the_verb() -> None:
+def test_debug_may_stand_before_the_command() -> None:
     assert make_parser(["sub"]).parse_args(["--debug", "sub", "a"]).debug
     assert make_parser(["sub"]).parse_args(["sub", "a", "--debug"]).debug
     assert not make_parser(["sub"]).parse_args(["sub", "a"]).debug
@@ -123,7 +123,7 @@ WRONG = (
 @pytest.mark.parametrize(
     ("words", "said"), WRONG, ids=lambda each: "" if isinstance(each, str) else " ".join(each)[:40]
 )
-def test_wrong_usage_is_told_in_a_line(words: tuple[str, ...], said: str) -> None:
+def test_wrong_usage_is_reported_in_a_line(words: tuple[str, ...], said: str) -> None:
     status, output, messages = tell(*words, environment=NO_DAEMON)
     assert (status, output) == (2, "")
     assert said in messages
@@ -155,7 +155,7 @@ WORDS = {
 
 
 @pytest.mark.parametrize("verb", [name for name, each in COMMANDS.items() if each.connects])
-def test_a_verb_without_its_daemon_ends_with_3(verb: str, tmp_path: Path) -> None:
+def test_a_command_without_its_daemon_ends_with_3(verb: str, tmp_path: Path) -> None:
     kinds = {"FOLDER": str(tmp_path / "log"), "EMPTY": str(tmp_path)}
     words = [kinds.get(word, word) for word in WORDS.get(verb, ())]
     if verb == "replay":
@@ -176,12 +176,12 @@ def test_the_page_has_the_table_of_the_exit_statuses() -> None:
 
 
 @pytest.mark.parametrize("verb", COMMANDS)
-def test_no_verb_knows_an_option_that_is_none(verb: str) -> None:
+def test_no_command_knows_an_option_that_is_none(verb: str) -> None:
     status, output, messages = tell(verb, "--nonsense")
     assert (status, output, len(messages.splitlines())) == (2, "", 1)
 
 
-def test_the_exit_statuses_stand_in_the_help_of_each_verb() -> None:
+def test_the_exit_statuses_stand_in_the_help_of_each_command() -> None:
     for name, parser in PARSER.commands.choices.items():
         told = " ".join(parser.format_help().split())
         assert f"exit status: 0 done; 1 {COMMANDS[name].fails}; 2 wrong usage" in told

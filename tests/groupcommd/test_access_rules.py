@@ -51,7 +51,7 @@ def cluster() -> Iterator[RunningCluster]:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("reconnect", [False, True])
-def test_what_is_refused_is_told_and_the_session_goes_on(
+def test_what_is_refused_is_reported_and_the_session_goes_on(
     kind: Kind, reconnect: bool, cluster: RunningCluster
 ) -> None:
     async def scenario(kind: Kind) -> None:
@@ -164,7 +164,7 @@ def test_a_file_with_a_wrong_rule_changes_nothing(cluster: RunningCluster) -> No
         ann.join("open.g")
 
 
-def test_rules_are_told_as_they_are_written(
+def test_rules_are_reported_as_they_are_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "d.toml"

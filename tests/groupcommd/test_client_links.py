@@ -127,7 +127,7 @@ def test_programs_talk_over_tls_and_the_daemon_knows_whose_they_are(
     kind.run(scenario)
 
 
-def test_who_cannot_prove_who_he_is_is_told_what_to_do(plant: Plant) -> None:
+def test_who_cannot_prove_who_he_is_learns_what_to_do(plant: Plant) -> None:
     stranger = {"certificate": plant.stranger[0], "key": plant.stranger[1]}
     where, trusting = plant.address, {"ca": plant.ca}
     cases: list[tuple[str, dict[str, Any], type[GroupCommError], str]] = [

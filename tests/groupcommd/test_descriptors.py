@@ -232,7 +232,7 @@ def test_tokens_count_as_before_while_their_file_cannot_be_opened(tmp_path: Path
     assert book.knows("bob", now)
 
 
-def test_systemd_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_systemd_is_not_notified(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOTIFY_SOCKET", "@nobody")
     with exhausted():
         assert not notify_systemd("STOPPING=1")

@@ -95,7 +95,7 @@ def test_a_statement_names_file_key_and_host(
     assert "sites.hall.daemons (only here: a; only there: d)" in found.text
 
 
-def test_settings_are_told_with_both_values_and_not_too_many(config: DaemonConfig) -> None:
+def test_settings_are_reported_with_both_values_and_not_too_many(config: DaemonConfig) -> None:
     numbers = [Difference(f"timing.t{place}", ("1",), ("2",)) for place in range(9)]
     found = stated(config, other(Verdict.OPEN, *numbers))
     assert "timing.t4 (here 1, there 2), and 4 more" in found.text

@@ -26,7 +26,7 @@ PATIENCE_S: Final = 20.0
 HEAD: Final = "leave_timeout_s = 0.5\n"
 
 
-async def test_a_daemon_that_was_told_twice_leaves_once() -> None:
+async def test_a_daemon_that_was_asked_twice_leaves_once() -> None:
     async with LocalCluster("ab") as daemons, connect(str(daemons["a"].unix)) as program:
         await program.join("g")
         await daemons.settle("ab")

@@ -118,7 +118,7 @@ async def half() -> AsyncIterator[tuple[Listener, socket.socket, socket.socket]]
                 yield listener, theirs, ours
 
 
-async def test_who_is_refused_is_told_and_nothing_that_he_sends_is_read(
+async def test_who_is_refused_is_notified_and_nothing_that_he_sends_is_read(
     half: tuple[Listener, socket.socket, socket.socket],
 ) -> None:
     listener, theirs, ours = half

@@ -61,7 +61,7 @@ print(before, after, Cycle.alive)
 """
 
 
-def test_garbage_is_collected_when_it_is_told_to_and_not_before() -> None:
+def test_garbage_is_collected_when_it_is_asked_to_and_not_before() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _COLLECTED], capture_output=True, text=True, check=True
     )

@@ -116,7 +116,7 @@ def test_who_does_not_hear_is_sent_to_on_all_networks(
     assert a.networks_to("b") == (0, 1)
 
 
-def test_all_fellows_may_be_on_different_networks(
+def test_all_members_may_be_on_different_networks(
     three: tuple[Networks, Networks, Networks],
 ) -> None:
     a, b, c = three

@@ -23,7 +23,7 @@ async def logged(daemon: LocalDaemon, what: Callable[[dict[str, Any]], bool]) ->
             await trio.sleep(0.01)
 
 
-async def test_a_late_token_is_told_before_it_is_lost() -> None:
+async def test_a_late_token_is_reported_before_it_is_lost() -> None:
     async with LocalCluster("abc") as daemons:
         await daemons.settle("abc")
         async with connect(str(daemons["c"].unix)) as connection:

@@ -94,7 +94,7 @@ async def test_who_sends_too_fast_waits_and_loses_nothing(
         assert daemons["a"].service.core.sessions.intake.quota_waits >= 2
 
 
-async def test_where_all_connections_are_taken_others_are_told_and_come_in_later(
+async def test_where_all_connections_are_taken_others_are_notified_and_come_in_later(
     autojump_clock: trio.testing.MockClock, tmp_path: Path
 ) -> None:
     async with virtual_daemons(tmp_path, "a", "quotas = {connections = 100}\n") as daemons:

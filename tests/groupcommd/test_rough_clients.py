@@ -93,7 +93,7 @@ async def test_who_says_nothing_makes_room_for_others(daemons: LocalCluster) -> 
         assert silent[0].recv(1) == b"", "the oldest was cut off"
 
 
-async def test_a_client_that_does_not_read_is_cut_off_and_is_told_why(tmp_path: Path) -> None:
+async def test_a_client_that_does_not_read_is_cut_off_and_learns_why(tmp_path: Path) -> None:
     limits = "output_cap_bytes = 4000000\nunreliable_drop_bytes = 4000000"
     async with LocalCluster("a", clients=limits) as daemons:
         where = str(daemons["a"].unix)

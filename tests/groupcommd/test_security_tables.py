@@ -46,7 +46,7 @@ def missing(text: str) -> list[str]:
     return found
 
 
-def test_what_each_role_can_do_is_told_for_each_goal() -> None:
+def test_what_each_role_can_do_is_reported_for_each_goal() -> None:
     rows = table("## Who can do what")
     assert [(goal, role) for goal, role, _ in rows] == [
         (goal, f"`{role}`") for goal, role in product(GOALS, ROLES)

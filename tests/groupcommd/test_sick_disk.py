@@ -82,7 +82,7 @@ def test_a_disk_that_is_well_is_not_spoken_of(caplog: pytest.LogCaptureFixture) 
     }
 
 
-def test_a_slow_disk_is_told_of_once_and_when_it_is_quick_again(
+def test_a_slow_disk_is_reported_once_and_when_it_is_quick_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, logger="groupcommd")
@@ -100,7 +100,7 @@ def test_a_slow_disk_is_told_of_once_and_when_it_is_quick_again(
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING", "INFO"]
 
 
-def test_a_disk_that_does_not_answer_is_told_of_while_it_does_not(
+def test_a_disk_that_does_not_answer_is_reported_while_it_does_not(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, logger="groupcommd")
@@ -123,7 +123,7 @@ def test_a_disk_that_does_not_answer_is_told_of_while_it_does_not(
     assert any("joins the others again" in line for line in caplog.messages)
 
 
-def test_writes_that_fail_are_told_of_once_for_each_reason(
+def test_writes_that_fail_are_reported_once_for_each_reason(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, logger="groupcommd")
@@ -239,7 +239,7 @@ def test_a_start_says_what_it_waits_for(tmp_path: Path, caplog: pytest.LogCaptur
     assert "must be counted there first" in caplog.messages[0]
 
 
-def test_a_start_that_waits_for_its_disk_ends_when_it_is_told_to(tmp_path: Path) -> None:
+def test_a_start_that_waits_for_its_disk_ends_when_it_is_asked_to(tmp_path: Path) -> None:
     numbers = (signal.SIGHUP, signal.SIGTERM)
     found, _, took_s = start_on_a_disk_that_hangs(tmp_path, *numbers, answers_after_s=1000.0)
     assert found is None

@@ -92,7 +92,7 @@ def test_so_many_places_are_known(ends: Ends) -> None:
     assert ends.passed(real, 50) == 50, "what is configured is not forgotten"
 
 
-def test_what_the_system_drops_is_told(ends: Ends) -> None:
+def test_what_the_system_drops_is_reported(ends: Ends) -> None:
     ends.daemon.filter(wanted(ALICE))
     passed = ends.passed(bytes(100), 500)
     assert ends.daemon.dropped == 500 - passed
@@ -107,7 +107,7 @@ def test_a_system_without_filters_drops_nothing(
     assert ends.passed(bytes(100), 50) == 50
 
 
-def test_a_socket_that_takes_no_filter_is_told_of() -> None:
+def test_a_socket_that_takes_no_filter_is_reported() -> None:
     closed = socket.socket()
     closed.close()
     assert not attach(closed, program(wanted(ALICE), []))

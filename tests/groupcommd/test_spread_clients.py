@@ -289,7 +289,7 @@ async def test_libraries_of_all_versions_are_admitted(
                 assert (await ann.view()).groups == ("#ann#a",)
 
 
-async def test_who_is_not_admitted_is_told_their_code(alone: LocalCluster) -> None:
+async def test_who_is_not_admitted_learns_their_code(alone: LocalCluster) -> None:
     where = alone["a"].spread
     async with await connect(where, "ann"), await connect(where), await connect(where):
         for user, version, methods, code in (

@@ -141,7 +141,9 @@ async def test_who_does_not_read_is_cut_off_and_others_go_on(daemon: LocalCluste
         assert (found.type, found.sets) == (left, [("#eve#a",)])
 
 
-async def test_our_own_clients_are_told_that_it_is_not_their_socket(daemon: LocalCluster) -> None:
+async def test_our_own_clients_learn_that_it_is_not_their_socket(
+    daemon: LocalCluster,
+) -> None:
     stream = await open_stream(daemon["a"].spread)
     await stream.send_all(b"\0\0\0\x05\1\1abc")
     with trio.fail_after(10):
@@ -208,7 +210,7 @@ def test_a_path_that_became_another_daemons_is_not_removed(tmp_path: Path) -> No
         assert path.exists()
 
 
-async def test_a_principal_with_too_many_connections_is_told_so() -> None:
+async def test_a_principal_with_too_many_connections_learns_so() -> None:
     async with LocalCluster("a", clients="[clients.quotas]\nconnections = 1") as cluster:
         async with await connect(cluster["a"].spread, "ann"):
             with pytest.raises(spread.Rejected) as refused:

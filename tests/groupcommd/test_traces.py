@@ -64,7 +64,7 @@ async def test_a_lie_in_one_of_them_is_found(tmp_path: Path) -> None:
     assert {violation.property for violation in found.violations} == {"D1"}
 
 
-async def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+async def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     assert main(["check", str(tmp_path)]) == 1
     async with LocalCluster("a") as cluster:
         unix = str(cluster["a"].unix)

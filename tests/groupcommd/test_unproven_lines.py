@@ -70,7 +70,7 @@ async def test_a_stranger_makes_one_line_for_each_cause_and_gives_no_advice(
     assert not [text for text in texts for advice in ADVICE if advice in text]
 
 
-async def test_junk_that_goes_on_is_told_again_after_an_hour(
+async def test_junk_that_goes_on_is_reported_again_after_an_hour(
     autojump_clock: trio.testing.MockClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with virtual_daemons(tmp_path, "a") as daemons:

@@ -84,7 +84,7 @@ def test_the_number_of_nobody_is_believed_where_all_users_are(
         local_users._overflow_uid.cache_clear()
 
 
-def test_who_has_no_number_is_told_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_has_no_number_learns_why(monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = socket.socketpair()
     with one, other:
         assert unix_user(one) == os.geteuid()

@@ -58,7 +58,7 @@ async def test_a_cut_off_daemon_is_left_out_after_the_token_timeout_and_comes_ba
         assert await daemons.settle("abc", 3.0) < 1.5
 
 
-async def test_messages_pass_and_views_are_told(
+async def test_messages_pass_and_views_are_reported(
     autojump_clock: trio.testing.MockClock, tmp_path: Path
 ) -> None:
     async with (

@@ -11,7 +11,7 @@ FRAMES_TO_GO = 100
 
 
 @mutant((LocalSessions, "_begin_end"))
-def desk_loses_the_queue_at_a_goodbye(right: Right) -> Right:
+def sessions_lose_the_queue_at_a_goodbye(right: Right) -> Right:
     """What was queued for a client is lost when it says goodbye; what comes then is not."""
 
     def begin_end(self: LocalSessions, session: DaemonSession) -> None:
@@ -46,6 +46,6 @@ def session_drops_a_frame_before_a_cut_off(right: Right) -> Right:
 
 
 BUGS = (
-    desk_loses_the_queue_at_a_goodbye,
+    sessions_lose_the_queue_at_a_goodbye,
     session_drops_a_frame_before_a_cut_off,
 )

@@ -42,7 +42,7 @@ def forgotten_by_own_site(right: Right) -> Right:
 
 
 @site_mutant((HorizonNotices, "horizon_if_due"))
-def frontier_of_the_teller(right: Right) -> Right:
+def frontier_of_the_sender(right: Right) -> Right:
     """A horizon notice tells the frontier of the daemon that sends it, not of its ring."""
 
     def horizon_if_due(
@@ -148,7 +148,7 @@ def view_stands_without_a_way(_right: property) -> property:
 BUGS = (
     far_end_unwatched,
     forgotten_by_own_site,
-    frontier_of_the_teller,
+    frontier_of_the_sender,
     gateway_counts_at_once,
     held_far_unheard,
     horizon_taken_for_frontier,

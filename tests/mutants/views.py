@@ -275,7 +275,7 @@ def view_counters_forgotten(right: Right) -> Right:
 
 
 @mutant((Recovery, "__init__"))
-def fellows_by_name_alone(right: Right) -> Right:
+def members_by_name_alone(right: Right) -> Right:
     """All who were in the old view count as coming from it, wherever they have been since."""
 
     def init(
@@ -331,6 +331,6 @@ BUGS = (
     credit_lost_with_the_view,
     safe_whatever_the_frontier,
     view_counters_forgotten,
-    fellows_by_name_alone,
+    members_by_name_alone,
     delivery_before_announcements,
 )

@@ -93,7 +93,7 @@ def delivery_after_crash(rng: Random, trace: Trace) -> Trace | None:
     return None if mine is None else move(trace, mine[0], crash[0] + 1)
 
 
-def delivery_after_farewell(rng: Random, trace: Trace) -> Trace | None:
+def delivery_after_goodbye(rng: Random, trace: Trace) -> Trace | None:
     """Return a trace in which a client gets a message although it has seen its sender go."""
     view = pick(rng, trace, Member, lambda member: member.cause == "disconnect")
     if view is None:
@@ -210,7 +210,7 @@ CLIENT_MUTATIONS: Final[dict[str, Mutation]] = {
     "bounce spurious": spurious_bounce,
     "connect repeated": repeat(Ask, lambda ask: ask.what == "connect"),
     "delivery after crash": delivery_after_crash,
-    "delivery after farewell": delivery_after_farewell,
+    "delivery after farewell": delivery_after_goodbye,
     "delivery altered": alter(Deliver, _other_digest),
     "delivery at other level": alter(Deliver, _other_level),
     "delivery early": earlier(Deliver),

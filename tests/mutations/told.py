@@ -70,7 +70,7 @@ def _other_majority(rng: Random, trace: Trace, event: Dview) -> Dview:
     return replace(event, majority=not event.majority)
 
 
-def _other_told_view(rng: Random, trace: Trace, event: Any) -> Any:
+def _other_reported_view(rng: Random, trace: Trace, event: Any) -> Any:
     views = [e.view for e in trace if isinstance(e, Conf) and e.view != event.view]
     return replace(event, view=rng.choice(views)) if views else event
 
@@ -105,6 +105,6 @@ TOLD_MUTATIONS: Final[dict[str, Mutation]] = {
     "transition early": earlier(Trans),
     "transition late": later(Trans),
     "transition lost": drop(Trans),
-    "transition of other view": alter(Trans, _other_told_view),
+    "transition of other view": alter(Trans, _other_reported_view),
     "transition repeated": repeat(Trans),
 }

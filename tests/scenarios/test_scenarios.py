@@ -51,7 +51,7 @@ HEAD = "# a test\ndaemons a b c\n"
         (HEAD + "show wounds\n----\n", "x.txt:3: expected views or groups or"),
     ],
 )
-def test_a_mistake_is_told_with_its_place_before_anything_runs(text: str, complaint: str) -> None:
+def test_a_mistake_is_reported_with_its_place_before_any_run(text: str, complaint: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         run_scenario(text, "x.txt")
     assert str(caught.value).startswith(complaint)

@@ -16,7 +16,7 @@ PATIENCE_US: Final = 5_000_000
 
 
 @attrs.frozen
-class SessionTold:
+class SessionRecord:
     """What one session was told, with the times, microseconds.
 
     Attributes:
@@ -72,12 +72,12 @@ def _kills(folder: Path) -> Iterator[tuple[int, str]]:
             yield event.t, event.p.partition("/")[0]
 
 
-def _read_session(path: Path, topology: Topology) -> SessionTold:
+def _read_session(path: Path, topology: Topology) -> SessionRecord:
     lines = path.read_bytes().splitlines()
     events = [decode_event_untrusted(line) for line in lines]
     daemon = _daemon_of(getattr(events[0], "c", ""))
     own = topology.site_of(daemon)
-    return SessionTold(
+    return SessionRecord(
         daemon,
         events[0].t,
         events[-1].t,

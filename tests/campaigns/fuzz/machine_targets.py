@@ -16,7 +16,7 @@ from groupcomm_client.events import Unfiltered
 from groupcomm_client.filters.filtering import Filtering
 from groupcomm_client.filters.roles import Outgoing
 from tests.campaigns.fuzz.checks import Target
-from tests.groupcomm_client.end_to_end.world import GROUP, Program, World
+from tests.groupcomm_client.end_to_end.group_model import GROUP, GroupModel, Program
 
 INPUTS_EACH: Final = 1000
 """So many inputs does one machine get."""
@@ -81,7 +81,7 @@ class Members:
     """Two members of a group with a secret, which have its key."""
 
     def __init__(self, secret: bytes) -> None:
-        self.world = World(1, lambda number: SharedSecret(secret))
+        self.world = GroupModel(1, lambda number: SharedSecret(secret))
         self.ann, self.bob = self.world.join(0), self.world.join(0)
         self.world.settle()
         self.inputs = 0

@@ -59,7 +59,7 @@ def test_a_run_goes_on_where_the_last_one_was_cut_off(
     assert "| session.frames.query | 450 |" in counted.table(lines)
 
 
-def test_what_breaks_a_decoder_is_told_and_ends_with_status_1(
+def test_what_breaks_a_decoder_is_reported_and_ends_with_status_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def careless(raw: bytes) -> None:

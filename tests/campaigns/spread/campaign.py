@@ -4,7 +4,7 @@
 
 Each client is in one of some groups, sends, and connects again when its daemon has gone. Daemons
 are killed and started again, and cut off from each other and joined again. What the clients see is
-judged by `judge.Judge`, and what the daemons trace by the checkers of the simulator.
+judged by `checker.SpreadChecker`, and what the daemons trace by the checkers of the simulator.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from groupcomm_tools.local_cluster import ClusterError, LocalCluster
 from groupcomm_tools.relay import Relay
 from groupcomm_tools.traces import trace_events
 from groupcommd.config_file import read_addresses
-from tests.campaigns.spread.judge import Judge
+from tests.campaigns.spread.checker import SpreadChecker
 from tests.groupcommd import spread_client as spread
 from tests.groupcommd.spread_client import SpreadClient, connect
 
@@ -38,7 +38,7 @@ ATTEMPTS: Final = 4
 """Of all daemons to be in one view, each of some seconds."""
 
 _UNTRACED: Final = "D1:"
-"""What is delivered was sent: that needs traces of clients, and these write none; `Judge` looks."""
+"""Deliveries of sent messages only: that needs traces of clients, which write none here."""
 
 
 class Campaign:
@@ -49,7 +49,7 @@ class Campaign:
         self._relay = relay
         self._options = options
         self._random = random.Random(options.seed)
-        self.judge = Judge()
+        self.checker = SpreadChecker()
         self.sent = self.sessions = 0
         self._count = 0
         self._open: dict[int, str] = {}  # sessions, and the groups that they are in
@@ -74,7 +74,7 @@ class Campaign:
                 await client.join(group)
                 nursery.start_soon(self._send, client, group)
                 while True:
-                    self.judge.see(session, client.name, await client.receive(patient=True))
+                    self.checker.see(session, client.name, await client.receive(patient=True))
         except* (OSError, trio.BrokenResourceError, spread.Ended):
             pass
         finally:
@@ -125,7 +125,7 @@ class Campaign:
             return False
         for group in set(self._open.values()):
             members = [number for number, its in self._open.items() if its == group]
-            views = self.judge.members_now(members, group)
+            views = self.checker.members_now(members, group)
             if [len(found) for found in views.values()] != [len(members)]:
                 return False
         return True
@@ -160,10 +160,10 @@ async def play(options: argparse.Namespace) -> dict[str, Any]:
             "disasters": options.disasters,
             "sessions": campaign.sessions,
             "sent": campaign.sent,
-            "messages": campaign.judge.messages,
-            "views": campaign.judge.views,
-            "compared": campaign.judge.compared,
-            "violations": campaign.judge.violations,
+            "messages": campaign.checker.messages,
+            "views": campaign.checker.views,
+            "compared": campaign.checker.compared,
+            "violations": campaign.checker.violations,
             "daemons_events": checked.events,
             "daemons_violations": [text for text in broken if not text.startswith(_UNTRACED)][:20],
         }

@@ -1,4 +1,4 @@
-"""A short campaign of clients of Spread, and what its judge finds."""
+"""A short campaign of clients of Spread, and what its checker finds."""
 
 import json
 import struct
@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from tests.campaigns.spread import campaign
-from tests.campaigns.spread.judge import Judge
+from tests.campaigns.spread.checker import SpreadChecker
 from tests.groupcommd.spread_client import AGREED, BY_JOIN, BY_NETWORK, REGULAR_VIEW, Received
 
 
@@ -39,22 +39,22 @@ def message(number: int) -> Received:
 BOTH = ("a", "b")
 
 
-def played(*seen: tuple[int, Received]) -> Judge:
-    """A judge that two sessions, a and b, have told of one view, and then of this."""
-    judge = Judge()
+def played(*seen: tuple[int, Received]) -> SpreadChecker:
+    """A checker that two sessions, a and b, have told of one view, and then of this."""
+    checker = SpreadChecker()
     for session, name in enumerate(BOTH):
-        judge.see(session, name, view(b"1", BOTH, ("b",), BY_JOIN))
+        checker.see(session, name, view(b"1", BOTH, ("b",), BY_JOIN))
     for session, told in seen:
-        judge.see(session, BOTH[session], told)
-    return judge
+        checker.see(session, BOTH[session], told)
+    return checker
 
 
 NEXT = view(b"2", BOTH, BOTH, BY_NETWORK)
 
 
 def test_who_has_seen_the_same_has_broken_nothing() -> None:
-    judge = played(*((s, m) for m in (message(1), message(2), NEXT) for s in (0, 1)))
-    assert (judge.violations, judge.compared) == ([], 1)
+    checker = played(*((s, m) for m in (message(1), message(2), NEXT) for s in (0, 1)))
+    assert (checker.violations, checker.compared) == ([], 1)
 
 
 @pytest.mark.parametrize(

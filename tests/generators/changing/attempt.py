@@ -9,7 +9,7 @@ from collections.abc import Callable
 from random import Random
 
 from tests.generators.changing.daemon import ChangingDaemon
-from tests.generators.changing.records import Token, Union, View, ViewPacket
+from tests.generators.changing.records import GeneratedRecovery, Token, View, ViewPacket
 from tests.generators.records import Notice
 
 
@@ -49,7 +49,7 @@ class Attempt:
         self._everybody = list(members)
         self.phase = Phase.GATHER
         self._view = self._make_view(bystanders)
-        self._unions: dict[ChangingDaemon, Union] = {}
+        self._recoveries: dict[ChangingDaemon, GeneratedRecovery] = {}
         self._fellows: dict[ChangingDaemon, tuple[str, ...]] = {}
         self._bound: set[str] = set()
 
@@ -104,12 +104,12 @@ class Attempt:
                     self._unite(daemon)
 
     def _unite(self, daemon: ChangingDaemon) -> None:
-        if daemon in self._unions:
+        if daemon in self._recoveries:
             return
         fellows = [other for other in self.members if other.config is daemon.config]
         union = unite(fellows)
         for fellow in fellows:
-            self._unions[fellow] = union
+            self._recoveries[fellow] = union
             self._fellows[fellow] = tuple(
                 f.identity for f in sorted(fellows, key=lambda other: other.name)
             )
@@ -117,7 +117,7 @@ class Attempt:
     def _exchange(self) -> None:
         rng = self._rng
         for daemon in self.members:
-            union = self._unions.get(daemon)
+            union = self._recoveries.get(daemon)
             if union is None:
                 continue
             missing = [p for p in union.packets if (p.ring, p.number) not in daemon.packets]
@@ -128,7 +128,7 @@ class Attempt:
                     daemon.receive(packet)
                 daemon.bind(union)
                 self._bound.add(daemon.identity)
-        if len(self._bound) == len(self._unions) and rng.random() < 0.7:
+        if len(self._bound) == len(self._recoveries) and rng.random() < 0.7:
             self.phase = Phase.INSTALL
 
     def _install(self) -> None:
@@ -144,13 +144,13 @@ class Attempt:
             self.phase = Phase.OVER
 
     def _install_at(self, daemon: ChangingDaemon) -> None:
-        union = self._unions.get(daemon)
+        union = self._recoveries.get(daemon)
         if union is not None:
             daemon.finish(union, self._fellows[daemon], self._view.text)
         daemon.install(self._view)
 
 
-def unite(fellows: list[ChangingDaemon]) -> Union:
+def unite(fellows: list[ChangingDaemon]) -> GeneratedRecovery:
     """Return what daemons that come from one view hold together."""
     view = fellows[0].config
     assert view is not None
@@ -165,7 +165,7 @@ def unite(fellows: list[ChangingDaemon]) -> Union:
         while (ring, number + 1) in packets:
             number += 1
         prefix.append(number)
-    return Union(
+    return GeneratedRecovery(
         tuple(sorted(packets.values(), key=lambda packet: (packet.time, packet.ring))),
         tuple(prefix),
         tuple(notice for _, notice in sorted(notices.items())),

@@ -8,8 +8,8 @@ its daemon's chain of packets, as the end of a view asks for that, too.
 from collections import Counter, deque
 
 from groupcomm.trace.events import Conf
-from tests.generators.changing.desk import ChangingDesk
-from tests.generators.changing.records import Announcement, Union, View, ViewPacket
+from tests.generators.changing.records import Announcement, GeneratedRecovery, View, ViewPacket
+from tests.generators.changing.sessions import ChangingSessions
 from tests.generators.changing.walk import Walk, find_boundary, last_whole
 from tests.generators.daemon import Daemon
 from tests.generators.records import AGREED, FIFO, FRAGMENT, Bundle, Log, Notice, Session
@@ -31,11 +31,11 @@ class ChangingDaemon(Daemon):
         unreliable: bundles of its own clients that need no number.
     """
 
-    desk: ChangingDesk
+    desk: ChangingSessions
 
     def __init__(self, identity: str, incarnation: str, counter: int, log: Log) -> None:
         super().__init__(identity, 0, "", log)
-        self.desk = ChangingDesk(identity, log)
+        self.desk = ChangingSessions(identity, log)
         self.incarnation = incarnation
         self.alive = True
         self.leaving = False
@@ -201,7 +201,7 @@ class ChangingDaemon(Daemon):
 
     # ---- the view ends ----
 
-    def bind(self, union: Union) -> None:
+    def bind(self, union: GeneratedRecovery) -> None:
         """Say that the union is held here."""
         self.fellows |= union.fellows
         known = {(n.ring, n.value, n.upto) for n in self.heard}
@@ -212,7 +212,7 @@ class ChangingDaemon(Daemon):
         for ring, frontier in enumerate(union.frontiers):
             self.frontiers[ring] = max(self.frontiers[ring], frontier)
 
-    def finish(self, union: Union, fellows: tuple[str, ...], coming: str) -> None:
+    def finish(self, union: GeneratedRecovery, fellows: tuple[str, ...], coming: str) -> None:
         """Deliver what is left of the view, as all who come along do."""
         assert self.config is not None
         if not self.complete and self._knows_all():
@@ -231,7 +231,7 @@ class ChangingDaemon(Daemon):
     def _turn(self, fellows: tuple[str, ...], coming: str) -> None:
         self._log.add(Conf(self._log.tick(), self.identity, "T", coming, (fellows,), self.view))
 
-    def _walk(self, union: Union, fellows: tuple[str, ...], coming: str) -> None:
+    def _walk(self, union: GeneratedRecovery, fellows: tuple[str, ...], coming: str) -> None:
         walk = Walk(union, self._start)
         horizons = [
             max([n.value for n in union.notices if n.ring == ring and n.upto <= prefix], default=0)

@@ -107,7 +107,7 @@ class ViewPacket(Packet):
 
 
 @attrs.frozen
-class Union:
+class GeneratedRecovery:
     """What the daemons that come from one view hold together.
 
     Attributes:

@@ -1,10 +1,10 @@
 """The walk: what is delivered of a view that has ended, by the rules that all who stay share."""
 
-from tests.generators.changing.records import Union, ViewPacket
+from tests.generators.changing.records import GeneratedRecovery, ViewPacket
 from tests.generators.records import AGREED, CAUSAL, RELIABLE, Bundle, Place, Session
 
 
-def last_whole(union: Union) -> list[int]:
+def last_whole(union: GeneratedRecovery) -> list[int]:
     """Return per ring the time of the last packet before the first gap; 0 if there is none."""
     times = [0] * len(union.prefix)
     for packet in union.packets:
@@ -13,7 +13,7 @@ def last_whole(union: Union) -> list[int]:
     return times
 
 
-def find_boundary(union: Union, horizon: int, frontier: int) -> tuple[int, int] | None:
+def find_boundary(union: GeneratedRecovery, horizon: int, frontier: int) -> tuple[int, int] | None:
     """Return the stamp of the first packet of the transitional part; None if there is none."""
     for packet in union.packets:
         beyond = packet.time > horizon or (packet.is_safe and packet.time > frontier)
@@ -25,8 +25,8 @@ def find_boundary(union: Union, horizon: int, frontier: int) -> tuple[int, int] 
 class Walk:
     """What of the union is delivered, packet by packet in the order of their stamps."""
 
-    def __init__(self, union: Union, start: int) -> None:
-        self._union = union
+    def __init__(self, union: GeneratedRecovery, start: int) -> None:
+        self._recovery = union
         self._start = start
         self._numbers = union.numbers
         self._whole: set[tuple[int, int]] = set()  # packets that end an unbroken chain
@@ -37,7 +37,7 @@ class Walk:
         """Return the bundles of the next packet that are not dropped."""
         if packet.previous is None or (packet.ring, packet.previous) in self._whole:
             self._whole.add((packet.ring, packet.number))
-        if packet.daemon.identity in self._union.fellows:
+        if packet.daemon.identity in self._recovery.fellows:
             return packet.bundles
         return [bundle for bundle in packet.bundles if self._keep(packet, bundle)]
 
@@ -54,7 +54,7 @@ class Walk:
 
     def _has_causes(self, packet: ViewPacket) -> bool:
         vector, agreed = packet.causes
-        prefixes = self._union.prefix
+        prefixes = self._recovery.prefix
         if any(number > prefix for number, prefix in zip(vector, prefixes, strict=True)):
             return False
         return not any(self._is_before(lost, vector, agreed, packet) for lost in self._dropped)

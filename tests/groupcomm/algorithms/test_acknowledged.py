@@ -47,7 +47,7 @@ def test_a_message_waits_until_everybody_is_beyond_it() -> None:
     assert network.history.delivered["p"] == [p1]
 
 
-def test_equal_clocks_are_told_apart_by_the_sender() -> None:
+def test_equal_clocks_are_distinguished_by_the_sender() -> None:
     network = Network(AcknowledgedStamps(name, "pq") for name in "pq")
     q1, p1 = network.send("q", b""), network.send("p", b"")
     network.bring_all()

@@ -275,9 +275,7 @@ def test_what_somebody_may_have_received_cannot_be_given_up() -> None:
     assert states == [State.COMMITTED, State.FINISHED]
 
 
-def test_the_guard_gives_up_what_an_error_interrupts_and_finishes_what_has_begun_to_arrive() -> (
-    None
-):
+def test_an_interrupted_multicast_is_aborted_or_finished_if_it_has_begun_to_arrive() -> None:
     def interrupted(multicast: Multicast[str], until: State) -> None:
         with multicast:
             multicast.do(multicast.ready[0])

@@ -63,12 +63,12 @@ class UnsafeMulticast(Multicast[int]):
         self._blocks.clear()
 
 
-def test_the_judge_finds_what_threads_do_without_blocks() -> None:
+def test_the_history_finds_what_threads_do_without_blocks() -> None:
     runs = (Stress(8, 4, 40, seed=seed, way=UnsafeMulticast).play() for seed in range(500))
     assert any("in two orders" in fault for run in runs for fault in run.faults())
 
 
-def test_the_judge_finds_an_effect_before_its_cause_a_loss_and_a_double() -> None:
+def test_the_history_finds_an_effect_before_its_cause_a_loss_and_a_double() -> None:
     run = Recorded(
         sent={
             1: Sent(to=frozenset({0, 1}), knew=0, began_s=0),

@@ -54,7 +54,7 @@ def test_concurrent_messages_may_change_places_but_not_in_a_total_order() -> Non
     assert found.held() == {Order.FIFO, Order.CAUSAL}
 
 
-def test_what_is_missing_or_comes_twice_is_told() -> None:
+def test_what_is_missing_or_comes_twice_is_reported() -> None:
     found = history(("p", P1), ("q", P1), ("q", P1))
     assert found.missing == [("r", P1)]
     assert found.twice == [("q", P1)]
@@ -119,7 +119,7 @@ def some_history(seed: int) -> History:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_the_judge_finds_what_the_plain_definitions_say(seed: int) -> None:
+def test_the_history_finds_what_the_plain_definitions_say(seed: int) -> None:
     found = some_history(seed)
     for message in found.sent:
         assert found.causes(message) == plain_causes(found, message)

@@ -44,7 +44,7 @@ def test_without_a_change_it_keeps_what_the_vector_process_keeps(steps: Steps) -
 
 
 @given(schedules, st.lists(st.integers(0, 30), min_size=3, max_size=3))
-def test_a_latecomer_is_told_all_after_its_start_in_causal_order(
+def test_a_latecomer_learns_all_after_its_start_in_causal_order(
     steps: Steps, times: list[int]
 ) -> None:
     """The sponsor is told first, and each other one at some time after that."""

@@ -103,7 +103,7 @@ def test_a_difference_has_both_values() -> None:
     assert differences((("k", ("1",)),), ()) == (Difference("k", ("1",), None),)
 
 
-def test_settings_of_the_largest_cluster_can_be_told() -> None:
+def test_settings_of_the_largest_cluster_can_be_reported() -> None:
     names = tuple(f"{place:04}{'x' * 200}" for place in range(1024))
     advised = tuple((f"sites.main.daemons.{name}", ("10.0.0.1:4803",)) for name in names)
     shared = shared_settings(CoreConfig(sites=(names,), advised=advised))

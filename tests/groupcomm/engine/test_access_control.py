@@ -136,7 +136,7 @@ def test_sessions_are_decided_as_the_reference(
 # ---- reloads and merges ----
 
 
-def test_who_may_not_be_a_member_any_more_leaves_and_is_told(pair: Cluster) -> None:
+def test_who_may_not_be_a_member_any_more_leaves_and_is_notified(pair: Cluster) -> None:
     ann, bob = pair.connect("a", "ann", "cert:ann"), pair.connect("b", "bob", "cert:bob")
     for program in (ann, bob):
         program.session.join("g")
@@ -265,7 +265,7 @@ def test_what_was_allowed_is_judged_anew_by_other_rules() -> None:
     assert [type(event) for event in clients.talk(ann)] == [Refused]
 
 
-def test_who_may_not_see_members_is_told_of_itself_alone() -> None:
+def test_who_may_not_see_members_is_notified_of_itself_alone() -> None:
     clients = Clients()
     govern(clients, rules(("*", "g", Verb.JOIN), ("cert:ann", "g", Verb.SEE_MEMBERS)))
     ann = clients.connect("ann", principal="cert:ann")
@@ -345,7 +345,7 @@ def test_a_leave_of_a_group_that_nobody_joined_is_dropped_without_a_word() -> No
     assert clients.heard(rude) == []
 
 
-def test_a_client_that_does_not_know_of_refusals_is_told_by_the_end_of_its_session() -> None:
+def test_a_client_that_does_not_know_of_refusals_is_notified_by_the_end_of_its_session() -> None:
     clients = Clients()
     govern(clients, FORBIDDEN)
     old = clients.start("old", principal="cert:old")

@@ -58,7 +58,7 @@ def test_each_level_has_its_causes() -> None:
     assert told[SAFE] == CausalContext(packet + 1, causal.agreed, causal.heard)
 
 
-def test_who_did_not_ask_is_told_nothing_and_its_frames_are_as_ever() -> None:
+def test_who_did_not_ask_learns_nothing_and_its_frames_are_as_ever() -> None:
     room = Room()
     room.clients.heard(room.other)
     room.send(*LEVELS)

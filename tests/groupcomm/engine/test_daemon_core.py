@@ -257,7 +257,7 @@ def test_who_has_left_sends_nothing_whatever_comes_and_however_late() -> None:
     assert core.membership.reasons == {GatherReason.STARTED: 1}
 
 
-def test_a_start_with_a_lost_disk_is_told_of_its_restarts() -> None:
+def test_a_start_with_a_lost_disk_is_notified_of_its_restarts() -> None:
     cluster = Cluster("abc")
     cluster.start("abc", restarts=7)
     cluster.run(0.1)

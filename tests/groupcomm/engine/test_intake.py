@@ -270,8 +270,8 @@ def test_bytes_that_are_no_frame_yet_are_not_waited_for() -> None:
     assert session.reading
     assert not session.has_input
     clients.step(ClientBytes(number, encode_hello("slow")[5:]))
-    assert desk_users(clients) == ["slow"]
+    assert session_users(clients) == ["slow"]
 
 
-def desk_users(clients: Clients) -> list[str]:
+def session_users(clients: Clients) -> list[str]:
     return [session.user for session in clients.core.sessions.by_connection.values()]

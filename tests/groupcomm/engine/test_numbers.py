@@ -65,7 +65,7 @@ def test_numbers_that_no_daemon_reaches_are_not_believed() -> None:
     assert highest_used([], AHEAD) == 0
 
 
-def test_who_is_outdated_is_told_a_number_above_all_of_its_connections() -> None:
+def test_who_is_outdated_learns_a_number_above_all_of_its_connections() -> None:
     cluster = Cluster("ab")
     cluster.start("ab", restarts=7, counter=AHEAD)
     cluster.run(0.1)

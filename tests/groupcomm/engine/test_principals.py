@@ -45,7 +45,7 @@ def told(program: Program) -> list[tuple[bytes, str | None]]:
     return [(e.data, e.principal) for e in news(program) if isinstance(e, Message)]
 
 
-def test_who_asks_is_told_whose_session_has_sent_a_message(pair: Cluster) -> None:
+def test_who_asks_learns_whose_session_has_sent_a_message(pair: Cluster) -> None:
     """At every level, from every daemon; nobody else is told, and a fragment is told once."""
     asks = pair.connect("a", "asks", "unix:boss", principals=True)
     other = pair.connect("a", "other", "unix:boss")

@@ -19,7 +19,7 @@ HOLD_S = 0.001
 """So long a notice waits for others at most."""
 
 
-def operation_of(cluster: Cluster, name: str) -> ViewState:
+def view_state_of(cluster: Cluster, name: str) -> ViewState:
     view_state = cluster.cores[name].view_state
     assert view_state is not None
     return view_state
@@ -47,7 +47,7 @@ def count(cluster: Cluster, kind: PacketKind) -> int:
 def test_a_horizon_notice_is_passed_on_once_and_then_only_if_it_is_newer() -> None:
     """In a split site a daemon hears the multicasts of other rings: they would go round."""
     cluster = split_site()
-    core, view_state = cluster.cores["b"], operation_of(cluster, "b")
+    core, view_state = cluster.cores["b"], view_state_of(cluster, "b")
     sent: list[tuple[str | None, bytes]] = []
     core._out = sent
     upto = view_state.streams[1].known
@@ -97,7 +97,7 @@ def united(number: int, rings: int = 1) -> RecoveredSet:
     return RecoveredSet({0: Past(bytes(16), tuple(holdings), ())})
 
 
-def test_a_recovered_packet_is_taken_only_if_it_is_of_the_union() -> None:
+def test_a_recovered_packet_is_taken_only_if_it_is_of_the_recovered_set() -> None:
     """One that only another attempt knew of would raise one daemon's horizons alone."""
     cluster = Cluster("ab")
     cluster.start("ab")
@@ -108,7 +108,7 @@ def test_a_recovered_packet_is_taken_only_if_it_is_of_the_union() -> None:
     for _ in range(2):
         program.session.multicast(["g"], b"x" * 1000, level=ServiceLevel.RELIABLE)
     cluster.run(0.01)
-    ahead, behind = operation_of(cluster, "a"), operation_of(cluster, "b")
+    ahead, behind = view_state_of(cluster, "a"), view_state_of(cluster, "b")
     known = behind.streams[0].held
     packets = ahead.streams[0].packets
     assert {known + 1, known + 2} <= packets.keys(), "numbered at a, lost on the way to b"
@@ -175,7 +175,7 @@ def test_what_comes_of_a_view_before_it_is_installed_is_kept_for_it() -> None:
     cluster.run(0.02)
     assert cluster.members("a") == "ab"
     assert core._early == []
-    assert operation_of(cluster, "a").delivery.complete
+    assert view_state_of(cluster, "a").delivery.complete
 
 
 def test_only_so_much_is_kept_and_only_of_the_coming_view() -> None:

@@ -150,7 +150,9 @@ def test_all_who_come_along_deliver_what_the_model_does_and_each_bundle_once(see
 
 
 @given(SEEDS)
-def test_the_boundary_is_found_from_the_union_alone_and_is_the_same_for_all(seed: int) -> None:
+def test_the_boundary_follows_from_the_recovered_set_alone_and_is_the_same_for_all(
+    seed: int,
+) -> None:
     history = lived(seed)
     members = some(history)
     pasts = [Leaver(history, me).view_change.past for me in members]
@@ -212,7 +214,7 @@ def test_nothing_that_was_delivered_before_is_dropped_and_safe_is_safe(seed: int
 
 
 @given(SEEDS)
-def test_what_the_order_would_deliver_of_the_union_is_never_dropped(seed: int) -> None:
+def test_what_the_order_would_deliver_of_the_recovered_set_is_never_dropped(seed: int) -> None:
     """A daemon that held the union, with all notices and frontiers, and nothing else."""
     history = lived(seed, forget=False)
     ended = attempt(history, some(history), ())

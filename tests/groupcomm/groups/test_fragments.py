@@ -13,7 +13,7 @@ def test_members_throughout_get_every_fragment() -> None:
     assert messages.end_session(0, 7) == [], "the message is complete"
 
 
-def test_who_comes_late_gets_nothing_and_who_goes_is_told() -> None:
+def test_a_late_member_gets_nothing_and_a_leaving_one_is_reported() -> None:
     messages = OpenMessages()
     messages.recipients(KEY, [1, 2], 3)
     assert messages.recipients(KEY, [2, 3], 3) == ([2], [1])

@@ -220,7 +220,7 @@ def test_a_message_in_fragments_comes_back_once_by_its_last_one() -> None:
 # ---- fragments ----
 
 
-def test_who_leaves_between_fragments_is_told_to_forget_them() -> None:
+def test_who_leaves_between_fragments_is_asked_to_forget_them() -> None:
     stage = stage_with_members()
     stage.release(0, fragment(1, "anna", 0, "g", number=2))
     stage.leave(1, 1, "ben", "g")

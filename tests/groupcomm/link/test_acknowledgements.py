@@ -42,7 +42,7 @@ def test_few_packets_wait_for_company_and_many_do_not() -> None:
     assert received.due == float("inf")
 
 
-def test_a_gap_and_a_copy_are_told_soon() -> None:
+def test_a_gap_and_a_copy_are_reported_soon() -> None:
     received = ReceivedNumbers()
     received.accept(1, 0.5)
     received.acknowledge(0, 1.0)

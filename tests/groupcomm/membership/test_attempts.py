@@ -217,7 +217,7 @@ def test_after_a_failed_attempt_a_daemon_is_not_quick() -> None:
     assert stage.now - failed < 2 * TIMING.answer_wait_s
 
 
-def test_a_network_in_trouble_gets_less_to_carry() -> None:
+def test_a_network_with_failures_gets_less_to_carry() -> None:
     """Joins are repeated as seldom as waits are long, or slow networks would never calm down."""
     joins = []
     for failures in (0, MOST_FAILURES):

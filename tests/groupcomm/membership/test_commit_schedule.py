@@ -36,7 +36,7 @@ def test_the_same_is_said_ever_more_rarely() -> None:
     assert found == sorted(found)
 
 
-def test_what_is_lacking_is_told_no_more_often_than_it_can_have_come() -> None:
+def test_what_is_lacking_is_reported_no_more_often_than_it_can_have_come() -> None:
     """Else the commits of all take a narrow way from the packets (simulator seed 1300346)."""
     less = structs.replace(LACKING, missing=(((5, 9),),))
     least = structs.replace(LACKING, missing=(((9, 9),),))

@@ -112,7 +112,7 @@ def test_nobody_is_right_where_as_many_have_the_one_as_the_other() -> None:
     assert [others(stage, name)[0].verdict for name in "ab"] == [Verdict.OPEN] * 2
 
 
-def test_three_configurations_are_told_apart() -> None:
+def test_three_configurations_are_distinguished() -> None:
     stage = Stage("abcde")
     for name, limit in zip("de", (1000, 1100), strict=True):
         stage.configs[name] = attrs.evolve(stage.config, packet_limit=limit)
@@ -124,7 +124,7 @@ def test_three_configurations_are_told_apart() -> None:
     assert verdicts == {("a", "b", "c"): Verdict.THEIRS, ("d",): Verdict.OPEN}
 
 
-def test_what_only_should_be_equal_is_told_and_keeps_nobody_apart() -> None:
+def test_what_only_should_be_equal_is_reported_and_keeps_nobody_apart() -> None:
     stage = Stage("abc")
     stage.configs["b"] = attrs.evolve(stage.config, windows=Windows(ring_bytes=1000))
     stage.start("abc")
@@ -137,7 +137,7 @@ def test_what_only_should_be_equal_is_told_and_keeps_nobody_apart() -> None:
     assert (other.alike, other.verdict) == (("c",), Verdict.OURS)
 
 
-def test_daemons_that_do_not_hear_each_other_are_told_by_a_third() -> None:
+def test_daemons_that_do_not_hear_each_other_are_notified_by_a_third() -> None:
     """A daemon that is not listed is heard by nobody there whose datagrams have seals."""
     stage = Stage("abc")
     stage.configs["b"] = SMALL
@@ -177,7 +177,7 @@ def test_a_daemon_that_differs_begins_no_view_whatever_it_says() -> None:
     assert ("a", "z") not in stage.said(Beacon, said), "nor is it answered"
 
 
-def test_settings_are_told_ever_more_rarely_and_only_while_any_differ() -> None:
+def test_settings_are_reported_ever_more_rarely_and_only_while_any_differ() -> None:
     stage = with_small("b")
     before = len(stage.sent)
     stage.run(10 * LONGEST_INTERVAL_S)

@@ -48,7 +48,7 @@ def parts_of(
     ("name", "targets"),
     [("a", [None, "d", "e", "f"]), ("d", ["a", "b", "c", "e", "f"]), ("f", [None, *"abcd"])],
 )
-def test_all_are_told_by_one_multicast_in_the_site_and_unicasts_to_others(
+def test_all_are_notified_by_one_multicast_in_the_site_and_unicasts_to_others(
     name: str, targets: Sequence[str | None]
 ) -> None:
     sender = flood(name)

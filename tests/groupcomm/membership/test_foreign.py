@@ -90,7 +90,7 @@ def test_a_foreign_join_starts_a_view_only_if_both_hear_each_other() -> None:
     assert begun(stage) == 1
 
 
-def test_who_does_not_know_that_it_is_heard_is_told_so_once_in_an_interval() -> None:
+def test_who_does_not_know_that_it_is_heard_learns_so_once_in_an_interval() -> None:
     stage = with_stranger()
     before = len(stage.sent)
     for _ in range(10):

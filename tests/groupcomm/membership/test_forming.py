@@ -10,7 +10,9 @@ TIMING = Timing()
 
 
 @pytest.mark.parametrize("sites", [("a",), ("abc",), ("ab", "c"), ("a", "b", "cd")])
-def test_all_who_hear_each_other_come_to_one_view_and_are_told_once(sites: tuple[str, ...]) -> None:
+def test_all_that_hear_each_other_form_one_view_and_are_notified_once(
+    sites: tuple[str, ...],
+) -> None:
     stage = in_view(*sites)
     assert len({daemon.machine.view for daemon in stage.daemons.values()}) == 1
     for daemon in stage.daemons.values():

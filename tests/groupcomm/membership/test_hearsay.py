@@ -46,7 +46,7 @@ def test_a_view_with_all_comes_soon(message: ControlMessage) -> None:
     assert stage.members == ["abc"] * 3
 
 
-def told_to_have_left() -> PeerDaemon:
+def reported_to_have_left() -> PeerDaemon:
     peer = PeerDaemon(NUMBERS["c"], "c", Incarnation(1, 1), met=False)
     peer.leave(100, 10.0, own=False)
     return peer
@@ -61,20 +61,20 @@ def told_to_have_left() -> PeerDaemon:
     ],
 )
 def test_who_says_something_new_has_not_left(sequence: int, later_s: float, left: bool) -> None:
-    peer = told_to_have_left()
+    peer = reported_to_have_left()
     peer.on_passed_on(sequence, 10.0 + later_s)
     assert peer.left is left
 
 
-def test_what_others_tell_is_stale_behind_what_they_have_told_lately_and_not_for_ever() -> None:
-    peer, message = told_to_have_left(), Links(OTHER_VIEW, ())
+def test_what_others_tell_is_stale_behind_what_they_have_reported_lately_and_not_for_ever() -> None:
+    peer, message = reported_to_have_left(), Links(OTHER_VIEW, ())
     assert peer.is_latest(message, 100, 10.0, own=False)
     assert not peer.is_latest(message, 99, 10.0 + 0.9 * HEARSAY_S, own=False)
     assert peer.is_latest(message, 99, 10.0 + 1.1 * HEARSAY_S, own=False)
 
 
 def test_what_a_daemon_says_itself_is_never_stale_behind_what_others_tell() -> None:
-    peer, message = told_to_have_left(), Links(OTHER_VIEW, ())
+    peer, message = reported_to_have_left(), Links(OTHER_VIEW, ())
     assert peer.is_latest(message, 100, 10.0, own=False)
     assert peer.is_latest(message, 50, 10.0, own=True)
     assert not peer.is_latest(message, 50, 10.0 + 2 * HEARSAY_S, own=False)

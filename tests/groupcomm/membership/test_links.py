@@ -109,7 +109,7 @@ def test_only_an_end_of_a_link_can_say_that_it_is_lost_and_only_in_its_view() ->
     assert stage.daemons["e"].host.routes == [((0, 4), (2, 4))]
 
 
-def test_a_link_state_that_is_lost_is_told_again() -> None:
+def test_a_link_state_that_is_lost_is_reported_again() -> None:
     stage = three_sites()
     cut(stage, "a", "c")
     stage.run(0.7)

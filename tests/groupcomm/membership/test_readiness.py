@@ -59,7 +59,7 @@ def test_who_is_heard_only_by_a_daemon_that_stands_aside_is_not_reached() -> Non
     assert [ready(me, hears, **claims) for me in "abc"] == ["a", "b", "c"]
 
 
-def test_a_daemon_is_told_which_mark_it_lacks() -> None:
+def test_a_daemon_learns_which_mark_it_lacks() -> None:
     mutual = {0: frozenset({1}), 1: frozenset({0})}
     claims = {0: CounterClaim(10, 20), 1: CounterClaim(70, 1000)}
     assert find_ready(mutual, claims, 0) == Ready(frozenset({0}), 71)

@@ -55,7 +55,7 @@ def has(rows: list[tuple[int, set[int]]], ring: int, number: int) -> bool:
 
 
 @given(holdings())
-def test_the_union_holds_what_one_of_them_holds_and_nothing_else(held: Held) -> None:
+def test_the_recovered_set_holds_what_one_of_them_holds_and_nothing_else(held: Held) -> None:
     recovered_set = unite(held)
     for ring in rings_of(held):
         spans = {n for first, last in recovered_set.spans[ring] for n in range(first, last + 1)}

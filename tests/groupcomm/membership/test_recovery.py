@@ -97,7 +97,7 @@ def test_what_may_be_on_its_way_is_not_sent_again() -> None:
     assert stage.members == ["ab"] * 2
 
 
-def test_a_repair_is_taken_only_while_packets_are_fetched_and_only_of_the_union() -> None:
+def test_a_repair_is_taken_only_while_packets_are_fetched_and_only_of_the_recovered_set() -> None:
     """What nobody of the fellows said to hold would be here alone, and move one boundary."""
     stage = in_view("ab")
     machine, context = stage.daemons["a"].machine, stage.daemons["a"].host
@@ -189,7 +189,7 @@ def test_who_says_of_the_old_view_what_cannot_be_is_a_stranger(
 # ---- acknowledged recovery ----
 
 
-def test_nothing_is_delivered_until_all_have_said_that_they_hold_the_union() -> None:
+def test_nothing_is_delivered_until_all_have_said_that_they_hold_the_recovered_set() -> None:
     stage = in_view("abc")
     held(stage, a={1}, b={1}, c=set())
     stage.drop = {("c", ControlKind.COMMIT)}

@@ -33,7 +33,7 @@ def test_what_never_comes_keeps_nobody_from_a_view_for_ever() -> None:
     assert came_with(stage, "b") == 1
 
 
-def test_who_gives_its_fellows_up_has_a_view_by_itself_before_it_is_with_them_again() -> None:
+def test_who_gives_the_others_up_has_a_view_by_itself_before_it_is_with_them_again() -> None:
     """Else two would go from one view to the next, and not together (simulator seed 1201097)."""
     stage = withheld()
     before = len(stage.daemons["b"].host.installed)

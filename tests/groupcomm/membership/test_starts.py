@@ -10,7 +10,7 @@ from groupcomm.wire.membership import Leave, Outdated
 from tests.groupcomm.membership.stage import NUMBERS, Stage, counter_of, in_view, join_of, packet_of
 
 
-def test_a_lower_restart_count_is_told_the_higher_one() -> None:
+def test_a_lower_restart_count_learns_the_higher_one() -> None:
     stage = Stage("ab")
     stage.start("ab", restarts=5)
     stage.run(0.1)
@@ -109,7 +109,7 @@ def test_a_start_that_is_over_does_not_come_back_with_what_others_pass_on() -> N
     assert stage.daemons["a"].machine.reasons == reasons
 
 
-def test_a_later_start_of_somebody_outside_is_no_trouble() -> None:
+def test_a_later_start_of_somebody_outside_is_harmless() -> None:
     stage = in_view("ab", "c")
     stage.isolate("ab", "c")
     stage.run(2.0)

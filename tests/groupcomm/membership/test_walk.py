@@ -127,7 +127,7 @@ def test_it_delivers_what_the_model_does(shapes: list[Shape], fellows: set[int])
 
 
 @given(st.lists(SHAPES, max_size=12), st.sets(st.integers(0, 2)), st.integers(0, 2))
-def test_more_fellows_and_more_packets_never_cost_anything(
+def test_more_members_and_more_packets_never_cost_anything(
     shapes: list[Shape], fellows: set[int], more: int
 ) -> None:
     """So obligations only widen what is delivered, and a later union drops nothing of a former."""

@@ -22,7 +22,7 @@ def test_horizon_notices_come_often_in_use_and_rarely_in_silence() -> None:
     assert abs(notices - 2.0 / timing.horizon_interval_max_s) < 5, "for two seconds, then none"
 
 
-def test_a_fellows_horizon_notice_counts_as_the_rings() -> None:
+def test_a_members_horizon_notice_counts_as_the_rings() -> None:
     holder = Daemon(make_view((0, 1), (2,)), 0)
     holder.step(0.0)
     holder.ring.notices.agreed_at = 1.0
@@ -30,7 +30,7 @@ def test_a_fellows_horizon_notice_counts_as_the_rings() -> None:
     assert PacketKind.HORIZON not in kinds(holder.step(1.001))
 
 
-def test_a_frontier_that_safe_waits_for_is_told_at_once() -> None:
+def test_a_frontier_that_safe_waits_for_is_reported_at_once() -> None:
     holder = Daemon(make_view((0,), (1,)), 0)
     holder.step(0.0)
     holder.submit()
@@ -45,7 +45,7 @@ def test_a_frontier_that_safe_waits_for_is_told_at_once() -> None:
     assert notice.frontier == holder.frontier
 
 
-def test_up_to_where_streams_are_held_is_told_while_it_is_new_and_all_of_it_now_and_then() -> None:
+def test_holdings_are_reported_while_they_are_new_and_all_of_them_now_and_then() -> None:
     told = HoldingsReport(3, 0.15)
     assert told.pop_next([5, 6, 7], 1.0) == [(0, 5), (1, 6), (2, 7)], "a first notice tells all"
     for _ in range(REPEATS):

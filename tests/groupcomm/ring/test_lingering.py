@@ -68,7 +68,7 @@ def test_what_comes_after_a_while_goes_round_soon() -> None:
     assert a.ring.deadline <= now + TIMING.linger_s
 
 
-def test_who_lacks_a_packet_asks_the_keeper_and_for_the_packet_at_once() -> None:
+def test_who_lacks_a_packet_asks_the_holder_and_for_the_packet_at_once() -> None:
     a, b, c = resting_with_a()
     number(a, 1.0)  # c does not get it
     now = 1.0005
@@ -145,7 +145,7 @@ def test_a_wish_from_before_goes_to_who_has_it_now() -> None:
     assert [(target, packet[0]) for target, packet in asked] == [(1, REQUEST)]
 
 
-def test_fellows_are_asked_while_safe_messages_wait() -> None:
+def test_members_are_asked_while_safe_messages_wait() -> None:
     a, b, _ = resting_with_a()
     b.hear(number(a, 1.0), 1.0)
     b.safe = [10**15]

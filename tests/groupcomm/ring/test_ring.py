@@ -177,7 +177,7 @@ def test_a_long_burst_lets_the_token_overtake_its_last_packets() -> None:
     assert token_in(sent).last == 100, "it never owns numbers that the token does not show"
 
 
-def test_windows_limit_a_visit_and_a_rotation() -> None:
+def test_windows_limit_a_token_visit_and_a_rotation() -> None:
     config = evolve(AT_ONCE, windows=Windows(visit_bytes=5000, ring_bytes=8000))
     a, b, _ = trio(config)
     a.step(0.0)

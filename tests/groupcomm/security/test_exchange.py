@@ -137,7 +137,7 @@ def test_who_does_not_answer_is_not_waited_for_in_the_next_view_nor_for_ever() -
     assert told.count(C) <= MAX_WAITS + 2
 
 
-def test_strangers_to_the_view_are_not_told_for_ever() -> None:
+def test_strangers_to_the_view_are_not_notified_for_ever() -> None:
     group = Group((A, B))
     group.say(A, B)
     (_, _, told) = group.way.pop()
@@ -168,7 +168,7 @@ def test_nothing_is_wrapped_for_keys_of_an_earlier_view() -> None:
     assert not known & {told.wrapped_for for _, _, told in later}
 
 
-def test_what_a_daemon_has_does_not_open_what_it_was_told_before() -> None:
+def test_what_a_daemon_has_does_not_open_what_it_got_before() -> None:
     """Forward secrecy: of all that was heard, with all that daemons have one view later."""
     group = Group((A, B, C))
     group.meet()

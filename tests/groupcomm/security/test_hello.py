@@ -109,7 +109,7 @@ def test_numbers_of_challenges_do_not_repeat_and_few_are_open() -> None:
     assert len(one._asked[ALICE]) == MAX_ASKED
 
 
-def test_a_daemon_is_told_little_whatever_comes_under_its_name() -> None:
+def test_a_daemon_gets_few_answers_whatever_comes_under_its_name() -> None:
     one, challenges, answers = introductions(), 0, 0
     for count in range(10_000):
         start = ALICE, Incarnation(count % 50, 1)

@@ -149,7 +149,7 @@ def test_names_that_leave_no_room_are_refused_and_take_no_number() -> None:
     assert [bundle.kind for bundle in pair.bundles()] == [0, *[1] * 4]
 
 
-def test_take_stops_at_its_limit_and_goes_on_in_order() -> None:
+def test_pop_stops_at_its_limit_and_goes_on_in_order() -> None:
     pair = Pair(bundle_limit=1000)
     pair.client.multicast("g", b"x" * 5000, level=AGREED)
     pair.client.join("g")

@@ -166,7 +166,7 @@ def test_every_request_takes_the_next_number(start: int) -> None:
     assert [message.number - start for message in messages] == [1, 3, 5, 6]
 
 
-def test_after_goodbye_nothing_is_sent_but_what_comes_is_told() -> None:
+def test_after_goodbye_nothing_is_sent_but_what_comes_is_reported() -> None:
     pair = Pair()
     pair.client.multicast("g", b"last", level=AGREED)
     pair.client.close()
@@ -266,7 +266,7 @@ def test_an_unreliable_message_has_no_position() -> None:
     ],
     ids=["abort one", "abort all", "disconnect"],
 )
-def test_a_message_given_up_by_its_sender_is_never_told(ending: bytes) -> None:
+def test_a_message_given_up_by_its_sender_is_never_reported(ending: bytes) -> None:
     client = open_client()
     told = client.receive(fragment_of(5, 0) + ending + fragment_of(5, 1))
     assert not any(isinstance(event, Message) for event in told)
@@ -364,7 +364,7 @@ def test_any_bytes_give_events_and_closed_at_most_once(data: st.DataObject) -> N
     assert ends == [len(events) - 1]
 
 
-def test_a_lost_connection_is_told_once() -> None:
+def test_a_lost_connection_is_reported_once() -> None:
     client = open_client()
     (closed,) = client.connection_lost()
     assert isinstance(closed, Closed)
@@ -372,7 +372,7 @@ def test_a_lost_connection_is_told_once() -> None:
     assert client.connection_lost() == []
 
 
-def test_a_refusal_is_told() -> None:
+def test_a_refusal_is_reported() -> None:
     pair = Pair(limits=SessionLimits())
     client = ClientSession("ann")
     pair.daemon.close(Code.REJECT_NOT_UNIQUE, "there is an ann")

@@ -287,7 +287,7 @@ def test_any_bytes_are_requests_or_a_protocol_error(data: st.DataObject) -> None
 # ---- output ----
 
 
-def test_everything_told_comes_in_order() -> None:
+def test_every_notification_comes_in_order() -> None:
     pair = Pair()
     ann, bob = MemberId("#ann#d1", 1), MemberId("#bob#d2", 5)
     view = GroupView(
@@ -329,7 +329,7 @@ def test_positions_are_of_the_view_that_was_announced_last() -> None:
     ]
 
 
-def test_take_gives_whole_items_up_to_its_limit() -> None:
+def test_pop_gives_whole_items_up_to_its_limit() -> None:
     daemon = Pair().daemon
     items = [bytes((index,)) * 100 for index in range(10)]
     for item in items:

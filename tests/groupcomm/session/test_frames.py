@@ -138,7 +138,7 @@ def test_causes_come_back(context: CausalContext) -> None:
     assert decode_causes_untrusted(only_frame(encode_causes(context))) == context
 
 
-def test_causes_that_are_told_only_in_part_are_refused() -> None:
+def test_causes_that_are_reported_only_in_part_are_refused() -> None:
     frame = bytearray(only_frame(encode_causes(CausalContext(7, Stamp(8, 1), (9, 10)))))
     for told in (0, 2):
         frame[9] = told

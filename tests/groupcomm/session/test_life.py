@@ -183,7 +183,7 @@ def test_an_event_leads_to_the_next_state(
 
 
 @pytest.mark.parametrize("make", [closing, gone, closed])
-def test_behind_the_end_nothing_is_told(make: Callable[[], DaemonSession]) -> None:
+def test_behind_the_end_nothing_is_reported(make: Callable[[], DaemonSession]) -> None:
     session = make()
     session.pop_output(PLENTY)
     assert not session.push(b"never")

@@ -116,13 +116,13 @@ def rules_are_not_asked(_: Right) -> Right:
 def leaves_of_nothing_are_ordered(right: Right) -> Right:
     """A session may have everybody order that it leaves a group that it never was in."""
 
-    def judge(self: AccessControl, session: DaemonSession, bundle: Bundle) -> Refused | None:
+    def refusal_of(self: AccessControl, session: DaemonSession, bundle: Bundle) -> Refused | None:
         if bundle.kind == BundleKind.LEAVE:
             return None
         refused: Refused | None = right(self, session, bundle)
         return refused
 
-    return judge
+    return refusal_of
 
 
 @mutant((Access, "may_be_called"))

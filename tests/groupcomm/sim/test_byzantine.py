@@ -37,7 +37,7 @@ def test_all_ways_at_once(sites: int) -> None:
     assert run(draw_settings(3, options)).findings == ()
 
 
-def test_lies_are_told_and_refused() -> None:
+def test_lies_are_sent_and_refused() -> None:
     told = refused = 0
     for seed in range(1, 7):
         check, settings = Survivors(), liars(seed, *WAYS)

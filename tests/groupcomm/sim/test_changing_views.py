@@ -84,7 +84,7 @@ def broken(kind: str) -> list[tuple[int, list[TraceEvent]]]:
 
 
 @pytest.mark.parametrize("start", range(0, VALID // 2, 40))
-def test_no_false_alarm_on_valid_histories(start: int) -> None:
+def test_no_false_alarm_on_valid_traces(start: int) -> None:
     for seed in range(start, start + 40):
         events = list(history(seed))
         assert not fast(events).violations, f"seed {seed}: {fast(events).violations[0]}"
@@ -103,7 +103,7 @@ def test_mutations_are_noticed_and_both_checks_agree(kind: str) -> None:
     assert noticed >= MAY_BE_HARMLESS.get(kind, 0.7) * len(traces)
 
 
-def test_histories_have_what_changing_views_bring() -> None:
+def test_traces_have_what_changing_views_bring() -> None:
     """What is not in them is not tested by them."""
     there = Counter[str]()
     for seed in range(VALID):
@@ -143,7 +143,7 @@ def _transitional_deliveries(events: list[TraceEvent]) -> int:
     return count
 
 
-def test_long_histories_are_checked_without_false_alarms() -> None:
+def test_long_traces_are_checked_without_false_alarms() -> None:
     for seed in range(3):
         long = ChangingHistory(seed, daemons=5, clients=4, unrest=0.1)
         long.play(200)
@@ -153,7 +153,7 @@ def test_long_histories_are_checked_without_false_alarms() -> None:
         assert sum(isinstance(event, Deliver) for event in long.log.events) > 100
 
 
-def test_equal_seeds_give_equal_histories() -> None:
+def test_equal_seeds_give_equal_traces() -> None:
     assert make_changing_history(7) == make_changing_history(7)
     assert make_changing_history(7) != make_changing_history(8)
 

@@ -60,7 +60,7 @@ def broken(kind: str, count: int = BROKEN) -> list[list[TraceEvent]]:
 
 
 @pytest.mark.parametrize("start", range(0, VALID // 2, 40))
-def test_no_false_alarm_on_valid_histories(start: int) -> None:
+def test_no_false_alarm_on_valid_traces(start: int) -> None:
     for seed in range(start, start + 40):
         events = list(history(seed))
         assert not fast(events).violations, f"seed {seed}: {fast(events).violations[0]}"
@@ -134,7 +134,7 @@ def _at(event: Deliver, time: int) -> Deliver:
     return Deliver(time, event.c, event.s, event.m, event.level, event.to, event.digest, event.pos)
 
 
-def test_long_histories_are_forgotten_without_false_alarms(
+def test_long_traces_are_forgotten_without_false_alarms(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for module in (agreed, group_tables, groups, records, state):
@@ -179,7 +179,7 @@ def _rest(send: Send) -> tuple[str, int, int, tuple[str, ...], int, bool, bool]:
     return (send.c, send.m, send.level, send.to, send.digest, send.discard, send.ordered)
 
 
-def test_equal_seeds_give_equal_histories() -> None:
+def test_equal_seeds_give_equal_traces() -> None:
     assert make_history(7) == make_history(7)
     assert make_history(7) != make_history(8)
 

@@ -175,7 +175,7 @@ def test_interrupting_tells_what_was_done_and_ends_with_130() -> None:
     assert int(output.split()[0]) > 0
 
 
-def test_check_judges_the_steps_of_algorithms(
+def test_check_verifies_the_steps_of_algorithms(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An effect that comes before its cause is told, and total order if it is asked for."""

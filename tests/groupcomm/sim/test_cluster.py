@@ -93,7 +93,7 @@ def test_private_messages_arrive_or_come_back() -> None:
     assert [(bounce.number, bounce.target) for bounce in bounces] == [(lost, "#nobody#alfa")]
 
 
-def test_ordered_is_told_to_the_sender_although_it_is_no_member() -> None:
+def test_ordered_is_reported_to_the_sender_although_it_is_no_member() -> None:
     cluster = Cluster(plain_settings(daemons=3, sites=3))
     members(cluster, 3)
     outsider = cluster.connect("outsider", 1)

@@ -138,7 +138,7 @@ def test_all_pairs_of_daemons_share_a_link_each_direction_by_itself() -> None:
     assert [ear.times for ear in ears] == [[11_000], [], [11_000, 12_000], [13_000]]
 
 
-def test_what_finds_no_room_is_lost_and_observers_are_told() -> None:
+def test_what_finds_no_room_is_lost_and_observers_are_notified() -> None:
     narrow = SimulatedLink(sites=(0, 1), delay_s=0.01, bytes_per_s=1_000_000, queue_s=0.001)
     network, ears, _ = wire(narrow)
     told: list[bool] = []
@@ -255,7 +255,7 @@ def test_a_core_reaches_itself_without_others() -> None:
         assert joined(among, [link.sites for link in settings.links], min(among)) == among
 
 
-def test_daemons_share_sites_evenly_or_as_they_are_told() -> None:
+def test_daemons_share_sites_evenly_or_as_requested() -> None:
     assert plain_settings(daemons=5, sites=2).sites == ((0, 1), (2, 3, 4))
     assert plain_settings(daemons=(1, 3)).sites == ((0,), (1, 2, 3))
     assert len(plain_settings(daemons=(1, 1, 1)).links) == 3

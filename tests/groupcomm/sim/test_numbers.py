@@ -49,7 +49,7 @@ class AfterADay(CheckedCluster):
         return clients
 
 
-def test_who_is_told_of_more_restarts_is_told_of_the_numbers_too(
+def test_who_learns_of_more_restarts_learns_of_the_numbers_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(reservation, "JUMP_US", 1)  # the worst of luck

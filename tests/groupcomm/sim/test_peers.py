@@ -139,7 +139,7 @@ def test_members_come_and_leave_in_order_while_messages_are_under_way(seed: int)
     ]
 
 
-def test_a_latecomer_is_sent_to_the_first_member_and_told_all_from_then_on() -> None:
+def test_a_latecomer_is_sent_to_the_first_member_and_learns_all_from_then_on() -> None:
     network = started(1, VectorSession, UsualPath(delay_s=0.01))
     network.send("bob", b"before")
     network.run(1.0)

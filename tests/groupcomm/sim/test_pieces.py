@@ -103,7 +103,7 @@ def test_a_full_pipe_tells_when_there_is_room_again() -> None:
     assert ends.pipe.room() == CAPACITY_BYTES
 
 
-def test_a_reader_that_is_gone_reads_nothing_and_nobody_is_told() -> None:
+def test_a_reader_that_is_gone_reads_nothing_and_nobody_is_notified() -> None:
     ends = Ends()
     ends.pipe.write(b"lost")
     ends.pipe.break_off()

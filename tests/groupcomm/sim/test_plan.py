@@ -154,7 +154,7 @@ def test_a_lossy_link_loses_datagrams_but_no_message() -> None:
     assert found.delays[1].seconds[-1] > 0.08, "a message that was lost is sent again"
 
 
-def test_daemons_that_cannot_agree_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_daemons_that_cannot_agree_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "FORM_LIMIT_S", 0.05)
     with pytest.raises(PlanFailed, match=r"the 5 daemons did not agree on a view within 0.05 s"):
         measure(plan())

@@ -87,7 +87,7 @@ def test_a_seed_gives_the_same_figures_again(
     assert found[0] == found[1]
 
 
-def test_a_load_that_is_too_much_is_told_and_ends_with_1(
+def test_a_load_that_is_too_much_is_reported_and_ends_with_1(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     heavy = TOML.replace("bandwidth_mbit = 10", "bandwidth_mbit = 0.5")
@@ -128,7 +128,7 @@ def test_interrupting_tells_what_is_there_and_ends_with_130(
     assert {what: len(done) for what, done in grown.items()} == {"sites": 1}
 
 
-def test_a_size_without_a_view_ends_its_series_and_the_rest_is_told(
+def test_a_size_without_a_view_ends_its_series_and_the_rest_is_reported(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     small = measure(plan(rate=1.0))

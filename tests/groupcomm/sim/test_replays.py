@@ -95,7 +95,7 @@ def test_nothing_is_taken_twice(sites: int, suite: int) -> None:
     assert cluster.agree([0, 1, 2])
 
 
-def test_a_whole_scene_replayed_to_a_daemon_alone_admits_nobody() -> None:
+def test_a_whole_moment_replayed_to_a_daemon_alone_admits_nobody() -> None:
     """All others are down; the attacker plays their last view, join by join."""
     cluster = sealed_cluster(plain_settings(daemons=3))
     captured = Captured(cluster)

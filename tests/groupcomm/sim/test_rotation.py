@@ -205,7 +205,7 @@ def test_a_rotation_without_a_daemon_that_is_down_goes_on_under_load() -> None:
     assert sorted(map(int, one)) == list(range(load.sent))
 
 
-def test_a_daemon_that_was_down_is_told_which_key_it_lacks() -> None:
+def test_a_daemon_that_was_down_learns_which_key_it_lacks() -> None:
     cluster = sealed_cluster(plain_settings(daemons=3), QUICK)
     cluster.daemons[2].kill()
     cluster.form([0, 1])

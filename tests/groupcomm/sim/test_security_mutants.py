@@ -19,13 +19,13 @@ from tests.mutants.mutant import Mutant
 Test = Callable[..., None]
 
 FINDERS: Final[tuple[Test, ...]] = (
-    replays.test_a_whole_scene_replayed_to_a_daemon_alone_admits_nobody,
+    replays.test_a_whole_moment_replayed_to_a_daemon_alone_admits_nobody,
     test_hello.test_once_windows_were_forgotten_only_the_answer_asked_for_is_a_proof,
     replays.test_no_nonce_is_used_twice_with_a_key_whatever_happens_to_daemons_and_disks,
     replays.test_no_nonce_is_used_twice_with_a_key_whatever_happens_to_daemons_and_disks,
     test_rotation.test_nobody_does_while_one_lacks_the_key_whoever_wishes,
     rotations.test_all_seal_with_the_new_key_from_one_position_on,
-    access.test_who_may_not_be_a_member_any_more_leaves_and_is_told,
+    access.test_who_may_not_be_a_member_any_more_leaves_and_is_notified,
     access.test_what_was_allowed_is_judged_anew_by_other_rules,
     access.test_principals_are_known_everywhere_also_after_a_merge,
     test_quotas.test_an_account_waits_for_what_lasts_longest_and_is_kept_while_it_has_debts,

@@ -206,7 +206,7 @@ def test_fifo_needs_no_causes() -> None:
     assert (sent.vector, sent.reference) == (None, 0)
 
 
-def test_a_visit_stops_at_its_budget() -> None:
+def test_a_token_visit_stops_at_its_budget() -> None:
     source, waiting = packer()
     waiting.extend(bundle(ServiceLevel.FIFO, 1000) for _ in range(10))
     assert len(source.fill(0, 2500, NO_CAUSES)) == 3

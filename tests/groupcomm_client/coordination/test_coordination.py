@@ -89,7 +89,7 @@ async def test_a_command_waits_for_enough_replicas(cluster: LocalCluster) -> Non
         assert await found[0].submit(b'["x", 1]') == 2  # two of three are enough to go on
 
 
-async def test_the_end_of_a_session_is_told_to_who_waits() -> None:
+async def test_the_end_of_a_session_is_reported_to_waiting_callers() -> None:
     async with (
         LocalCluster("a") as alone,
         connect(at(alone, "a")) as connection,

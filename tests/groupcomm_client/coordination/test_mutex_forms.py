@@ -168,7 +168,7 @@ def test_of_two_holders_that_meet_one_stays(room: Room) -> None:
     assert {form.queue[:1] for form in room.forms.values()} == {(winner,)}
 
 
-def test_a_grant_waits_until_those_that_came_have_told() -> None:
+def test_a_grant_waits_until_those_that_came_have_reported() -> None:
     """What they acknowledged before the network fell apart says nothing of what they hold now."""
     room = Room(AcknowledgedForm)
     for members, together in (([A], [A]), ([A, B], [A]), ([A, B, C], [A, B])):
@@ -197,7 +197,7 @@ def test_a_grant_waits_until_those_that_came_have_told() -> None:
     assert room.holders == [C]
 
 
-def test_what_was_told_at_an_earlier_view_does_not_count() -> None:
+def test_what_was_reported_at_an_earlier_view_does_not_count() -> None:
     room = Room(AcknowledgedForm)
     room.view([A], [A])
     room.deliver()

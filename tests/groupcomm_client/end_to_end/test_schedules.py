@@ -16,7 +16,7 @@ from groupcomm_client.end_to_end import GroupSecret, SharedSecret, TrustedKeys, 
 from groupcomm_client.end_to_end.frames import decode_head_untrusted
 from groupcomm_client.end_to_end.keys import GroupKey, NotGenuine
 from tests.examples import examples
-from tests.groupcomm_client.end_to_end.world import GROUP, MARKER, Program, Sent, World
+from tests.groupcomm_client.end_to_end.group_model import GROUP, MARKER, GroupModel, Program, Sent
 
 SECRET = SharedSecret(b"s" * 32)
 IDENTITIES = [number.to_bytes(32) for number in range(1, 41)]
@@ -74,7 +74,7 @@ def many_steps(seed: int) -> list[tuple[str, int, int]]:
     return [(name, rng.randrange(100), rng.randrange(100)) for name in names]
 
 
-def do(world: World, what: str, one: int, two: int) -> None:
+def do(world: GroupModel, what: str, one: int, two: int) -> None:
     alive = world.alive()
     if what == "join" or not alive:
         if len(world.everybody) < MOST:
@@ -96,7 +96,7 @@ def do(world: World, what: str, one: int, two: int) -> None:
     actions[what]()
 
 
-def check_what_was_given(world: World, program: Program) -> None:
+def check_what_was_given(world: GroupModel, program: Program) -> None:
     """Each message once, by who has sent it; and told of those that could not be read."""
     texts = program.texts()
     lost = [event.message for event in program.got if isinstance(event, Unreadable)]
@@ -113,7 +113,7 @@ def check_what_was_given(world: World, program: Program) -> None:
             check_unreadable(world, program, event)
 
 
-def check_unreadable(world: World, program: Program, event: Unreadable) -> None:
+def check_unreadable(world: GroupModel, program: Program, event: Unreadable) -> None:
     message = event.message
     text = world.text_of(message)
     if text is not None:  # else it is about keys, and nothing is lost by it
@@ -133,7 +133,7 @@ def have_parted(program: Program, sent: Sent, message: Message) -> bool:
     return any(sent.sender not in view.members for view in views if view.id > sent.view.id)
 
 
-def check_secrecy(world: World) -> None:
+def check_secrecy(world: GroupModel) -> None:
     """With all keys that it ever had a program reads nothing of views that it was not in."""
     assert not any(MARKER in data for data in world.wire)
     for text, sealed in world.sealed.items():
@@ -158,7 +158,7 @@ def opens(key: GroupKey, message: Message) -> bool:
 def run(make: Callable[[int], GroupSecret], steps: list[tuple[str, int, int]]) -> None:
     Recorded.used = set()
     with patch.object(keys, "AESGCM", Recorded):
-        world = World(1, make)
+        world = GroupModel(1, make)
         for step in steps:
             do(world, *step)
         world.settle()
@@ -183,7 +183,7 @@ def test_the_same_for_long_schedules(seed: int) -> None:
     run(shared, many_steps(seed))
 
 
-def check_the_end(world: World) -> None:
+def check_the_end(world: GroupModel) -> None:
     """Once nothing happens any more, all that are left have one key, and read each other."""
     component = world.components[0]
     members = [one for one in component.programs if one.member in component.members]

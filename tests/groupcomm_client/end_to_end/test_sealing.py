@@ -24,15 +24,15 @@ from groupcomm_client.end_to_end import (
 from groupcomm_client.end_to_end.frames import Kind, kind_of
 from groupcomm_tools.event_text import print_event
 from groupcomm_tools.recording.columns import EventBatch, to_rows
-from tests.groupcomm_client.end_to_end.world import GROUP, Program, World
+from tests.groupcomm_client.end_to_end.group_model import GROUP, GroupModel, Program
 
 SECRET = SharedSecret(b"s" * 32)
 FIFO, AGREED = ServiceLevel.FIFO, ServiceLevel.AGREED
 
 
-def group_of(*credentials: GroupSecret | None) -> tuple[World, list[Program]]:
+def group_of(*credentials: GroupSecret | None) -> tuple[GroupModel, list[Program]]:
     """A world in which these have joined, and all has come to rest."""
-    world = World(1, dict(enumerate(credentials)).get)
+    world = GroupModel(1, dict(enumerate(credentials)).get)
     programs = [world.join(0) for _ in credentials]
     world.settle()
     return world, programs
@@ -61,7 +61,7 @@ def sealed_by(program: Program, level: ServiceLevel = AGREED) -> Message:
 # ---- who reads ----
 
 
-def test_a_member_without_the_secret_sees_that_there_is_something_and_is_told_of() -> None:
+def test_a_member_without_the_secret_sees_that_there_is_something_and_is_notified_of() -> None:
     world, (ann, bob, spy) = group_of(SECRET, SECRET, None)
     text = ann.send(AGREED)
     world.settle()
@@ -215,7 +215,7 @@ def test_keys_and_what_asks_for_them_can_be_neither_repeated_nor_changed() -> No
     assert text in bob.texts()
 
 
-def test_a_key_for_other_members_than_one_is_told_of_is_not_taken() -> None:
+def test_a_key_for_other_members_than_known_is_not_accepted() -> None:
     """A daemon shows ann a view without the spy, and bob one with it."""
     world, (ann, bob) = group_of(SECRET, SECRET)
     world.join(0)

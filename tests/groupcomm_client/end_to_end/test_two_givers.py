@@ -7,8 +7,8 @@ import pytest
 from groupcomm.level import ServiceLevel
 from groupcomm_client.end_to_end import GroupSecret, SharedSecret
 from groupcomm_client.end_to_end.agreement import AWAIT_S, GATHER_S, PATIENCE_S
+from tests.groupcomm_client.end_to_end.group_model import GROUP, GroupModel, Program
 from tests.groupcomm_client.end_to_end.test_schedules import run, shared, trusted
-from tests.groupcomm_client.end_to_end.world import GROUP, Program, World
 
 SECRET = SharedSecret(b"s" * 32)
 FORMS = [shared, trusted]
@@ -18,7 +18,7 @@ class Scene:
     """Ann, Bob and Cem, who have a key, and Dan, who has joined since."""
 
     def __init__(self) -> None:
-        self.world = World(1, lambda number: SECRET)
+        self.world = GroupModel(1, lambda number: SECRET)
         self.ann, self.bob, self.cem = [self.world.join(0) for _ in range(3)]
         self.world.settle()
         self.dan = self.world.join(0)

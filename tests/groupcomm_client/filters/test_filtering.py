@@ -380,7 +380,7 @@ def test_a_bomb_and_what_does_not_decompress_come_as_they_are() -> None:
         assert "filter zlib" in event.why
 
 
-def test_a_delay_holds_the_messages_that_it_is_told_to() -> None:
+def test_a_delay_holds_the_messages_that_it_is_asked_to() -> None:
     session = Session([delay(2.0, sender=BOB.name, type=7)])
     session.come(b"late", type=7)
     session.come(b"type", type=8)
@@ -469,7 +469,7 @@ def test_a_trace_before_the_causal_filter_has_its_steps_without_stamps(
     assert (last["e"], last["stamp"], last["bytes"]) == ("out", "", 0)
 
 
-def test_a_stamp_whose_table_is_not_known_is_told_as_it_is() -> None:
+def test_a_stamp_whose_table_is_not_known_is_reported_as_it_is() -> None:
     group = CausalGroup(ANN)
     assert group.text_of(BOB, Stamp(3, 2, (1, 0))) == f"{BOB} 3, epoch 2, slots [1, 0]"
 
@@ -504,7 +504,7 @@ def test_a_newcomer_is_announced_with_its_session_its_application_and_all_users(
     assert {one.group for one in host.came} == {"g"}
 
 
-def test_who_joins_is_told_of_its_own_coming_only() -> None:
+def test_who_joins_is_notified_of_its_own_coming_only() -> None:
     place = Position(ViewId(1, "a", 1), 0, 0, 0, 0)
     view = GroupView(
         group="g",

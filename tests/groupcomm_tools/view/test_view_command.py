@@ -22,7 +22,7 @@ def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_a_page_is_written_and_told(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_page_is_written_and_reported(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["view", str(trace)]) == 0
     assert capsys.readouterr().out == (
         "run.html: 2 messages on 3 lines, 0 violations; open it in a browser\n"

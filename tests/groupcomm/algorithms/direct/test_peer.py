@@ -103,7 +103,7 @@ def test_founders_start_once_all_have_met() -> None:
         (VectorSession, (), "FanOut runs here, not VectorSession"),
     ],
 )
-def test_who_does_not_fit_is_refused_and_told_why(
+def test_who_does_not_fit_is_refused_and_learns_why(
     make: Make, founders: tuple[str, ...], why: str
 ) -> None:
     table = two()
@@ -178,7 +178,7 @@ def test_what_comes_from_or_is_for_an_earlier_start_is_dropped(
     assert ann.refused == 1 - count
 
 
-def test_who_was_silent_for_too_long_is_gone_and_told_so() -> None:
+def test_who_was_silent_for_too_long_is_gone_and_learns_so() -> None:
     table = two()
     bob = table.peers.pop("bob")
     table.pass_time(11.0)
@@ -219,7 +219,7 @@ def test_without_room_a_message_comes_later() -> None:
     assert ann.repeated == 1
 
 
-def test_a_message_that_the_algorithm_refuses_is_told() -> None:
+def test_a_message_that_the_algorithm_refuses_is_reported() -> None:
     table = two(GlobalIdOrError)
     for name in BOTH:
         table.take(name, table.peers[name].multicast(b"", now=0.0))

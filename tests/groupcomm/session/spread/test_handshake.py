@@ -53,7 +53,7 @@ def test_older_clients_choose_no_method(hello: bytes, answer: bytes | None) -> N
         (HELLO + NULL + b"!", Code.ILLEGAL_SESSION),
     ],
 )
-def test_who_is_refused_is_told_spreads_code_if_there_is_one(said: bytes, code: Code) -> None:
+def test_who_is_refused_learns_spreads_code_if_there_is_one(said: bytes, code: Code) -> None:
     handshake = Handshake()
     with pytest.raises(SessionError) as refused:
         handshake.receive_untrusted(said)

@@ -96,7 +96,7 @@ def test_requests_may_come_in_any_pieces(cuts: list[int]) -> None:
         (32, ServiceLevel.SAFE),
     ],
 )
-def test_a_service_is_sent_at_its_level_and_told_as_it_was(
+def test_a_service_is_sent_at_its_level_and_reported_unchanged(
     service: int, level: ServiceLevel
 ) -> None:
     session = opened()
@@ -180,7 +180,7 @@ def test_the_offset_leads_to_the_clients_own_set() -> None:
     assert own[4:68] == encode_names([b"#ann#a", b"#cat#c"])
 
 
-def test_who_may_not_see_members_is_not_told_that_others_come_and_go() -> None:
+def test_who_may_not_see_members_does_not_learn_that_others_come_and_go() -> None:
     session = opened()
     assert session.translate(encode_view(group_view(Cause.JOIN, [ANN], changed=(ANN,))))
     for cause in (Cause.JOIN, Cause.LEAVE, Cause.DISCONNECT):
@@ -199,7 +199,7 @@ def types(told: bytes) -> list[tuple[int, bytes]]:
     return found
 
 
-def test_a_group_that_nobody_is_lost_to_is_not_told_of_a_change_of_daemons() -> None:
+def test_a_group_that_nobody_is_lost_to_gets_no_change_of_daemons() -> None:
     session = opened()
     for group, members in (("room", [ANN, BEN]), ("hall", [ANN, CAT])):
         view = group_view(Cause.JOIN, members, group=group, changed=(ANN,))
@@ -216,7 +216,7 @@ def test_a_group_that_nobody_is_lost_to_is_not_told_of_a_change_of_daemons() -> 
     assert types(told) == [(0x1800, b"hall")]
 
 
-def test_a_group_is_told_who_has_come_and_who_came_from_elsewhere() -> None:
+def test_a_group_learns_who_has_come_and_who_came_from_elsewhere() -> None:
     session = opened()
     session.translate(encode_view(group_view(Cause.JOIN, [ANN, BEN], changed=(ANN,))))
     everybody = encode_origins({"a": 0, "b": 0})
@@ -254,7 +254,7 @@ def test_a_refusal_comes_back_as_a_rejected_message() -> None:
     assert bundles(session.receive_untrusted(request(layout.JOIN, [b"room"])))  # it may try again
 
 
-def test_an_end_before_the_answer_is_told_as_its_code() -> None:
+def test_an_end_before_the_answer_is_reported_as_its_code() -> None:
     handshake = Handshake()
     session = SpreadSession(handshake, "ann")
     assert session.translate(encode_closed(-6, "in use")) == b"\xfa"

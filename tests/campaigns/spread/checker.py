@@ -27,7 +27,7 @@ class Stay:
     messages: list[tuple[str, int]] = attrs.field(factory=list)
 
 
-class Judge:
+class SpreadChecker:
     """Notes what all sessions see; each session has a key that is never used again.
 
     Attributes:

@@ -53,7 +53,9 @@ class Entry:
 class Program:
     """A session with its sealing, and all that it was given."""
 
-    def __init__(self, world: "World", member: MemberId, credentials: GroupSecret | None) -> None:
+    def __init__(
+        self, model: "GroupModel", member: MemberId, credentials: GroupSecret | None
+    ) -> None:
         self.member = member
         self.is_open = True
         self.leaves = False
@@ -64,16 +66,16 @@ class Program:
         self.view: GroupView | None = None
         self.delivered: set[int] = set()
         self.secrets: dict[bytes, GroupKey] = {}  # every key that it ever had
-        self.sealing = Sealing(self, lambda: world.now, {}, world.random.randbytes)
+        self.sealing = Sealing(self, lambda: model.now, {}, model.random.randbytes)
         self.sealing.join(GROUP, credentials)
-        self._world = world
+        self._model = model
         self._number = 0
 
     # ---- what sealing asks for ----
 
     def send_out(self, message: Outgoing, data: bytes) -> int:
         self._number += 1
-        self._world.wire.append(data)
+        self._model.wire.append(data)
         self.outbox.append(
             Message(
                 self.member, self._number, message.groups, message.level, message.type, data, None
@@ -98,11 +100,11 @@ class Program:
         if not self.may_send:
             return None
         assert self.view is not None
-        data = b"%b %d" % (MARKER, len(self._world.sent))
+        data = b"%b %d" % (MARKER, len(self._model.sent))
         key = self.sealing._agreements[GROUP].keys.latest
         assert key is not None
         readers = frozenset(key.salts)
-        if self._world.now == 0.0:
+        if self._model.now == 0.0:
             assert readers == set(self.view.members), "it does not wait for the others"
         sent = Sent(self.member, level, self.view, readers)
         message = Outgoing(groups=(GROUP,), data=data, level=level)
@@ -110,7 +112,7 @@ class Program:
         sealed = self.outbox[-1]
         assert sealed is not None
         assert sealed.number == number
-        self._world.note(data, sent, sealed)
+        self._model.note(data, sent, sealed)
         self.note_keys()
         return data
 
@@ -131,7 +133,7 @@ class Program:
             self.sealing.change_view(view)
             self.sealing.follow()
         elif entry.message is not None and self.is_for_me(entry.message):
-            if self._world.text_of(entry.message) is not None:
+            if self._model.text_of(entry.message) is not None:
                 self.taken.append(entry.message)
                 if decode_head_untrusted(entry.message.data).key in self.secrets:
                     self.readable.append(entry.message)
@@ -196,7 +198,7 @@ class Component:
         return found
 
 
-class World:
+class GroupModel:
     """Everything, and what happens to it.
 
     Args:

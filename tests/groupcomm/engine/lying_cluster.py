@@ -36,7 +36,7 @@ X = bytes((PacketKind.DATA,)) + bytes(16) + b"x"
 """What a link could carry."""
 
 
-class Scene:
+class LyingCluster:
     """A cluster with one program at each daemon, all of them members of a group, and at rest.
 
     Attributes:
@@ -63,7 +63,7 @@ class Scene:
         self.liar = [n for n in sites[0] if n != self.victim][-1]
 
     def ring_state(self, name: str) -> RingState:
-        return operation_of(self.cluster.cores[name]).ring.state
+        return view_state_of(self.cluster.cores[name]).ring.state
 
     @property
     def core(self) -> DaemonCore:
@@ -71,7 +71,7 @@ class Scene:
 
     @property
     def view_state(self) -> ViewState:
-        return operation_of(self.core)
+        return view_state_of(self.core)
 
     def index(self, name: str) -> int:
         return [daemon.name for daemon in self.view_state.view.daemons].index(name)
@@ -130,7 +130,7 @@ class Scene:
 
     def assert_all_goes_on(self) -> None:
         """All members get what each of them sends, in one order, in the view that there was."""
-        keys = {operation_of(core).key for core in self.cluster.cores.values()}
+        keys = {view_state_of(core).key for core in self.cluster.cores.values()}
         for program in self.programs:
             program.events.clear()
             program.session.multicast(["g"], b"after", level=ServiceLevel.SAFE)
@@ -141,10 +141,10 @@ class Scene:
         ]
         assert len(got[0]) == len(self.programs)
         assert all(one == got[0] for one in got)
-        assert {operation_of(core).key for core in self.cluster.cores.values()} == keys
+        assert {view_state_of(core).key for core in self.cluster.cores.values()} == keys
 
 
-def operation_of(core: DaemonCore) -> ViewState:
+def view_state_of(core: DaemonCore) -> ViewState:
     assert core.view_state is not None
     return core.view_state
 
@@ -152,15 +152,15 @@ def operation_of(core: DaemonCore) -> ViewState:
 # ---- packets that could be true, but for what a lie changes ----
 
 
-def token(scene: Scene, **lies: Any) -> bytes:
-    view_state = scene.view_state
+def token(lying: LyingCluster, **lies: Any) -> bytes:
+    view_state = lying.view_state
     held = [stream.held for stream in view_state.streams]
     members = view_state.view.rings[0]
     right: dict[str, Any] = {
         "ring": 0,
         "hop": view_state.ring.monitor.hop + 1,
         "last": view_state.streams[0].known,
-        "last_sender": scene.you,
+        "last_sender": lying.you,
         "clock": view_state.clock.value,
         "burst": 0,
         "rows": [Row(frontier=0, sent=0, held=held) for _ in members],
@@ -170,25 +170,25 @@ def token(scene: Scene, **lies: Any) -> bytes:
     return Token(**{**right, **lies}).encode(view_state.key)
 
 
-def rows(scene: Scene, index: int, **lies: Any) -> list[Row]:
-    held = [stream.held for stream in scene.view_state.streams]
-    found = [Row(frontier=0, sent=0, held=list(held)) for _ in scene.view_state.view.rings[0]]
+def rows(lying: LyingCluster, index: int, **lies: Any) -> list[Row]:
+    held = [stream.held for stream in lying.view_state.streams]
+    found = [Row(frontier=0, sent=0, held=list(held)) for _ in lying.view_state.view.rings[0]]
     for name, value in lies.items():
         setattr(found[index], name, value)
     return found
 
 
-def none_held(scene: Scene) -> list[Row]:
-    members = scene.view_state.view.rings[0]
+def none_held(lying: LyingCluster) -> list[Row]:
+    members = lying.view_state.view.rings[0]
     return [Row(frontier=0, sent=0, held=[0]) for _ in members]
 
 
-def rest(scene: Scene, **lies: Any) -> bytes:
-    view_state = scene.view_state
+def rest(lying: LyingCluster, **lies: Any) -> bytes:
+    view_state = lying.view_state
     right: dict[str, Any] = {
         "ring": 0,
         "hop": view_state.ring.monitor.hop,
-        "holder": scene.you,
+        "holder": lying.you,
         "last": view_state.streams[0].held,
         "horizon": view_state.clock.value,
         "frontiers": [0] * len(view_state.view.rings[0]),
@@ -196,28 +196,28 @@ def rest(scene: Scene, **lies: Any) -> bytes:
     return RestNotice(**{**right, **lies}).encode(view_state.key)
 
 
-def request(scene: Scene, **lies: Any) -> bytes:
+def request(lying: LyingCluster, **lies: Any) -> bytes:
     right: dict[str, Any] = {
         "ring": 0,
-        "daemon": scene.you,
-        "hop": scene.view_state.ring.monitor.hop,
+        "daemon": lying.you,
+        "hop": lying.view_state.ring.monitor.hop,
     }
-    return TokenRequest(**{**right, **lies}).encode(scene.view_state.key)
+    return TokenRequest(**{**right, **lies}).encode(lying.view_state.key)
 
 
-def told_held(scene: Scene, **lies: Any) -> bytes:
-    view_state = scene.view_state
+def held_notice(lying: LyingCluster, **lies: Any) -> bytes:
+    view_state = lying.view_state
     right: dict[str, Any] = {
         "ring": 0,
-        "daemon": scene.you,
+        "daemon": lying.you,
         "held": view_state.streams[0].held,
         "frontier": view_state.blocks.least,
     }
     return HeldNotice(**{**right, **lies}).encode(view_state.key)
 
 
-def horizon(scene: Scene, **lies: Any) -> bytes:
-    view_state = scene.view_state
+def horizon(lying: LyingCluster, **lies: Any) -> bytes:
+    view_state = lying.view_state
     right: dict[str, Any] = {
         "ring": 0,
         "horizon": view_state.clock.value,
@@ -229,9 +229,9 @@ def horizon(scene: Scene, **lies: Any) -> bytes:
     return horizon_packet(view_state.key, [HorizonNotice(**{**right, **lies}).encode()])
 
 
-def resend(scene: Scene, **lies: Any) -> bytes:
-    right: dict[str, Any] = {"ring": 0, "asker": scene.you, "ranges": [(1, 1)]}
-    return ResendRequest(**{**right, **lies}).encode(scene.view_state.key)
+def resend(lying: LyingCluster, **lies: Any) -> bytes:
+    right: dict[str, Any] = {"ring": 0, "asker": lying.you, "ranges": [(1, 1)]}
+    return ResendRequest(**{**right, **lies}).encode(lying.view_state.key)
 
 
 def bundle(level: ServiceLevel = ServiceLevel.AGREED, user: str = "u") -> Bundle:
@@ -242,9 +242,9 @@ def bundle(level: ServiceLevel = ServiceLevel.AGREED, user: str = "u") -> Bundle
     return made
 
 
-def data(scene: Scene, ahead: int = 1, **lies: Any) -> bytes:
+def data(lying: LyingCluster, ahead: int = 1, **lies: Any) -> bytes:
     """The liar's next packet, or one further ahead."""
-    view_state, you = scene.view_state, scene.you
+    view_state, you = lying.view_state, lying.you
     right: dict[str, Any] = {
         "ring": 0,
         "number": view_state.streams[0].held + ahead,
@@ -256,28 +256,28 @@ def data(scene: Scene, ahead: int = 1, **lies: Any) -> bytes:
     return DataPacket(**{**right, **lies}).encode(view_state.key)
 
 
-def unreliable(scene: Scene, **lies: Any) -> bytes:
+def unreliable(lying: LyingCluster, **lies: Any) -> bytes:
     right: dict[str, Any] = {
-        "daemon": scene.you,
+        "daemon": lying.you,
         "counter": 2**20,
         "bundles": [bundle(ServiceLevel.UNRELIABLE)],
     }
-    return UnreliablePacket(**{**right, **lies}).encode(scene.view_state.key)
+    return UnreliablePacket(**{**right, **lies}).encode(lying.view_state.key)
 
 
-def held(scene: Scene) -> int:
-    return scene.view_state.streams[0].held
+def held(lying: LyingCluster) -> int:
+    return lying.view_state.streams[0].held
 
 
-def now(scene: Scene) -> int:
-    return scene.view_state.clock.value
+def now(lying: LyingCluster) -> int:
+    return lying.view_state.clock.value
 
 
-def join(scene: Scene, **lies: Any) -> Join:
+def join(lying: LyingCluster, **lies: Any) -> Join:
     right: dict[str, Any] = {
         "attempt": 9,
-        "name": scene.liar,
-        "digests": scene.core.membership.comparison.digests,
+        "name": lying.liar,
+        "digests": lying.core.membership.comparison.digests,
         "heard": (),
         "reading": 1,
         "clock": 0,
@@ -288,14 +288,14 @@ def join(scene: Scene, **lies: Any) -> Join:
     return Join(**{**right, **lies})
 
 
-def beacon(scene: Scene, used: int) -> Beacon:
-    digests = scene.core.membership.comparison.digests
+def beacon(lying: LyingCluster, used: int) -> Beacon:
+    digests = lying.core.membership.comparison.digests
     return Beacon(1, OTHER_VIEW, (), digests, used, used, 0)
 
 
-def others_of(scene: Scene) -> Proposal:
+def others_of(lying: LyingCluster) -> Proposal:
     """The proposal of the present view, without the liar."""
-    agreement = scene.core.membership._agreement
+    agreement = lying.core.membership._agreement
     assert agreement is not None
-    number = daemon_number(scene.liar)
+    number = daemon_number(lying.liar)
     return Proposal(tuple(seat for seat in agreement.proposal.seats if seat.number != number))

@@ -29,15 +29,16 @@ from groupcomm.wire.membership import (
     encode_message,
 )
 from groupcomm.wire.packet import PacketKind
-from tests.groupcomm.engine.lying_scene import (
+from tests.groupcomm.engine.lying_cluster import (
     CHECKSUM_BYTES,
     END,
-    Scene,
+    LyingCluster,
     X,
     beacon,
     bundle,
     data,
     held,
+    held_notice,
     horizon,
     join,
     none_held,
@@ -48,7 +49,6 @@ from tests.groupcomm.engine.lying_scene import (
     rest,
     rows,
     token,
-    told_held,
     unreliable,
 )
 
@@ -59,7 +59,7 @@ class Lie:
 
     name: str
     kind: str
-    make: Callable[[Scene], bytes]
+    make: Callable[[LyingCluster], bytes]
     blamed: bool = True
 
 
@@ -109,10 +109,10 @@ LIES = [
     ),
     Lie("request in another's name", "sender", lambda s: request(s, daemon=s.me)),
     Lie("request with the last hop of all", "hop", lambda s: request(s, hop=END)),
-    Lie("held in another's name", "sender", lambda s: told_held(s, daemon=s.me)),
-    Lie("held with the last time of all", "time", lambda s: told_held(s, frontier=END)),
-    Lie("held up to what no window allows", "held", lambda s: told_held(s, held=END)),
-    Lie("held by a daemon of no ring", "held", lambda s: told_held(s, daemon=99)),
+    Lie("held in another's name", "sender", lambda s: held_notice(s, daemon=s.me)),
+    Lie("held with the last time of all", "time", lambda s: held_notice(s, frontier=END)),
+    Lie("held up to what no window allows", "held", lambda s: held_notice(s, held=END)),
+    Lie("held by a daemon of no ring", "held", lambda s: held_notice(s, daemon=99)),
     Lie("horizon with the last time of all", "time", lambda s: horizon(s, horizon=END)),
     Lie("horizon with a frontier of no clock", "time", lambda s: horizon(s, frontier=END)),
     Lie("horizon up to what no window allows", "horizon", lambda s: horizon(s, upto=END)),
@@ -222,213 +222,213 @@ JUST_TOO_FAR = [
 @pytest.mark.parametrize("told", JUST_TOO_FAR, ids=lambda told: told.name)
 def test_who_passes_on_what_is_just_too_far_is_not_blamed(told: Lie) -> None:
     """It holds a little more, or its clock is a little ahead: there it was not too far."""
-    scene = Scene("abc")
-    scene.tell(told.make(scene))
-    assert scene.core.counters.violations == {told.kind: 1}
-    assert not scene.core.membership.trust.broken
-    scene.assert_all_goes_on()
+    lying = LyingCluster("abc")
+    lying.tell(told.make(lying))
+    assert lying.core.counters.violations == {told.kind: 1}
+    assert not lying.core.membership.trust.broken
+    lying.assert_all_goes_on()
 
 
 @pytest.mark.parametrize("told", LIES, ids=lambda told: told.name.replace(" ", "-"))
 def test_a_lie_is_refused_and_counted_and_all_goes_on(told: Lie) -> None:
-    scene = Scene("abc")
-    trust = scene.core.membership.trust
-    scene.tell(told.make(scene))
-    assert scene.core.counters.violations == {told.kind: 1}
+    lying = LyingCluster("abc")
+    trust = lying.core.membership.trust
+    lying.tell(told.make(lying))
+    assert lying.core.counters.violations == {told.kind: 1}
     blamed = {number: dict(fellow.counts) for number, fellow in trust.broken.items()}
-    assert blamed == ({daemon_number(scene.liar): {told.kind: 1}} if told.blamed else {})
-    scene.assert_all_goes_on()
+    assert blamed == ({daemon_number(lying.liar): {told.kind: 1}} if told.blamed else {})
+    lying.assert_all_goes_on()
 
 
 # ---- what contradicts what came before ----
 
 
 def test_a_second_token_is_refused_while_the_token_is_here() -> None:
-    scene = Scene("abc", away=False)
-    scene.tell(token(scene))
-    assert scene.core.counters.violations == {"token": 1}
-    assert not scene.core.membership.trust.broken, "who knows where it comes from"
-    scene.assert_all_goes_on()
+    lying = LyingCluster("abc", away=False)
+    lying.tell(token(lying))
+    assert lying.core.counters.violations == {"token": 1}
+    assert not lying.core.membership.trust.broken, "who knows where it comes from"
+    lying.assert_all_goes_on()
 
 
 def test_the_token_rests_nowhere_else_while_it_is_here() -> None:
-    scene = Scene("abc", away=False)
-    scene.tell(rest(scene, hop=scene.view_state.ring.monitor.hop + 1))
-    assert scene.core.counters.violations == {"rest": 1}
-    scene.assert_all_goes_on()
+    lying = LyingCluster("abc", away=False)
+    lying.tell(rest(lying, hop=lying.view_state.ring.monitor.hop + 1))
+    assert lying.core.counters.violations == {"rest": 1}
+    lying.assert_all_goes_on()
 
 
 def test_nobody_gives_numbers_while_the_token_is_here() -> None:
     """Its holder would promise that nothing more comes below its clock (simulator seed 2266)."""
-    scene = Scene("abc", away=False)
-    scene.tell(data(scene, ahead=3, previous=held(scene) + 1))
-    scene.tell(horizon(scene, upto=held(scene) + 3))
-    assert scene.core.counters.violations == {"number": 2}
-    scene.assert_all_goes_on()
+    lying = LyingCluster("abc", away=False)
+    lying.tell(data(lying, ahead=3, previous=held(lying) + 1))
+    lying.tell(horizon(lying, upto=held(lying) + 3))
+    assert lying.core.counters.violations == {"number": 2}
+    lying.assert_all_goes_on()
 
 
 def test_two_packets_with_one_number_contradict_each_other() -> None:
-    scene = Scene("abc")
-    before = len(scene.view_state.streams[0].packets)
-    scene.tell(data(scene, ahead=2, previous=held(scene) + 1))
-    scene.tell(data(scene, ahead=2, previous=held(scene) + 1, bundles=[bundle(user="v")]))
-    assert scene.core.counters.violations == {"content": 1}
-    assert len(scene.view_state.streams[0].packets) == before + 1, "the first one stays"
+    lying = LyingCluster("abc")
+    before = len(lying.view_state.streams[0].packets)
+    lying.tell(data(lying, ahead=2, previous=held(lying) + 1))
+    lying.tell(data(lying, ahead=2, previous=held(lying) + 1, bundles=[bundle(user="v")]))
+    assert lying.core.counters.violations == {"content": 1}
+    assert len(lying.view_state.streams[0].packets) == before + 1, "the first one stays"
 
 
 def test_stamps_that_do_not_rise_with_the_numbers_contradict_each_other() -> None:
-    scene = Scene("abc")
-    scene.tell(data(scene, ahead=5, previous=held(scene) + 4))
-    scene.tell(data(scene, ahead=3, previous=held(scene) + 2, time=now(scene) + 50))
-    assert scene.core.counters.violations == {"stamp": 1}
+    lying = LyingCluster("abc")
+    lying.tell(data(lying, ahead=5, previous=held(lying) + 4))
+    lying.tell(data(lying, ahead=3, previous=held(lying) + 2, time=now(lying) + 50))
+    assert lying.core.counters.violations == {"stamp": 1}
 
 
 def test_stamps_rise_also_where_packets_come_when_the_view_has_ended() -> None:
     """Two with one stamp would have one place: it was given twice (Byzantine seed 1400077)."""
-    scene = Scene("abc")
-    delivery, later = scene.view_state.delivery, now(scene) + 9
-    one = data(scene, ahead=1, time=later)
-    other = data(scene, ahead=2, previous=held(scene) + 1, time=later)
+    lying = LyingCluster("abc")
+    delivery, later = lying.view_state.delivery, now(lying) + 9
+    one = data(lying, ahead=1, time=later)
+    other = data(lying, ahead=2, previous=held(lying) + 1, time=later)
     assert delivery.receive_recovered(decode_data_untrusted(one))
     with pytest.raises(Contradiction, match="is stamped"):
         delivery.receive_recovered(decode_data_untrusted(other))
 
 
 def test_packets_behind_a_gap_that_follow_nothing_contradict_what_closes_it() -> None:
-    scene = Scene("abc")
-    third = 3 - scene.me - scene.you
-    behind = data(scene, ahead=2, previous=held(scene) + 1)
-    end = scene.view_state.delivery.order.chain_ends[third]
-    closing = data(scene, ahead=1, daemon=third, previous=end)
-    scene.tell(behind)
-    scene.tell(closing)
-    assert scene.core.counters.violations == {"chain": 1}, "it said that another one was its own"
+    lying = LyingCluster("abc")
+    third = 3 - lying.me - lying.you
+    behind = data(lying, ahead=2, previous=held(lying) + 1)
+    end = lying.view_state.delivery.order.chain_ends[third]
+    closing = data(lying, ahead=1, daemon=third, previous=end)
+    lying.tell(behind)
+    lying.tell(closing)
+    assert lying.core.counters.violations == {"chain": 1}, "it said that another one was its own"
 
 
 def test_a_packet_of_another_is_nobodys_own_before() -> None:
-    scene = Scene("abc")
-    before, first = held(scene), now(scene)
+    lying = LyingCluster("abc")
+    before, first = held(lying), now(lying)
     lies: list[dict[str, Any]] = [
         {"number": before + 2, "previous": before + 1},
-        {"number": before + 4, "previous": before + 2, "daemon": 3 - scene.me - scene.you},
+        {"number": before + 4, "previous": before + 2, "daemon": 3 - lying.me - lying.you},
     ]
     for lie_ in lies:
-        scene.tell(data(scene, **{**lie_, "time": first + lie_["number"] - before}))
-    assert scene.core.counters.violations == {"chain": 1}
+        lying.tell(data(lying, **{**lie_, "time": first + lie_["number"] - before}))
+    assert lying.core.counters.violations == {"chain": 1}
 
 
 def test_a_packet_behind_a_horizon_that_waits_is_not_below_it() -> None:
-    scene = Scene("abc")
-    later = now(scene) + 100
-    scene.tell(horizon(scene, upto=held(scene) + 2, horizon=later))
-    scene.tell(data(scene, ahead=3, previous=held(scene) + 2, time=later - 1))
-    assert scene.core.counters.violations == {"stamp": 1}
+    lying = LyingCluster("abc")
+    later = now(lying) + 100
+    lying.tell(horizon(lying, upto=held(lying) + 2, horizon=later))
+    lying.tell(data(lying, ahead=3, previous=held(lying) + 2, time=later - 1))
+    assert lying.core.counters.violations == {"stamp": 1}
 
 
 def test_causes_in_another_ring_are_near_what_is_held_of_it() -> None:
-    scene = Scene("ab", "cd")
-    scene.tell(data(scene, vector=(0, END), agreed=Stamp(0, 0)))
-    assert scene.core.counters.violations == {"causes": 1}
-    scene.assert_all_goes_on()
+    lying = LyingCluster("ab", "cd")
+    lying.tell(data(lying, vector=(0, END), agreed=Stamp(0, 0)))
+    assert lying.core.counters.violations == {"causes": 1}
+    lying.assert_all_goes_on()
 
 
 def test_nobody_brings_a_packet_of_this_daemon_back_that_it_never_sent() -> None:
     """A fellow says so when the view has ended; this daemon then goes on without it."""
-    scene = Scene("abc")
-    ending, past = scene.view_state.view_change, scene.core.past
+    lying = LyingCluster("abc")
+    ending, past = lying.view_state.view_change, lying.core.past
     assert past is not None
-    forged = data(scene, daemon=scene.me)
+    forged = data(lying, daemon=lying.me)
     with pytest.raises(Contradiction, match="never sent"):
-        ending.receive_repair(forged, RecoveredSet({scene.me: past}))
+        ending.receive_repair(forged, RecoveredSet({lying.me: past}))
 
 
 def test_few_contradictions_end_the_view_and_nobody_is_blamed() -> None:
-    scene = Scene("abc")
-    key = scene.view_state.key
+    lying = LyingCluster("abc")
+    key = lying.view_state.key
     for _ in range(FEW):
-        scene.tell(token(scene, last=1, rows=none_held(scene)))
-    scene.cluster.run(1.0)
-    assert scene.view_state.key != key
-    assert [scene.cluster.members(name) for name in "abc"] == ["abc"] * 3
-    assert not scene.core.membership.trust.broken
-    assert any("contradict each other" in line for line in scene.told())
-    scene.assert_all_goes_on()
+        lying.tell(token(lying, last=1, rows=none_held(lying)))
+    lying.cluster.run(1.0)
+    assert lying.view_state.key != key
+    assert [lying.cluster.members(name) for name in "abc"] == ["abc"] * 3
+    assert not lying.core.membership.trust.broken
+    assert any("contradict each other" in line for line in lying.told())
+    lying.assert_all_goes_on()
 
 
 # ---- who lies a few times is left out for a while ----
 
 
 def test_who_lies_a_few_times_is_left_out_and_comes_back_after_a_while() -> None:
-    scene = Scene("abc")
-    liar, rest_of = scene.liar, "abc".replace(scene.liar, "")
+    lying = LyingCluster("abc")
+    liar, rest_of = lying.liar, "abc".replace(lying.liar, "")
     for _ in range(FEW):
-        scene.tell_both(token(scene, hop=END))
-    scene.cluster.run(0.7)
-    assert {scene.cluster.members(name) for name in rest_of} == {rest_of}
-    lines = scene.told()
+        lying.tell_both(token(lying, hop=END))
+    lying.cluster.run(0.7)
+    assert {lying.cluster.members(name) for name in rest_of} == {rest_of}
+    lines = lying.told()
     assert [line.split()[0] for line in lines] == [liar, liar]
     assert "has broken the protocol (hop: " in lines[0]
     assert f"{liar} is left out for 1 s" in lines[1]
-    scene.cluster.run(3.0)
-    assert {scene.cluster.members(name) for name in "abc"} == {"abc"}
+    lying.cluster.run(3.0)
+    assert {lying.cluster.members(name) for name in "abc"} == {"abc"}
     for _ in range(FEW):
-        scene.tell(token(scene, hop=END))
-    assert "left out for 2 s" in scene.told()[-1], "twice as long"
+        lying.tell(token(lying, hop=END))
+    assert "left out for 2 s" in lying.told()[-1], "twice as long"
 
 
 def test_who_lies_to_one_daemon_only_stays_in_the_view_over_others() -> None:
     """Others do not know which of the two is broken; the one hears nothing more of the liar."""
-    scene = Scene("abc")
+    lying = LyingCluster("abc")
     for _ in range(FEW):
-        scene.tell(token(scene, hop=END))
-    scene.cluster.run(0.7)
-    view = scene.view_state.view
-    assert {scene.cluster.members(name) for name in "abc"} == {"abc"}
-    assert view.ring_of[scene.me] != view.ring_of[scene.you]
-    scene.assert_all_goes_on()
+        lying.tell(token(lying, hop=END))
+    lying.cluster.run(0.7)
+    view = lying.view_state.view
+    assert {lying.cluster.members(name) for name in "abc"} == {"abc"}
+    assert view.ring_of[lying.me] != view.ring_of[lying.you]
+    lying.assert_all_goes_on()
 
 
 def test_who_is_started_anew_comes_back_at_once() -> None:
-    scene = Scene("abc")
+    lying = LyingCluster("abc")
     for _ in range(FEW):
-        scene.tell_both(token(scene, hop=END))
-    scene.cluster.run(0.1)
-    scene.cluster.start(scene.liar, restarts=2, random_id=5)
-    scene.cluster.run(0.7)
-    assert {scene.cluster.members(name) for name in "abc"} == {"abc"}
+        lying.tell_both(token(lying, hop=END))
+    lying.cluster.run(0.1)
+    lying.cluster.start(lying.liar, restarts=2, random_id=5)
+    lying.cluster.run(0.7)
+    assert {lying.cluster.members(name) for name in "abc"} == {"abc"}
 
 
 @pytest.mark.parametrize("jump", [2**15 + 1, 2**20, 2**31])
 def test_whose_messages_have_jumped_once_is_heard_again_after_a_while(jump: int) -> None:
     """All that it says truly is behind that for years (membership came to nothing for ever)."""
-    scene = Scene("abc")
-    flood = scene.cluster.cores[scene.liar].membership.flood
+    lying = LyingCluster("abc")
+    flood = lying.cluster.cores[lying.liar].membership.flood
     sequence = flood.sequence + jump
-    scene.cluster.run(3.0)
-    scene.core.membership.peers[daemon_number(scene.liar)].said_at -= jump  # nothing else has come
-    scene.tell(scene.cut(*encode_message(beacon(scene, 1)), sequence=sequence))
-    peer = scene.core.membership.peers[daemon_number(scene.liar)]
+    lying.cluster.run(3.0)
+    lying.core.membership.peers[daemon_number(lying.liar)].said_at -= jump  # nothing else has come
+    lying.tell(lying.cut(*encode_message(beacon(lying, 1)), sequence=sequence))
+    peer = lying.core.membership.peers[daemon_number(lying.liar)]
     assert peer.seen.highest == sequence
-    scene.cluster.run(5.0)
-    assert {scene.cluster.members(name) for name in "abc"} == {"abc"}
-    assert scene.cluster.now - peer.beacon_at < 1.0
-    scene.assert_all_goes_on()
+    lying.cluster.run(5.0)
+    assert {lying.cluster.members(name) for name in "abc"} == {"abc"}
+    assert lying.cluster.now - peer.beacon_at < 1.0
+    lying.assert_all_goes_on()
 
 
 def test_one_daemon_is_not_believed_when_it_speaks_for_another_that_is_heard() -> None:
     """It says that the third one leaves, starts anew and gathers; the third one says nothing."""
-    scene = Scene("abc")
-    third = next(name for name in "abc" if name not in (scene.victim, scene.liar))
+    lying = LyingCluster("abc")
+    third = next(name for name in "abc" if name not in (lying.victim, lying.liar))
     start = Incarnation(1, ord(third))
     for sequence in range(2**20, 2**20 + 10):
-        for message in (join(scene, name=third), beacon(scene, 1)):
+        for message in (join(lying, name=third), beacon(lying, 1)):
             kind, body = encode_message(message)
             for incarnation in (start, Incarnation(9, 9)):
-                told = scene.cut(kind, body, sequence=sequence, name=third, start=incarnation)
-                scene.tell(told)
-    assert scene.core.counters.violations == {"passed on": 20}, "beacons are not passed on"
-    assert not scene.core.membership.trust.broken
-    scene.assert_all_goes_on()
+                told = lying.cut(kind, body, sequence=sequence, name=third, start=incarnation)
+                lying.tell(told)
+    assert lying.core.counters.violations == {"passed on": 20}, "beacons are not passed on"
+    assert not lying.core.membership.trust.broken
+    lying.assert_all_goes_on()
 
 
 # ---- between sites ----
@@ -450,54 +450,54 @@ def test_one_daemon_is_not_believed_when_it_speaks_for_another_that_is_heard() -
     ],
 )
 def test_a_lie_over_a_link_is_refused(
-    kind: str, make: Callable[[Scene, int, int], LinkPacket | Acknowledgement]
+    kind: str, make: Callable[[LyingCluster, int, int], LinkPacket | Acknowledgement]
 ) -> None:
-    scene = Scene("ab", "cd")
-    ((mine, yours),) = scene.view_state.view.links
-    names = [daemon.name for daemon in scene.view_state.view.daemons]
-    scene.victim = names[mine]
-    packet = make(scene, yours, mine).encode(scene.view_state.key)
-    scene.tell(packet, names[yours])
-    assert scene.core.counters.violations == {kind: 1}
-    scene.assert_all_goes_on()
+    lying = LyingCluster("ab", "cd")
+    ((mine, yours),) = lying.view_state.view.links
+    names = [daemon.name for daemon in lying.view_state.view.daemons]
+    lying.victim = names[mine]
+    packet = make(lying, yours, mine).encode(lying.view_state.key)
+    lying.tell(packet, names[yours])
+    assert lying.core.counters.violations == {kind: 1}
+    lying.assert_all_goes_on()
 
 
 # ---- replayed, mutated ----
 
 
-def said(scene: Scene, name: str) -> list[bytes]:
+def said(lying: LyingCluster, name: str) -> list[bytes]:
     """All packets that a daemon has sent to the victim."""
     return [
         datagram[HEAD_BYTES:-CHECKSUM_BYTES]
-        for _, sender, target, datagram in scene.cluster.log
-        if (sender, target) == (name, scene.victim)
+        for _, sender, target, datagram in lying.cluster.log
+        if (sender, target) == (name, lying.victim)
     ]
 
 
 def test_what_was_said_before_comes_to_nothing_when_it_is_said_again_under_fresh_seals() -> None:
-    scene = Scene("abc")
-    packets = said(scene, scene.liar)
+    lying = LyingCluster("abc")
+    packets = said(lying, lying.liar)
     assert {PacketKind.TOKEN, PacketKind.DATA, PacketKind.CONTROL} <= {p[0] for p in packets}
     for packet in packets:
-        scene.tell(packet)
-    assert scene.core.counters.violations.total() < FEW
-    scene.assert_all_goes_on()
+        lying.tell(packet)
+    assert lying.core.counters.violations.total() < FEW
+    lying.assert_all_goes_on()
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_packets_of_every_kind_with_other_fields_end_nobody(seed: int) -> None:
     """Each from the fellow that had sent it; campaigns do it at length (simulate --byzantine)."""
     rng = Random(seed)
-    scene = Scene("ab", "cd")
-    names = [name for name in "abcd" if name != scene.victim]
-    packets = [(name, packet) for name in names for packet in said(scene, name)]
+    lying = LyingCluster("ab", "cd")
+    names = [name for name in "abcd" if name != lying.victim]
+    packets = [(name, packet) for name in names for packet in said(lying, name)]
     for _ in range(60):
         name, packet = rng.choice(packets)
         changed = lie(rng, packet)
         if changed is not None:
-            scene.tell(changed, name)
-        scene.cluster.run(rng.choice((0.0, 0.0, 0.01, 0.2)))
-    assert scene.core.counters.violations
-    scene.cluster.run(20.0)
-    assert [scene.cluster.members(name) for name in "abcd"] == ["abcd"] * 4
-    scene.assert_all_goes_on()
+            lying.tell(changed, name)
+        lying.cluster.run(rng.choice((0.0, 0.0, 0.01, 0.2)))
+    assert lying.core.counters.violations
+    lying.cluster.run(20.0)
+    assert [lying.cluster.members(name) for name in "abcd"] == ["abcd"] * 4
+    lying.assert_all_goes_on()

@@ -16,7 +16,7 @@ from tests.generators.records import (
 )
 
 
-class Desk:
+class AbstractSessions:
     """The clients of one daemon, and the groups as it knows them.
 
     Attributes:

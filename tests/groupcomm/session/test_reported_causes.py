@@ -72,7 +72,7 @@ def test_messages_have_the_causes_that_stand_before_their_bundle() -> None:
     assert told(client, *frames) == expected
 
 
-def test_who_is_told_none_has_none() -> None:
+def test_who_learns_none_has_none() -> None:
     """As by a daemon of an older release, and as UNRELIABLE messages in between."""
     client = open_client()
     assert told(client, delivery(1, b"a")) == [(1, None)]

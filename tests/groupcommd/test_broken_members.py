@@ -74,6 +74,6 @@ async def test_who_breaks_the_protocol_is_named_by_all_tools_and_left_out_for_a_
         )
 
 
-def test_the_doctor_is_content_with_fellows_that_keep_to_the_protocol() -> None:
+def test_the_doctor_is_content_with_members_that_keep_to_the_protocol() -> None:
     (found,) = check_other_daemons(told({"broken": []}))
     assert found.grade is Grade.OK

@@ -111,7 +111,7 @@ def play(seed: int, sites: int) -> Cluster:
 
 @pytest.mark.parametrize("sites", [1, pytest.param(3, marks=pytest.mark.long)])
 @pytest.mark.parametrize("first_seed", [1])
-def test_what_is_told_is_what_packets_carried_and_nothing_comes_behind_what_depends_on_it(
+def test_what_is_reported_is_what_packets_carried_and_nothing_comes_behind_what_depends_on_it(
     first_seed: int, sites: int, watch: Watch
 ) -> None:
     seen: Counter[str] = Counter()

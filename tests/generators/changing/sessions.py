@@ -13,11 +13,11 @@ from groupcomm.trace.events import (
     Trans,
 )
 from tests.generators.changing.records import Announcement, View
-from tests.generators.desk import Desk
 from tests.generators.records import CONNECT, LATER, Bundle, Log, Place, Sent, Session
+from tests.generators.sessions import AbstractSessions
 
 
-class ChangingDesk(Desk):
+class ChangingSessions(AbstractSessions):
     """The clients of one daemon, and the groups as it knows them since the last whole view.
 
     Attributes:
