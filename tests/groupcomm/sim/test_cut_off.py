@@ -87,5 +87,5 @@ def test_a_frame_that_a_session_drops_before_a_cut_off_is_missed(level: ServiceL
 @pytest.mark.parametrize("level", list(HOLES))
 def test_a_queue_that_is_lost_at_a_goodbye_is_missed(level: ServiceLevel) -> None:
     assert play_goodbye(level) == set()
-    with find_mutant("desk-loses-the-queue-at-a-goodbye").active():
+    with find_mutant("sessions-lose-the-queue-at-a-goodbye").active():
         assert play_goodbye(level) == HOLES[level]
