@@ -36,7 +36,7 @@ CORE = [
 
 CONTRACT = frozenset(
     """
-    command deadline groups heard members next_connection pop_output status
+    command deadline groups heard members next_connection pop_output report status
     """.split()  # noqa: SIM905
 )
 """What the daemon may use of a core, besides `drive`: see groupcomm/engine/daemon.py."""

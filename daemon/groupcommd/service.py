@@ -34,6 +34,7 @@ from groupcomm.engine import (
 from groupcomm.engine.probe import Probe
 from groupcomm.host.trace_file import TraceFile, identity_of, trace_daemon
 from groupcomm.trace.events import Fail, Left
+from groupcommd.cluster import ClusterReports
 from groupcommd.connections import LISTENER_SHARE, Connections, Expiry
 from groupcommd.credentials import TlsCredentials, read_tls_credentials
 from groupcommd.daemon_config import DaemonConfig
@@ -161,6 +162,7 @@ class Service:
                     self._serve_http(self._sockets.http, nursery, for_http)
                 self.connections = Connections(self.core, nursery, self.turn, quotas, most=most)
                 self._answers = QuestionQueue(self._answer, self.connections.principal_of)
+                self._cluster = ClusterReports(self.core, self.connections, self._started)
                 self._expiry = Expiry(self.connections, self._sockets.tls_listener)
                 for listener in self._sockets.listeners:
                     listener.shrink(most // LISTENER_SHARE)
@@ -384,6 +386,8 @@ class Service:
         if output.news and self._http is not None:
             self._http.note(output.news)
         self.connections.carry_out(output)
+        if output.reports:
+            self._cluster.accept(output.reports, self._now)
         if output.questions:
             self._answers.ask(output.questions, self._now)
         if self._answers.due <= self._now:
@@ -400,7 +404,8 @@ class Service:
     def _parts(self) -> DaemonParts:
         return DaemonParts(
             *(self._config, self.core, self.connections, self._udp, self._keys),
-            *(self._differences, self._rejected_senders, self._disk, self._started, self.reloads),
+            *(self._differences, self._rejected_senders, self._disk, self._cluster, self._started),
+            self.reloads,
             self._delays.delays if self._delays is not None else (),
         )
 

@@ -25,6 +25,7 @@ from groupcomm.host.tls import PeerCertificate
 from groupcomm.level import ServiceLevel
 from groupcomm.security.access import Access, Verb
 from groupcomm.wire.link import LINK_BYTES
+from groupcommd.cluster import ClusterReports
 from groupcommd.connections import Connections
 from groupcommd.daemon_config import DaemonConfig, describe
 from groupcommd.disk import DiskWatch
@@ -49,6 +50,7 @@ class DaemonParts:
     differences: ConfigDifferences
     rejected_senders: RejectedSenders
     disk: DiskWatch
+    cluster: ClusterReports
     started: float  # by time.monotonic
     reloads: int = 0
     delays: Sequence[Durations] = ()  # from arrival to delivery, by level; () if not measured
@@ -69,6 +71,8 @@ def answer(parts: DaemonParts, question: str, principal: str) -> bytes:
         }
     elif word == "status" and not rest:
         found = status(parts)
+    elif word == "cluster" and not rest:
+        found = parts.cluster.ask(trio.current_time())
     elif word == "groups" and not rest:
         found = {"groups": dict(sorted(parts.core.groups().items()))}
     elif word == "configuration" and not rest:
@@ -84,7 +88,7 @@ def answer(parts: DaemonParts, question: str, principal: str) -> bytes:
     elif word == "keys":
         return parts.keys.answer(question, allowed=may_change_keys(principal))
     else:
-        questions = "status, groups, members GROUP, configuration or keys"
+        questions = "status, cluster, groups, members GROUP, configuration or keys"
         found = {"error": f"unknown question {question[:80]!r}: ask for {questions}"}
     return json.dumps(found, ensure_ascii=False).encode()
 

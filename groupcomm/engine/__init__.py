@@ -33,9 +33,11 @@ from groupcomm.engine.output import (
     Transmission,
     drive,
 )
+from groupcomm.engine.reports import MAX_REPORT_BYTES
 from groupcomm.engine.status import Status
 
 __all__ = [
+    "MAX_REPORT_BYTES",
     "AccessNews",
     "ClientBytes",
     "ClientDismissed",

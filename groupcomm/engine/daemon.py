@@ -36,6 +36,7 @@ from groupcomm.engine.news import AccessNews, News, ProtocolNews, TokenWatch, Vi
 from groupcomm.engine.output import CoreOver, EndReason, Output, Transmission
 from groupcomm.engine.probe import NoProbe, Probe
 from groupcomm.engine.protection import make_protection
+from groupcomm.engine.reports import Reports
 from groupcomm.engine.sessions import LocalSessions
 from groupcomm.engine.status import Status, status_of
 from groupcomm.engine.storage import Storage
@@ -81,6 +82,7 @@ class DaemonCore:
         deadline: take a step at this time even if nothing arrives; inf if never.
         sessions: the local sessions; the shell takes their output.
         key_manager: manages keys and identities.
+        reports: carries what daemons tell operators at other daemons.
         counters: counts of datagrams.
         membership: agrees on views.
         carried_groups: the groups that go from view to view.
@@ -117,6 +119,7 @@ class DaemonCore:
             probe=self.probe,
         )
         self.key_manager = KeyManager(self, self._protection, keys)
+        self.reports = Reports(self)
         self._storage = Storage(self.reservation, self.key_manager)
         self.view_state: ViewState | None = None
         self._begun = False  # a view was installed in this step
@@ -249,6 +252,8 @@ class DaemonCore:
         if self.leaving.begun and not self.membership.leaving and self.leaving.may_go(self._now):
             self.membership.leave(self._now)
         self.sessions.complete(output)
+        if self.reports.arrived:
+            output.reports = self.reports.pop()
         self._add_news(output)
         self._set_deadline()
         if self.key_manager.unstored and self._storage.may_begin:
@@ -369,6 +374,14 @@ class DaemonCore:
                 key_manager.evict(name)
             case RetireKey(number=number, without_missing=anyway):
                 key_manager.retire(number, without_missing=anyway)
+
+    def report(self, payload: bytes) -> None:
+        """Report to all daemons of the view, whose shells get it with `Output.reports`.
+
+        Raises:
+            LocalProtocolError: the report is too long.
+        """
+        self.reports.send(payload)
 
     def status(self, now: float) -> Status:
         """Return all facts about this daemon, except for the groups."""

@@ -108,6 +108,7 @@ class OrderedWaits:
 _STATE = BundleKind.STATE
 _SUBSCRIBE = BundleKind.SUBSCRIBE
 _KEYS = BundleKind.KEYS
+_REPORT = BundleKind.REPORT
 
 MOST_UNRELIABLE: Final = 2**32
 """The most datagrams outside the streams between two from one daemon: years of them."""
@@ -124,6 +125,7 @@ class Delivery:
         sessions: the local sessions.
         on_complete: is called once all announcements are here, before anything is delivered.
         on_key_report: is called with each key report, by the index of its daemon.
+        on_report: is called with each other report, by the index of its daemon.
         latest: the latest time that can be true.
         probe: an observer for traces.
 
@@ -145,6 +147,7 @@ class Delivery:
         "_moved",
         "_on_complete",
         "_on_key_report",
+        "_on_report",
         "_probe",
         "_restore_joins",
         "_ring_of",
@@ -171,6 +174,7 @@ class Delivery:
         on_complete: Callable[[], None],
         restore_joins: Callable[[GroupTable], None],
         on_key_report: Callable[[int, Bundle], None],
+        on_report: Callable[[int, Bundle], None],
         latest: LatestTime,
         probe: Probe,
     ) -> None:
@@ -189,6 +193,7 @@ class Delivery:
         self._on_complete = on_complete
         self._restore_joins = restore_joins
         self._on_key_report = on_key_report
+        self._on_report = on_report
         self._latest = latest
         self._early: list[Bundle] = []  # released by the order before all is announced
         self.holds_packets = False
@@ -369,6 +374,9 @@ class Delivery:
     def _note_subscription(self, packet: DataPacket, bundle: Bundle) -> None:
         if bundle.kind == _KEYS:
             self._on_key_report(packet.daemon, bundle)
+            return
+        if bundle.kind == _REPORT:
+            self._on_report(packet.daemon, bundle)
             return
         (group,) = bundle.groups
         if bundle.kind == _SUBSCRIBE:

@@ -92,6 +92,7 @@ class Output:
         readable: connections to read from again. After each `ClientBytes` nothing is read from the
             connection until it is named here.
         questions: of connections, about this daemon; answer each with `QuestionAnswered`.
+        reports: what daemons have reported since the last step, by name, this one included.
         over: how the daemon ended; None while it goes on. It is set once. After LEFT and CUT_SHORT
             clients may still be served for a while.
     """
@@ -107,6 +108,7 @@ class Output:
         "readable",
         "ready",
         "rejected",
+        "reports",
         "store",
     )
 
@@ -121,6 +123,7 @@ class Output:
         self.ended: Sequence[int] = ()
         self.readable: Sequence[int] = ()
         self.questions: Sequence[tuple[int, str]] = ()
+        self.reports: Sequence[tuple[str, bytes]] = ()
         self.over: CoreOver | None = None
 
 

@@ -21,6 +21,7 @@ from groupcomm.engine.counters import Counters
 from groupcomm.engine.delivery import Delivery
 from groupcomm.engine.keys import KeyManager
 from groupcomm.engine.probe import Probe
+from groupcomm.engine.reports import Reports
 from groupcomm.engine.sessions import LocalSessions
 from groupcomm.engine.view_change import CarriedGroups, ViewChange
 from groupcomm.errors import ProtocolViolation
@@ -57,6 +58,7 @@ class ViewContext(Protocol):
     physical: PhysicalClock
     sessions: LocalSessions
     key_manager: KeyManager
+    reports: Reports
     carried_groups: CarriedGroups
     counters: Counters
     probe: Probe
@@ -122,6 +124,7 @@ class ViewState:
             on_complete=self._on_complete,
             restore_joins=partial(context.carried_groups.restore_joins, daemons=view.daemons),
             on_key_report=context.key_manager.on_report,
+            on_report=partial(context.reports.accept, view),
             latest=self._latest,
             probe=self._probe,
         )

@@ -35,6 +35,7 @@ class BundleKind(enum.IntEnum):
     SUBSCRIBE = 7  # the daemon wants the messages to this one group; always FIFO
     UNSUBSCRIBE = 8  # the daemon wants them no more; always FIFO
     KEYS = 9  # the keys that a daemon has, see keys.py; always AGREED
+    REPORT = 10  # what a daemon tells operators at other daemons, or asks; always AGREED
 
 
 SELF_DISCARD: Final = 1
@@ -65,7 +66,8 @@ _LEAVE: Final = int(BundleKind.LEAVE)
 _STATE: Final = int(BundleKind.STATE)
 _SUBSCRIBE: Final = int(BundleKind.SUBSCRIBE)
 _KEYS: Final = int(BundleKind.KEYS)
-_DAEMONS_OWN: Final = frozenset((_STATE, _KEYS))
+_REPORT: Final = int(BundleKind.REPORT)
+_DAEMONS_OWN: Final = frozenset((_STATE, _KEYS, _REPORT))
 _RELIABLE: Final = int(ServiceLevel.RELIABLE)
 _FIFO: Final = int(ServiceLevel.FIFO)
 _AGREED: Final = int(ServiceLevel.AGREED)
@@ -255,6 +257,14 @@ def keys_bundle(payload: bytes) -> Bundle:
     return bundle
 
 
+def report_bundle(payload: bytes) -> Bundle:
+    """Return what a daemon tells operators at other daemons; it belongs to no session."""
+    body = encode_body(_REPORT, _AGREED, 0, 0, (), payload)
+    bundle = Bundle(_REPORT, _AGREED, 0, 0, 0, 1, (), 0, body)
+    bundle.address(0, _NO_USER, ())
+    return bundle
+
+
 def decode_body_untrusted(body: Raw, *, header: bool = False) -> Bundle:
     """Decode a body, or its header, to a bundle without a sender, which refers to the body.
 
@@ -309,8 +319,8 @@ def _check_own(bundle: Bundle) -> None:
     level = _RELIABLE if bundle.kind == _STATE else _AGREED
     if bundle.level != level or bundle.flags or bundle.message or bundle.groups:
         raise BadDatagram("bundle", f"{bundle!r} is no bundle that a daemon sends")
-    if bundle.kind == _KEYS and bundle.count != 1:
-        raise BadDatagram("bundle", f"{bundle!r}: keys are reported whole")
+    if bundle.kind != _STATE and bundle.count != 1:
+        raise BadDatagram("bundle", f"{bundle!r}: reports are whole")
 
 
 def _check_header(bundle: Bundle, size: int) -> None:

@@ -126,11 +126,39 @@ def test_sub_goes_on_at_another_daemon_and_status_names_the_lost_one(
     assert ending.returncode == 1
     status, output, _ = both.tell("status")
     assert status == 0
+    status, output, _ = both.tell("status", "--all", "--json")
+    found = json.loads(output)
+    assert (status, found["asked"], found["majority"]) == (1, "b", False)
+    assert [each["state"].split(" for ")[0] for each in found["daemons"]] == ["lost", "in view"]
+    status, output, _ = both.tell("status")
     assert "majority  NO: 1 of 2 daemons are in the view\n" in output
     assert "\nlost      a: heard last " in output
     cluster.start("a")
     cluster.settle()
     assert "majority  yes: 2 of 2 daemons are in the view\n" in both.tell("status")[1]
+
+
+def test_status_of_all_daemons_is_asked_through_the_cluster(
+    cluster: RunningCluster, both: Shell
+) -> None:
+    with both.start("sub", "g", "--views") as program:
+        assert program.stdout is not None
+        program.stdout.readline(), program.stdout.readline()
+        status, output, messages = both.tell("status", "--all", "--json")
+        program.kill()
+    found = json.loads(output)
+    assert (status, messages, found["majority"]) == (0, "", True)
+    a, b = found["daemons"]
+    assert (a["name"], a["state"], a["pid"]) == ("a", "in view", cluster.pid("a"))
+    assert (b["name"], b["state"], b["pid"]) == ("b", "in view", cluster.pid("b"))
+    assert a["groups"] == b["groups"] >= 1
+    assert (a["programs"], b["programs"]) == (2, 0)
+    status, output, _ = both.tell("status", "--all")
+    assert status == 0
+    head, first, second, last = output.splitlines()
+    assert head.split()[:4] == ["daemon", "state", "uptime_s", "programs"]
+    assert (first.split()[0], second.split()[0]) == ("a", "b")
+    assert last == "2 of 2 daemons are in the view of a, a majority"
 
 
 LISTENER = """

@@ -175,7 +175,7 @@ def check_questions(stage: Stage, rows: Sequence[Row]) -> None:
     nothing: Any = None
     config: Any = SimpleNamespace(access=access_of(rows))
     parts = DaemonParts(
-        config, stage.core, nothing, nothing, nothing, nothing, nothing, nothing, 0.0
+        config, stage.core, nothing, nothing, nothing, nothing, nothing, nothing, nothing, 0.0
     )
 
     def allowed(question: str) -> bool:

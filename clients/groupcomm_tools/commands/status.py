@@ -1,13 +1,35 @@
 """`groupcomm status`: show the state of a daemon."""
 
 import argparse
+import json
+import time
 from typing import Any, Final
 
+from groupcomm.errors import GroupCommError
+from groupcomm_client.blocking import BlockingConnection
 from groupcomm_tools.commands import query
+from groupcomm_tools.commands.connecting import connect_blocking
 
-EXAMPLE: Final = "groupcomm status --json"
+EXAMPLE: Final = "groupcomm status --all"
 
-add_options = query.add_options
+ANSWERS_S: Final = 2.0
+"""The time that all daemons have to answer."""
+
+POLL_S: Final = 0.05
+
+_COLUMNS: Final = (
+    *("uptime_s", "programs", "groups", "messages", "deliveries", "to_read", "to_send"),
+    *("rejected", "refused", "version", "host"),
+)
+"""What a daemon reports, in the order of the table."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "--all", action="store_true", help="show all daemons, which are asked through the cluster"
+    )
+    query.add_options(parser)
 
 
 def sources_of(found: dict[str, Any], reason: str) -> str:
@@ -18,6 +40,8 @@ def sources_of(found: dict[str, Any], reason: str) -> str:
 
 def run(options: argparse.Namespace) -> int:
     """Show the state; return 1 while the daemon is between two views."""
+    if options.all:
+        return _run_all(options)
     found = query.query(options, "status")
     if not options.json:
         ring = found["ring"]
@@ -51,6 +75,74 @@ def run(options: argparse.Namespace) -> int:
             print(f"refused   {found['connections_refused']} programs: {reasons}")
         _print_datagrams(found)
     return 0 if found["state"] == "operational" else 1
+
+
+def _run_all(options: argparse.Namespace) -> int:
+    """Show all daemons; return 1 if one is missing, does not answer, or there is no majority."""
+    with connect_blocking(options) as connection:
+        found = ask_all(connection)
+    rows = found["daemons"]
+    good = found["majority"] is not False and all(row["state"] == "in view" for row in rows)
+    if options.json:
+        print(json.dumps(found, ensure_ascii=False))
+        return 0 if good else 1
+    table = [("daemon", "state", *_COLUMNS)]
+    table += [
+        (row["name"], row["state"], *(str(row.get(name, "-")) for name in _COLUMNS)) for row in rows
+    ]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for line in table:
+        print("  ".join(map(str.ljust, line, widths)).rstrip())
+    there = sum(row["state"] in ("in view", "no answer") for row in rows)
+    word = "no majority" if found["majority"] is False else "a majority"
+    print(f"{there} of {len(rows)} daemons are in the view of {found['asked']}, {word}")
+    return 0 if good else 1
+
+
+def ask_all(connection: BlockingConnection) -> dict[str, Any]:
+    """Return the state of all configured daemons, as one of them knows it and they report.
+
+    Raises:
+        GroupCommError: the daemon does not know this question.
+    """
+    begin_s = time.monotonic()
+    while True:
+        told = connection.ask("cluster")
+        if "error" in told:
+            raise GroupCommError(told["error"])
+        status = connection.ask("status")
+        waited_s = time.monotonic() - begin_s
+        reports = {
+            name: report
+            for name, report in told["reports"].items()
+            if report["age_s"] <= waited_s + FRESH_S
+        }
+        if reports.keys() >= set(status["daemons"]) or waited_s > ANSWERS_S:
+            break
+        time.sleep(POLL_S)
+    names = sorted({*status["configured"], *status["daemons"]})
+    return {
+        "asked": status["daemon"],
+        "view": status["view"],
+        "majority": status["majority"],
+        "daemons": [
+            {"name": name, "state": _state_of(name, status, reports), **reports.get(name, {})}
+            for name in names
+        ],
+    }
+
+
+def _state_of(name: str, status: dict[str, Any], reports: dict[str, Any]) -> str:
+    if name in status["daemons"]:
+        return "in view" if name in reports else "no answer"
+    peer = next((peer for peer in status["peers"] if peer["name"] == name), None)
+    if peer is None or peer["heard_s"] is None:
+        return "never heard"
+    return "left" if peer["left"] else f"lost for {peer['heard_s']:.0f} s"
+
+
+FRESH_S: Final = 1.0
+"""A report of this age may have been asked for by another program."""
 
 
 def _print_missing(found: dict[str, Any]) -> None:

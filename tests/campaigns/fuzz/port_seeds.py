@@ -46,3 +46,4 @@ def port_seeds() -> Iterator[tuple[str, bytes]]:
     for cut in (0, 100, 255):
         parts = [encode_hello("u"), said[:cut], said[cut:]]
         yield "daemon.listeners.local", _in_pieces(parts)
+    yield "daemon.cluster", b'{"pid":4711,"host":"oven","uptime_s":3.5,"version":"0.1.0"}'

@@ -4,6 +4,7 @@ An input is cut into pieces by its first bytes. One daemon takes many inputs, as
 after each of them there must be nothing left of it.
 """
 
+import json
 from collections.abc import Coroutine, Iterator
 from datetime import datetime
 from functools import lru_cache
@@ -12,9 +13,11 @@ from typing import Any, Final, cast
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import Incarnation, Start
 from groupcomm.engine import ClientBytes, ClientGone, ClientOpened, DaemonCore
+from groupcomm.errors import BadDatagram
 from groupcomm.host.tls import TlsSocket
 from groupcomm.security.keys import KeyRing
 from groupcomm.session.frames import HELLO_FRAME_BYTES
+from groupcommd.cluster import _decode_untrusted
 from groupcommd.connection import AuthenticatedPeer
 from groupcommd.credentials import TlsCredentials
 from groupcommd.listeners import (
@@ -179,7 +182,16 @@ def _local(raw: bytes) -> None:
     _session(b"", _Pieces(raw), "unix:x")
 
 
+def _cluster(raw: bytes) -> None:
+    """A report of another daemon: what is kept of it is plain, and can be shown as JSON."""
+    found = _decode_untrusted(raw)
+    if found is None:
+        raise BadDatagram("report")
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+
+
 PORT_TARGETS: Final[dict[str, Target]] = {
+    "daemon.cluster": _cluster,
     "daemon.udp": _udp,
     "daemon.listeners.tls": _tls,
     "daemon.listeners.local": _local,

@@ -18,6 +18,7 @@ from groupcomm.wire.bundle import (
     decode_bundles_untrusted,
     encode_body,
     keys_bundle,
+    report_bundle,
     state_bundle,
     subscription_bundle,
 )
@@ -129,6 +130,8 @@ def bundles(draw: st.DrawFn, *, unreliable: bool = False) -> Bundle:
         return made
     if kind == BundleKind.KEYS:
         return keys_bundle(draw(st.binary(max_size=20)))
+    if kind == BundleKind.REPORT:
+        return report_bundle(draw(st.binary(max_size=20)))
     if kind >= BundleKind.SUBSCRIBE:
         return subscription_bundle(kind, draw(st.sampled_from(["a", "news", "y" * 255])))
     if kind > BundleKind.FRAGMENT:
