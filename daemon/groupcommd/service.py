@@ -107,7 +107,7 @@ class Service:
             import groupcommd.http.server  # noqa: F401, PLC0415 - before the core has a deadline
         self._config = config
         self._delays = None if sockets.http is None else DelayRecorder(start)
-        self._flight = self._delays or FlightRecorder(start)
+        self._flight = FlightRecorder(start) if self._delays is None else self._delays
         self._trace: TraceFile | None = None
         probe: Probe = self._flight
         if config.trace is not None:

@@ -13,12 +13,13 @@ import trio
 
 from groupcomm.host.key_file import write_key_file
 from groupcomm_tools.commands.doctor import examine
-from groupcomm_tools.doctor.daemon_checks import ask_daemon, check_datagrams
-from groupcomm_tools.doctor.findings import Finding, Grade
+from groupcomm_tools.doctor.daemon_checks import ask_daemon
 from groupcomm_tools.doctor.host_checks import check_buffers, check_clock
 from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon, free_ports
 from groupcomm_tools.running_cluster import RunningCluster
 from groupcommd.config_file import read_addresses
+from groupcommd.findings import Finding, Grade
+from groupcommd.judgement import check_datagrams
 from groupcommd.udp import BUFFER_BYTES
 from tests.groupcomm_tools.shell import Shell
 

@@ -10,8 +10,10 @@ from typing import Final
 from groupcomm.host.option_types import daemon_address, existing_file
 from groupcomm_client.targets import default_address
 from groupcomm_tools.doctor import daemon_checks, host_checks
-from groupcomm_tools.doctor.findings import Finding, print_findings, skipped
+from groupcomm_tools.doctor.findings import print_findings
+from groupcommd import judgement
 from groupcommd.daemon_config import DaemonConfig
+from groupcommd.findings import Finding, skipped
 
 EXAMPLE: Final = "groupcomm doctor --config plant.toml --name press"
 
@@ -84,14 +86,8 @@ def examine(
 
 
 def _examine_daemon(
-    answers: daemon_checks.DaemonAnswers, config: DaemonConfig | None
+    answers: judgement.DaemonAnswers, config: DaemonConfig | None
 ) -> Iterator[Finding]:
-    yield daemon_checks.check_view(answers)
-    yield from daemon_checks.check_files(answers)
-    yield from daemon_checks.check_other_daemons(answers)
-    yield from daemon_checks.check_datagrams(answers)
-    yield from daemon_checks.check_ways(answers)
-    yield daemon_checks.check_disk(answers)
-    yield daemon_checks.check_clocks(answers)
+    yield from judgement.judge(answers)
     if config is not None:
         yield daemon_checks.check_same(config, answers)

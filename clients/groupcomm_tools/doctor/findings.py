@@ -1,58 +1,12 @@
 """Findings of the doctor, for people and for scripts."""
 
-import enum
 import json
 from collections.abc import Iterable
 from typing import Final
 
-import attrs
+from groupcommd.findings import Finding, Grade, ok, problem, skipped, warning
 
-
-class Grade(enum.Enum):
-    """How bad a finding is."""
-
-    OK = "ok"
-    WARNING = "warning"  # works, but will be slow, or fail some day
-    PROBLEM = "problem"  # does not work
-    SKIPPED = "skipped"  # could not be checked
-
-
-@attrs.frozen
-class Finding:
-    """A finding of one check.
-
-    Attributes:
-        check: subject of the check, in a word or two.
-        grade: how bad it is.
-        text: what was found, with its numbers.
-        remedy: what to do; empty where nothing needs to be done.
-    """
-
-    check: str
-    grade: Grade
-    text: str
-    remedy: str = ""
-
-
-def ok(check: str, text: str) -> Finding:
-    """Return a finding without fault."""
-    return Finding(check, Grade.OK, text)
-
-
-def warning(check: str, text: str, remedy: str) -> Finding:
-    """Return a finding that works, and should be better."""
-    return Finding(check, Grade.WARNING, text, remedy)
-
-
-def skipped(check: str, text: str) -> Finding:
-    """Return a finding that another one keeps from being made."""
-    return Finding(check, Grade.SKIPPED, text)
-
-
-def problem(check: str, text: str, remedy: str) -> Finding:
-    """Return a finding that does not work."""
-    return Finding(check, Grade.PROBLEM, text, remedy)
-
+__all__ = ["Finding", "Grade", "ok", "print_findings", "problem", "skipped", "warning"]
 
 _MARKS: Final = {
     Grade.OK: "ok     ",

@@ -12,9 +12,9 @@ from typing import Final
 from groupcomm.errors import ConfigError
 from groupcomm.host.private_files import ENTER_BY
 from groupcomm.security.keys import fingerprint_of
-from groupcomm_tools.doctor.findings import Finding, ok, problem, warning
 from groupcommd.config_file import read_config
 from groupcommd.daemon_config import DaemonConfig
+from groupcommd.findings import Finding, ok, problem, warning
 from groupcommd.udp import BUFFER_BYTES
 
 WRITTEN_AT_S: Final = 1_735_689_600

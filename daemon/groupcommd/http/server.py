@@ -24,9 +24,12 @@ from groupcomm.membership.states import MembershipState
 from groupcommd.credentials import TlsCredentials
 from groupcommd.daemon_config import DaemonConfig
 from groupcommd.http.connection import REQUEST_S, Answer, ConnectionState, HttpConnection
+from groupcommd.http.events import EventStreams, event
 from groupcommd.http.exposition import METRICS_KIND, exposition
 from groupcommd.http.gate import Gate, Refusal
 from groupcommd.http.history import History
+from groupcommd.http.overview import Overview
+from groupcommd.http.page import PAGE, PAGE_POLICY
 from groupcommd.http.snapshot import HttpCounts, Snapshot, Snapshots
 from groupcommd.http.watched_files import WatchedFiles
 from groupcommd.http.work_share import WorkShare
@@ -42,7 +45,7 @@ GRACE_S: Final = 0.5
 
 ACCEPT_PAUSE_S: Final = 0.1
 
-PATHS: Final = ("/", "/livez", "/readyz", "/metrics", "/status.json")
+PATHS: Final = ("/", "/livez", "/readyz", "/metrics", "/status.json", "/events")
 _HEALTH: Final = frozenset(("/livez", "/readyz"))
 _METHODS: Final = (b"GET", b"HEAD")
 _log = logging.getLogger("groupcommd")
@@ -61,6 +64,7 @@ class HttpServer:
         snapshots: what answers are made from.
         history: the views of late.
         files: the files whose age is told.
+        streams: of events.
     """
 
     def __init__(
@@ -79,10 +83,12 @@ class HttpServer:
         self.history = History()
         self.files = WatchedFiles(config)
         self.snapshots = Snapshots(parts, self._counts, self.history, self.files)
+        self._overview = Overview()
+        self.streams = EventStreams(self._share, self._overview_now)
         self._makers: dict[str, tuple[bytes, Callable[[Snapshot], bytes]]] = {
             "/metrics": (METRICS_KIND, exposition),
             "/status.json": (b"application/json", _status_json),
-            "/": (b"text/plain; charset=utf-8", _paths),
+            "/events": (b"text/event-stream", self._overview.make),
         }
 
     def _counts(self) -> HttpCounts:
@@ -90,7 +96,7 @@ class HttpServer:
             answered=dict(self._answered),
             refused=dict(self._refused),
             connections=len(self._open),
-            streams=0,
+            streams=len(self.streams),
             work_s=self._share.used_s,
         )
 
@@ -98,6 +104,10 @@ class HttpServer:
         """Note what has happened: views."""
         self.history.note(news)
         self.snapshots.forget()
+        self.streams.tell()
+
+    def _overview_now(self) -> bytes:
+        return self._make("/events", self.snapshots.get())
 
     # ---- connections ----
 
@@ -105,6 +115,7 @@ class HttpServer:
         """Accept connections for ever."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.files.watch)
+            nursery.start_soon(self.streams.run)
             while True:
                 await trio.lowlevel.wait_readable(self._at.socket)
                 await self._wait_for_room()
@@ -210,14 +221,26 @@ class HttpServer:
         path = where.path
         if path in _HEALTH:
             return self._note(self._health(path, where.query))
-        if path not in self._makers:
+        if path not in PATHS:
             raise Refusal(404, "path", f"no such path; there are: {', '.join(PATHS)}")
         self._gate.check(dict(request.headers), principal)
-        kind, make = self._makers[path]
-        snapshot = self.snapshots.get()
+        if path == "/":
+            return self._note(Answer(PAGE, b"text/html; charset=utf-8", policy=PAGE_POLICY))
+        body = self._make(path, self.snapshots.get())
+        if path == "/events":
+            if request.http_version < b"1.1":
+                raise Refusal(505, "version", "events need HTTP/1.1")
+            if self.streams.is_full:
+                raise Refusal(503, "streams", f"{len(self.streams)} streams are open: the most")
+            body = event(body)
+        kind, _ = self._makers[path]
+        return self._note(Answer(body, kind, is_stream=path == "/events"))
+
+    def _make(self, path: str, snapshot: Snapshot) -> bytes:
+        """Return an answer, made once for a snapshot."""
         if path not in snapshot.answers:
-            snapshot.answers[path] = make(snapshot)
-        return self._note(Answer(snapshot.answers[path], kind))
+            snapshot.answers[path] = self._makers[path][1](snapshot)
+        return snapshot.answers[path]
 
     def _health(self, path: str, query: str) -> Answer:
         if path == "/livez":
@@ -247,7 +270,7 @@ class HttpServer:
 
     async def stream(self, connection: HttpConnection) -> None:
         """See Responder."""
-        raise NotImplementedError
+        await self.streams.serve(connection)
 
 
 def ready(found: Status, *, wants_majority: bool) -> Answer:
@@ -264,7 +287,3 @@ def ready(found: Status, *, wants_majority: bool) -> Answer:
 
 def _status_json(snapshot: Snapshot) -> bytes:
     return json.dumps(status(snapshot.parts, snapshot.status), ensure_ascii=False).encode()
-
-
-def _paths(snapshot: Snapshot) -> bytes:
-    return "".join(f"{path}\n" for path in PATHS).encode()

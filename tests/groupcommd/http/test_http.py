@@ -1,6 +1,7 @@
 """HTTP: who is answered, what, and how little whoever is rude can do."""
 
 import base64
+import json
 import logging
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -11,7 +12,9 @@ import trio
 import trio.testing
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from groupcomm.level import ServiceLevel
 from groupcomm_client import connect as connect_program
+from groupcommd.http import events as events_module
 from groupcommd.http import server as server_module
 from groupcommd.http.connection import MAX_HEAD_BYTES
 from groupcommd.http.gate import is_own_name, read_authorization_untrusted
@@ -37,6 +40,8 @@ async def test_health_and_status_and_metrics_of_a_cluster(
         at = daemons["a"].http
         async with connect_program(str(daemons["a"].unix), user="ann") as program:
             await program.join("chat")
+            await program.multicast("chat", b"hello", level=ServiceLevel.AGREED)
+            await program.receive_batch()
             assert (await ask(at, "/livez")).body == b"alive\n"
             told = await ask(at, "/readyz?majority")
             assert told.status == 200
@@ -55,6 +60,10 @@ async def test_health_and_status_and_metrics_of_a_cluster(
             assert samples["groupcomm_daemon_in_view", "c"] == 1
             assert samples["groupcomm_sessions",] == 1
             assert samples["groupcomm_group_members",] == 1
+            assert samples["groupcomm_messages_total", "sent", "agreed"] == 1
+            assert samples["groupcomm_delivery_delay_seconds_count", "agreed"] >= 1
+            assert samples["groupcomm_view_change_seconds_count",] >= 1
+            assert samples["groupcomm_token_visits_total",] >= 1
             assert samples["groupcomm_info", "groupcomm", "a", samples_version(samples)] == 1
             assert {family.documentation for family in families} == {m.help for m in METRICS}
             daemons.network.cut |= {"b", "c"}
@@ -250,3 +259,55 @@ async def test_work_is_done_in_turn_and_takes_its_share_at_most(
     assert sorted(ended) == list(range(20))
     assert share.used_s == pytest.approx(0.2)
     assert trio.current_time() - begin >= (0.19 - BURST_S) / SHARE - 0.01
+
+
+# ---- events ----
+
+
+async def next_event(stream: trio.abc.ReceiveStream) -> Any:
+    """Return the next event of a stream whose head was read."""
+    data = b""
+    while not data.endswith(b"\n\n\r\n"):
+        more = await stream.receive_some(65536)
+        assert more, "the stream has ended"
+        data += more
+    return json.loads(data.split(b"data: ")[-1].partition(b"\n")[0])
+
+
+async def test_who_watches_is_told_of_each_view(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with virtual_daemons(tmp_path, "abc", head=TCP) as daemons:
+        stream = await connect(daemons["a"].http)
+        await stream.send_all(request("/events"))
+        told = await read_answer(stream)
+        assert told.headers["content-type"] == "text/event-stream"
+        first = await next_event(stream)
+        assert [daemon["in_view"] for daemon in first["sites"][0]["daemons"]] == [True] * 3
+        assert first["views"][0]["daemons"] == ["a", "b", "c"]
+        assert {finding["check"] for finding in first["findings"]} >= {"view", "disk", "clocks"}
+        daemons.network.cut |= {"c"}
+        while len((found := await next_event(stream))["views"][0]["daemons"]) == 3:
+            continue
+        assert found["views"][0]["left"] == ["c"]
+        assert found["findings"][0]["grade"] == "problem"
+        await stream.aclose()
+
+
+async def test_streams_that_are_too_many_or_do_not_read_are_refused_or_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    monkeypatch.setattr(events_module, "MAX_STREAMS", 1)
+    async with virtual_daemons(tmp_path, "a", head=TCP) as daemons:
+        http = daemons["a"].service._http
+        assert http is not None
+        http._makers["/events"] = (b"text/event-stream", lambda _: bytes(b"x" * 1_000_000))
+        stream = await connect(daemons["a"].http)
+        await stream.send_all(request("/events"))
+        await read_answer(stream)
+        assert (await ask(daemons["a"].http, "/events", "HEAD")).status == 503
+        with trio.fail_after(60):
+            while len(http.streams):
+                await trio.sleep(1.0)
+        assert (await ask(daemons["a"].http, "/livez")).status == 200
+        await stream.aclose()

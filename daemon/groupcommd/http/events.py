@@ -1,0 +1,121 @@
+"""Server-sent events: what the page shows, sent to all that watch, each second and for each view.
+
+An event is made once, and written to all streams in small batches within the time that HTTP has. No
+task waits for a stream: one that does not read misses events, and is closed after a while.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Final
+
+import trio
+
+from groupcommd.http.connection import HttpConnection, chunk
+from groupcommd.http.work_share import WorkShare
+
+INTERVAL_S: Final = 1.0
+"""Between two events if nothing happens."""
+
+AT_LEAST_S: Final = 0.1
+"""Between two events, whatever happens."""
+
+STALLED_S: Final = 10.0
+"""A stream that has not read for this long is closed."""
+
+BATCH: Final = 16
+"""Streams that are written to before the daemon does something else."""
+
+MAX_STREAMS: Final = 1024
+
+
+def event(data: bytes) -> bytes:
+    """Return data without newlines as an event."""
+    return b"data: %b\n\n" % data
+
+
+class Stream:
+    """One stream: the rest of an event that its socket has not accepted yet."""
+
+    def __init__(self, connection: HttpConnection) -> None:
+        self._connection = connection
+        self._rest = b""
+        self._stalled_at = 0.0
+
+    def push(self, framed: bytes, now: float) -> None:
+        """Write an event, or the rest of an earlier one in its place."""
+        data = self._rest or framed
+        try:
+            sent = self._connection.socket.send(data)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            self._connection.scope.cancel()
+            return
+        if sent == len(data):
+            self._rest = b""
+        elif self._rest and not sent:
+            if now >= self._stalled_at + STALLED_S:
+                self._connection.scope.cancel()
+        else:
+            self._rest, self._stalled_at = data[sent:], now
+
+
+class EventStreams:
+    """All streams of a daemon.
+
+    Args:
+        share: the time that HTTP may take.
+        make: returns the data of an event.
+    """
+
+    def __init__(self, share: WorkShare, make: Callable[[], bytes]) -> None:
+        self._share = share
+        self._make = make
+        self._streams: dict[HttpConnection, Stream] = {}
+        self._watched = trio.Event()
+        self._news = trio.Event()
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are as many as there may be."""
+        return len(self._streams) >= MAX_STREAMS
+
+    def tell(self) -> None:
+        """Have an event sent soon, as something has happened."""
+        self._news.set()
+
+    async def serve(self, connection: HttpConnection) -> None:
+        """Send events to a connection until it ends; what it still says counts as its end."""
+        self._streams[connection] = Stream(connection)
+        self._watched.set()
+        try:
+            await connection.read()
+        finally:
+            del self._streams[connection]
+
+    async def run(self) -> None:
+        """Send events for ever."""
+        while True:
+            if not self._streams:
+                self._watched = trio.Event()
+                await self._watched.wait()
+            await trio.sleep(AT_LEAST_S)
+            with trio.move_on_after(INTERVAL_S - AT_LEAST_S):
+                await self._news.wait()
+            self._news = trio.Event()
+            async with self._share:
+                framed = chunk(event(self._make()))
+            for batch in _batches(list(self._streams.values())):
+                async with self._share:
+                    now = trio.current_time()
+                    for stream in batch:
+                        stream.push(framed, now)
+
+
+def _batches(streams: list[Stream]) -> Iterator[list[Stream]]:
+    left = iter(streams)
+    while batch := list(islice(left, BATCH)):
+        yield batch

@@ -1,0 +1,200 @@
+"""Judgement of a running daemon, by two of its own statuses: what is wrong, and what to do.
+
+For `groupcomm doctor`, which asks for them, and for the page of the daemon itself.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import attrs
+
+from groupcommd.findings import Finding, ok, problem, warning
+from groupcommd.mismatches import CAUSES, RejectionCause
+
+Answer = Mapping[str, Any]
+"""The answer of a daemon to a question."""
+
+BETWEEN_S: Final = 0.6
+"""Seconds between two readings of counters: several beacons of each daemon, whatever its preset."""
+
+CLOCK_S: Final = 2.0
+"""Clocks that differ by more are reported; they can be compared to within a second or so."""
+
+
+@attrs.frozen
+class DaemonAnswers:
+    """The answers of a running daemon.
+
+    Attributes:
+        first: status.
+        later: status a moment later.
+        configuration: configuration with which it runs.
+    """
+
+    first: Answer
+    later: Answer
+    configuration: Answer
+
+
+def judge(answers: DaemonAnswers) -> Iterator[Finding]:
+    """Yield all that can be found by the answers alone."""
+    yield check_view(answers)
+    yield from check_files(answers)
+    yield from check_other_daemons(answers)
+    yield from check_datagrams(answers)
+    yield from check_ways(answers)
+    yield check_disk(answers)
+    yield check_clocks(answers)
+
+
+def check_view(answers: DaemonAnswers) -> Finding:
+    """Check whether all configured daemons are in the view; tell what is known of the others."""
+    found = answers.later
+    missing = sorted(set(found["configured"]) - set(found["daemons"]))
+    if not missing:
+        return ok("view", f"all are in it: {', '.join(found['daemons'])}")
+    peers = {peer["name"]: peer for peer in found["peers"]}
+    addresses = answers.configuration["addresses"]
+    apart = {name for other in found["files"]["differ"] for name in other["daemons"]}
+    states = [
+        f"{name} {'runs with another file' if name in apart else _state_of(peers.get(name))}"
+        for name in missing
+    ]
+    there = ", ".join(found["daemons"])
+    way = ", ".join(f"UDP {addresses.get(name)}" for name in missing)
+    remedy = f"start the missing daemons; if they run, check that {way} passes in both directions"
+    if apart.issuperset(missing):
+        remedy = "make the files equal: see files"
+    return problem("view", f"of {there}; {'; '.join(states)}", remedy)
+
+
+def _state_of(peer: Answer | None) -> str:
+    if peer is None or peer["heard_s"] is None:
+        return "was never heard of"
+    if peer["left"]:
+        return "has left in order"
+    if peer["heard_s"] < 2 * BETWEEN_S:
+        return "is heard, and does not join the view"
+    return f"was heard {peer['heard_s']:.0f} s ago"
+
+
+def check_datagrams(answers: DaemonAnswers) -> list[Finding]:
+    """Check whether datagrams are or were rejected, and whether the system loses datagrams."""
+    before, after = (Counter(s["datagrams"]["rejected"]) for s in (answers.first, answers.later))
+    findings = []
+    for reason, cause in CAUSES.items():
+        total, now = after[reason], after[reason] - before[reason]
+        if total:
+            text = f"{total} {cause.what} ({reason}), {now} of them in the last {BETWEEN_S:g} s"
+            strangers = answers.later["rejected_senders"]
+            sources = [each["text"] for each in strangers if each["reason"] == reason]
+            if sources:
+                text += f"; from {', '.join(sources)}"
+            findings.append(_check_rejected(answers, text, cause, is_now=now > 0))
+    refused = answers.later["datagrams"]["violations"]
+    if refused:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(refused.items()))
+        remedy = "run the same release with the same configuration at all daemons"
+        findings.append(warning("datagrams", f"refused, against the protocol: {kinds}", remedy))
+    lost = answers.later["datagrams"]["not_sent"]
+    if lost:
+        remedy = "the network is down, or a firewall drops datagrams: see the daemon's log"
+        findings.append(warning("datagrams", f"{lost} were refused by the system", remedy))
+    return findings or [
+        ok("datagrams", f"{answers.later['datagrams']['received']} came, all valid")
+    ]
+
+
+def _check_rejected(
+    answers: DaemonAnswers, text: str, cause: RejectionCause, *, is_now: bool
+) -> Finding:
+    """Return the remedy for rejected datagrams: no stranger can influence it."""
+    found, remedy = answers.later, cause.remedy
+    if not cause.proven:
+        missing = sorted(set(found["configured"]) - set(found["daemons"]))
+        if not missing:
+            text = f"{text}; no daemon is missing, and anybody can send such datagrams"
+            return warning("datagrams", text, "none: they were dropped")
+        remedy = f"if {' or '.join(missing)} sent them: {remedy}; anybody can send such datagrams"
+    return (problem if is_now else warning)("datagrams", text, remedy)
+
+
+def check_files(answers: DaemonAnswers) -> list[Finding]:
+    """Check whether all other daemons run with the same settings."""
+    found = answers.later["files"]
+    return [
+        (problem if other["excludes"] else warning)("files", other["text"], other["remedy"])
+        for other in found["differ"]
+    ] or [ok("files", "no daemon that is heard has other settings")]
+
+
+def check_other_daemons(answers: DaemonAnswers) -> list[Finding]:
+    """Check whether other daemons keep to the protocol, as far as this one has seen."""
+    return [
+        (problem if fellow["left_out_s"] else warning)("fellows", fellow["text"], fellow["remedy"])
+        for fellow in answers.later["broken"]
+    ] or [ok("fellows", "no other daemon has broken the protocol")]
+
+
+def check_ways(answers: DaemonAnswers) -> list[Finding]:
+    """Check whether packets of all sizes pass over the links that end at the daemon."""
+    ways = answers.later["ways"]
+    narrow = [way for way in ways if way["narrow"]]
+    if ways and not narrow:
+        return [
+            ok("links", f"to {', '.join(way['to'] for way in ways)}: packets of all sizes pass")
+        ]
+    return [
+        warning(
+            "links",
+            f"on the way to {way['to']} packets of more than {way['packet_bytes']} bytes are lost;"
+            f" those of up to {way['of_bytes']} go in fragments",
+            f"repair the network's MTU, or set packet_bytes of the link to {way['packet_bytes']}",
+        )
+        for way in narrow
+    ]
+
+
+def check_disk(answers: DaemonAnswers) -> Finding:
+    """Check whether the disk of the state folder accepts the daemon's writes, and in time."""
+    check, disk = "disk", answers.later["disk"]
+    aside = (
+        "; the daemon has left the view, and returns when the disk works" if disk["aside"] else ""
+    )
+    if disk["error"] is not None:
+        remedy = "examine the disk with df, mount and dmesg; the daemon tries again every 2 s"
+        return problem(check, f"{disk['error']}{aside}", remedy)
+    if not disk["answers"]:
+        text = f"{disk['folder']} has not answered for {disk['waits_s']:.0f} s{aside}"
+        remedy = "examine the disk with dmesg, mount and df; state_dir should be on a local disk"
+        return problem(check, text, remedy)
+    text = f"{disk['folder']}: a write takes {1000 * disk['write_s']:.0f} ms{aside}"
+    if disk["slow"]:
+        remedy = "put state_dir on a faster disk, or find what keeps this one busy"
+        return warning(check, text, remedy)
+    return ok(check, text)
+
+
+def check_clocks(answers: DaemonAnswers) -> Finding:
+    """Check whether the daemon's wall clock agrees with the cluster's, and was never set."""
+    own, check = answers.later["clock"], "clocks"
+    remedy = "run a time service such as chrony on all hosts; order does not depend on it"
+    far = {
+        peer["name"]: peer["clock_ahead_s"]
+        for peer in answers.later["peers"]
+        if abs(peer["clock_ahead_s"] or 0.0) > CLOCK_S
+    }
+    if far:
+        text = ", ".join(f"{name} is {_apart(ahead)}" for name, ahead in far.items())
+        return warning(check, f"{text} of this daemon", remedy)
+    if abs(own["wall_ahead_s"]) > CLOCK_S:
+        text = f"this host's clock is {_apart(own['wall_ahead_s'])} of the time of the cluster"
+        return warning(check, text, remedy)
+    if own["jumps"]:
+        return warning(check, f"this host's clock was set {own['jumps']} times", remedy)
+    return ok(check, f"within {CLOCK_S:g} s of all daemons that report it")
+
+
+def _apart(ahead_s: float) -> str:
+    return f"{abs(ahead_s):.0f} s {'ahead' if ahead_s > 0 else 'behind'}"
