@@ -73,7 +73,7 @@ class Overview:
 
 def _sites(snapshot: Snapshot, found: Answer) -> list[dict[str, Any]]:
     """Return the configured daemons by site, and what is known of each."""
-    core = snapshot.parts.config.core
+    cluster = snapshot.parts.config.core
     peers = {peer["name"]: peer for peer in found["peers"]}
     there = set(found["daemons"])
     rows = {
@@ -84,10 +84,10 @@ def _sites(snapshot: Snapshot, found: Answer) -> list[dict[str, Any]]:
             "heard_s": peers[name]["heard_s"] if name in peers else None,
             "left": name in peers and peers[name]["left"],
         }
-        for name in {*core.daemons, *there}
+        for name in {*cluster.daemons, *there}
     }
-    sites = core.sites or ((found["daemon"],),)
-    names = core.site_names or tuple(f"site {number}" for number in range(1, len(sites) + 1))
+    sites = cluster.sites or ((found["daemon"],),)
+    names = cluster.site_names or tuple(f"site {number}" for number in range(1, len(sites) + 1))
     return [
         {"name": name, "daemons": [rows[each] for each in site]}
         for name, site in zip(names, sites, strict=True)
