@@ -241,6 +241,7 @@ def test_a_violation_is_marked_where_it_happened(view: View) -> None:
     """Of a run with a known bug: what proves it has a ring, on the list and in the diagram."""
     page = view(buggy())
     assert "Does not hold: D2" in page.locator(".verdict").inner_text()
+    press(page, "0")  # what is outside the window is not drawn
     rings = count(page, "circle.proof")
     assert rings == len(make_diagram("buggy", buggy()).violations)
     press(page, "v")
