@@ -21,6 +21,8 @@ from tests.groupcommd.spread_client import SpreadClient, connect
 
 E = TypeVar("E")
 
+GONE = spread.REGULAR_VIEW | spread.BY_DISCONNECT
+
 
 class Site:
     """Daemons, and clients at them in turn."""
@@ -354,6 +356,10 @@ async def test_a_lost_daemon_shows_as_a_transition_and_a_view_of_the_rest() -> N
             assert view.groups == before[0].groups
         assert await cluster["c"].leave() == 0
         assert not path.exists()
+        for client in survivors:  # its sessions ended before it left
+            while (view := await client.view("room")).type != GONE:
+                check_sets(view, client)
+            assert view.sets == [(back.name,)]
 
 
 def check_sets(view: spread.Received, client: SpreadClient) -> None:
