@@ -57,7 +57,7 @@ class Unfiltered(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class KeyChanged(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """From here on this program reads and writes with a key that the readers share.
+    """The change to a key with which this program and the other readers continue.
 
     Attributes:
         group: the group's name.

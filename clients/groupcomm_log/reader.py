@@ -31,7 +31,7 @@ def _fail(damage: Damage) -> None:
 
 
 class LogReader:
-    """Reads one folder.
+    """A reader of one folder.
 
     Args:
         folder: folder of the log.

@@ -55,7 +55,7 @@ class GroupChange:
 
 @dataclass
 class ViewPeriod:
-    """What one session received in one view of daemons, or in a part of it.
+    """The rows that one session received in one view of daemons, or in a part of it.
 
     Attributes:
         view: id of the view of daemons.

@@ -32,7 +32,7 @@ LOCK_PATIENCE_S: Final = 2.0
 
 @dataclass(frozen=True)
 class Limits:
-    """When files are sealed, and how much is kept.
+    """The limits at which files are sealed and removed.
 
     Attributes:
         seal_bytes: approximate size at which a live file is sealed.
@@ -49,7 +49,7 @@ class Limits:
 
 
 class LogWriter:
-    """Writes one folder; no other writer does at the same time.
+    """The writer of one folder; there is no other writer at the same time.
 
     Attributes:
         epoch: epoch of the rows that it writes.

@@ -25,7 +25,7 @@ def say(text: str) -> None:
 
 
 class Progress:
-    """Reports how far Spark is in each stage of a job, and how long the stage took.
+    """A reporter of Spark's progress in each stage of a job, and of the stage's time.
 
     Args:
         spark: session that does the work.

@@ -68,7 +68,7 @@ class Segment:
 
 @attrs.frozen(kw_only=True)
 class SpreadConf:
-    """What a file says: segments, settings that were not taken over, and remarks."""
+    """The content of a file: segments, settings that were not taken over, and remarks."""
 
     segments: tuple[Segment, ...]
     settings: tuple[tuple[str, str], ...]

@@ -28,7 +28,7 @@ from groupcommd.state_dir import StateDir, StateError
 
 
 class DiskWriter:
-    """Writes files for one core.
+    """A writer of files for one core.
 
     Args:
         state: the folder for marks of view counters.
@@ -91,7 +91,7 @@ _log = logging.getLogger("groupcommd")
 
 
 class DiskWatch:
-    """Watches the writes of one daemon, for the log, `status` and `groupcomm doctor`.
+    """A monitor of one daemon's writes, for the log, `status` and `groupcomm doctor`.
 
     Args:
         folder: the folder that is written to.

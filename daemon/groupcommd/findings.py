@@ -6,7 +6,7 @@ import attrs
 
 
 class Grade(enum.Enum):
-    """How bad a finding is."""
+    """The severity of a finding."""
 
     OK = "ok"
     WARNING = "warning"  # works, but will be slow, or fail some day

@@ -31,7 +31,7 @@ _Entry = tuple[Any, ...]  # time in nanoseconds, name of the method, arguments
 
 @attrs.frozen
 class _BundleHead:
-    """What traces need of a bundle; its messages are not kept."""
+    """The parts of a bundle that traces need; its messages are not kept."""
 
     kind: int
     level: int
@@ -46,7 +46,7 @@ class _Clock:
 
 
 class FlightRecorder:
-    """Implements `groupcomm.engine.probe.Probe`: an entry for each call, the oldest are dropped.
+    """A `groupcomm.engine.probe.Probe` with an entry for each call; the oldest are dropped.
 
     Args:
         start: of the daemon.

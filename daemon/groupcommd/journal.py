@@ -41,7 +41,7 @@ def is_standard_error() -> bool:
 
 
 class JournalHandler(logging.Handler):
-    """Sends lines to the journal; one that it does not take goes to another handler.
+    """A handler that sends lines to the journal; a refused line goes to another handler.
 
     Args:
         fields: names of the attributes of a line that are no fields of its own.

@@ -37,7 +37,7 @@ CALM_S: Final = 10.0
 
 
 class Flood:
-    """Watches what one daemon rejects, and tells when to pause reading.
+    """A monitor of rejected datagrams, which decides when to pause reading.
 
     Args:
         max_reads: the most calls that read the socket in one turn.
@@ -117,7 +117,7 @@ Instruction = tuple[int, int, int, int]
 
 @attrs.frozen
 class ClusterPattern:
-    """What the datagrams of a cluster have in common.
+    """The common parts of all datagrams of a cluster.
 
     Attributes:
         suite: the suite of the cluster.

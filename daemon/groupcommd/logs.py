@@ -27,7 +27,7 @@ _PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a line as a JSON object: time, level, text, and the fields of the line."""
+    """A formatter of lines as JSON objects: time, level, text, and the fields of the line."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line."""
@@ -45,7 +45,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """Formats time, level and text as one line, so that no name can look like another line."""
+    """A formatter of time, level and text as one line; no name can look like another line."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(message)s")
@@ -56,7 +56,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JournalFormatter(TextFormatter):
-    """Formats a line for a journal that took no fields: with its priority, and without the time."""
+    """A formatter for a journal without fields: with the priority, and without the time."""
 
     def __init__(self) -> None:
         logging.Formatter.__init__(self, "%(message)s")
@@ -219,7 +219,7 @@ def _since(silent_s: float) -> str:
 
 
 class LogWatch:
-    """Logs what has changed in a daemon's status from one second to the next."""
+    """A monitor that logs changes of a daemon's status from one second to the next."""
 
     def __init__(self) -> None:
         self._slow: set[int] = set()

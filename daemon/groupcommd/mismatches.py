@@ -34,7 +34,7 @@ _log = logging.getLogger("groupcommd")
 
 @attrs.frozen
 class DifferenceReport:
-    """What is reported about one configuration that differs.
+    """The report on one configuration that differs.
 
     Attributes:
         other: the configuration.

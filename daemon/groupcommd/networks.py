@@ -21,7 +21,7 @@ _FIRST: Final = (0,)
 
 
 class Networks:
-    """Sends and receives over several networks, with the interface of `UdpSocket`."""
+    """Several networks behind the interface of `UdpSocket`."""
 
     def __init__(
         self,

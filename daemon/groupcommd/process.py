@@ -122,7 +122,7 @@ FULL_EVERY: Final = 60
 
 
 class GarbageCollection:
-    """Collects garbage when `collect` is called, and never by itself.
+    """A garbage collector that runs when `collect` is called, and never by itself.
 
     Hardly anything is in a cycle, and nothing that a message needs, so a collection a second is
     enough; one in the middle of a burst would look at everything that waits. Young objects are

@@ -70,7 +70,7 @@ _log = logging.getLogger("groupcommd")
 
 
 class ServiceEnd(enum.Enum):
-    """Why one start of a daemon has ended."""
+    """The reason why one start of a daemon has ended."""
 
     LEFT = enum.auto()  # it was asked to leave, and left in order
     CUT_SHORT = enum.auto()  # it was asked to leave, and an orderly leave took too long

@@ -171,7 +171,7 @@ def _listen(wanted: Address, stack: ExitStack) -> tuple[socket.socket, Address]:
 
 @attrs.frozen
 class HttpSocket:
-    """Where HTTP is answered, and what proves who asks.
+    """The address of the HTTP server, and the credentials of its clients.
 
     Attributes:
         socket: the socket that accepts connections.

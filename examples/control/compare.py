@@ -60,7 +60,7 @@ class Case:
 
 @attrs.frozen(kw_only=True)
 class Pair:
-    """What a model predicts of a loop, and what is measured of it."""
+    """The figures of a loop that a model predicts, and those that are measured."""
 
     predicted: Outcome
     measured: Outcome

@@ -174,7 +174,7 @@ def produce(
 
 
 class Consumer:
-    """Asks for later messages than it has.
+    """A consumer that asks for later messages than it has.
 
     Args:
         asking: the messages that it asks for.

@@ -32,7 +32,7 @@ NOTHING = RestartCount(0, 0)
 
 
 class NodeClock:
-    """What one node counts with, from one start to the next.
+    """The counter of one node, from one start to the next.
 
     Attributes:
         value: count of the latest event of this start.

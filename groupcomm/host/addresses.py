@@ -77,7 +77,7 @@ def parse_address(text: str, key: str, port: int = DEFAULT_PORT) -> Address:
 
 @attrs.frozen
 class DaemonAddress:
-    """Where programs connect to a daemon: at a socket of this host, or at a host.
+    """The address at which programs connect to a daemon: a socket of this host, or a host.
 
     Attributes:
         path: of the socket; None for a host.

@@ -26,7 +26,7 @@ _END_OF_OPTIONS: Final = "--"
 
 
 class Formatter(argparse.HelpFormatter):
-    """Fills paragraphs, but keeps the lines of those that hold indented ones."""
+    """A formatter that fills paragraphs, but keeps the lines of those with indented ones."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         shown = []
@@ -110,7 +110,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class ShowVersion(argparse.Action):
-    """Prints the version of the package, which is looked up only then."""
+    """An action that prints the version of the package, which is looked up only then."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
         super().__init__(option_strings, dest, nargs=0, **options)

@@ -25,7 +25,7 @@ def now_us() -> int:
 
 
 class TraceFile:
-    """Appends events to a file of JSON lines.
+    """A writer that appends events to a file of JSON lines.
 
     `record` keeps an event until `flush`, which writes all of them with one call: from then on a
     kill of this process loses none of them. When the disk is full, the trace ends with a line in

@@ -184,7 +184,7 @@ class Quantiles:
 
 @dataclass(frozen=True)
 class Fit:
-    """How well a family fits.
+    """The fit of a family of distributions.
 
     Attributes:
         family: its name.

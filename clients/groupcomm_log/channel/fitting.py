@@ -39,7 +39,7 @@ Pairs = Mapping[tuple[int, int], int]
 
 @dataclass(kw_only=True)
 class Counts:
-    """What happened to messages of one level, between programs at the same or at other daemons.
+    """The fates of messages of one level, between programs at the same or at other daemons.
 
     Attributes:
         least_us: least delay; None if no message says when it was sent.
@@ -62,7 +62,7 @@ class Counts:
 
 @dataclass(kw_only=True)
 class PairCounts:
-    """What happened to messages to two groups that were sent one after the other, in one packet.
+    """The fates of messages to two groups, sent one after the other in one packet.
 
     Attributes:
         delays: delays of each two messages that both arrived.

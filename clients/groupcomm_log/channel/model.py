@@ -31,7 +31,7 @@ SAME, OTHER = "same", "other"
 
 @dataclass(frozen=True, kw_only=True)
 class Channel:
-    """What messages of one level meet, between programs at the same daemon or at different ones.
+    """The delays and losses of one level, between programs at the same or different daemons.
 
     Attributes:
         level: from UNRELIABLE to SAFE.
@@ -62,7 +62,7 @@ class Channel:
 
 @dataclass(frozen=True, kw_only=True)
 class Sharing:
-    """What messages of two groups have in common if they travel in one packet.
+    """The common fate of messages of two groups that travel in one packet.
 
     Attributes:
         level, place: as in a channel.
@@ -82,7 +82,7 @@ class Sharing:
 
 @dataclass(frozen=True, kw_only=True)
 class Clock:
-    """How far the clock of one host is ahead of that of another, as far as delays show it.
+    """The offset of one host's clock to another's, as far as delays show it.
 
     Attributes:
         hosts: names of their daemons.

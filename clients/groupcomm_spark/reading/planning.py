@@ -69,7 +69,7 @@ Task = tuple[Part, ...]
 
 
 class Planner:
-    """Plans repeatedly what is read of one log.
+    """A planner of repeated reads of one log.
 
     Args:
         folder: folder of the log.

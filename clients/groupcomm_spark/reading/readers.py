@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class BatchReader(DataSourceReader):
-    """Plans on the driver, and reads on the workers.
+    """A reader that plans on the driver, and reads on the workers.
 
     Args:
         options: which rows to read.
@@ -51,7 +51,7 @@ class BatchReader(DataSourceReader):
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reports new rows to Spark on the driver, and reads them on the workers.
+    """A reader that reports new rows to Spark on the driver, and reads them on the workers.
 
     Args:
         options: which rows to read.

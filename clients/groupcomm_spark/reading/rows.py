@@ -72,7 +72,7 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 class _Wanted:
-    """Selects the rows that the options ask for; gaps are kept whatever their groups."""
+    """A filter of the rows that the options select; gaps are kept whatever their groups."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._groups = pa.array(options.groups, pa.string())
@@ -108,7 +108,7 @@ def _has_any(lists: pa.ListArray, names: pa.Array) -> pa.Array:
 
 
 class _PartReader:
-    """Reads rows of one file."""
+    """A reader of rows of one file."""
 
     def __init__(self, part: Part, options: ReadOptions, columns: list[str]) -> None:
         self._part = part

@@ -76,7 +76,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 class Published(msgspec.Struct, frozen=True):
-    """What was published of a query.
+    """The published batches of a query.
 
     Attributes:
         batch: last batch; -1 for none.

@@ -157,7 +157,7 @@ class StagedPart(WriterCommitMessage):
 
 
 class GroupCommStreamWriter(DataSourceStreamArrowWriter):
-    """Stages batches, and publishes them when they are committed.
+    """A writer that stages batches, and publishes them when they are committed.
 
     Args:
         options: options of the query.

@@ -165,7 +165,7 @@ class Alarms:
 
 @attrs.frozen(kw_only=True)
 class Pace:
-    """How often a query looks for new rows.
+    """The intervals at which a query looks for new rows.
 
     Attributes:
         every_s: seconds between two looks.
@@ -262,7 +262,7 @@ def await_queries(
 
 
 class _Dropped:
-    """Counts dropped messages, once for each batch."""
+    """A counter of dropped messages, once for each batch."""
 
     def __init__(self, tell: Callable[[int], None]) -> None:
         self._tell = tell

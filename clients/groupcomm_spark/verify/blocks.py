@@ -154,7 +154,7 @@ class _Contexts:
 
 @dataclass
 class _Lines:
-    """Collects lines."""
+    """A collector of lines."""
 
     parts: list[Ints] = field(default_factory=list)
 

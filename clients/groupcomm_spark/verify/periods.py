@@ -35,7 +35,7 @@ class Change(GroupChange):
 
 @dataclass
 class LogPeriod:
-    """What one session received in one view of daemons, or in a part of it.
+    """The rows that one session received in one view of daemons, or in a part of it.
 
     Attributes:
         number: index among all periods of all logs.

@@ -34,7 +34,7 @@ periods.
 
 
 class Disturbance(enum.Enum):
-    """What is done to a daemon."""
+    """The way in which a daemon is disturbed."""
 
     KILL = "kill"  # kill -9; then it is started again
     LEAVE = "leave"  # SIGTERM; then it is started again

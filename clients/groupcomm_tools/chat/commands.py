@@ -104,7 +104,7 @@ DEFAULT_PROMPT: Final = "> "
 
 
 class ChatCommands:
-    """Executes what lines say.
+    """The commands of a chat, which executes its lines.
 
     Args:
         session: the session of the chat.

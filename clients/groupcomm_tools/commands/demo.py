@@ -200,7 +200,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 class Narrator:
-    """Prints what happens, with the seconds since the beginning."""
+    """A narrator that prints events, with the seconds since the beginning."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()

@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 class Server:
-    """Handles requests with a command.
+    """A server that handles requests with a command.
 
     Args:
         options: of the command line.

@@ -98,7 +98,7 @@ Tell = Callable[[dict[str, Any]], None]
 
 @attrs.frozen(kw_only=True)
 class Pace:
-    """How fast rows are written to the disk.
+    """The pace at which rows are written to the disk.
 
     Attributes:
         sync_s: seconds between two writes; rows that came in between are written and synced

@@ -19,7 +19,7 @@ _Call = tuple[Any, ...]
 
 
 class Replay:
-    """Sends the messages of a log to groups.
+    """A replay of the messages of a log to groups.
 
     Attributes:
         sent: number of messages sent.

@@ -62,7 +62,7 @@ class RowFormat(string.Formatter):
 
 
 class _Fields(dict[str, Any]):
-    """Computes only the fields that are used."""
+    """A mapping that computes only the fields that are used."""
 
     def __init__(self, row: Mapping[str, Any]) -> None:
         super().__init__()

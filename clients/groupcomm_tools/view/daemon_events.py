@@ -54,7 +54,7 @@ _Packet = tuple[str, int, int]  # view, ring, number
 
 @attrs.frozen
 class Passage:
-    """How a message passed through a receiver's daemon.
+    """The passage of a message through a receiver's daemon.
 
     Attributes:
         held: when its packet came; None if that is unknown.
@@ -81,7 +81,7 @@ class _Daemon:
 
 
 class Holdings:
-    """Follows what daemons hold, count and release."""
+    """The packets and horizons that daemons hold, count and release."""
 
     def __init__(self) -> None:
         self._daemons: dict[str, _Daemon] = {}
@@ -215,7 +215,7 @@ Handler = Callable[[Any], object]
 
 
 class DaemonSide:
-    """Reads the events of daemons and clients into a draft.
+    """A reader of the events of daemons and clients into a draft.
 
     Args:
         draft: receives them.

@@ -22,7 +22,7 @@ class LineKind(enum.StrEnum):
 
 
 class PointKind(enum.IntEnum):
-    """What happened at a point."""
+    """The event at a point."""
 
     SEND = 0
     RECEIVE = 1  # by the process itself, or by a client's daemon for it; it could not be delivered

@@ -68,7 +68,7 @@ class Reached:
 
 
 class Draft:
-    """Collects lines, marks, messages and arrivals.
+    """A draft of a diagram: lines, marks, messages and arrivals.
 
     Attributes:
         lines: kind of each line by identity, in the order in which they were first seen.

@@ -34,7 +34,7 @@ class _Receipt:
 
 
 class StepSide:
-    """Reads steps into a draft.
+    """A reader of steps into a draft.
 
     Internal steps of a process (its count, its buffer) have no point: the line of the message shows
     it.

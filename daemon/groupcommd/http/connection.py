@@ -68,7 +68,7 @@ class Answer:
 
 
 class ConnectionState(enum.Enum):
-    """What a connection does."""
+    """The state of a connection."""
 
     WAITING = enum.auto()  # for a request
     ANSWERING = enum.auto()
@@ -76,7 +76,7 @@ class ConnectionState(enum.Enum):
 
 
 class Responder(Protocol):
-    """Answers requests; see server.py."""
+    """A function that answers requests; see server.py."""
 
     def respond(self, request: h11.Request, principal: str | None) -> Answer:
         """Return the answer, at once.

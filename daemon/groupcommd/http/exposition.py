@@ -31,7 +31,7 @@ _BOUNDS: Final = (*map(_bound, BOUNDS_S), "+Inf")
 
 
 class SnapshotCollector:
-    """Returns the metrics of one snapshot, as the library asks for them."""
+    """A collector of the metrics of one snapshot, for the library."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot

@@ -42,7 +42,7 @@ class Refusal(GroupCommError):
 
 
 class Gate:
-    """Decides about requests.
+    """The rules by which requests are admitted.
 
     Args:
         tokens: the valid tokens; None if no token is valid.

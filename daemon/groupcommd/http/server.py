@@ -52,7 +52,7 @@ _log = logging.getLogger("groupcommd")
 
 
 class HttpServer:
-    """Answers HTTP for one start of a daemon.
+    """The HTTP server of one start of a daemon.
 
     Args:
         at: where it listens, and what proves who asks.

@@ -17,7 +17,7 @@ FRESH_S: Final = 0.5
 
 @attrs.frozen
 class HttpCounts:
-    """Counts of HTTP itself.
+    """The counts of HTTP itself.
 
     Attributes:
         answered: requests, by status.

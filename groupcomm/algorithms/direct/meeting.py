@@ -23,7 +23,7 @@ from groupcomm.algorithms.process import Name
 
 
 class Own(NamedTuple):
-    """What a peer reports about itself; see `datagrams.Hello`."""
+    """The report of a peer about itself; see `datagrams.Hello`."""
 
     name: Name
     incarnation: int
