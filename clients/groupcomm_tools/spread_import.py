@@ -127,7 +127,7 @@ def parse_spread_conf(text: str) -> SpreadConf:
     if not names:
         raise ConfigError("no Spread_Segment has a daemon: is this a spread.conf?")
     if twice := {name for name in names if names.count(name) > 1}:
-        raise ConfigError(f"daemon {min(twice)!r} stands there twice")
+        raise ConfigError(f"daemon {min(twice)!r} is listed twice")
     return SpreadConf(segments=tuple(segments), settings=tuple(settings), remarks=tuple(remarks))
 
 

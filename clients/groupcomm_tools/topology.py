@@ -43,7 +43,7 @@ def make_line(
         raise ConfigError(
             f"a line with delay-ms {delay_ms:g}, jitter-ms {jitter_ms:g}, loss {loss:g}"
             + (f", mbit {mbit:g}" if mbit is not None else "")
-            + " is invalid: delays must be 0 at least, loss 0 to 1, mbit above 0"
+            + " is invalid: delays must be at least 0, loss 0 to 1, mbit above 0"
         )
     return Line(
         delay_s=delay_ms / 1000,

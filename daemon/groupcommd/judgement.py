@@ -71,11 +71,11 @@ def check_view(answers: DaemonAnswers) -> Finding:
 
 def _state_of(peer: Answer | None) -> str:
     if peer is None or peer["heard_s"] is None:
-        return "was never heard of"
+        return "was never heard"
     if peer["left"]:
         return "has left in order"
     if peer["heard_s"] < 2 * BETWEEN_S:
-        return "is heard, and does not join the view"
+        return "is heard, but does not join the view"
     return f"was heard {peer['heard_s']:.0f} s ago"
 
 

@@ -62,9 +62,9 @@ def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
         except ValueError:
             raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
         if found < least:
-            raise argparse.ArgumentTypeError(f"it is {found}, and must be {least} at least")
+            raise argparse.ArgumentTypeError(f"it is {found}, and must be at least {least}")
         if most is not None and found > most:
-            raise argparse.ArgumentTypeError(f"it is {found}, and must be {most} at most")
+            raise argparse.ArgumentTypeError(f"it is {found}, and must be at most {most}")
         return found
 
     return parse
@@ -103,7 +103,7 @@ def not_negative(text: str) -> float:
     """Return a finite number, 0 at least, such as a delay."""
     found = number(text)
     if found < 0:
-        raise argparse.ArgumentTypeError(f"it is {text}, and must be 0 at least")
+        raise argparse.ArgumentTypeError(f"it is {text}, and must be at least 0")
     return found
 
 
@@ -111,7 +111,7 @@ def probability(text: str) -> float:
     """Return a number from 0 to 1."""
     found = not_negative(text)
     if found > 1:
-        raise argparse.ArgumentTypeError(f"it is {text}, and must be 1 at most")
+        raise argparse.ArgumentTypeError(f"it is {text}, and must be at most 1")
     return found
 
 

@@ -188,4 +188,4 @@ def test_a_clock_is_known_by_delays_both_ways_only() -> None:
 
 def test_a_time_before_the_message_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["spark", "channel", ".", "--sent-at", "-1"]) == 2
-    assert "argument --sent-at: it is -1, and must be 0 at least" in capsys.readouterr().err
+    assert "argument --sent-at: it is -1, and must be at least 0" in capsys.readouterr().err

@@ -79,7 +79,7 @@ TYPES = {"string": StringType(), "int": IntegerType(), "array": ArrayType(String
         ({"data": "int"}, "data is of type int; it must be binary or string"),
         ({"data": "string", "key": "string"}, "the sink does not know the column key"),
         ({"data": "string", "group": "string", "groups": "array"}, "columns group and groups"),
-        ({"data": "string"}, "nothing tells where rows are to go"),
+        ({"data": "string"}, "the rows have no destination"),
     ],
 )
 def test_wrong_columns_are_reported(columns: dict[str, str], what: str) -> None:

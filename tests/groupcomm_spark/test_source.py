@@ -135,7 +135,7 @@ def test_errors_are_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
     make_epoch(tmp_path, [2, 3]).close()
     with pytest.raises(Exception) as caught:  # noqa: PT011 - pyspark's own classes
         load(spark, tmp_path, onDamage="ignore")
-    assert plain(caught.value) == "onDamage: 'ignore'; it has to be fail or skip"
+    assert plain(caught.value) == "onDamage: 'ignore'; it must be fail or skip"
     with pytest.raises(Exception) as caught:  # noqa: PT011 - pyspark's own classes
         load(spark, tmp_path / "none").count()
     assert plain(caught.value).endswith("there is no log; groupcomm record writes one")
@@ -166,14 +166,14 @@ def flip_a_bit(folder: Path, number: int, at: int = 100) -> Path:
         ({"path": "s3://bucket/log"}, "path: s3://bucket/log is not a folder of this host"),
         ({"group": "a"}, "group: no such option; options are path, groups, levels"),
         ({"startingOffset": "latest"}, "startingOffset: only readStream has this option"),
-        ({"levels": "SAFE,safer"}, "levels: 'SAFER' in 'SAFE,safer'; it has to be one or more of"),
-        ({"kinds": "mesage"}, "kinds: 'mesage' in 'mesage'; it has to be one or more of message"),
-        ({"groups": "a,,b"}, "groups: '' in 'a,,b'; it has to be names"),
-        ({"columns": "row,rows"}, "columns: 'rows' in 'row,rows'; it has to be one or more of"),
+        ({"levels": "SAFE,safer"}, "levels: 'SAFER' in 'SAFE,safer'; it must be one or more of"),
+        ({"kinds": "mesage"}, "kinds: 'mesage' in 'mesage'; it must be one or more of message"),
+        ({"groups": "a,,b"}, "groups: '' in 'a,,b'; it must be names"),
+        ({"columns": "row,rows"}, "columns: 'rows' in 'row,rows'; it must be one or more of"),
         ({"columns": "row, data", "payload": "false"}, "payload: false, and data is among"),
-        ({"payload": "no"}, "payload: 'no'; it has to be true or false"),
-        ({"fromRow": "-1"}, "fromRow: '-1'; it has to be the number of a row, or EPOCH:ROW"),
-        ({"toRow": "1:"}, "toRow: '1:'; it has to be the number of a row, or EPOCH:ROW"),
+        ({"payload": "no"}, "payload: 'no'; it must be true or false"),
+        ({"fromRow": "-1"}, "fromRow: '-1'; it must be the number of a row, or EPOCH:ROW"),
+        ({"toRow": "1:"}, "toRow: '1:'; it must be the number of a row, or EPOCH:ROW"),
     ],
 )
 def test_what_is_wrong_with_an_option_is_reported(options: dict[str, str], message: str) -> None:
@@ -185,9 +185,9 @@ def test_what_is_wrong_with_an_option_is_reported(options: dict[str, str], messa
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"maxRowsPerBatch": "0"}, "maxRowsPerBatch: '0'; it has to be a number from 1 on"),
-        ({"startingOffset": "now"}, "startingOffset: 'now'; it has to be earliest, latest, the"),
-        ({"failOnDataLoss": "1"}, "failOnDataLoss: '1'; it has to be true or false"),
+        ({"maxRowsPerBatch": "0"}, "maxRowsPerBatch: '0'; it must be a whole number from 1"),
+        ({"startingOffset": "now"}, "startingOffset: 'now'; it must be earliest, latest, the"),
+        ({"failOnDataLoss": "1"}, "failOnDataLoss: '1'; it must be true or false"),
     ],
 )
 def test_what_is_wrong_with_an_option_of_streams_is_reported(

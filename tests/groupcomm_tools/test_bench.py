@@ -93,7 +93,7 @@ def test_receivers_that_see_another_order_are_counted() -> None:
 
 
 def test_a_plan_that_cannot_be_is_refused() -> None:
-    with pytest.raises(ConfigError, match="size is 3; it must be 16 at least"):
+    with pytest.raises(ConfigError, match="size is 3; it must be at least 16"):
         Plan(size=3)
     status, output, messages = run("--daemons", "9")
     assert (status, output) == (2, "")
@@ -150,7 +150,7 @@ def test_sites_are_reported_each_on_its_own() -> None:
             ("--sites", "2", "--floor"),
             "--sites starts daemons of its own: leave out --connect and --floor",
         ),
-        (("--sites", "2", "--loss", "2"), "--loss: it is 2, and must be 1 at most"),
+        (("--sites", "2", "--loss", "2"), "--loss: it is 2, and must be at most 1"),
     ],
 )
 def test_sites_that_cannot_be_are_refused(options: tuple[str, ...], said: str) -> None:

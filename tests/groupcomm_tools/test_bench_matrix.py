@@ -235,7 +235,7 @@ def test_it_runs_rows_and_writes_a_page(tmp_path: Path) -> None:
     ("options", "why"),
     [
         (("--matrix", "--size", "500"), "--size is for a single run; the rows of --matrix have"),
-        (("--matrix", "--rounds", "0"), "--rounds: it is 0, and must be 1 at least"),
+        (("--matrix", "--rounds", "0"), "--rounds: it is 0, and must be at least 1"),
         (("--matrix", "--rows", "no"), "no row matches 'no'"),
         (("--matrix", "--duration-s", "-1"), "--duration-s: it is -1, and must be above 0"),
         (("--rows", "three-100"), "--rows needs --matrix"),

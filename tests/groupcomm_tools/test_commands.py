@@ -118,7 +118,7 @@ def test_watch_tells_who_comes_and_who_goes(shell: Shell) -> None:
     ("words", "status", "said"),
     [
         (("pub", "#x"), 2, "'#x' is not a private name"),
-        (("pub", "chat", "--type", "70000"), 2, "--type: it is 70000, and must be 65535 at most"),
+        (("pub", "chat", "--type", "70000"), 2, "--type: it is 70000, and must be at most 65535"),
         (("pub", "chat", "--user", "a#b"), 2, "contains '#'"),
         (("pub", "chat", "/nowhere"), 2, "argument FILE: /nowhere: No such file"),
         (("sub", "chat", "--address", "/nowhere/x"), 3, "is the daemon running?"),

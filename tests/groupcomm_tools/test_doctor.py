@@ -249,7 +249,7 @@ def test_another_key(tmp_path: Path) -> None:
     with unlike(*heads) as (cluster, _):
         found = look(cluster.config, "a", str(cluster["a"].unix))
     says(found["datagrams"], PROBLEM, "sealed with another key (tag)", "same key file")
-    says(found["view"], PROBLEM, "b was never heard of")
+    says(found["view"], PROBLEM, "b was never heard")
 
 
 def test_a_key_at_one_of_them_only(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_what_has_no_meaning_is_named_with_what_serves_instead(
         ("Spread_Segment x { }", "'x' is no IPv4 address"),
         ("Spread_Segment 127.0.0.255:70000 { }", "is no IPv4 address"),
         ("Spread_Segment 127.0.0.255 { 127.0.0.1 }", "has no name"),
-        ("Spread_Segment 127.0.0.255 { a 127.0.0.1 a 127.0.0.2 }", "daemon 'a' stands there twice"),
+        ("Spread_Segment 127.0.0.255 { a 127.0.0.1 a 127.0.0.2 }", "daemon 'a' is listed twice"),
         ("\n\nWindow 5", "line 3: '5', where '=' is expected"),
         (f"Spread_Segment 127.0.0.255 {{ {'a' * 20} 127.0.0.1 }}", "more than the 19 bytes"),
     ],

@@ -67,7 +67,7 @@ def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(ConfigError, match="shape is 'cube'; it must be one of mesh, chain"):
         Topology.of("abc", 3, FAR, "cube")
     for wrong in ({"delay_ms": -1.0}, {"loss": 1.5}, {"mbit": 0.0}):
-        with pytest.raises(ConfigError, match="is invalid: delays must be 0 at least"):
+        with pytest.raises(ConfigError, match="is invalid: delays must be at least 0"):
             make_line(**wrong)
 
 

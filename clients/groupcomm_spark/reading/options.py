@@ -158,7 +158,7 @@ class _Parser:
         for part in found:
             if not part or (allowed and part not in allowed):
                 wanted = f"one or more of {', '.join(allowed)}" if allowed else "names"
-                raise ConfigError(f"{name}: {part!r} in {text!r}; it has to be {wanted}, by commas")
+                raise ConfigError(f"{name}: {part!r} in {text!r}; it must be {wanted}, by commas")
         return found
 
     def _one_of(self, name: str, meanings: Mapping[str, bool], default: bool) -> bool:
@@ -166,7 +166,7 @@ class _Parser:
         if text is None:
             return default
         if text.lower() not in meanings:
-            raise ConfigError(f"{name}: {text!r}; it has to be {' or '.join(meanings)}")
+            raise ConfigError(f"{name}: {text!r}; it must be {' or '.join(meanings)}")
         return meanings[text.lower()]
 
     def _count(self, name: str) -> int | None:
@@ -174,7 +174,7 @@ class _Parser:
         if text is None:
             return None
         if not re.fullmatch(r"[0-9]{1,18}", text) or int(text) == 0:
-            raise ConfigError(f"{name}: {text!r}; it has to be a number from 1 on")
+            raise ConfigError(f"{name}: {text!r}; it must be a whole number from 1")
         return int(text)
 
     def _place(self, name: str, or_else: str = "") -> Place | None:
@@ -183,7 +183,7 @@ class _Parser:
             return None
         match = _PLACE.fullmatch(text)
         if match is None:
-            raise ConfigError(f"{name}: {text!r}; it has to be {or_else}{_PLACES}")
+            raise ConfigError(f"{name}: {text!r}; it must be {or_else}{_PLACES}")
         return Place(None if match[1] is None else int(match[1]), int(match[2]))
 
     def _start(self) -> str | Place:

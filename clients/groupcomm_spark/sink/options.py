@@ -172,7 +172,7 @@ def check_columns(schema: "StructType", options: SinkOptions) -> None:
         raise ConfigError("there are columns group and groups: select one of them")
     if not found.keys() & {"group", "groups"} and options.group is None:
         raise ConfigError(
-            "nothing tells where rows are to go: give the option group, or a column group or groups"
+            "the rows have no destination: give the option group, or a column group or groups"
         )
 
 
@@ -216,7 +216,7 @@ def _check_data(data: Any) -> None:
     longest = pc.max(pc.binary_length(data)).as_py()
     if longest > MAX_MESSAGE_BYTES:
         raise ConfigError(
-            f"a row has {longest} bytes of data; a message has {MAX_MESSAGE_BYTES} at most"
+            f"a row has {longest} bytes of data; a message has at most {MAX_MESSAGE_BYTES}"
         )
 
 

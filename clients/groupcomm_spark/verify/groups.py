@@ -49,7 +49,7 @@ def _contradictions(
         if list(members) != wanted:
             yield GROUP_VIEW, f"the view before had {' '.join(before)}"
     elif not network and any((name in members) is not joins for name in changed):
-        yield GROUP_VIEW, "who has changed is" + (" not" if joins else " still") + " a member"
+        yield GROUP_VIEW, "the changed session is" + (" not" if joins else " still") + " a member"
     if period.member and period.member not in members and period.member not in changed:
         yield GROUP_VIEW, f"{period.member} received it and is not a member"
     strangers = [name for name in members if daemon_of(name) not in (period.daemons or ())]

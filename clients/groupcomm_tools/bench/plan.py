@@ -78,9 +78,9 @@ class Plan:
         least = {"senders": 1, "receivers": 1, "size": LEAST_BYTES, "rate": 0}
         for name, value in least.items():
             if getattr(self, name) < value:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must be {value} at least")
+                raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least {value}")
         if self.size > MAX_MESSAGE_BYTES:
-            raise ConfigError(f"size is {self.size}; a message has {MAX_MESSAGE_BYTES} at most")
+            raise ConfigError(f"size is {self.size}; a message has at most {MAX_MESSAGE_BYTES}")
         if not self.duration_s > 0:
             raise ConfigError(f"duration_s is {self.duration_s}; it must be above 0")
 

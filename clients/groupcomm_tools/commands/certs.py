@@ -59,7 +59,7 @@ def _add_days(parser: argparse.ArgumentParser) -> None:
 def _days(text: str) -> float:
     days = positive(text)
     if days > MAX_DAYS:
-        raise argparse.ArgumentTypeError(f"it is {text}, and must be {MAX_DAYS} at most")
+        raise argparse.ArgumentTypeError(f"it is {text}, and must be at most {MAX_DAYS}")
     return days
 
 

@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     """Measure; return 1 if a message has not come back."""
     for name, least in (("count", 1), ("rate", 0.1), ("size", 0)):
         if getattr(options, name) < least:
-            raise ConfigError(f"--{name} is {getattr(options, name)}; it must be {least} at least")
+            raise ConfigError(f"--{name} is {getattr(options, name)}; it must be at least {least}")
     delays_s = sorted(_measure(options))
     lost = options.count - len(delays_s)
     figures: dict[str, float | int | str | None] = {

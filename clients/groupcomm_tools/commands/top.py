@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     """Show frames until the count is reached; return 0."""
     if options.interval_s < LEAST_INTERVAL_S:
         raise ConfigError(
-            f"--interval-s is {options.interval_s:g}; it must be {LEAST_INTERVAL_S:g} at least"
+            f"--interval-s is {options.interval_s:g}; it must be at least {LEAST_INTERVAL_S:g}"
         )
     drawn = sys.stdout.isatty() and not options.json
     if drawn or options.svg is not None:

@@ -162,7 +162,7 @@ def read_topology(found: Mapping[str, object]) -> Topology:
         fields.end()
     if sum(sizes) > MAX_DAEMONS:
         raise ConfigError(
-            f"there are {sum(sizes)} daemons; the simulator has {MAX_DAEMONS} at most"
+            f"there are {sum(sizes)} daemons; the simulator has at most {MAX_DAEMONS}"
         )
     links = tuple(_read_link(names, table) for table in _tables(top, "links"))
     check_links(names, links)

@@ -136,7 +136,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="one object")
     options = parser.parse_args()
     if options.rounds is not None and options.rounds < 1:
-        parser.error(f"--rounds is {options.rounds}; it must be 1 at least")
+        parser.error(f"--rounds is {options.rounds}; it must be at least 1")
     if options.record:
         wrong = record(options.rounds or RECORD_ROUNDS)
         good = True

@@ -59,11 +59,11 @@ def test_a_recorded_trace_has_one_event_a_line(
         (["--seeds", "5:1"], "'5:1' holds no seed: A must not be above B"),
         (["--seeds", "few"], "'few' is not of the form A:B, as in 1:20"),
         (["--faults", "rain"], "no fault is named 'rain'; there are: all, none, loss"),
-        (["--daemons", "0"], "argument --daemons: it is 0, and must be 1 at least"),
+        (["--daemons", "0"], "argument --daemons: it is 0, and must be at least 1"),
         (["--daemons", "2", "--rings", "3"], "sites is 3; there are 1 to 2"),
         (["--duration-s", "0"], "argument --duration-s: it is 0, and must be above 0"),
         (["--seeds", "1:2", "--trace", "t"], "--trace writes the trace of one run"),
-        (["--workers", "0"], "argument --workers: it is 0, and must be 1 at least"),
+        (["--workers", "0"], "argument --workers: it is 0, and must be at least 1"),
     ],
 )
 def test_wrong_usage_is_named_and_ends_with_2(
