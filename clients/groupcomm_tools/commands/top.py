@@ -12,6 +12,7 @@ from typing import Final
 import attrs
 
 from groupcomm.errors import ConfigError
+from groupcomm.host.extras import install_hint
 from groupcomm.host.option_types import number, one_or_more
 from groupcomm_tools.commands.connecting import connect_blocking
 from groupcomm_tools.commands.options import add_connection_options, add_reconnect_option
@@ -61,7 +62,7 @@ def _require_rich() -> None:
         import rich  # noqa: F401, PLC0415 - rich is an extra
     except ImportError:
         raise ConfigError(
-            "pictures need rich: pip install 'groupcomm[top]'; lines do not: groupcomm top | cat"
+            f"pictures need rich: {install_hint('top')}; lines do not: groupcomm top | cat"
         ) from None
 
 
