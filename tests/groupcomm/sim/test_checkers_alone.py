@@ -151,7 +151,7 @@ def test_every_event_is_described(kind: type[TraceEvent]) -> None:
         (Conf, {"rings": ()}, "without daemons"),
         (Conf, {"rings": (("alfa/1",), ("alfa/2",))}, "one daemon twice"),
         (Conf, {"kind": "T", "old": ""}, "counter.daemon.incarnation"),
-        (Heal, {"core": ()}, "for nobody"),
+        (Heal, {"core": ()}, "names no daemon"),
         (Hold, {"p": "zulu"}, "name/start"),
         (Stamped, {"view": "seven"}, "counter.daemon.incarnation"),
         (Table, {"pos": ("", 0, 0, 0, 0)}, "counter.daemon.incarnation"),
