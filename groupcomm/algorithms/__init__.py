@@ -39,7 +39,7 @@ All of these by name, and without a daemon::
 
 And what is built on clocks::
 
-    mutual_exclusion  central_scheduler, lamport_mutex, and a judge
+    mutual_exclusion  central_scheduler, lamport_mutex, and a checker
     replicated_queue  clocks that survive restarts, and some that do not
 
 docs/algorithms.md names the algorithms, their sources, and what each of them claims.

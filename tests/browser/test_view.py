@@ -130,7 +130,7 @@ def test_messages_that_are_concurrent_stay_dark(view: View) -> None:
 
 
 def test_causes_are_those_of_the_definition(view: View) -> None:
-    """Of every message of a run, as the judge of the algorithms finds them."""
+    """Of every message of a run, as the history of the algorithms finds them."""
     network, events = random_run(FanOut, 40)
     page = view(events)
     places = {m.id: at for at, m in enumerate(network.history.sent)}

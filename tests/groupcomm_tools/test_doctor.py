@@ -17,9 +17,9 @@ from groupcomm_tools.doctor.daemon_checks import ask_daemon
 from groupcomm_tools.doctor.host_checks import check_buffers, check_clock
 from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon, free_ports
 from groupcomm_tools.running_cluster import RunningCluster
+from groupcommd.assessment import check_datagrams
 from groupcommd.config_file import read_addresses
 from groupcommd.findings import Finding, Grade
-from groupcommd.judgement import check_datagrams
 from groupcommd.udp import BUFFER_BYTES
 from tests.groupcomm_tools.shell import Shell
 

@@ -9,7 +9,7 @@ from groupcomm.engine import Status
 from groupcomm.link.path_mtu import CLOSE_BYTES, RAISE_S
 from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.wire.link import LINK_BYTES
-from groupcommd.judgement import DaemonAnswers, check_ways
+from groupcommd.assessment import DaemonAnswers, check_ways
 from groupcommd.logs import LogWatch
 from groupcommd.status import ways
 from tests.groupcomm.sim.test_lost_links import Sites

@@ -137,7 +137,7 @@ class Participants:
         self._done.set()
         await trio.sleep(LOOK_S)
 
-    # ---- the judgement ----
+    # ---- the comparison ----
 
     @property
     def order(self) -> list[Position]:

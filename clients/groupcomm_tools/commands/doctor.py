@@ -11,7 +11,7 @@ from groupcomm.host.option_types import daemon_address, existing_file
 from groupcomm_client.targets import default_address
 from groupcomm_tools.doctor import daemon_checks, host_checks
 from groupcomm_tools.doctor.findings import print_findings
-from groupcommd import judgement
+from groupcommd import assessment
 from groupcommd.daemon_config import DaemonConfig
 from groupcommd.findings import Finding, skipped
 
@@ -86,8 +86,8 @@ def examine(
 
 
 def _examine_daemon(
-    answers: judgement.DaemonAnswers, config: DaemonConfig | None
+    answers: assessment.DaemonAnswers, config: DaemonConfig | None
 ) -> Iterator[Finding]:
-    yield from judgement.judge(answers)
+    yield from assessment.assess(answers)
     if config is not None:
         yield daemon_checks.check_same(config, answers)

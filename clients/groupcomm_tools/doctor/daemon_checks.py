@@ -8,9 +8,9 @@ from typing import Any, Final
 from groupcomm.errors import CannotConnect, SessionEnded
 from groupcomm_client import ConnectOptions
 from groupcomm_client.blocking import connect
+from groupcommd.assessment import BETWEEN_S, DaemonAnswers
 from groupcommd.daemon_config import DaemonConfig, describe
 from groupcommd.findings import Finding, ok, problem, warning
-from groupcommd.judgement import BETWEEN_S, DaemonAnswers
 
 PATIENCE_S: Final = 5.0
 ADMITS_NOBODY: Final = "did not admit"

@@ -12,11 +12,11 @@ from heapq import nlargest
 from typing import Any, Final
 
 from groupcomm.durations import BOUNDS_S
+from groupcommd.assessment import BETWEEN_S, Answer, DaemonAnswers, assess
 from groupcommd.daemon_config import describe
 from groupcommd.http.history import PastView
 from groupcommd.http.metrics import SLOW_BYTES
 from groupcommd.http.snapshot import Snapshot
-from groupcommd.judgement import BETWEEN_S, Answer, DaemonAnswers, judge
 from groupcommd.status import status
 
 MAX_VIEWS: Final = 12
@@ -57,7 +57,7 @@ class Overview:
             "rates": _rates(snapshot),
             "findings": [
                 {"check": f.check, "grade": f.grade.value, "text": f.text, "remedy": f.remedy}
-                for f in judge(answers)
+                for f in assess(answers)
             ],
         }
         return json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()

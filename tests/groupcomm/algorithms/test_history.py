@@ -1,4 +1,4 @@
-"""The judge itself, and the process that claims nothing."""
+"""The history itself, and the process that claims nothing."""
 
 from itertools import combinations
 from random import Random

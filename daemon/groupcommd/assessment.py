@@ -1,4 +1,4 @@
-"""Judgement of a running daemon, by two of its own statuses: what is wrong, and what to do.
+"""The assessment of a running daemon, by two of its own statuses: what is wrong, and what to do.
 
 For `groupcomm doctor`, which asks for them, and for the page of the daemon itself.
 """
@@ -37,7 +37,7 @@ class DaemonAnswers:
     configuration: Answer
 
 
-def judge(answers: DaemonAnswers) -> Iterator[Finding]:
+def assess(answers: DaemonAnswers) -> Iterator[Finding]:
     """Yield all that can be found by the answers alone."""
     yield check_view(answers)
     yield from check_files(answers)
