@@ -29,7 +29,7 @@ MAX_SESSIONS: Final = 12
 
 
 class Overview:
-    """Makes overviews, and remembers the status that the doctor compares with."""
+    """A maker of overviews, which remembers the status that the doctor compares with."""
 
     def __init__(self) -> None:
         self._earlier: deque[tuple[float, Answer]] = deque()

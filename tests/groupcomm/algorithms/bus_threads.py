@@ -1,7 +1,8 @@
 """bus1 under real threads: producers and receivers, what they did, and a checker of it.
 
-The checker knows no stamps. It has what each receiver got, in its order, and when each message became
-public: somebody had received it, or its sender had finished, and told everybody by a side channel.
+The checker knows no stamps. It has what each receiver got, in its order, and when each message
+became public: somebody had received it, or its sender had finished and told everybody by a side
+channel.
 """
 
 import random
