@@ -100,6 +100,7 @@ campaigns: .venv/.test  ## flush, Spread, mutex, store, recorder, Spark under ki
 	@$(PYTHON) -m tests.campaigns.spark_workers
 	@$(PYTHON) -m tests.campaigns.junk --rate 100000 --half-open 10000
 	@$(PYTHON) -m tests.campaigns.rude_programs --rounds 5
+	@$(PYTHON) -m tests.campaigns.http_load --rounds 3
 	@$(PYTHON) -m tests.campaigns.differing_files --seconds 60
 	@$(PYTHON) -m tests.campaigns.slow_disk
 	@$(PYTHON) -m tests.campaigns.bus1 --seconds 60
