@@ -9,7 +9,7 @@ from groupcomm_client.client_protocol import ClientProtocol, Ready
 
 READ_BYTES: Final = 65_536
 MAX_READS: Final = 4
-"""The most reads in one turn; so many messages cost few turns."""
+"""The most reads in one turn, so that many messages cost few turns."""
 
 WRITE_BYTES: Final = 256 * 1024
 

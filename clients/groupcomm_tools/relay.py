@@ -113,7 +113,7 @@ class Port:
             self.path.faults = PathFaults(self._loop, self._rng, faults, self.path.transfer)
 
     def hold(self, seconds: float) -> None:
-        """Hold all datagrams for so many seconds, then release them in order."""
+        """Hold all datagrams for some seconds, then release them in order."""
         if self.path.faults is None:
             self.suffer(Faults())
         assert self.path.faults is not None
@@ -226,7 +226,7 @@ class Relay:
         self._set_timer()
 
     def hold(self, pairs: Iterable[Pair], seconds: float) -> None:
-        """Hold all datagrams of these pairs for so many seconds, then release them in order."""
+        """Hold all datagrams of these pairs for some seconds, then release them in order."""
         self._loop.run(now_us())
         for pair in pairs:
             self.ports[pair].hold(seconds)

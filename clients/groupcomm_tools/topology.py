@@ -77,7 +77,7 @@ class Topology:
                 circle (ring), or the first and each other one (star).
 
         Raises:
-            ConfigError: there cannot be so many sites, or there is no such shape.
+            ConfigError: the number of sites is impossible, or there is no such shape.
         """
         if not 1 <= sites <= min(MAX_SITES, len(names)):
             most = min(MAX_SITES, len(names))

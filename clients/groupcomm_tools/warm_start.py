@@ -53,7 +53,7 @@ class ForkedProcess:
         """Wait for the end of the process; return its exit status.
 
         Raises:
-            subprocess.TimeoutExpired: it still runs after so many seconds.
+            subprocess.TimeoutExpired: it still runs after this time.
         """
         if not self._has_ended(timeout):
             raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)

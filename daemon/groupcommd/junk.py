@@ -24,7 +24,7 @@ from groupcomm.names import cluster_number, daemon_number
 from groupcomm.security.layout import VERSION
 
 MANY_PER_S: Final = 2000
-"""Rejected datagrams a second; no healthy cluster has so many."""
+"""Rejected datagrams a second; no healthy cluster reaches this rate."""
 
 INTERVAL_S: Final = 0.01
 """The interval over which they are counted."""

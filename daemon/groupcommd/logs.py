@@ -268,7 +268,7 @@ class LogWatch:
                 _log.info("on the path to %s packets of all sizes pass", name, extra={"to": name})
 
     def check_junk(self, status: Status, dropped: int) -> bool:
-        """Log more bad datagrams than a healthy cluster has; return whether there are so many.
+        """Log more bad datagrams than a healthy cluster has; return whether there are any.
 
         Args:
             status: the status of this second.

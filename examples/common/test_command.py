@@ -13,7 +13,7 @@ from groupcomm.errors import CannotConnect, ConfigError, GroupCommError
 
 
 async def fail(error: Exception, depth: int) -> int:
-    """Raise an error out of so many nurseries."""
+    """Raise an error out of this number of nurseries."""
     if depth == 0:
         raise error
     async with trio.open_nursery() as nursery:

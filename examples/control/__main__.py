@@ -28,7 +28,13 @@ def make_parser() -> argparse.ArgumentParser:
     add("--losses", default="0,0.05,0.2", metavar="P,...", help="of datagrams (0,0.05,0.2)")
     add("--delays-ms", default="0,10,40", metavar="D,...", help="one way (0,10,40)")
     add("--seconds", type=float, default=6.0, metavar="S", help="of each loop (6)")
-    add("--rounds", type=int, default=1, metavar="N", help="all of it so often; medians (1)")
+    add(
+        "--rounds",
+        type=int,
+        default=1,
+        metavar="N",
+        help="number of runs, of which medians are shown (1)",
+    )
     add("--json", action="store_true", help="one line of JSON instead of the table")
     add("--chart", type=Path, metavar="FILE", help="write a picture (.svg) or a page (.html)")
     return parser

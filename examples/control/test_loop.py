@@ -13,7 +13,7 @@ PERIOD_S = 0.02
 
 
 def run_loop(delay_periods: int, *, seconds: float = 20.0) -> Pole:
-    """The loop in virtual time; commands act so many periods after their measurement."""
+    """The loop in virtual time; commands act this number of periods after their measurement."""
     pole, estimator = Pole(seed=1, at_s=0.0), Estimator()
     commands = [0.0] * delay_periods
     for period in range(int(seconds / PERIOD_S)):

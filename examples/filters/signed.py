@@ -82,7 +82,9 @@ def main() -> int:
     parser.add_argument("--secret", required=True, help="what all of them share")
     parser.add_argument("--address", help="of a daemon; else $GROUPCOMM_ADDRESS, else this user's")
     parser.add_argument("--user", help="name of this program; else a random one")
-    parser.add_argument("--quiet-s", type=float, default=QUIET_S, help="end after so long (1.0)")
+    parser.add_argument(
+        "--quiet-s", type=float, default=QUIET_S, help="end after this time without messages (1.0)"
+    )
     try:
         trio.run(run, parser.parse_args())
     except GroupCommError as error:

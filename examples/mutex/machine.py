@@ -40,7 +40,9 @@ async def run(options: argparse.Namespace) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Be the press, as a member of the group.")
     parser.add_argument("--address", help="of a daemon; else $GROUPCOMM_ADDRESS, else this user's")
-    parser.add_argument("--times", type=int, help="end after so many uses, refused ones included")
+    parser.add_argument(
+        "--times", type=int, help="end after this number of uses, refused ones included"
+    )
     parser.add_argument(
         "--form", choices=("agreed", "acknowledged"), default="agreed", help="of the mutex (agreed)"
     )

@@ -58,7 +58,7 @@ def main() -> int:
     parser.add_argument("--user", help="name of this program; else a random one")
     parser.add_argument("--secret", type=Path, help="key file; without it nothing can be read")
     parser.add_argument("--say", help="a message to send")
-    parser.add_argument("--messages", type=int, default=-1, help="end after so many (never)")
+    parser.add_argument("--messages", type=int, default=-1, help="end after this number (never)")
     options = parser.parse_args()
     return run("secret_group", lambda: talk(options))
 

@@ -113,7 +113,7 @@ def as_page(result: Result) -> str:
     runs = {row.kind.name: run_counts(row.all.runs) for row in result.rows}
     panels = [
         Panel(
-            title="Messages that take longer than so long",
+            title="Messages that take longer than a given time",
             x=Axis(label="one-way delay (ms)", log=True),
             y=Axis(label="share of messages", log=True),
             lines={name: points for name, points in delays.items() if points},

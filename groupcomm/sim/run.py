@@ -104,12 +104,12 @@ SLICE_S = 0.1
 """The simulated time between two checks for findings, at which a run stops."""
 
 SILENCE_S = 1.0
-"""In some runs faults go on so long after the load, and nothing is sent once they have ended; what
+"""The time for which in some runs faults last after the load, and nothing is sent after them; what
 is lost last, with nothing behind it to show that it is missing, is the hardest to repair. In the
 others the faults end under load."""
 
 LAST_WORD_S = 0.2
-"""And so long after one last message out of the silence, for which the token has to be fetched."""
+"""The time after one last message out of the silence, for which the token must be fetched."""
 
 AFTER_S = 1.5
 """The time for which load continues after faults that end under load: views merge under it."""

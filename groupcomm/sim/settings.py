@@ -129,7 +129,7 @@ class Settings:
         links: between neighbouring sites. Others do not hear each other at all.
         notice_interval_s: least time between two horizon notices of a ring.
         linger_s: how long a resting token stays after a message.
-        leave_timeout_s: after so long a daemon leaves anyhow.
+        leave_timeout_s: the time after which a daemon leaves in any case.
         windows: of each ring; small ones let large messages take several visits of the token.
         faults: what goes wrong.
         suite: 2 if daemons have identities and datagrams are encrypted, 1 if they are encrypted, 0

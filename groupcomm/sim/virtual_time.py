@@ -75,9 +75,9 @@ class Clock:
 
     Args:
         rng: this daemon's source.
-        rate: the monotonic clock runs up to so much too fast or too slow, 0 to 0.1; with a rate
+        rate: the largest error of the monotonic clock's speed, 0 to 0.1; with a rate
             above 0 the wall clock also starts up to 2 s wrong, and jumps.
-        error_s: else the wall clock is up to so many seconds wrong.
+        error_s: else the largest error of the wall clock, in seconds.
     """
 
     __slots__ = ("_base", "_rate", "_rng", "_wall")

@@ -106,7 +106,7 @@ class Planner:
         return [self._from_byte(part) for part in cut if part.count > 0]
 
     def limited(self, start: Offset, stop: Offset, rows: int) -> Offset:
-        """Return the offset after so many rows, or `stop` if there are fewer."""
+        """Return the offset after this number of rows, or `stop` if there are fewer."""
         for part in self.parts(start, stop):
             if part.count >= rows:
                 return part.begin._replace(row=part.start + rows)

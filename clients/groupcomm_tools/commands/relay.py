@@ -27,7 +27,7 @@ for all other paths.
 commands on standard input, one a line; a site means all of its daemons:
   cut A B          nothing passes between A and B; cut A>B: only from A to B
   split A | B C    nothing passes between the parts
-  hold A>B 0.5     hold datagrams for so many seconds, then release them
+  hold A>B 0.5     hold datagrams for this number of seconds, then release them
   loss 0.1         also: duplication, corruption (probabilities), reorder (datagrams); 0 ends it
   mend             everything passes again"""
 

@@ -79,7 +79,7 @@ class Chart:
 
 
 WIDE: Final = 1000
-"""An axis with values so many times apart is logarithmic."""
+"""The ratio of values from which an axis is logarithmic."""
 
 
 @attrs.frozen
@@ -107,7 +107,7 @@ class _Panel:
 
 
 def nice_step(span: float, ticks: int) -> float:
-    """Return the least step of 1, 2 or 5 times a power of ten that needs at most so many ticks."""
+    """Return the least step, 1, 2 or 5 times a power of ten, that needs at most `ticks` ticks."""
     power = 10.0 ** math.floor(math.log10(span / ticks))
     return next(f * power for f in (1, 2, 5, 10) if span / (f * power) <= ticks)
 

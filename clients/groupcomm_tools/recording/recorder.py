@@ -287,7 +287,7 @@ _OVER: Final = {
 
 
 def _up_to(events: list[Received], count: int) -> list[Received]:
-    """Return the events up to so many messages."""
+    """Return the events up to this number of messages."""
     for at, event in enumerate(events):
         if not count:
             return events[:at]

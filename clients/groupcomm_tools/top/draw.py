@@ -42,7 +42,7 @@ def save_svg(frame: Frame, path: Path) -> None:
 
 
 def picture(frame: Frame, height: int) -> RenderableType:
-    """Return a frame as far as it fits so many lines; what is left out is counted."""
+    """Return a frame as far as it fits this number of lines; the rest is counted."""
     daemons = 1 + len(frame.peers)
     rows = max(3, (height - FIXED_LINES - daemons) // 2)
     tables = (_daemons(frame), _rates(frame), _sessions(frame, rows), _groups(frame, rows))

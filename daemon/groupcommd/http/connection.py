@@ -21,7 +21,7 @@ from groupcommd.http.gate import Refusal
 from groupcommd.http.work_share import WorkShare
 
 MAX_HEAD_BYTES: Final = 8192
-"""Of a request: its line and its headers."""
+"""The most bytes of a request's line and headers."""
 
 READ_BYTES: Final = 8192
 
@@ -216,7 +216,7 @@ class HttpConnection:
     # ---- bytes ----
 
     async def read(self) -> bytes:
-        """Return what has come, b"" at the end."""
+        """Return the bytes that have come, b"" at the end."""
         while True:
             await trio.lowlevel.wait_readable(self.socket)
             with suppress(BlockingIOError):

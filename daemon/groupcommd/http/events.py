@@ -14,16 +14,16 @@ from groupcommd.http.connection import HttpConnection, chunk
 from groupcommd.http.work_share import WorkShare
 
 INTERVAL_S: Final = 1.0
-"""Between two events if nothing happens."""
+"""The time between two events if nothing happens."""
 
 AT_LEAST_S: Final = 0.1
-"""Between two events, whatever happens."""
+"""The least time between two events."""
 
 STALLED_S: Final = 10.0
 """A stream that has not read for this long is closed."""
 
 BATCH: Final = 16
-"""Streams that are written to before the daemon does something else."""
+"""The streams that are written to in one piece of work."""
 
 MAX_STREAMS: Final = 1024
 
@@ -84,7 +84,7 @@ class EventStreams:
         return len(self._streams) >= MAX_STREAMS
 
     def tell(self) -> None:
-        """Have an event sent soon, as something has happened."""
+        """Send an event soon, as something has happened."""
         self._news.set()
 
     async def serve(self, connection: HttpConnection) -> None:

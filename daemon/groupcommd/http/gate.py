@@ -1,4 +1,4 @@
-"""The gate: who asks, and whether that may be told what a daemon knows.
+"""The gate: finds out who asks, and whether the rules allow an answer.
 
 A request has a principal, as a session of a program has: the user at the other end, whom the system
 tells; the name of a token; or that of a certificate. Health is told to everybody who can connect.

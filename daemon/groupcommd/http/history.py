@@ -11,7 +11,7 @@ from groupcomm.durations import Durations
 from groupcomm.engine import News, ViewInstalled
 
 REMEMBERED: Final = 50
-"""Views."""
+"""The views that are remembered."""
 
 
 @attrs.frozen

@@ -26,10 +26,10 @@ Sample: TypeAlias = tuple[tuple[str, ...], float | tuple[int, float] | Durations
 """Values of the labels, and a number; of a summary how many and their sum, of a histogram all."""
 
 MAX_SLOW: Final = 16
-"""Programs that are named because they are slow: the slowest."""
+"""The most slow programs that are named: the slowest."""
 
 SLOW_BYTES: Final = 1024 * 1024
-"""A program for which more waits is slow."""
+"""A program with more bytes of waiting output is slow."""
 
 
 @attrs.frozen(kw_only=True)
@@ -557,4 +557,4 @@ METRICS: Final[tuple[Metric, ...]] = (
         lambda s: s.http.work_s,
     ),
 )
-"""All metrics, in the order in which they are told."""
+"""All metrics, in the order in which they are shown."""

@@ -21,11 +21,11 @@ from groupcommd.status import status
 
 MAX_VIEWS: Final = 12
 MAX_GROUPS: Final = 40
-"""The largest ones; all are counted."""
+"""The most groups that are shown, the largest ones; all are counted."""
 
 MAX_MEMBERS: Final = 8
 MAX_SESSIONS: Final = 12
-"""Those that have most to read."""
+"""The most sessions that are shown: those with the most waiting output."""
 
 
 class Overview:

@@ -13,7 +13,7 @@ from cryptography import x509
 from groupcommd.daemon_config import DaemonConfig
 
 LOOK_S: Final = 60.0
-"""Between two looks."""
+"""The time between two looks."""
 
 
 class WatchedFiles:

@@ -1,7 +1,7 @@
 """The share of the daemon's time that HTTP may take.
 
 All work for HTTP is done in pieces, one at a time and in the order in which they were wanted. After
-a piece HTTP rests for so long that it takes SHARE of the time; a short burst is let through. So
+a piece HTTP rests until it has taken SHARE of the time; a short burst is let through. So
 whoever asks too much waits, and the ring does not.
 """
 

@@ -173,8 +173,7 @@ class ClientEvents:
         self._sender_order.delivered(client, item, event)
 
     def _on_phantom(self, client: ClientRecord, sender: ClientRecord, event: Deliver) -> None:
-        """Report a message that was never sent, or that was complete so long ago that it is
-        forgotten."""
+        """Report a message that was never sent, or that was complete long ago and is forgotten."""
         which, what = ("D1", "which was not sent")
         if event.m <= sender.forgotten:
             which, what = ("D2", "long after everybody has got it")

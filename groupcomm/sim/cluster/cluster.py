@@ -239,7 +239,7 @@ class Cluster:
 
         Args:
             core: indices of hosts.
-            sick_share: so many of the disks that are unwell stay it, and their daemons are not of
+            sick_share: the share of sick disks that stay sick; their daemons are not of
                 the core then, but run and hear it.
         """
         self.attackers.on_heal()

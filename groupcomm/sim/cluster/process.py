@@ -101,7 +101,7 @@ class SimulatedProcess:
     Attributes:
         alive: it runs.
         step_us: how long each step takes.
-        sends_left: so many datagrams it still sends, then it is killed; None for no such limit.
+        sends_left: the datagrams that it still sends before it is killed; None for no limit.
         injected: datagrams without a valid seal that were put before it.
         steps: how many it has made.
         over: how its core has ended; from then on it only serves its clients. None before.

@@ -38,26 +38,26 @@ class Faults:
         counter_bits: counters start a little below 2 to this power; 31, 32 or 63.
         storm: clients join, leave, crash, stop reading and send large messages in masses.
         attacker: somebody without the key replays and forges datagrams.
-        cold_s: the daemons start within so many seconds, with all other faults, to 2.
-        partition_s: the network falls apart for up to so long, 0.5 to 5.
+        cold_s: the time in which the daemons start, with all other faults, to 2.
+        partition_s: the longest time of a partition, 0.5 to 5.
         directed_loss: one direction of one pair loses this share, 0.5 to 1; for long.
         flap_s: paths are cut and mended with this period, 0.1 to 3 token timeouts.
-        crash_s: daemons are killed, at any moment, and start again within so long, to 8.
-        pause_s: daemons stand still for up to so long, 0.1 to 20 token timeouts.
+        crash_s: the time in which killed daemons start again, to 8.
+        pause_s: the longest pause of a daemon, 0.1 to 20 token timeouts.
         disk: daemons are killed and find their disk lost, rolled back, or cloned.
         leave: daemons leave in order and start again.
         files: hosts get other configurations, with which their daemons start again.
         ahead_s: one daemon starts with a wall clock that is so far ahead, 60 to 86,400; it is right
             again soon, and no help to those whose disks are damaged later.
-        slow_disk_s: each write of a disk takes so long, 0.1 to 10; for some writes, or to the end.
-        hung_disk_s: writes of a disk do not end for up to so long, 0.1 to 10; or to the end.
-        full_disk_s: writes of a disk fail for up to so long, 0.1 to 10; or to the end.
+        slow_disk_s: the time of a slow disk's write, 0.1 to 10; for some writes, or to the end.
+        hung_disk_s: the longest time for which a disk hangs, 0.1 to 10; or to the end.
+        full_disk_s: the longest time for which writes of a disk fail, 0.1 to 10; or to the end.
         failing_disk_s: the same, but what was written may have lasted.
         link_loss: chance that a link between sites loses a datagram, for the worst of them, to 0.1.
         link_jitter: how much longer than its delay a link takes at times, as a share, to 1.
         link_load: by how much a link may be wider than the narrowest that carries the load of a
             campaign, 1 to 10; see settings.py.
-        link_cut_s: links are cut for up to so long, alone or several at once, 0.5 to 5.
+        link_cut_s: the longest time for which links are cut, alone or several at once, 0.5 to 5.
         link_flap_s: a link is cut and mended again and again with this period, to 3 token timeouts.
         gateways: daemons at the ends of links are killed.
     """

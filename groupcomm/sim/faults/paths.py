@@ -22,7 +22,7 @@ LATE_US = microseconds(3 * TOKEN_TIMEOUT_S)
 """Where datagrams are delayed, some few come this late, behind others that were sent later."""
 
 COPY_DELAY_US = microseconds(10 * TOKEN_TIMEOUT_S)
-"""Half of the copies come right behind their originals, the others at most so much later."""
+"""Half of the copies come right behind their originals, the others at most this much later."""
 
 
 class Forged(bytes):

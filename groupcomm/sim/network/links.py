@@ -22,8 +22,8 @@ class Bottleneck:
 
     Args:
         bytes_per_s: above 0, headers of IP and UDP included.
-        queue_s: a datagram that would wait longer than so many seconds is dropped, as at the tail
-            of a router's queue.
+        queue_s: the longest wait in seconds; a datagram that would wait longer is dropped, as at
+            the tail of a router's queue.
 
     Attributes:
         dropped: datagrams that met a full queue.
@@ -65,7 +65,7 @@ class SimulatedLink:
     Attributes:
         sites: the two, the lower first.
         delay_s: one way.
-        jitter_s: up to so much more, drawn for each burst of datagrams.
+        jitter_s: the largest additional delay, drawn for each burst of datagrams.
         loss: chance that a datagram is lost, 0 to 1, as long as a run has faults.
         bytes_per_s: bandwidth of each direction; None for as much as comes.
         queue_s: how long datagrams wait for their turn at most; others are dropped.

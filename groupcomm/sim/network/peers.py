@@ -29,7 +29,7 @@ class UsualPath:
 
     Attributes:
         delay_s: one way.
-        jitter_s: up to so much more, drawn anew for each burst.
+        jitter_s: the largest additional delay, drawn anew for each burst.
         loss: the chance that a datagram is lost.
     """
 

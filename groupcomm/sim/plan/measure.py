@@ -118,7 +118,7 @@ WARM_S: Final = 1.0
 """Load that is not counted, until notices and windows have found their pace."""
 
 DRAIN_LIMIT_S: Final = 10.0
-"""What has not come so long after the load is missing."""
+"""The time after the load from which an undelivered message counts as missing."""
 
 
 class PlanFailed(GroupCommError):
