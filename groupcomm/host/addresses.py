@@ -36,12 +36,12 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this host can reach the address."""
+        """Return whether only this host can reach the address."""
         return ipaddress.ip_address(self.host).is_loopback
 
     @property
     def is_multicast(self) -> bool:
-        """Whether the address stands for a group of hosts."""
+        """Return whether the address stands for a group of hosts."""
         return ipaddress.ip_address(self.host).is_multicast
 
 

@@ -56,7 +56,7 @@ class TraceFile:
 
     @property
     def now(self) -> int:
-        """The present time; see `now_us`."""
+        """Return the present time; see `now_us`."""
         return now_us()
 
     def flush(self) -> None:
