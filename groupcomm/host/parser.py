@@ -4,6 +4,7 @@ It differs from that of `argparse` in what users ran into:
 
 - options may stand anywhere between the other words, also within a verb;
 - what is wrong is told in one line, with the verb whose help tells more;
+- an option is written out: a beginning of it could be of another one, too;
 - a name that is not known brings the known ones that are like it;
 - examples in the help stay on their lines, so that they can be pasted.
 """
@@ -45,6 +46,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         options.setdefault("formatter_class", Formatter)
+        options.setdefault("allow_abbrev", False)  # --to is not --token-file
         super().__init__(*args, **options)
         self._has_subcommands = False
 

@@ -57,6 +57,14 @@ def test_so_they_may_in_subcommands_and_for_many_words() -> None:
     assert (str(found.folder), found.name, found.host, found.days) == ("pki", "press", ["h"], 3)
 
 
+def test_the_beginning_of_an_option_is_not_taken_for_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        make_parser(["status"]).parse_args(["status", "--to", "plant"])  # not --token-file
+    assert "there is no option --to" in capsys.readouterr().err
+
+
 def test_words_after_two_dashes_are_no_options() -> None:
     found = make_parser(["sub"]).parse_args(["sub", "--json", "a", "--", "--views", "-x"])
     assert (found.groups, found.json, found.views) == (["a", "--views", "-x"], True, False)
