@@ -85,6 +85,12 @@ class Responder(Protocol):
             Refusal: there is none.
         """
 
+    def needs(self, request: h11.Request, principal: str | None) -> bool:
+        """Return whether `prepare` has to be awaited before `respond`."""
+
+    async def prepare(self) -> None:
+        """Make what takes long, in slices."""
+
     def refuse(self, refusal: Refusal) -> Answer:
         """Return the answer that says why there is none."""
 
@@ -117,6 +123,7 @@ class HttpConnection:
         self.since = trio.current_time()
         self.scope = trio.CancelScope()
         self._share = share
+        self._unprepared: h11.Request | None = None  # its answer takes long to make
         self._h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
 
     async def serve(self, responder: Responder) -> None:
@@ -152,7 +159,12 @@ class HttpConnection:
             while answer is None:
                 async with self._share:
                     answer, out = self._process(responder)
-                if answer is None:
+                if self._unprepared is not None:
+                    await responder.prepare()
+                    async with self._share:
+                        answer, out = self._answer(responder, self._unprepared)
+                    self._unprepared = None
+                elif answer is None:
                     data = await self.read()
                     if not data:
                         return None
@@ -170,25 +182,32 @@ class HttpConnection:
 
     def _process(self, responder: Responder) -> tuple[Answer | None, bytes]:
         """Return the answer to a request that is complete, and its bytes; None if none is."""
-        method = b"GET"
         try:
             event = self._h11.next_event()
             if not isinstance(event, h11.Request):
                 return None, b""
-            method = event.method
             self._h11.next_event()  # its end, unless a body follows, which is not read
-            answer = responder.respond(event, self.principal)
         except h11.RemoteProtocolError as error:
             refusal = Refusal(error.error_status_hint, "request", f"no HTTP request: {error}")
             answer = responder.refuse(refusal)
+            return answer, self._encode(answer, with_body=True)
+        if responder.needs(event, self.principal):
+            self._unprepared = event
+            return None, b""
+        return self._answer(responder, event)
+
+    def _answer(self, responder: Responder, request: h11.Request) -> tuple[Answer, bytes]:
+        """Return the answer to a request, and its bytes."""
+        try:
+            answer = responder.respond(request, self.principal)
         except Refusal as refusal:
             answer = responder.refuse(refusal)
         except Exception:
             _log.exception("HTTP: an error of this daemon")
             answer = responder.refuse(Refusal(500, "error", "an error of this daemon: see its log"))
-        if method == b"HEAD":
+        if request.method == b"HEAD":
             answer = attrs.evolve(answer, is_stream=False)
-        return answer, self._encode(answer, with_body=method != b"HEAD")
+        return answer, self._encode(answer, with_body=request.method != b"HEAD")
 
     def _encode(self, answer: Answer, *, with_body: bool) -> bytes:
         headers = [(b"Date", formatdate(usegmt=True).encode()), (b"Content-Type", answer.kind)]

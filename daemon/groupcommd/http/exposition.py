@@ -4,7 +4,8 @@ The library formats, and nothing of it is touched while messages pass: a collect
 daemon's own counters when it is asked.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import accumulate
 from typing import Any, Final
 
@@ -30,15 +31,22 @@ _bound: Final[Callable[[float], str]] = floatToGoString
 _BOUNDS: Final = (*map(_bound, BOUNDS_S), "+Inf")
 
 
-class SnapshotCollector:
-    """A collector of the metrics of one snapshot, for the library."""
+PIECE: Final = 6
+"""Metrics that are written at a time: that takes some 0.3 ms."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+_END: Final = b"# EOF\n"
+
+
+class SnapshotCollector:
+    """Metrics of one snapshot, as the library asks for them."""
+
+    def __init__(self, snapshot: Snapshot, metrics: Sequence[Metric]) -> None:
         self._snapshot = snapshot
+        self._metrics = metrics
 
     def collect(self) -> Iterator[Family]:
         """Yield each metric with its samples."""
-        for metric in METRICS:
+        for metric in self._metrics:
             yield _family(metric, self._snapshot)
 
 
@@ -73,6 +81,17 @@ def _family(metric: Metric, snapshot: Snapshot) -> Family:
     return family
 
 
+def pieces(snapshot: Snapshot) -> Iterator[Callable[[], bytes]]:
+    """Yield functions that each write some metrics; joined, they are OpenMetrics text."""
+    for at in range(0, len(METRICS), PIECE):
+        yield partial(_piece, snapshot, METRICS[at : at + PIECE])
+    yield lambda: _END
+
+
+def _piece(snapshot: Snapshot, metrics: Sequence[Metric]) -> bytes:
+    return _write(SnapshotCollector(snapshot, metrics)).removesuffix(_END)
+
+
 def exposition(snapshot: Snapshot) -> bytes:
     """Return the metrics of a snapshot as OpenMetrics text."""
-    return _write(SnapshotCollector(snapshot))
+    return b"".join(piece() for piece in pieces(snapshot))

@@ -233,10 +233,10 @@ async def test_an_error_of_an_answer_ends_no_daemon(
         def broken(_: object) -> bytes:
             raise LookupError("on purpose")
 
-        http._makers["/metrics"] = (b"text/plain", broken)
+        http._makers["/status.json"] = (b"application/json", broken)
         with caplog.at_level(logging.CRITICAL):
-            assert (await ask(daemons["a"].http, "/metrics")).status == 500
-        assert (await ask(daemons["a"].http, "/status.json")).status == 200
+            assert (await ask(daemons["a"].http, "/status.json")).status == 500
+        assert (await ask(daemons["a"].http, "/metrics")).status == 200
 
 
 async def test_work_is_done_in_turn_and_takes_its_share_at_most(
