@@ -67,32 +67,32 @@ class BlockingConnection:
 
     @property
     def protocol(self) -> ClientProtocol:
-        """The client's side of the session."""
+        """Return the client's side of the session."""
         return self.awaited.protocol
 
     @property
     def member(self) -> MemberId:
-        """The identity of this session; between two sessions, that of the last one."""
+        """Return the identity of this session; between two sessions, that of the last one."""
         return self.awaited.member
 
     @property
     def name(self) -> str:
-        """The private name, under which others reach this session: ``#user#daemon``."""
+        """Return the private name, under which others reach this session: ``#user#daemon``."""
         return self.awaited.name
 
     @property
     def view(self) -> DaemonView | None:
-        """The view of daemons to which the latest received events belong."""
+        """Return the view of daemons to which the latest received events belong."""
         return self.awaited.view
 
     @property
     def groups(self) -> dict[str, GroupView]:
-        """The latest view of each group that this session is a member of, by name."""
+        """Return the latest view of each group that this session is a member of, by name."""
         return self.awaited.groups
 
     @property
     def in_doubt(self) -> int:
-        """The most messages, of those sent last, that may never have reached the daemon."""
+        """Return how many messages, those sent last, may never have reached the daemon, at most."""
         return self.awaited.in_doubt
 
     # ---- groups ----

@@ -157,12 +157,12 @@ class ClientProtocol:
 
     @property
     def groups(self) -> dict[str, GroupView]:
-        """The latest view of each group that the session is a member of, by name."""
+        """Return the latest view of each group that the session is a member of, by name."""
         return self._session.memberships.views
 
     @property
     def is_open(self) -> bool:
-        """Whether the session was admitted, and neither side has said goodbye."""
+        """Return whether the session was admitted, and neither side has said goodbye."""
         return self._session.state is ClientSessionState.OPEN
 
     def check_open(self) -> None:
@@ -172,12 +172,12 @@ class ClientProtocol:
 
     @property
     def is_plain(self) -> bool:
-        """Whether messages pass the session unchanged: without filters and secrets."""
+        """Return whether messages pass the session unchanged: without filters and secrets."""
         return self._filtering is None and self._sealing is None
 
     @property
     def in_doubt(self) -> int:
-        """The most messages, of those sent last, that may never have reached the daemon.
+        """Return how many messages, those sent last, may never have reached the daemon, at most.
 
         The daemon has shown that it has all messages before: it returned one, or its place in the
         order.
@@ -370,7 +370,7 @@ class ClientProtocol:
 
     @property
     def pending_bytes(self) -> int:
-        """The number of bytes that wait for `data_to_send`."""
+        """Return the number of bytes that wait for `data_to_send`."""
         return self._session.pending_bytes
 
     def data_to_send(self, limit: int) -> bytes:
@@ -582,7 +582,7 @@ class ClientProtocol:
 
     @property
     def wake_in_s(self) -> float | None:
-        """The seconds until `wake` is to be called, perhaps infinity.
+        """Return the seconds until `wake` is to be called, perhaps infinity.
 
         None if there are no filters and no groups with secrets.
         """

@@ -47,7 +47,7 @@ class Overview:
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything that was acknowledged is there."""
+        """Return whether everything that was acknowledged is there."""
         return not (self.damage or self.missing or self.put_aside)
 
 

@@ -63,7 +63,7 @@ class Frame:
 
     @property
     def end(self) -> int:
-        """The offset of the next message."""
+        """Return the offset of the next message."""
         return self.at + len(self.data)
 
     def batch(self) -> pa.RecordBatch:

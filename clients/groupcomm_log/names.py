@@ -47,7 +47,7 @@ class Segment:
 
     @property
     def is_live(self) -> bool:
-        """Whether rows may be added."""
+        """Return whether rows may be added."""
         return self.last is None
 
 

@@ -67,7 +67,7 @@ class Totals:
 
     @property
     def violations(self) -> int:
-        """The number of properties that did not hold, over all runs."""
+        """Return the number of properties that did not hold, over all runs."""
         return sum(len(result.findings) for result in self.failed)
 
     def trace_hash(self) -> str:

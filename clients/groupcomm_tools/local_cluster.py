@@ -93,7 +93,7 @@ class LocalDaemon:
 
     @property
     def tcp(self) -> str:
-        """The address where it listens for programs on TCP, if it does: ``host:port``."""
+        """Return the address where it listens for programs on TCP, if it does: ``host:port``."""
         return str(json.loads(self._ports.read_text())["tcp"])
 
     @property
@@ -103,22 +103,22 @@ class LocalDaemon:
 
     @property
     def spread_tcp(self) -> str:
-        """The same on TCP, if it does: ``host:port``."""
+        """Return the same on TCP, if it does: ``host:port``."""
         return str(json.loads(self._ports.read_text())["spread_tcp"])
 
     @property
     def tls(self) -> str:
-        """The address where it listens for programs on TLS, if it does."""
+        """Return the address where it listens for programs on TLS, if it does."""
         return str(json.loads(self._ports.read_text())["tls"])
 
     @property
     def http(self) -> str:
-        """The address where it answers HTTP, if it does: ``host:port`` or ``unix:PATH``."""
+        """Return the address where it answers HTTP, if it does: ``host:port`` or ``unix:PATH``."""
         return str(json.loads(self._ports.read_text())["http"])
 
     @property
     def pid(self) -> int:
-        """The process number."""
+        """Return the process number."""
         assert self._process is not None
         return self._process.pid
 
@@ -150,7 +150,7 @@ class LocalDaemon:
 
     @property
     def running(self) -> bool:
-        """Whether its process is alive."""
+        """Return whether its process is alive."""
         return self._process is not None and self._process.poll() is None
 
     def stop(self) -> None:
@@ -177,7 +177,7 @@ class LocalDaemon:
 
     @property
     def last_words(self) -> str:
-        """The last line of its log."""
+        """Return the last line of its log."""
         text = self.log.read_text().strip() if self.log.exists() else ""
         return text.splitlines()[-1] if text else "its log is empty"
 

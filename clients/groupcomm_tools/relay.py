@@ -76,7 +76,7 @@ class Port:
 
     @property
     def address(self) -> Address:
-        """The address to which the sender has to send."""
+        """Return the address to which the sender has to send."""
         host, port, *_ = self.socket.getsockname()
         return Address(host, port)
 

@@ -152,7 +152,7 @@ class RunningCluster:
 
     @property
     def running(self) -> list[str]:
-        """The names of the daemons whose processes are alive."""
+        """Return the names of the daemons whose processes are alive."""
         return [name for name in self.names if self._local[name].running]
 
     # ---- daemons ----

@@ -84,7 +84,7 @@ class _Reader:
 
     @property
     def next(self) -> str:
-        """The word that comes next; "" at the end."""
+        """Return the word that comes next; "" at the end."""
         return self._words[self._at][0] if self._at < len(self._words) else ""
 
     def pop(self, wanted: str = "") -> str:

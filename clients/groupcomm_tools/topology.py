@@ -94,7 +94,7 @@ class Topology:
 
     @property
     def daemons(self) -> tuple[str, ...]:
-        """The names of all daemons, by site."""
+        """Return the names of all daemons, by site."""
         return tuple(name for names in self.sites.values() for name in names)
 
     def site_of(self, daemon: str) -> str:
@@ -133,7 +133,7 @@ class Topology:
 
     @property
     def longest_delay_s(self) -> float:
-        """The longest way between two sites, in seconds, along the shortest sequence of links."""
+        """Return the longest way between two sites, in seconds, along the shortest links."""
         lengths = {pair: line.delay_s + line.jitter_s for pair, line in self.links.items()}
         return max(shortest_paths(self.sites, lengths).values(), default=0.0)
 

@@ -88,14 +88,14 @@ class DaemonConfig:
 
     @property
     def credentials(self) -> DaemonCredentials | None:
-        """The identity of the daemon; None if daemons have no identities."""
+        """Return the identity of the daemon; None if daemons have no identities."""
         if self.identity is None or self.roll is None:
             return None
         return DaemonCredentials(self.identity, self.roll, os.urandom)
 
     @property
     def remote(self) -> frozenset[str]:
-        """The names of the daemons of other sites."""
+        """Return the names of the daemons of other sites."""
         sites = self.core.sites
         return frozenset(name for site in sites if self.name not in site for name in site)
 

@@ -48,7 +48,7 @@ class HttpConfig:
 
     @property
     def is_local(self) -> bool:
-        """Whether only programs of this host can connect."""
+        """Return whether only programs of this host can connect."""
         return isinstance(self.listen, Path) or self.listen.is_loopback
 
 

@@ -131,17 +131,17 @@ class Networks:
 
     @property
     def sockets(self) -> list[socket.socket]:
-        """The sockets that may become readable."""
+        """Return the sockets that may become readable."""
         return [each for udp in self._networks for each in udp.sockets]
 
     @property
     def address(self) -> Address:
-        """The own address on the first network."""
+        """Return the own address on the first network."""
         return self._networks[0].address
 
     @property
     def lost(self) -> int:
-        """The number of datagrams that the system has not accepted."""
+        """Return the number of datagrams that the system has not accepted."""
         return sum(udp.lost for udp in self._networks)
 
     @property
@@ -156,27 +156,27 @@ class Networks:
 
     @property
     def gso(self) -> bool:
-        """Whether the system segments bursts on all networks (UDP_SEGMENT)."""
+        """Return whether the system segments bursts on all networks (UDP_SEGMENT)."""
         return all(udp.gso for udp in self._networks)
 
     @property
     def gro(self) -> bool:
-        """Whether the system coalesces bursts on all networks (UDP_GRO)."""
+        """Return whether the system coalesces bursts on all networks (UDP_GRO)."""
         return all(udp.gro for udp in self._networks)
 
     @property
     def buffer_bytes(self) -> int:
-        """The receive buffer of the network with the smallest one."""
+        """Return the receive buffer of the network with the smallest one."""
         return min(udp.buffer_bytes for udp in self._networks)
 
     @property
     def filtered(self) -> bool:
-        """Whether the system filters junk on all networks."""
+        """Return whether the system filters junk on all networks."""
         return all(udp.filtered for udp in self._networks)
 
     @property
     def dropped(self) -> int:
-        """The number of datagrams that the system had no room for, or has filtered."""
+        """Return the number of datagrams that the system had no room for, or has filtered."""
         return sum(udp.dropped for udp in self._networks)
 
     def filter(self, wanted: ClusterPattern | None) -> None:

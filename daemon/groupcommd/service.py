@@ -343,7 +343,7 @@ class Service:
 
     @property
     def _due(self) -> float:
-        """The time of the next turn if nothing comes before."""
+        """Return the time of the next turn if nothing comes before."""
         return min(self.core.deadline, self._answers.due)
 
     def _record(self) -> None:

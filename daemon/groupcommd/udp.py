@@ -117,23 +117,23 @@ class UdpSocket:
 
     @property
     def address(self) -> Address:
-        """The address of the socket."""
+        """Return the address of the socket."""
         host, port, *_ = self.socket.getsockname()
         return Address(host, port)
 
     @property
     def buffer_bytes(self) -> int:
-        """The receive buffer; smaller than BUFFER_BYTES if net.core.rmem_max limits it."""
+        """Return the receive buffer; smaller than BUFFER_BYTES if net.core.rmem_max limits it."""
         return self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2
 
     @property
     def sockets(self) -> list[socket.socket]:
-        """The sockets that may become readable."""
+        """Return the sockets that may become readable."""
         return [self.socket, *self._groups]
 
     @property
     def dropped(self) -> int:
-        """The number of datagrams that the system had no room for or has filtered; 0 if unknown."""
+        """Return the datagrams that the system had no room for or has filtered; 0 if unknown."""
         try:
             told = [s.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 36) for s in self.sockets]
             return sum(_MEMINFO.unpack(each)[-1] for each in told)

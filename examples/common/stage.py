@@ -52,7 +52,7 @@ class Network:
 
     @property
     def settings(self) -> str:
-        """The settings of the daemons: slow paths need suitable timings."""
+        """Return the settings of the daemons: slow paths need suitable timings."""
         preset = "wan" if self.delay_s > 0.02 else "lan"
         return f'packet_bytes = {self.packet_bytes}\npreset = "{preset}"'
 

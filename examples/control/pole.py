@@ -91,5 +91,5 @@ class Pole:
 
     @property
     def rms(self) -> float:
-        """The root of the mean square of the counted angles, rad."""
+        """Return the root of the mean square of the counted angles, rad."""
         return math.sqrt(self._squares / self._counted) if self._counted else 0.0

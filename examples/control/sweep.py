@@ -100,7 +100,7 @@ class Sweep:
 
     @property
     def medians(self) -> dict[Case, Outcome]:
-        """The medians of all rounds."""
+        """Return the medians of all rounds."""
         return {case: median(outcomes) for case, outcomes in self.found.items()}
 
 

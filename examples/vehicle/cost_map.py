@@ -125,7 +125,7 @@ class Original:
 
     @property
     def checksum(self) -> int:
-        """The CRC-32 of the map as it was last sent."""
+        """Return the CRC-32 of the map as it was last sent."""
         return zlib.crc32(self._told)
 
 
@@ -147,7 +147,7 @@ class Copy:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is the map of its version."""
+        """Return whether it is the map of its version."""
         return not self.unknown
 
     def apply(self, change: Change) -> None:
@@ -164,7 +164,7 @@ class Copy:
 
     @property
     def checksum(self) -> int:
-        """The CRC-32 of the map."""
+        """Return the CRC-32 of the map."""
         return zlib.crc32(self.cells)
 
 

@@ -49,7 +49,7 @@ class Heard:
 
     @property
     def counted(self) -> list[int]:
-        """The delays in the counted time."""
+        """Return the delays in the counted time."""
         return [us for number, us in self.delays_us.items() if self.first <= number <= self.last]
 
 
@@ -71,12 +71,12 @@ class Figures:
 
     @property
     def loss(self) -> float:
-        """The share of the deliveries that did not come."""
+        """Return the share of the deliveries that did not come."""
         return 1 - self.received / self.expected if self.expected else 0.0
 
     @property
     def mean_run(self) -> float:
-        """The mean length of a run of losses; 0 without losses."""
+        """Return the mean length of a run of losses; 0 without losses."""
         return (self.expected - self.received) / self.runs.total() if self.runs else 0.0
 
     def delay_ms(self, share: float) -> float | None:

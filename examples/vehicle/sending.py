@@ -38,7 +38,7 @@ class Window:
 
     @property
     def middle_ns(self) -> int:
-        """The middle of the window."""
+        """Return the middle of the window."""
         return (self.start_ns + self.end_ns) // 2
 
 

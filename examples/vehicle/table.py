@@ -245,7 +245,7 @@ class Load:
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """The programs that have something to do, in the order of the table."""
+        """Return the programs that have something to do, in the order of the table."""
         busy = {name for kind in self.kinds for name in (*kind.senders, *kind.receivers)}
         return tuple(name for name in (*MODULES, *camera_names(CAMERAS)) if name in busy)
 

@@ -72,5 +72,5 @@ class AcknowledgedStamps(Process):
 
     @property
     def waiting(self) -> tuple[Message, ...]:
-        """The messages that wait, in the order of delivery; see `Process.waiting`."""
+        """Return the messages that wait, in the order of delivery; see `Process.waiting`."""
         return tuple(each[2] for each in sorted(self._queue) if self.me in each[2].destinations)

@@ -51,7 +51,7 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """The name on a command line: ``vector-or-error`` for `VectorOrError`."""
+        """Return the name on a command line: ``vector-or-error`` for `VectorOrError`."""
         name = self.type.__name__
         return "".join(f"-{each.lower()}" if each.isupper() else each for each in name)[1:]
 

@@ -91,7 +91,7 @@ class History:
 
     @property
     def missing(self) -> list[tuple[Name, Message]]:
-        """The deliveries that are missing, as pairs of process and message."""
+        """Return the deliveries that are missing, as pairs of process and message."""
         delivered = {name: set(messages) for name, messages in self.delivered.items()}
         return [
             (name, message)
@@ -102,7 +102,7 @@ class History:
 
     @property
     def twice(self) -> list[tuple[Name, Message]]:
-        """The deliveries that came twice, or of a message for others."""
+        """Return the deliveries that came twice, or of a message for others."""
         found = []
         for name, messages in self.delivered.items():
             seen: set[Message] = set()

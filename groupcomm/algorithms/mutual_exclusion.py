@@ -74,7 +74,7 @@ class Claimant(Process):
 
     @property
     def waiting(self) -> tuple[Message, ...]:
-        """The request, until it is granted."""
+        """Return the request, until it is granted."""
         return () if self.wish is None or self.holds else (self.wish,)
 
 

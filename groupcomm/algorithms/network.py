@@ -64,7 +64,7 @@ class Network:
 
     @property
     def ready(self) -> Sequence[Packet]:
-        """The packets that may come next: the first ones of channels that keep their
+        """Return the packets that may come next: the first ones of channels that keep their
         order."""
         seen: set[tuple[Name, Name]] = set()
         found = []

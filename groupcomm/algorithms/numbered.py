@@ -29,6 +29,6 @@ class Numbered:
 
     @property
     def waiting(self) -> tuple[Message, ...]:
-        """The messages for this process that wait for a lower number, in order."""
+        """Return the messages for this process that wait for a lower number, in order."""
         held = (message for _, message in sorted(self._held.items()))
         return tuple(m for m in held if m is not None and self._me in m.destinations)

@@ -46,7 +46,7 @@ class Message(NamedTuple):
 
     @property
     def id(self) -> MessageId:
-        """The sender and the number."""
+        """Return the sender and the number."""
         return self.sender, self.number
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ class Packet(NamedTuple):
 
     @property
     def stamp_bytes(self) -> int:
-        """The length of the stamp on a wire; see `size_of`."""
+        """Return the length of the stamp on a wire; see `size_of`."""
         return size_of(self.stamp)
 
 
@@ -128,7 +128,7 @@ class Process(ABC):
     @property
     @abstractmethod
     def waiting(self) -> tuple[Message, ...]:
-        """The messages for this process, own ones too, that may not be delivered yet.
+        """Return the messages for this process, own ones too, that may not be delivered yet.
 
         A message that its sender may not even send yet is among them, whatever its destinations.
         """

@@ -73,7 +73,7 @@ class RealTime(Buffering):
 
     @property
     def deadline(self) -> int | None:
-        """The clock's time when the next message is due; None if none waits."""
+        """Return the clock's time when the next message is due; None if none waits."""
         return self._buffer[0].stamp.time + self.wait if self._buffer else None
 
     def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:

@@ -65,7 +65,7 @@ class Sequencer(Process):
 
     @property
     def waiting(self) -> tuple[Message, ...]:
-        """The waiting messages; own ones only at the sequencer. See `Process.waiting`."""
+        """Return the waiting messages; own ones only at the sequencer. See `Process.waiting`."""
         return self._numbered.waiting
 
 
@@ -92,5 +92,5 @@ class SenderSequencer(Sequencer):
 
     @property
     def waiting(self) -> tuple[Message, ...]:
-        """The waiting messages, also those without numbers; see `Process.waiting`."""
+        """Return the waiting messages, also those without numbers; see `Process.waiting`."""
         return self._numbered.waiting + tuple(self._early.values())

@@ -64,7 +64,7 @@ class _Site:
 
     @property
     def early(self) -> list[Message]:
-        """The messages that are beyond a gap."""
+        """Return the messages that are beyond a gap."""
         return [message for _, message in self._early.values()]
 
 
@@ -120,7 +120,7 @@ class SiteHorizons(Process):
 
     @property
     def waiting(self) -> tuple[Message, ...]:
-        """The messages that wait, those beyond a gap last; see `Process.waiting`."""
+        """Return the messages that wait, those beyond a gap last; see `Process.waiting`."""
         queued = [message for _, _, message in sorted(self._queue)]
         early = [message for site in self._others.values() for message in site.early]
         return tuple(m for m in queued + early if self.me in m.destinations)

@@ -44,7 +44,7 @@ class TokenRing(Process):
 
     @property
     def holds_token(self) -> bool:
-        """Whether the token rests here."""
+        """Return whether the token rests here."""
         return self._token is not None
 
     def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
@@ -87,5 +87,5 @@ class TokenRing(Process):
 
     @property
     def waiting(self) -> tuple[Message, ...]:
-        """The messages that wait, those for the token last; see `Process.waiting`."""
+        """Return the messages that wait, those for the token last; see `Process.waiting`."""
         return self._numbered.waiting + tuple(self._unsent)

@@ -32,7 +32,7 @@ class CheckResult:
 
     @property
     def holds(self) -> bool:
-        """Whether there are no violations."""
+        """Return whether there are no violations."""
         return not self.violations
 
 

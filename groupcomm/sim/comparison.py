@@ -59,18 +59,18 @@ class ComparisonLoad:
 
     @property
     def wires(self) -> Wires:
-        """The network."""
+        """Return the network."""
         delay_us = self.delay_ms * 1000
         return Wires(least_us=int(delay_us / 2), most_us=int(delay_us * 1.5), loss=self.loss)
 
     @property
     def gap_us(self) -> int:
-        """The average time between two messages."""
+        """Return the average time between two messages."""
         return max(LEAST_GAP_US, int(self.delay_ms * 500))
 
     @property
     def names(self) -> tuple[Name, ...]:
-        """The names of the processes."""
+        """Return the names of the processes."""
         width = len(str(self.processes))
         return tuple(f"p{number:0{width}}" for number in range(1, self.processes + 1))
 
@@ -114,12 +114,12 @@ class ComparisonRow:
 
     @property
     def broken(self) -> list[Order]:
-        """The orders that it claims, and that did not hold."""
+        """Return the orders that it claims, and that did not hold."""
         return [order for order in Order if order in self.entry.type.claims - self.held]
 
     @property
     def is_wrong(self) -> bool:
-        """Whether it broke a promise, or has lost a message that its rule does not lose."""
+        """Return whether it broke a promise, or has lost a message that its rule does not lose."""
         return bool(self.broken or (self.missing and not self.entry.loses))
 
     def as_json(self) -> dict[str, Any]:

@@ -181,7 +181,7 @@ class Settings:
 
     @property
     def daemons(self) -> int:
-        """The number of daemons."""
+        """Return the number of daemons."""
         return sum(map(len, self.sites))
 
 

@@ -52,7 +52,7 @@ class Loop:
 
     @property
     def deadline(self) -> int | None:
-        """The time of the next call; None if there is none."""
+        """Return the time of the next call; None if there is none."""
         return self._heap[0][0] if self._heap else None
 
     def run(self, until: int) -> None:

@@ -60,7 +60,7 @@ class CommittedLog:
 
     @property
     def state(self) -> dict[str, Any]:
-        """The progress, for JSON: which batches were returned, and where to continue."""
+        """Return the progress, for JSON: which batches were returned, and where to continue."""
         begun = [Offset(row["epoch"], row["row"]) for row in self._publications.open]
         return {"queries": self._publications.state, "offset": [*min([self._next, *begun])]}
 

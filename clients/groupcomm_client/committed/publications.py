@@ -148,13 +148,13 @@ class Publications(Generic[T]):
 
     @property
     def state(self) -> dict[str, Any]:
-        """The progress, for JSON; a receiver that begins with it continues after it."""
+        """Return the progress, for JSON; a receiver that begins with it continues after it."""
         found: dict[str, Any] = msgspec.to_builtins(self._queries)
         return found
 
     @property
     def open(self) -> list[T]:
-        """The items that began the publications which may still end, in no order."""
+        """Return the items that began the publications which may still end, in no order."""
         return [each.item for each in self._open.values()]
 
     def accept(

@@ -32,7 +32,7 @@ class CommittedStream:
 
     @property
     def state(self) -> dict[str, Any]:
-        """The progress, for JSON."""
+        """Return the progress, for JSON."""
         return self._publications.state
 
     def accept(self, event: Received) -> Given | None:
@@ -53,7 +53,7 @@ class Committed:
 
     @property
     def state(self) -> dict[str, Any]:
-        """The progress, for JSON.
+        """Return the progress, for JSON.
 
         A program that saves it together with the results of the batches, and passes it to
         `committed` after a restart, receives each batch once.

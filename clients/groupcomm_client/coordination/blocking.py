@@ -50,13 +50,13 @@ class BlockingMutex:
 
     @property
     def queue(self) -> tuple[MemberId, ...]:
-        """The members that have requested the mutex, in the order of the grants, the holder
+        """Return the members that have requested the mutex, in the order of the grants, the holder
         first."""
         return self.awaited.queue
 
     @property
     def holds(self) -> bool:
-        """Whether this program holds the mutex, and is not cut off."""
+        """Return whether this program holds the mutex, and is not cut off."""
         return self.awaited.holds
 
     def __enter__(self) -> None:
@@ -115,12 +115,12 @@ class BlockingElection:
 
     @property
     def leader(self) -> MemberId | None:
-        """The member that leads; None while too few are together, or after the session."""
+        """Return the member that leads; None while too few are together, or after the session."""
         return self._awaited.leader
 
     @property
     def leads(self) -> bool:
-        """Whether this program leads."""
+        """Return whether this program leads."""
         return self._awaited.leads
 
     def until_leading(self) -> None:
@@ -160,7 +160,7 @@ class BlockingReplicated:
 
     @property
     def is_current(self) -> bool:
-        """Whether the state here is that of the group, and enough replicas have it."""
+        """Return whether the state here is that of the group, and enough replicas have it."""
         return self._awaited.is_current
 
     def until_current(self) -> None:

@@ -37,7 +37,7 @@ class Election:
 
     @property
     def leader(self) -> MemberId | None:
-        """The member that leads; None while too few are together, or after the session."""
+        """Return the member that leads; None while too few are together, or after the session."""
         view, daemons = self._view, self.driver.connection.view
         if view is None or self.driver.ended is not None or len(view.members) < self._quorum:
             return None
@@ -48,7 +48,7 @@ class Election:
 
     @property
     def leads(self) -> bool:
-        """Whether this program leads."""
+        """Return whether this program leads."""
         return self.leader == self._me
 
     async def until_leading(self) -> None:

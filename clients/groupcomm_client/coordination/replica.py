@@ -139,7 +139,7 @@ class Replica:
 
     @property
     def has_quorum(self) -> bool:
-        """Whether enough replicas have this state that it will outlast all others."""
+        """Return whether enough replicas have this state that it will outlast all others."""
         if self._transitional or self.status is not Status.CURRENT:
             return False
         return len(self.holders) >= self._quorum

@@ -46,7 +46,7 @@ class Replicated:
 
     @property
     def is_current(self) -> bool:
-        """Whether the state here is that of the group, and enough replicas have it."""
+        """Return whether the state here is that of the group, and enough replicas have it."""
         return self.replica.has_quorum and self.driver.ended is None
 
     async def until_current(self) -> None:

@@ -68,17 +68,17 @@ class DirectPeer:
 
     @property
     def address(self) -> str:
-        """The address at which it listens, for others to join."""
+        """Return the address at which it listens, for others to join."""
         return _address_of(self._socket.getsockname())
 
     @property
     def members(self) -> tuple[str, ...]:
-        """All present members, itself among them, sorted."""
+        """Return all present members, itself among them, sorted."""
         return self._peer.members
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The founding members that have not come yet; messages wait for them."""
+        """Return the founding members that have not come yet; messages wait for them."""
         return self._peer.missing
 
     # ---- messages ----

@@ -147,7 +147,7 @@ class Agreement:
 
     @property
     def giver(self) -> MemberId:
-        """The oldest member that does its part; the same at all members with the same
+        """Return the oldest member that does its part; the same at all members with the same
         information."""
         return next(one for one in self._view.members if one == self.me or one not in self._silent)
 
@@ -350,7 +350,7 @@ class Agreement:
 
     @property
     def deadline(self) -> float | None:
-        """The time at which `wake` is to be called."""
+        """Return the time at which `wake` is to be called."""
         times = [*self._times.values(), self.keys.deadline]
         return min((time for time in times if time is not None), default=None)
 

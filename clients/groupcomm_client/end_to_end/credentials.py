@@ -33,11 +33,11 @@ class GroupSecret(Protocol):
 
     @property
     def mixed(self) -> bytes:
-        """The secret that is mixed into every wrapped key."""
+        """Return the secret that is mixed into every wrapped key."""
 
     @property
     def names_members(self) -> bool:
-        """Whether a proof tells holders apart."""
+        """Return whether a proof tells holders apart."""
 
     def prove(self, text: bytes) -> bytes:
         """Return a proof that this program vouches for a text."""

@@ -42,12 +42,12 @@ class Holding:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more messages may wait."""
+        """Return whether no more messages may wait."""
         return self._count >= HELD_MESSAGES or self._bytes >= HELD_BYTES
 
     @property
     def deadline(self) -> float | None:
-        """The end of the first wait, in seconds of the clock; None if no message waits."""
+        """Return the end of the first wait, in seconds of the clock; None if no message waits."""
         return min((queue[0].until for queue in self._queues.values()), default=None)
 
     def is_behind(self, message: Message) -> bool:

@@ -52,5 +52,5 @@ class Keyring:
 
     @property
     def deadline(self) -> float | None:
-        """The time at which `erase` is to be called."""
+        """Return the time at which `erase` is to be called."""
         return min(self._expiry.values(), default=None)

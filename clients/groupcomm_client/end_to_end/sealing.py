@@ -48,7 +48,7 @@ class Session(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether neither side has said goodbye."""
+        """Return whether neither side has said goodbye."""
 
     def send_out(self, message: Outgoing, data: bytes) -> int:
         """Send a message with these data; return its number."""
@@ -362,7 +362,7 @@ class Sealing:
 
     @property
     def deadline(self) -> float | None:
-        """The time at which `wake` is to be called."""
+        """Return the time at which `wake` is to be called."""
         times = [one.deadline for one in self._agreements.values()]
         if self._holding:
             times.append(self._holding.deadline)

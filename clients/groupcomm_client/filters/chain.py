@@ -38,11 +38,11 @@ class Ends(Protocol):
 
     @property
     def member(self) -> MemberId:
-        """The session's identity."""
+        """Return the session's identity."""
 
     @property
     def groups(self) -> Mapping[str, GroupView]:
-        """The latest views of its groups."""
+        """Return the latest views of its groups."""
 
     def send_below(self, message: Outgoing, data: bytes) -> int:
         """Pass a message with these data to the session; return its number."""
@@ -271,7 +271,7 @@ class Chain:
 
     @property
     def deadline(self) -> float | None:
-        """The time at which the first manager is to be woken."""
+        """Return the time at which the first manager is to be woken."""
         times = [one.manager.deadline for one in self.filters]
         return min((time for time in times if time is not None), default=None)
 

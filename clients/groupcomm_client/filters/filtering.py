@@ -27,15 +27,15 @@ class Session(Protocol):
 
     @property
     def member(self) -> MemberId:
-        """Its identity."""
+        """Return its identity."""
 
     @property
     def groups(self) -> Mapping[str, GroupView]:
-        """The latest views of its groups."""
+        """Return the latest views of its groups."""
 
     @property
     def is_open(self) -> bool:
-        """Whether neither side has said goodbye."""
+        """Return whether neither side has said goodbye."""
 
     def send_below(self, message: Outgoing, data: bytes) -> int:
         """Send a message with these data; return its number."""
@@ -72,12 +72,12 @@ class Filtering:
 
     @property
     def member(self) -> MemberId:
-        """The session's identity."""
+        """Return the session's identity."""
         return self._session.member
 
     @property
     def groups(self) -> Mapping[str, GroupView]:
-        """The latest views of its groups."""
+        """Return the latest views of its groups."""
         return self._session.groups
 
     def send_below(self, message: Outgoing, data: bytes) -> int:
@@ -178,13 +178,13 @@ class Filtering:
 
     @property
     def deadline(self) -> float | None:
-        """The time at which `wake` is to be called."""
+        """Return the time at which `wake` is to be called."""
         times = [chain.deadline for chain in self._chains.values()]
         return min((time for time in times if time is not None), default=None)
 
     @property
     def wake_in_s(self) -> float:
-        """The seconds until then, at least 0; infinity without a deadline."""
+        """Return the seconds until then, at least 0; infinity without a deadline."""
         deadline = self.deadline
         return math.inf if deadline is None else max(0.0, deadline - self._clock())
 

@@ -107,19 +107,19 @@ class Path(Protocol):
 
     @property
     def now(self) -> float:
-        """The seconds of a clock that never falls."""
+        """Return the seconds of a clock that never falls."""
 
     @property
     def member(self) -> MemberId:
-        """The session's identity."""
+        """Return the session's identity."""
 
     @property
     def groups(self) -> Mapping[str, GroupView]:
-        """The latest view of each group that the session is a member of, by name."""
+        """Return the latest view of each group that the session is a member of, by name."""
 
     @property
     def steps(self) -> "StepTrace":
-        """The recorder of the filter's steps; `SILENT` if nobody wants them."""
+        """Return the recorder of the filter's steps; `SILENT` if nobody wants them."""
 
     def record_to(self, steps: "StepTrace") -> None:
         """Have all filters of the connection record their steps there."""

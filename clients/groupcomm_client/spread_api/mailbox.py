@@ -54,7 +54,7 @@ class membership_info:
 
     @property
     def num_vs_sets(self) -> int:
-        """The number of sets."""
+        """Return the number of sets."""
         return len(self.vs_sets)
 
 

@@ -47,18 +47,18 @@ class GilbertElliott:
 
     @property
     def bad(self) -> float:
-        """The share of messages in the bad state."""
+        """Return the share of messages in the bad state."""
         both = self.good_to_bad + self.bad_to_good
         return self.good_to_bad / both if both else 0.0
 
     @property
     def loss(self) -> float:
-        """The share of messages that are lost."""
+        """Return the share of messages that are lost."""
         return self.bad * self.loss_bad + (1 - self.bad) * self.loss_good
 
     @property
     def mean_run(self) -> float:
-        """The mean number of messages that are lost in a row; 0 if none are."""
+        """Return the mean number of messages that are lost in a row; 0 if none are."""
         twice = (1 - self.bad) * self.loss_good * self._next_lost(self.good_to_bad)
         twice += self.bad * self.loss_bad * self._next_lost(1 - self.bad_to_good)
         if self.loss <= twice:

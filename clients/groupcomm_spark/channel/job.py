@@ -65,7 +65,7 @@ class Way(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Whether sender and receiver are at the same daemon."""
+        """Return whether sender and receiver are at the same daemon."""
         return SAME if self.sender == self.receiver else OTHER
 
 

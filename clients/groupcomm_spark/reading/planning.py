@@ -40,22 +40,22 @@ class Part:
 
     @property
     def count(self) -> int:
-        """The number of rows, if none is missing."""
+        """Return the number of rows, if none is missing."""
         return self.stop - self.start
 
     @property
     def begin(self) -> Offset:
-        """The offset of the first row."""
+        """Return the offset of the first row."""
         return Offset(self.segment.first.epoch, self.start)
 
     @property
     def end(self) -> Offset:
-        """The offset after the last row."""
+        """Return the offset after the last row."""
         return Offset(self.segment.first.epoch, self.stop)
 
     @property
     def is_whole(self) -> bool:
-        """Whether these are all rows of a sealed file."""
+        """Return whether these are all rows of a sealed file."""
         segment = self.segment
         return (
             segment.last is not None

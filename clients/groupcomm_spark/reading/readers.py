@@ -66,7 +66,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def _planner(self) -> Planner:
-        """The planner of the log, which lives as long as the query, in one process."""
+        """Return the planner of the log, which lives as long as the query, in one process."""
         if self._known is None:
             options = self._options
             self._known = Planner(options.folder, options.first, options.stop)

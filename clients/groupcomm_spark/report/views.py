@@ -37,7 +37,7 @@ class ViewChange(NamedTuple):
 
     @property
     def as_json(self) -> dict[str, Any]:
-        """The change for JSON."""
+        """Return the change for JSON."""
         return {**self._asdict(), "at": self.at.isoformat()}
 
 

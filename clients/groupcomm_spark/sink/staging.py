@@ -68,7 +68,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
     @property
     def groups(self) -> dict[str, int]:
-        """The number of rows for each destination, in the order of their first rows."""
+        """Return the number of rows for each destination, in the order of their first rows."""
         found: Counter[str] = Counter()
         for part in self.parts:
             found.update(part.groups)

@@ -141,7 +141,7 @@ class Window(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """The length of the window, in seconds."""
+        """Return the length of the window, in seconds."""
         return (self.end - self.start).total_seconds()
 
 

@@ -55,7 +55,7 @@ class Cell:
 
     @property
     def is_regular(self) -> bool:
-        """Whether all of it came in the regular part, or the regular part continues after it."""
+        """Return whether all of it came in the regular part, or that part continues after it."""
         return self.upto <= self.period.regular_end
 
 

@@ -112,7 +112,7 @@ class History:
 
     @property
     def codes(self) -> dict[str, int]:
-        """The code of each log, by its name."""
+        """Return the code of each log, by its name."""
         return {row[LOG]: row["log_code"] for row in self.events}
 
 

@@ -81,7 +81,7 @@ class LogPeriod:
 
     @property
     def is_throughout(self) -> bool:
-        """Whether it was a member in the whole view, and came to the next one."""
+        """Return whether it was a member in the whole view, and came to the next one."""
         return self.start == FIRST and self.next_view is not None
 
 

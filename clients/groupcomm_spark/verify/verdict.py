@@ -100,7 +100,7 @@ class Verdict:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing was found."""
+        """Return whether nothing was found."""
         return not self.counts
 
     def add(self, violation: Violation, count: int = 1) -> None:

@@ -124,7 +124,7 @@ class Figures:
 
     @property
     def is_right(self) -> bool:
-        """Whether every message came once, in order and unchanged; UNRELIABLE ones may be
+        """Return whether every message came once, in order and unchanged; UNRELIABLE ones may be
         lost.
         """
         lost = self.lost if self.plan.level else 0

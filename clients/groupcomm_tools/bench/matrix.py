@@ -225,23 +225,23 @@ class Result:
 
     @property
     def is_right(self) -> bool:
-        """Whether every round has ended, with every message right."""
+        """Return whether every round has ended, with every message right."""
         return not self.failures and all(figures.is_right for figures in self.runs.values())
 
     @property
     def figures(self) -> dict[int, float]:
-        """The figure by which each round is compared."""
+        """Return the figure by which each round is compared."""
         return {number: figure_of(figures) for number, figures in self.runs.items()}
 
     @property
     def floor_ratio(self) -> float | None:
-        """The median, over the rounds, of the delay divided by that of the bare relays."""
+        """Return the median, over the rounds, of the delay divided by that of the bare relays."""
         middles = {number: delays[len(delays) // 2] for number, delays in self.floors.items()}
         return ratio(self.figures, middles)
 
     @property
     def costs(self) -> dict[int, float]:
-        """The daemons' processor seconds for a million deliveries, by round."""
+        """Return the daemons' processor seconds for a million deliveries, by round."""
         return {number: figures.cpu_s_per_million for number, figures in self.runs.items()}
 
     def as_json(self, others: Sequence["Result"]) -> dict[str, Any]:

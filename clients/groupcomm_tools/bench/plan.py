@@ -86,12 +86,12 @@ class Plan:
 
     @property
     def way(self) -> str:
-        """How programs connect, as text."""
+        """Return how programs connect, as text."""
         return "unix" if self.unix else "TLS" if self.tls else "TCP"
 
     @property
     def is_timed(self) -> bool:
-        """Whether every message carries the time."""
+        """Return whether every message carries the time."""
         return 0 < self.rate / self.senders <= TIMED_RATE
 
 

@@ -177,7 +177,7 @@ class Receiver:
 
     @property
     def has_ended(self) -> bool:
-        """Whether all senders have said that they send no more."""
+        """Return whether all senders have said that they send no more."""
         return self._ended == len(self._accounts)
 
     def report(self) -> dict[str, Any]:

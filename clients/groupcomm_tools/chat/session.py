@@ -122,7 +122,7 @@ class ChatSession:
 
     @property
     def paused(self) -> bool:
-        """Whether nothing is shown."""
+        """Return whether nothing is shown."""
         return not self._reads.is_set()
 
     async def listen(self) -> None:

@@ -70,7 +70,7 @@ class Participant:
 
     @property
     def agreed(self) -> list[Position]:
-        """The positions of the received messages that are in the agreed order."""
+        """Return the positions of the received messages that are in the agreed order."""
         return [m.position for m in self.received if m.level in AGREED_LEVELS and m.position]
 
 
@@ -141,7 +141,7 @@ class Participants:
 
     @property
     def order(self) -> list[Position]:
-        """The agreed order, as all programs together have seen it."""
+        """Return the agreed order, as all programs together have seen it."""
         return sorted({position for participant in self.all for position in participant.agreed})
 
     def wrong(self) -> list[str]:

@@ -47,7 +47,7 @@ class Gap:
 
     @property
     def details_json(self) -> bytes:
-        """The details as JSON."""
+        """Return the details as JSON."""
         return json.dumps(self.details, ensure_ascii=False).encode()
 
 

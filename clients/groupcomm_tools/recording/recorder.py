@@ -147,7 +147,7 @@ class Recorder:
 
     @property
     def is_done(self) -> bool:
-        """Whether as many messages were recorded as are wanted."""
+        """Return whether as many messages were recorded as are wanted."""
         return self._wanted is not None and self.count >= self._wanted
 
     def begin_session(self, member: MemberId, why: str) -> None:

@@ -80,7 +80,7 @@ class EventStreams:
 
     @property
     def is_full(self) -> bool:
-        """Whether there are as many as there may be."""
+        """Return whether there are as many as there may be."""
         return len(self._streams) >= MAX_STREAMS
 
     def tell(self) -> None:

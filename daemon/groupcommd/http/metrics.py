@@ -52,7 +52,7 @@ class Metric:
 
     @property
     def unit(self) -> str:
-        """The unit at the end of the name: seconds, bytes or none."""
+        """Return the unit at the end of the name: seconds, bytes or none."""
         last = self.name.removesuffix("_total").rpartition("_")[2]
         return last if last in ("seconds", "bytes") else ""
 

@@ -35,7 +35,7 @@ class FifoBroadcast(Process):
 
     @property
     def waiting(self) -> tuple[Message, ...]:
-        """The messages that have come too early."""
+        """Return the messages that have come too early."""
         return tuple(self._early.values())
 
 

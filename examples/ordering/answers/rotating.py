@@ -55,7 +55,7 @@ class RotatingSequencer(Process):
 
     @property
     def waiting(self) -> tuple[Message, ...]:
-        """The messages without a number here, or after a missing one."""
+        """Return the messages without a number here, or after a missing one."""
         return tuple(self._held.values())
 
 

@@ -64,7 +64,7 @@ class Votes(Process):
 
     @property
     def waiting(self) -> tuple[Message, ...]:
-        """The messages without a final place, and those after them."""
+        """Return the messages without a final place, and those after them."""
         return tuple(self._queue)
 
 

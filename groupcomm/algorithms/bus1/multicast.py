@@ -119,7 +119,7 @@ class Multicast(Generic[Item]):
 
     @property
     def ready(self) -> list[Step[Item]]:
-        """The steps that may be done now; none of them waits for another one."""
+        """Return the steps that may be done now; none of them waits for another one."""
         if self.aborted:
             return []
         if self.stamp is not None:
@@ -200,7 +200,7 @@ class Multicast(Generic[Item]):
 
     @property
     def state(self) -> State:
-        """The progress of the multicast."""
+        """Return the progress of the multicast."""
         if self.aborted:
             return State.ABORTED
         if not self._queued:
@@ -209,7 +209,7 @@ class Multicast(Generic[Item]):
 
     @property
     def finished(self) -> bool:
-        """Whether there are no steps left."""
+        """Return whether there are no steps left."""
         return not self.ready
 
     def __enter__(self) -> Self:

@@ -112,7 +112,7 @@ class Sending(Multicast[Sent | Ended]):
 
     @property
     def fates(self) -> dict[Node, Fate]:
-        """The fate of the message at each node; all are known when it is finished or aborted."""
+        """Return the fate of the message at each node; all are known once it is over."""
         return {node: self._fate(node) for node in self.to}
 
     def _fate(self, node: Node) -> Fate:

@@ -113,5 +113,5 @@ class Bus1(Process):
 
     @property
     def waiting(self) -> tuple[Message, ...]:
-        """The messages that are blocked, or queued behind a block."""
+        """Return the messages that are blocked, or queued behind a block."""
         return (*(message for message, _ in self._blocks.values()), *self._queued)

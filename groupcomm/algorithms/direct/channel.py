@@ -114,7 +114,7 @@ class Channel:
 
     @property
     def _oldest(self) -> int:
-        """The lowest unacknowledged number; parts from it on fit the receiver's window."""
+        """Return the lowest unacknowledged number; parts from it on fit the receiver's window."""
         first = self._queue[0].number if self._queue else self._last + 1
         return min(self._sent, default=first)
 
@@ -127,17 +127,17 @@ class Channel:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the other end has all items."""
+        """Return whether the other end has all items."""
         return not self._sent and not self._queue
 
     @property
     def waiting_parts(self) -> int:
-        """The number of parts that were not sent yet."""
+        """Return the number of parts that were not sent yet."""
         return len(self._queue)
 
     @property
     def deadline(self) -> float | None:
-        """The time at which `due` has parts again; None if that takes an acknowledgement."""
+        """Return the time at which `due` has parts again; None if that takes an acknowledgement."""
         return min((sent.again_at for sent in self._sent.values()), default=None)
 
     # ---- in ----

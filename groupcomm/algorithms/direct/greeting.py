@@ -57,7 +57,7 @@ class Greeting:
 
     @property
     def deadline(self) -> float | None:
-        """The time of the next greeting; None without addresses to greet."""
+        """Return the time of the next greeting; None without addresses to greet."""
         return min(self._next_at.values(), default=None)
 
 

@@ -82,28 +82,28 @@ class Group:
 
     @property
     def me(self) -> Name:
-        """The name of this process."""
+        """Return the name of this process."""
         return self._process.me
 
     @property
     def members(self) -> tuple[Name, ...]:
-        """All present members, sorted."""
+        """Return all present members, sorted."""
         return tuple(sorted({self.me, *self._others.names}))
 
     @property
     def audience(self) -> tuple[Name, ...]:
-        """The receivers of a message to all."""
+        """Return the receivers of a message to all."""
         return self._process.members
 
     @property
     def sponsor(self) -> Name:
-        """The member that welcomes latecomers."""
+        """Return the member that welcomes latecomers."""
         staying = (other.contact.name for other in self._others if other.bye is None)
         return min(self.me, *staying)
 
     @property
     def takes_latecomers(self) -> bool:
-        """Whether the algorithm accepts latecomers."""
+        """Return whether the algorithm accepts latecomers."""
         return isinstance(self._process, VectorSession)
 
     # ---- messages ----
@@ -128,7 +128,7 @@ class Group:
 
     @property
     def deadline(self) -> float | None:
-        """The time that the algorithm must be told; None if there is none."""
+        """Return the time that the algorithm must be told; None if there is none."""
         due = self._process.deadline if isinstance(self._process, RealTime) else None
         return None if due is None else due / SECOND_US
 
@@ -301,7 +301,7 @@ class Group:
 
     @property
     def may_leave(self) -> bool:
-        """Whether no latecomer needs this member any more."""
+        """Return whether no latecomer needs this member any more."""
         return all(other.knows >= self._sponsored - {other.contact.name} for other in self._others)
 
     def say_goodbye(self) -> None:

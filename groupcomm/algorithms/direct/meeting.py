@@ -50,17 +50,17 @@ class Meeting:
 
     @property
     def came_late(self) -> bool:
-        """Whether this peer is not a founder."""
+        """Return whether this peer is not a founder."""
         return not self._own.founders
 
     @property
     def missing(self) -> tuple[Name, ...]:
-        """The founders that have not come yet."""
+        """Return the founders that have not come yet."""
         return tuple(name for name in self._own.founders if not self._has_met(name))
 
     @property
     def is_complete(self) -> bool:
-        """Whether this peer is a founder, and all founders have met."""
+        """Return whether this peer is a founder, and all founders have met."""
         return not self.came_late and not self.missing
 
     def _has_met(self, name: Name) -> bool:
@@ -79,7 +79,7 @@ class Meeting:
 
     @property
     def deadline(self) -> float | None:
-        """The time at which to call `greet` again."""
+        """Return the time at which to call `greet` again."""
         return self._greeting.deadline
 
     def on_known(self, known: Known, address: Address, now: float) -> None:

@@ -39,7 +39,7 @@ class Other:
 
     @property
     def joined(self) -> Joined:
-        """The message by which others learn of it."""
+        """Return the message by which others learn of it."""
         return Joined(self.contact, self.sponsor, self.bye)
 
     def put(self, payload: Payload, *, in_order: bool = True) -> None:
@@ -92,7 +92,7 @@ class Others:
 
     @property
     def deadline(self) -> float | None:
-        """The time at which a datagram to one of them is due, or one counts as gone."""
+        """Return the time at which a datagram to one of them is due, or one counts as gone."""
         found: list[float] = []
         for other in self:
             found.append(other.sent_at + self._timing.alive_s)
@@ -103,10 +103,10 @@ class Others:
 
     @property
     def names(self) -> set[Name]:
-        """The names of all present members."""
+        """Return the names of all present members."""
         return set(self._found)
 
     @property
     def contacts(self) -> tuple[Contact, ...]:
-        """The contacts of all present members, by name."""
+        """Return the contacts of all present members, by name."""
         return tuple(sorted(other.contact for other in self))

@@ -157,27 +157,27 @@ class Peer:
 
     @property
     def members(self) -> tuple[Name, ...]:
-        """All present members, itself among them, sorted."""
+        """Return all present members, itself among them, sorted."""
         return self._group.members
 
     @property
     def audience(self) -> tuple[Name, ...]:
-        """The receivers of a message to all: all members that the algorithm knows, sorted."""
+        """Return the receivers of a message to all: members that the algorithm knows, sorted."""
         return self._group.audience
 
     @property
     def missing(self) -> tuple[Name, ...]:
-        """The founders that have not come yet."""
+        """Return the founders that have not come yet."""
         return self._meeting.missing
 
     @property
     def waiting_parts(self) -> int:
-        """The unsent parts of the fullest channel; a sender waits until there are few."""
+        """Return the unsent parts of the fullest channel; a sender waits until there are few."""
         return max((other.channel.waiting_parts for other in self._others), default=0)
 
     @property
     def repeated(self) -> int:
-        """The number of parts that were sent again to the present members."""
+        """Return the number of parts that were sent again to the present members."""
         return sum(other.channel.repeated for other in self._others)
 
     # ---- input ----
@@ -220,7 +220,7 @@ class Peer:
 
     @property
     def deadline(self) -> float | None:
-        """The time at which to call `pass_time`; None if only a datagram can change anything."""
+        """Return the time for `pass_time`; None if only a datagram can change anything."""
         if self.state is State.ENDED:
             return None
         found = (self._meeting.deadline, self._group.deadline, self._others.deadline)

@@ -49,7 +49,7 @@ class Timing:
 
     @property
     def longest_delay_s(self) -> float:
-        """The longest delay of datagrams that the other end does not take for silence."""
+        """Return the longest delay of datagrams that the other end does not take for silence."""
         return self.silence_s / 2
 
     def wait_s(self, tries: int) -> float:

@@ -41,7 +41,7 @@ class AttackContext:
 
     @property
     def cluster(self) -> int:
-        """The number of the cluster, which every head shows."""
+        """Return the number of the cluster, which every head shows."""
         return cluster_number(self.config.cluster)
 
 
@@ -89,7 +89,7 @@ class Attack:
 
     @property
     def is_prepared(self) -> bool:
-        """Whether its acts from now on must change nothing."""
+        """Return whether its acts from now on must change nothing."""
         return True
 
     def start(self) -> None:

@@ -66,7 +66,7 @@ class Attackers:
 
     @property
     def breaches(self) -> list[str]:
-        """The breaches of the attackers, and the views that they caused."""
+        """Return the breaches of the attackers, and the views that they caused."""
         return self._breaches + [text for attack in self.playing for text in attack.breaches]
 
     def start(self) -> None:

@@ -61,7 +61,7 @@ class Evicted(KeyHolder):
 
     @property
     def is_prepared(self) -> bool:
-        """Whether all daemons know of the eviction, and have a view without the evicted
+        """Return whether all daemons know of the eviction, and have a view without the evicted
         one."""
         if self._gate is None or not all(map(self._knows, self._others)):
             return False

@@ -155,12 +155,12 @@ class Checkers:
 
     @property
     def violations(self) -> list[Violation]:
-        """The violations so far."""
+        """Return the violations so far."""
         return self._report.violations
 
     @property
     def ids(self) -> set[str]:
-        """The ids of the violated properties."""
+        """Return the ids of the violated properties."""
         return self._report.ids
 
     def _out_of_place(self, event: Any) -> None:

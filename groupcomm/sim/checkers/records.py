@@ -338,7 +338,7 @@ class ClientRecord:
 
     @property
     def daemon_name(self) -> str:
-        """The name of its daemon."""
+        """Return the name of its daemon."""
         return self.name.rpartition("#")[2]
 
     def __str__(self) -> str:

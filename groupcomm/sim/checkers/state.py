@@ -147,7 +147,7 @@ class ObservedState:
 
     @property
     def final(self) -> list[ProcessRecord]:
-        """The daemons that must be complete at Quiet."""
+        """Return the daemons that must be complete at Quiet."""
         if self.core is None:
             found = (p for p in self.processes.values() if p.stay is not None)
         else:

@@ -118,6 +118,6 @@ class Survivors:
 
     @property
     def violations(self) -> list[Violation]:
-        """The violations so far."""
+        """Return the violations so far."""
         found = self._checkers.violations if self._checkers is not None else []
         return self._report.violations + found

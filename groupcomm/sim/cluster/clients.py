@@ -72,12 +72,12 @@ class SimulatedClient:
 
     @property
     def groups(self) -> Collection[str]:
-        """The groups that it is a member of, as its last views say."""
+        """Return the groups that it is a member of, as its last views say."""
         return self._session.memberships.views.keys() if self.alive else ()
 
     @property
     def asked(self) -> Collection[str]:
-        """The groups that it is a member of once all its requests are answered."""
+        """Return the groups that it is a member of once all its requests are answered."""
         return self._session.memberships.asked
 
     # ---- acts of a program ----
@@ -146,7 +146,7 @@ class SimulatedClient:
 
     @property
     def writable(self) -> bool:
-        """Whether a well-behaved program would send more now."""
+        """Return whether a well-behaved program would send more now."""
         return self.connected and self._session.writable
 
     # ---- calls of its daemon and connection ----

@@ -188,7 +188,7 @@ class Cluster:
 
     @property
     def view(self) -> View:
-        """The view that the first daemon of `core` is in."""
+        """Return the view that the first daemon of `core` is in."""
         view = self.daemons[self.core[0]].core.view
         assert view is not None, "no view yet"
         return view

@@ -75,7 +75,7 @@ class Pipe:
 
     @property
     def is_broken(self) -> bool:
-        """Whether the reader is gone, as a writer to a socket finds out."""
+        """Return whether the reader is gone, as a writer to a socket finds out."""
         return self._broken
 
     def write(self, data: bytes) -> None:
@@ -204,7 +204,7 @@ class Connections:
 
     @property
     def all_served(self) -> bool:
-        """Whether every present client has read all of its output."""
+        """Return whether every present client has read all of its output."""
         return not any(connection.client.alive for connection in self._open.values())
 
     def serve(self, output: Output) -> None:

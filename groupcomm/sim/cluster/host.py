@@ -123,28 +123,28 @@ class SimulatedHost:
 
     @property
     def core(self) -> DaemonCore:
-        """The core of the daemon that runs here."""
+        """Return the core of the daemon that runs here."""
         assert self.process is not None, f"{self.name} is down"
         return self.process.core
 
     @property
     def is_up(self) -> bool:
-        """Whether a daemon runs here that accepts clients."""
+        """Return whether a daemon runs here that accepts clients."""
         return self.process is not None and not self.process.leaving
 
     @property
     def is_idle(self) -> bool:
-        """Whether no daemon runs here and none is about to."""
+        """Return whether no daemon runs here and none is about to."""
         return self.process is None and not self._booting
 
     @property
     def completed(self) -> ViewId | None:
-        """The last view whose group table is whole at the daemon that runs here."""
+        """Return the last view whose group table is whole at the daemon that runs here."""
         return None if self.process is None else self.process.probe.completed
 
     @property
     def is_gateway(self) -> bool:
-        """Whether the daemon that runs here is at the end of a link of its view."""
+        """Return whether the daemon that runs here is at the end of a link of its view."""
         view = None if self.process is None else self.process.core.view
         if view is None:
             return False
@@ -152,17 +152,17 @@ class SimulatedHost:
 
     @property
     def differs(self) -> bool:
-        """Whether a daemon runs here with settings that are not those of all others."""
+        """Return whether a daemon runs here with settings that are not those of all others."""
         return self.process is not None and self.process.core.config != self._cluster.config
 
     @property
     def most_restarts(self) -> int:
-        """The highest restart count that any daemon here had."""
+        """Return the highest restart count that any daemon here had."""
         return max(self._all_restarts, default=0)
 
     @property
     def is_outdated(self) -> bool:
-        """Whether others may know of another start with at least as many restarts as this
+        """Return whether others may know of another start with at least as many restarts as this
         one."""
         mine = 0 if self.process is None else self.process.restarts
         return sum(restarts >= mine for restarts in self._all_restarts) > 1

@@ -228,7 +228,7 @@ class SimulatedProcess:
 
     @property
     def paused(self) -> bool:
-        """Whether it is paused."""
+        """Return whether it is paused."""
         return self._loop.now < self._paused_until
 
     # ---- steps ----
@@ -335,7 +335,7 @@ class SimulatedProcess:
 
     @property
     def replays(self) -> int:
-        """The number of daemons' datagrams that were dropped as replays."""
+        """Return the number of daemons' datagrams that were dropped as replays."""
         return self.core.counters.rejected["replay"] - self._forged_replays
 
     def bad(self) -> int:

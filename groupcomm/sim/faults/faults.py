@@ -98,7 +98,7 @@ class Faults:
 
     @property
     def on_paths(self) -> bool:
-        """Whether any fault acts on single datagrams."""
+        """Return whether any fault acts on single datagrams."""
         return any(
             (self.loss, self.burst_packets, self.duplication, self.reorder_packets, self.jam_s)
         ) or any((self.corruption, self.capacity_packets, self.delay_mean_s))

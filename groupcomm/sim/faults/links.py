@@ -32,7 +32,7 @@ class SitePlan:
 
     @property
     def all_sites(self) -> list[int]:
-        """The sites, rising."""
+        """Return the sites, rising."""
         return sorted(set(self.sites))
 
     def over(self, near: int, far: int) -> set[Pair]:

@@ -67,7 +67,7 @@ class LoadPrograms:
 
     @property
     def sent(self) -> int:
-        """The number of messages that count."""
+        """Return the number of messages that count."""
         return len(self._sent_at)
 
     def missing(self, site: int) -> int:

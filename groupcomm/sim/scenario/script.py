@@ -65,7 +65,7 @@ class Words:
 
     @property
     def more(self) -> bool:
-        """Whether there are words left."""
+        """Return whether there are words left."""
         return bool(self._left)
 
     def pop(self, expected: str) -> str:

@@ -52,7 +52,7 @@ class AcknowledgedForm(TellingForm[Word]):
 
     @property
     def queue(self) -> tuple[MemberId, ...]:
-        """The members that have requested the mutex, in the order of the grants."""
+        """Return the members that have requested the mutex, in the order of the grants."""
         return tuple(sorted(self._requests, key=self._requests.__getitem__))
 
     def request(self) -> list[Send]:
@@ -98,7 +98,7 @@ class AcknowledgedForm(TellingForm[Word]):
 
     @property
     def _is_placed(self) -> bool:
-        """Whether the queue has the present request of this member."""
+        """Return whether the queue has the present request of this member."""
         return self._wanted and self._placed == self._number
 
     def _is_first(self) -> bool:

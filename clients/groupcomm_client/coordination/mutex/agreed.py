@@ -79,12 +79,12 @@ class AgreedForm:
 
     @property
     def queue(self) -> tuple[MemberId, ...]:
-        """The members that have requested the mutex, in the order of the grants."""
+        """Return the members that have requested the mutex, in the order of the grants."""
         return tuple(self._queue.members)
 
     @property
     def holds(self) -> bool:
-        """Whether the request of this member is the first."""
+        """Return whether the request of this member is the first."""
         return self._holds
 
     def request(self) -> list[Send]:

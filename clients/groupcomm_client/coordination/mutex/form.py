@@ -37,11 +37,11 @@ class Form(Protocol):
 
     @property
     def holds(self) -> bool:
-        """Whether the request of this member is granted."""
+        """Return whether the request of this member is granted."""
 
     @property
     def queue(self) -> tuple[MemberId, ...]:
-        """The members that have requested the mutex, as far as known, in the order of the
+        """Return the members that have requested the mutex, as far as known, in the order of the
         grants."""
 
     def request(self) -> list[Send]:
@@ -86,7 +86,7 @@ class TellingForm(ABC, Generic[WordT]):
 
     @property
     def holds(self) -> bool:
-        """Whether the request of this member is granted."""
+        """Return whether the request of this member is granted."""
         return self._holds
 
     def handle(self, event: Received) -> list[Send]:

@@ -64,7 +64,7 @@ class LamportForm(TellingForm[Word]):
 
     @property
     def queue(self) -> tuple[MemberId, ...]:
-        """The members that have requested the mutex, in the order of the grants."""
+        """Return the members that have requested the mutex, in the order of the grants."""
         return tuple(request.member for request in sorted(self._requests.values()))
 
     def request(self) -> list[Send]:

@@ -47,13 +47,13 @@ class Mutex:
 
     @property
     def queue(self) -> tuple[MemberId, ...]:
-        """The members that have requested the mutex, in the order of the grants, the holder
+        """Return the members that have requested the mutex, in the order of the grants, the holder
         first."""
         return self.form.queue
 
     @property
     def holds(self) -> bool:
-        """Whether this program holds the mutex, and is not cut off."""
+        """Return whether this program holds the mutex, and is not cut off."""
         view = self.driver.connection.view
         # A program that may hold it meanwhile has a majority; without one this program is not sure.
         has_majority = view is None or view.majority is not False

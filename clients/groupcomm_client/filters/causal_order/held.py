@@ -31,14 +31,14 @@ class Held:
 
     @property
     def is_next(self) -> bool:
-        """Whether all that it waits for has come, except the messages before it."""
+        """Return whether all that it waits for has come, except the messages before it."""
         if self.group is None or self.counts is None:
             return True
         return self.group.is_next(self.message.sender, self.counts)
 
     @property
     def is_concurrent(self) -> bool:
-        """Whether it is known that a message delivered here has not caused it."""
+        """Return whether it is known that a message delivered here has not caused it."""
         if self.group is None or self.counts is None:
             return False
         return self.group.is_concurrent(self.message.sender, self.counts)
