@@ -99,6 +99,7 @@ def log_start(config: DaemonConfig, sockets: Sockets) -> None:
         "unix": str(config.unix),
         "tcp": str(sockets.tcp) if sockets.tcp else None,
         "tls": str(sockets.tls) if sockets.tls else None,
+        "http": sockets.http.name if sockets.http else None,
         "spread": spread,
         "state_dir": str(config.state_dir),
         "config_file": str(config.file) if config.file else None,
@@ -112,6 +113,7 @@ def log_start(config: DaemonConfig, sockets: Sockets) -> None:
     programs += [f"TCP {sockets.tcp}"] if sockets.tcp else []
     programs += [f"TLS {sockets.tls}"] if sockets.tls else []
     programs += [f"{each} (Spread)" for each in spread]
+    programs += [f"HTTP {sockets.http.name}"] if sockets.http else []
     _log.info(
         "groupcomm %s starts as daemon %s of cluster %s; daemons reach it at UDP %s, programs at"
         " %s; state folder %s; key %s",

@@ -184,13 +184,20 @@ def _messages(traffic: TrafficStatus) -> dict[str, Any]:
 
 
 def ways(found: Status) -> list[dict[str, Any]]:
-    """Return the size of packets that pass each link of this daemon, and their full size."""
+    """Return of each link of this daemon the size of packets that pass, and its counters."""
     return [
         {
             "to": link.to,
             "packet_bytes": link.carries_bytes - LINK_BYTES,
             "of_bytes": link.most_bytes - LINK_BYTES,
             "narrow": link.narrow,
+            "round_trip_ms": round(1000 * link.round_trip_s, 3),
+            "bytes_per_s": round(link.rate),
+            "sent": link.sent,
+            "lost": link.lost,
+            "in_flight_bytes": link.in_flight_bytes,
+            "waiting_bytes": link.waiting_bytes,
+            "dropped": link.dropped,
         }
         for link in found.links
     ]

@@ -1,6 +1,7 @@
 """What operators are told of links that lose large packets: log, status, doctor."""
 
 import logging
+import re
 from math import inf
 
 import pytest
@@ -9,6 +10,7 @@ from groupcomm.engine import Status
 from groupcomm.link.path_mtu import CLOSE_BYTES, RAISE_S
 from groupcomm.security.layout import HEAD_BYTES
 from groupcomm.wire.link import LINK_BYTES
+from groupcomm_tools.commands.status import way_text
 from groupcommd.assessment import DaemonAnswers, check_ways
 from groupcommd.logs import LogWatch
 from groupcommd.status import ways
@@ -36,6 +38,13 @@ def test_a_link_that_loses_large_packets_is_named_once_and_again_when_it_is_mend
     for way in found:
         assert 1200 - CLOSE_BYTES <= way["packet_bytes"] <= 1200
         assert (way["of_bytes"], way["narrow"]) == (1340, True)
+        assert way["sent"] > way["lost"] >= 0
+        assert way["round_trip_ms"] > 0
+        assert re.fullmatch(
+            r"to \w+: round trip \d+\.\d ms, \d+ packets sent, \d+ of them lost, 0 dropped,"
+            r" \d+ bytes to send",
+            way_text(way),
+        )
     findings = check_ways(DaemonAnswers({}, {"ways": found}, {}))
     assert [finding.check for finding in findings] == ["links", "links"]
     assert found[0]["to"] in findings[0].text

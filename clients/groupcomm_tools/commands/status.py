@@ -38,6 +38,15 @@ def sources_of(found: dict[str, Any], reason: str) -> str:
     return f", from {', '.join(sources)}" if sources else ""
 
 
+def way_text(way: dict[str, Any]) -> str:
+    """Return the counters of a link that ends at the daemon."""
+    return (
+        f"to {way['to']}: round trip {way['round_trip_ms']:.1f} ms, {way['sent']} packets sent,"
+        f" {way['lost']} of them lost, {way['dropped']} dropped, {way['waiting_bytes']} bytes to"
+        " send"
+    )
+
+
 def run(options: argparse.Namespace) -> int:
     """Show the state; return 1 while the daemon is between two views."""
     if options.all:
@@ -54,6 +63,8 @@ def run(options: argparse.Namespace) -> int:
             print(f"ring      {', '.join(members)}")
         for one, other in found["links"]:
             print(f"link      {one}, {other}")
+        for way in found["ways"]:
+            print(f"way       {way_text(way)}")
         for word, told in (("files", found["files"]["differ"]), ("broken", found["broken"])):
             for each in told:
                 print(f"{word:<10}{each['text']}\n          -> {each['remedy']}")
@@ -63,13 +74,7 @@ def run(options: argparse.Namespace) -> int:
                 f" times, retransmitted {ring['token_retransmissions']} times"
             )
         print(f"disk      {_disk(found['disk'])}")
-        print(f"sessions  {len(found['sessions'])} of {found['connections']} connections")
-        for session in found["sessions"]:
-            print(
-                f"          {session['user']} of {session['principal'] or 'an unknown principal'}:"
-                f" {session['output_bytes']} bytes to read,"
-                f" {session['backlog_bytes']} to send, {session['dropped']} dropped"
-            )
+        _print_sessions(found)
         if found["refused"]:
             reasons = ", ".join(f"{why} {n}" for why, n in sorted(found["refused"].items()))
             print(f"refused   {found['connections_refused']} programs: {reasons}")
@@ -160,6 +165,16 @@ def _print_missing(found: dict[str, Any]) -> None:
             print(f"missing   {peer['name']}: never heard")
         else:
             print(f"lost      {peer['name']}: heard last {peer['heard_s']:.1f} s ago")
+
+
+def _print_sessions(found: dict[str, Any]) -> None:
+    print(f"sessions  {len(found['sessions'])} of {found['connections']} connections")
+    for session in found["sessions"]:
+        print(
+            f"          {session['user']} of {session['principal'] or 'an unknown principal'}:"
+            f" {session['output_bytes']} bytes to read,"
+            f" {session['backlog_bytes']} to send, {session['dropped']} dropped"
+        )
 
 
 def _print_datagrams(found: dict[str, Any]) -> None:
