@@ -133,6 +133,8 @@ def run(options: argparse.Namespace) -> int:
     if options.check:
         if config.tls is not None:
             read_tls_credentials(config.tls)
+        if config.http is not None and config.http.tls is not None:
+            read_tls_credentials(config.http.tls)
         print(json.dumps(describe(config), indent=2))
         for sentence in impossible(config):
             print(f"groupcommd: {sentence}", file=sys.stderr)
