@@ -116,7 +116,17 @@ def test_the_lock_has_what_each_package_asks_for() -> None:
 
 def test_each_file_is_known_by_its_hash_and_no_registry_is_named() -> None:
     names = [path.stem for path in sorted(LOCK.iterdir())]
-    assert set(names) == {"build", "base", "spark", "test", "java", "fuzz", "peers", "uv"}
+    assert set(names) == {
+        "build",
+        "base",
+        "spark",
+        "test",
+        "java",
+        "fuzz",
+        "peers",
+        "package",
+        "uv",
+    }
     for each in read(*names):
         assert each.hashes, each.name
         assert all(re.fullmatch("sha256:[0-9a-f]{64}", text) for text in each.hashes), each.name
