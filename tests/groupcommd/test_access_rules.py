@@ -95,8 +95,8 @@ def test_commands_say_what_is_refused(
     cluster: RunningCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     where = ("--address", cluster.address("a"))
-    assert cli.main(["members", "secret", *where]) == 0, "who may admin sees all"
-    capsys.readouterr()
+    assert cli.main(["members", "secret", *where]) == cli.FAILED
+    assert "group secret has no member" in capsys.readouterr().err, "who may admin sees all"
     assert cli.main(["sub", "secret", "--duration-s", "0.1", *where]) == cli.FAILED
     assert "may not join 'secret'" in capsys.readouterr().err
     lines = cluster.config.parent / "lines"
@@ -144,8 +144,10 @@ def test_who_runs_a_daemon_may_ask_for_its_state_until_a_rule_takes_that_away(
 
     try:
         governed_by('{who = "token:*", may = ["join", "send"]}')
-        for words in ("status", "groups", "members secret", "top --count 1 --json"):
+        for words in ("status", "groups", "top --count 1 --json"):
             assert cli.main([*words.split(), *where]) == 0, words
+        assert cli.main(["members", "secret", *where]) == cli.FAILED
+        assert "group secret has no member" in capsys.readouterr().err
         governed_by('{who = "token:*", may = "join"}, {who = "unix:*", may_not = "admin"}')
         for words in ("status", "groups", "members secret"):
             assert cli.main([*words.split(), *where]) == cli.FAILED, words
