@@ -22,7 +22,7 @@ AT_LEAST_S: Final = 0.1
 STALLED_S: Final = 10.0
 """A stream that has not read for this long is closed."""
 
-BATCH: Final = 16
+BATCH: Final = 8
 """The streams that are written to in one piece of work."""
 
 MAX_STREAMS: Final = 1024

@@ -15,7 +15,7 @@ import trio
 SHARE: Final = 0.1
 """The share of the time that HTTP may take."""
 
-BURST_S: Final = 0.02
+BURST_S: Final = 0.002
 """Work that is done without a rest after a quiet time."""
 
 
