@@ -1,7 +1,8 @@
 """Server-sent events: what the page shows, sent to all that watch, each second and for each view.
 
-An event is made once, and written to all streams in small batches within the time that HTTP has. No
-task waits for a stream: one that does not read misses events, and is closed after a while.
+With many streams an event comes less often, and the daemon writes no more in a second. An event is
+made once, and written to all streams in small batches within the time that HTTP has. No task waits
+for a stream: one that does not read misses events, and is closed after a while.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +15,10 @@ from groupcommd.http.connection import HttpConnection, chunk
 from groupcommd.http.work_share import WorkShare
 
 INTERVAL_S: Final = 1.0
-"""The time between two events if nothing happens."""
+"""The time between two events if nothing happens and few watch."""
+
+WRITES_PER_S: Final = 200
+"""The number of streams that are written to in a second, if nothing happens."""
 
 AT_LEAST_S: Final = 0.1
 """The least time between two events."""
@@ -103,7 +107,8 @@ class EventStreams:
                 self._watched = trio.Event()
                 await self._watched.wait()
             await trio.sleep(AT_LEAST_S)
-            with trio.move_on_after(INTERVAL_S - AT_LEAST_S):
+            interval_s = max(INTERVAL_S, len(self._streams) / WRITES_PER_S)
+            with trio.move_on_after(interval_s - AT_LEAST_S):
                 await self._news.wait()
             self._news = trio.Event()
             async with self._share:

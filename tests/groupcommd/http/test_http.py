@@ -294,6 +294,27 @@ async def test_who_watches_is_told_of_each_view(
         await stream.aclose()
 
 
+async def test_many_streams_get_events_less_often_and_views_as_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    monkeypatch.setattr(events_module, "WRITES_PER_S", 0.2)  # one stream is many: an event in 5 s
+    async with virtual_daemons(tmp_path, "abc", head=TCP) as daemons:
+        stream = await connect(daemons["a"].http)
+        await stream.send_all(request("/events"))
+        await read_answer(stream)
+        for _ in range(2):  # that of the answer, and of what had happened before
+            await next_event(stream)
+        began = trio.current_time()
+        await next_event(stream)
+        assert trio.current_time() >= began + 4.9
+        began = trio.current_time()
+        daemons.network.cut |= {"c"}
+        found = await next_event(stream)
+        assert trio.current_time() < began + 4.9
+        assert found["views"][0]["left"] == ["c"]
+        await stream.aclose()
+
+
 async def test_streams_that_are_too_many_or_do_not_read_are_refused_or_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
