@@ -56,4 +56,4 @@ async def test_without_workers_it_says_so() -> None:
     async with LocalCluster("a") as cluster:
         done = run(cluster["a"].unix, "--timeout-s", "0.1", "ask", "1")
         assert done.returncode == 1
-        assert "no reply of group 'workers' in 0.1 s; is a server running?" in done.stderr
+        assert "no reply of group 'workers' came in 0.1 s; is a server running?" in done.stderr

@@ -28,7 +28,7 @@ _DATAGRAMS: Final = dict.fromkeys(("sent", "received", "not_sent", "foreign", "s
 def status() -> dict[str, Any]:
     """What it says of itself."""
     return {
-        **{"daemon": HOSTILE, "restarts": 1, "uptime_s": 1.0, "state": "operational"},
+        **{"daemon": HOSTILE, "pid": 1, "restarts": 1, "uptime_s": 1.0, "state": "operational"},
         **{"view": HOSTILE, "daemons": [HOSTILE], "rings": [[HOSTILE]], "links": []},
         **{"majority": True, "ring": None, "connections": 1, "connections_refused": 1},
         **{"refused": {HOSTILE: 1}, "messages": dict.fromkeys(_MESSAGES, 0)},

@@ -20,6 +20,7 @@ from groupcomm.session.frames import HELLO_FRAME_BYTES
 from groupcommd.cluster import _decode_untrusted
 from groupcommd.connection import AuthenticatedPeer
 from groupcommd.credentials import TlsCredentials
+from groupcommd.http.gate import MAX_TOKEN_BYTES, read_authorization_untrusted
 from groupcommd.listeners import (
     PeerRefused,
     TlsListener,
@@ -190,8 +191,17 @@ def _cluster(raw: bytes) -> None:
     assert json.loads(json.dumps(found, allow_nan=False)) == found
 
 
+def _authorization(raw: bytes) -> None:
+    """The header of a request by HTTP: a token is a text, and no longer than a token may be."""
+    token = read_authorization_untrusted(raw)
+    if token is None:
+        raise BadDatagram("authorization")
+    assert len(token) <= 2 * MAX_TOKEN_BYTES
+
+
 PORT_TARGETS: Final[dict[str, Target]] = {
     "daemon.cluster": _cluster,
+    "daemon.http.gate.read_authorization": _authorization,
     "daemon.udp": _udp,
     "daemon.listeners.tls": _tls,
     "daemon.listeners.local": _local,

@@ -22,7 +22,7 @@ def test_calls_run_in_the_order_of_their_times_then_of_their_asking() -> None:
 def test_nothing_can_be_asked_for_in_the_past() -> None:
     loop = Loop()
     loop.run(10)
-    with pytest.raises(AssertionError, match="asked at 10 us for a call at 9 us"):
+    with pytest.raises(AssertionError, match="a call at 9 us was requested at 10 us"):
         loop.at(9, print)
 
 
