@@ -113,7 +113,7 @@ bench-peers: .venv/.peers  ## Corosync, NATS, Redis, ZeroMQ and ours in turn, RO
 
 browser-test: .venv/.test  ## pages in a real browser; installs Debian's chromium if you are root
 	@.ci/browser
-	@$(PYTHON) -m pytest tests/browser
+	@$(PYTHON) -m pytest tests/browser -m "long or not long"
 
 browser-bench: .venv/.test  ## how fast the page of 10,000 messages is there
 	@.ci/browser

@@ -385,6 +385,7 @@ def test_what_a_trace_says_is_text(view: View) -> None:
     assert not page.locator("img").count()
 
 
+@pytest.mark.long
 def test_no_other_script_runs_and_nothing_is_fetched(view: View) -> None:
     page = view(late_cause(Vector))
     policy = page.locator("meta[http-equiv]").get_attribute("content")

@@ -25,6 +25,7 @@ def test_what_was_acknowledged_is_in_the_store(capsys: pytest.CaptureFixture[str
     assert found["digests_compared"] >= 2, "no view was told of by all three"
 
 
+@pytest.mark.long
 def test_what_a_recorder_has_acknowledged_is_in_its_log(capsys: pytest.CaptureFixture[str]) -> None:
     status = recorder.main(["--kills", "1", "--rate", "400"])
     shown = capsys.readouterr()

@@ -78,6 +78,7 @@ def test_each_kind_of_junk_is_refused_for_its_reason(kind: str) -> None:
     assert {refused(receiver, make(kind, real, rng)) for _ in range(200)} <= REASONS[kind]
 
 
+@pytest.mark.long
 def test_a_little_junk_ends_no_view(capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--rate", "800", "--half-open", "200", "--duration-s", "0.5", "--rounds", "1"]
     junk.main([*options, "--json"])

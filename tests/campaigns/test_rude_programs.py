@@ -45,6 +45,7 @@ def test_what_is_wrong_is_said(rounds: list[Round], what: str) -> None:
     assert check("QUERY", rounds)["violations"] == [what]
 
 
+@pytest.mark.long
 def test_a_moment_of_questions_costs_nobody_a_message(capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--kinds", "QUERY", "--connections", "3", "--duration-s", "0.5", "--rounds", "1"]
     rude_programs.main([*options, "--json"])

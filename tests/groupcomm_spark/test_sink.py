@@ -115,6 +115,7 @@ def rows(found: list[Batch[Message]]) -> list[tuple[int, int, str]]:
     ]
 
 
+@pytest.mark.long
 def test_rows_come_once_over_restarts_and_replays(
     spark: SparkSession, tmp_path: Path, cluster: RunningCluster
 ) -> None:

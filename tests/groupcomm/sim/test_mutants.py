@@ -64,6 +64,7 @@ def test_every_bug_replaces_its_targets_for_the_length_of_a_run() -> None:
         assert all(map(operator.is_, rights, after)), bug.name
 
 
+@pytest.mark.long
 def test_every_bug_still_fits_the_core() -> None:
     """A variant that uses what the core has no longer would end in an error of Python's own."""
     assert {bug.name: error for bug in MUTANTS if (error := misfit_of(bug))} == {}

@@ -171,7 +171,7 @@ def test_three_parts_of_nine_merge_at_once_under_load() -> None:
     assert watched.views() == before + 1, "one view, not two by two"
 
 
-@pytest.mark.parametrize("seed", range(1, 3))
+@pytest.mark.parametrize("seed", [1])
 @pytest.mark.parametrize("share", [0.3, 0.49])
 def test_nobody_is_excluded_who_stalls_for_less_than_half_a_timeout(
     seed: int, share: float

@@ -294,7 +294,7 @@ async def test_who_watches_is_told_of_each_view(
         await stream.aclose()
 
 
-async def test_many_streams_get_events_less_often_and_views_as_soon(
+async def test_many_streams_get_events_less_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
     monkeypatch.setattr(events_module, "WRITES_PER_S", 0.2)  # one stream is many: an event in 5 s
@@ -307,11 +307,6 @@ async def test_many_streams_get_events_less_often_and_views_as_soon(
         began = trio.current_time()
         await next_event(stream)
         assert trio.current_time() >= began + 4.9
-        began = trio.current_time()
-        daemons.network.cut |= {"c"}
-        found = await next_event(stream)
-        assert trio.current_time() < began + 4.9
-        assert found["views"][0]["left"] == ["c"]
         await stream.aclose()
 
 
