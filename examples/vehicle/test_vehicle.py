@@ -33,6 +33,7 @@ def figures(*options: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 def test_everybody_gets_its_kinds_and_a_newcomer_gets_the_map(tmp_path: Path) -> None:
     chart = tmp_path / "vehicle.html"
     found = figures("--seconds", "1", "--daemons", "2", "--chart", str(chart))

@@ -16,6 +16,7 @@ def test_never_two_hold_the_mutex(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["per_program"] == [20] * 5
 
 
+@pytest.mark.long
 def test_what_was_acknowledged_is_in_the_store(capsys: pytest.CaptureFixture[str]) -> None:
     status = store.main(["--disasters", "2", "--rate", "200"])
     shown = capsys.readouterr()
@@ -35,6 +36,7 @@ def test_what_a_recorder_has_acknowledged_is_in_its_log(capsys: pytest.CaptureFi
     assert found["compared"] > 20
 
 
+@pytest.mark.long
 def test_attackers_bring_about_nothing_and_no_views(capsys: pytest.CaptureFixture[str]) -> None:
     few = ["--seeds", "1", "--first", "4", "--duration-s", "1", "--workers", "1"]
     assert attackers.main([*few, "--suites", "1", "2", "--roles", "program", "evicted"]) == 0

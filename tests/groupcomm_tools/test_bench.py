@@ -122,6 +122,7 @@ def test_it_measures_and_finds_nothing_wrong(options: tuple[str, ...]) -> None:
     assert "processors" in found["machine"]
 
 
+@pytest.mark.long
 def test_sites_are_reported_each_on_its_own() -> None:
     links = ("--sites", "2", "--daemons", "2", "--delay-ms", "20", "--rate", "100")
     status, output, messages = run(*links, "--duration-s", "0.2", "--json")
@@ -159,6 +160,7 @@ def test_sites_that_cannot_be_are_refused(options: tuple[str, ...], said: str) -
     assert said in messages
 
 
+@pytest.mark.long
 def test_bare_relays_are_measured_in_turn() -> None:
     options = ("--daemons", "2", "--rate", "200", "--duration-s", "0.2", "--floor", "--json")
     status, output, messages = run(*options)

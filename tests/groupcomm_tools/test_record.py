@@ -119,6 +119,7 @@ async def test_two_recorders_agree_and_log_diff_tells(
     assert "another order" in capsys.readouterr().out
 
 
+@pytest.mark.long
 async def test_two_recorders_agree_though_they_were_apart(tmp_path: Path) -> None:
     async with recorded_pair(tmp_path) as pair:
         await part_and_merge(pair)
@@ -141,7 +142,7 @@ def forge(log: Path, forged: Path) -> None:
     writer.close()
 
 
-@pytest.mark.parametrize("how", ["kill", "leave"])
+@pytest.mark.parametrize("how", ["kill", pytest.param("leave", marks=pytest.mark.long)])
 async def test_it_outlasts_its_daemon_and_marks_the_gap(tmp_path: Path, how: str) -> None:
     log = tmp_path / "log"
     async with LocalCluster("ab") as cluster:

@@ -5,6 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
 
 from groupcomm.clocks.stamp import Position, Stamp, ViewId
@@ -60,6 +61,7 @@ async def talk(*connections: Connection) -> None:
             nursery.start_soon(send, connection)
 
 
+@pytest.mark.long
 async def test_a_log_shows_that_causal_order_was_kept_also_through_a_partition(
     tmp_path: Path,
 ) -> None:

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
 
 from groupcomm.events import DaemonView, Message
@@ -91,6 +92,7 @@ class Load:
         self.sent += BATCH
 
 
+@pytest.mark.long
 async def test_a_rotation_at_half_load_changes_no_view_and_loses_nothing() -> None:
     """A daemon that was down ends with the remedy; who has the first key alone is a stranger."""
     cluster, files = make_cluster()

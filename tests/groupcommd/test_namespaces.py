@@ -5,6 +5,7 @@ import pytest
 from tests.groupcommd import namespaces
 
 
+@pytest.mark.long
 def test_it_runs_or_says_why_it_cannot(capsys: pytest.CaptureFixture[str]) -> None:
     assert namespaces.main() == 0
     told = capsys.readouterr().out

@@ -52,6 +52,7 @@ def test_crashed_daemons_start_again() -> None:
     assert len(set(names)) == len(names)
 
 
+@pytest.mark.long
 def test_daemons_die_at_many_kinds_of_moments() -> None:
     last: dict[str, TraceEvent] = {}
     moments: set[str] = set()

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from functools import partial
 
+import pytest
+
 from groupcomm.events import Event, Message
 from groupcomm.level import ServiceLevel
 from groupcomm.sim.cluster.clients import SimulatedClient
@@ -74,10 +76,12 @@ def test_a_loss_costs_reliable_one_round_trip_of_its_hop_and_a_half() -> None:
     assert p99_over_a_lossy_hop(ServiceLevel.RELIABLE) <= 1.5
 
 
+@pytest.mark.long
 def test_a_loss_costs_fifo_a_round_trip_more() -> None:
     assert p99_over_a_lossy_hop(ServiceLevel.FIFO) <= 2.5
 
 
+@pytest.mark.long
 def test_causal_of_another_session_overtakes_agreed_when_a_third_site_is_far() -> None:
     links = [
         SimulatedLink(sites=(0, 1), delay_s=0.01),

@@ -36,6 +36,7 @@ def test_clusters_of_every_size_agree(daemons: int) -> None:
     assert len(agreed[0]) == 6
 
 
+@pytest.mark.long
 def test_a_thousand_groups_and_a_thousand_members() -> None:
     checked = CheckedCluster(plain_settings(daemons=5))
     members = checked.connect(1000)
