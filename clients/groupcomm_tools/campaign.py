@@ -5,10 +5,13 @@ import hashlib
 import multiprocessing
 import signal
 import sys
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from types import TracebackType
 
 import attrs
@@ -25,6 +28,9 @@ TERMINAL_INTERVAL_S = 0.2
 
 Run = Callable[[int, Options], RunResult]
 """A function that runs one seed."""
+
+CHECK_S = 0.1
+"""Seconds between two looks for ^C while a result is awaited."""
 
 AHEAD = 4
 """Runs for each worker that may wait for an earlier and longer one."""
@@ -167,15 +173,55 @@ def run_campaign(
         min(workers, len(seeds)), mp_context=context, initializer=_start_worker
     )
     waiting: deque[Future[RunResult]] = deque()
+    with _interrupts_deferred() as check:
+        try:
+            for seed in seeds:
+                check()
+                waiting.append(pool.submit(_run_clean, run, seed, options))
+                if len(waiting) > AHEAD * workers:
+                    yield _await_result(waiting.popleft(), check)
+            while waiting:
+                yield _await_result(waiting.popleft(), check)
+        except BrokenProcessPool:
+            check()  # ^C also reaches workers that do not ignore it yet
+            raise
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _await_result(future: Future[RunResult], check: Callable[[], None]) -> RunResult:
+    """Return the result of a run; call `check` now and then until it is there."""
+    while not wait([future], timeout=CHECK_S).done:
+        check()
+    check()
+    return future.result()
+
+
+@contextmanager
+def _interrupts_deferred() -> Iterator[Callable[[], None]]:
+    """Yield a function that raises KeyboardInterrupt if ^C has come since.
+
+    Raised at any other moment, it could leave a lock of the pool taken, and the pool's shutdown
+    would wait for it for ever. Threads other than the main one get no signals.
+    """
+    came = False
+
+    def note(*_: object) -> None:
+        nonlocal came
+        came = True
+
+    def check() -> None:
+        if came:
+            raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield check
+        return
+    before = signal.signal(signal.SIGINT, note)
     try:
-        for seed in seeds:
-            waiting.append(pool.submit(_run_clean, run, seed, options))
-            if len(waiting) > AHEAD * workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+        yield check
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        signal.signal(signal.SIGINT, before)
 
 
 def _start_worker() -> None:
