@@ -4,7 +4,6 @@ TLS."""
 import errno
 import os
 import socket
-import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +14,7 @@ from groupcomm.host.addresses import (
     parse_daemon_address,
     runtime_folders,
 )
+from groupcomm.host.peer_credentials import peer_credentials
 from groupcomm_client.byte_stream import ByteSocket
 from groupcomm_client.loops import Loop, Target
 
@@ -148,16 +148,12 @@ def not_admitted(address: str, seconds: float, end: ByteSocket | None = None) ->
     return CannotConnect(text)
 
 
-_CREDENTIALS: Final = struct.Struct("3i")  # process, user, group: unix(7), SO_PEERCRED
-
-
 def _stopped_process(end: ByteSocket | None) -> int | None:
     """Return the number of the process that listens at a unix socket, if it is stopped."""
     if not isinstance(end, socket.socket) or end.family != socket.AF_UNIX:
         return None
     try:
-        raw = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        process: int = _CREDENTIALS.unpack(raw)[0]
+        process = peer_credentials(end).pid
         status = Path(f"/proc/{process}/stat").read_text()
     except OSError:
         return None

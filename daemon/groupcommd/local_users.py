@@ -24,8 +24,7 @@ from typing import Final
 
 from groupcomm.errors import ConfigError
 from groupcomm.host.addresses import Address
-
-_CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid: see unix(7), SO_PEERCRED
+from groupcomm.host.peer_credentials import peer_credentials
 
 # From linux/netlink.h, linux/sock_diag.h and linux/inet_diag.h.
 _NETLINK_SOCK_DIAG: Final = 4
@@ -55,8 +54,7 @@ Admits = Callable[[int], bool]
 
 def unix_user(accepted: socket.socket) -> int | None:
     """Return the number of the user at the other end of a unix socket; None if it is unknown."""
-    raw = accepted.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    return _known(_CREDENTIALS.unpack(raw)[1])
+    return _known(peer_credentials(accepted).uid)
 
 
 def origin_of(accepted: socket.socket) -> str:
@@ -68,11 +66,10 @@ def origin_of(accepted: socket.socket) -> str:
     try:
         if accepted.family != socket.AF_UNIX:
             return str(Address(*accepted.getpeername()[:2]))
-        raw = accepted.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        peer = peer_credentials(accepted)
     except OSError:
         return ""
-    pid, uid, _ = _CREDENTIALS.unpack(raw)
-    return f"process {pid} of user {uid}"
+    return f"process {peer.pid} of user {peer.uid}"
 
 
 def _known(uid: int) -> int | None:
