@@ -69,9 +69,8 @@ class AccessControl:
         if bundle.kind == _JOIN:
             return self._find_join_refusal(session, bundle)
         if bundle.kind == _LEAVE:
-            if (
-                bundle.groups[0] not in session.groups
-            ):  # else any session could make others order these
+            # Otherwise any session could make all daemons order its leaves.
+            if bundle.groups[0] not in session.groups:
                 return self._drop(session, bundle)
             self._forget(session, bundle.groups[0])
             return None

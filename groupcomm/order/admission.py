@@ -71,9 +71,8 @@ class Admission:
                 f" {self._blocks.values[ring]} of its ring",
             )
         last = stream.packets.get(stream.held)
-        if (
-            last is not None and time <= last.time
-        ):  # while a view stands still its blocks do not show this
+        # While a view stands still its blocks do not show this.
+        if last is not None and time <= last.time:
             raise Contradiction(
                 "stamp",
                 f"packet {number} is stamped {time}, not above {last.time} of packet {stream.held}",

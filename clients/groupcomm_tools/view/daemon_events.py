@@ -313,9 +313,8 @@ class DaemonSide:
     # ---- clients ----
 
     def _client_line(self, identity: str) -> str:
-        if (
-            self._draft.lines.get(identity) is not LineKind.CLIENT
-        ):  # an event of its filter may come first
+        # An event of the client's filter may have come first.
+        if self._draft.lines.get(identity) is not LineKind.CLIENT:
             self._draft.lines.setdefault(daemon_of(identity), LineKind.DAEMON)
             self._draft.lines[identity] = LineKind.CLIENT
         return identity

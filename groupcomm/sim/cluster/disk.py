@@ -240,7 +240,6 @@ class KeyFiles:
         host = self._host
         if isinstance(wanted, StoreKeys):
             host.keys = wanted.keys
-        elif host.credentials is not None and wanted.roll.is_trusted(
-            host.name
-        ):  # else none can start
+        # A host that the roll does not trust keeps its own: no daemon could start there otherwise.
+        elif host.credentials is not None and wanted.roll.is_trusted(host.name):
             host.credentials = attrs.evolve(host.credentials, roll=wanted.roll)
