@@ -56,7 +56,7 @@ def test_what_each_role_can_do_is_reported_for_each_goal() -> None:
         assert "::" in text or not text.startswith("cannot"), f"{goal}, {role}: shown by no test"
 
 
-@pytest.mark.parametrize("head", ["## Who can do what", "### What was tried besides"])
+@pytest.mark.parametrize("head", ["## Who can do what", "### Further attacks that were tried"])
 def test_each_test_that_is_named_is_there(head: str) -> None:
     text = "\n".join(cell for row in table(head) for cell in row)
     assert "::" in text
