@@ -17,7 +17,12 @@ from tests.examples import load_profiles
 
 ROOT: Final = Path(__file__).parent.parent
 
-TOGETHER: Final = ("tests/groupcomm_spark/", "tests/browser/", "tests/test_tidy.py")
+TOGETHER: Final = (
+    "tests/groupcomm_spark/",
+    "tests/browser/",
+    "tests/test_tidy.py",
+    "tests/test_words.py",
+)
 """They share a Spark session, a browser, or the sources: to have another one takes long."""
 
 load_profiles()

@@ -1,6 +1,7 @@
 """Words that were retired from names stay out of them, and docstrings begin with their verbs."""
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,10 +34,16 @@ STANDARD = {
 """Names that hold such a word in its standard meaning, with the reason."""
 
 
+@functools.cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """Return all nodes of a module, which is parsed once for all tests."""
+    return tuple(ast.walk(ast.parse(path.read_text())))
+
+
 def names_of(path: Path) -> Iterator[str]:
     """Yield the names that a module declares: its own, classes, functions and attributes."""
     yield path.stem
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         match node:
             case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
                 yield name
@@ -48,7 +55,7 @@ def names_of(path: Path) -> Iterator[str]:
 
 def functions_of(path: Path) -> Iterator[tuple[str, str]]:
     """Yield the name of each function of a module and the first word of its docstring."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             words = (ast.get_docstring(node) or "").split()
             if words:
@@ -60,14 +67,15 @@ def words_of(name: str) -> set[str]:
     return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)}
 
 
-def declared() -> set[str]:
+@functools.cache
+def declared() -> frozenset[str]:
     """Return all names that the packages declare."""
-    return {
+    return frozenset(
         name
         for folder in ("groupcomm", "daemon", "clients")
         for path in (ROOT / folder).rglob("*.py")
         for name in names_of(path)
-    }
+    )
 
 
 def test_retired_words_are_in_no_name() -> None:

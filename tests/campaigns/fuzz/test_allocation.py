@@ -48,6 +48,12 @@ def taken(name: str, raw: bytes) -> int:
         tracemalloc.stop()
 
 
+def whole_seeds(name: str) -> list[bytes]:
+    """Return the seeds of a target that are not the beginning of another one."""
+    seeds = SEEDS[name]
+    return [seed for seed in seeds if sum(other.startswith(seed) for other in seeds) == 1]
+
+
 def one_field(seed: bytes) -> Iterator[bytes]:
     """Yield a seed with one length or count at its edges, at any place."""
     edges = [value.to_bytes(width) for width, all_ in LENGTHS.items() for value in all_]
@@ -78,13 +84,13 @@ def check(name: str, inputs: Iterator[bytes]) -> None:
 
 @pytest.mark.parametrize("name", sorted(TARGETS.keys() - MACHINES.keys()))
 def test_a_length_at_its_edges_takes_no_memory(name: str) -> None:
-    for seed in SEEDS[name]:
+    for seed in whole_seeds(name):
         check(name, one_field(seed))
 
 
 @pytest.mark.parametrize("name", sorted(n for n in TARGETS if n.startswith(("wire", "session"))))
 def test_counts_whose_sum_wraps_take_no_memory(name: str) -> None:
-    for seed in SEEDS[name]:
+    for seed in whole_seeds(name):
         check(name, two_counts(seed))
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from groupcomm.algorithms.acknowledged import AcknowledgedStamps
 from groupcomm.algorithms.network import Network
 from groupcomm.algorithms.process import Order
-from tests.groupcomm.algorithms.counterexample import smallest_of
+from tests.groupcomm.algorithms.counterexample import example_of
 from tests.groupcomm.algorithms.schedules import assert_keeps, play, schedules
 
 
@@ -28,7 +28,7 @@ def test_it_keeps_all_orders(
 
 @pytest.mark.parametrize("order", list(Order))
 def test_channels_must_keep_their_order(order: Order) -> None:
-    steps = smallest_of(
+    steps = example_of(
         schedules, lambda found: bool(play(OverAnyChannel, found).history.broken(order))
     )
     assert play(OverAnyChannel, steps).history.broken(order)

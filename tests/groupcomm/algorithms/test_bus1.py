@@ -14,7 +14,7 @@ from groupcomm.algorithms.process import Message, Order
 from groupcomm.clocks.vector import LARGEST_COUNT
 from groupcomm.errors import LocalProtocolError
 from tests.groupcomm.algorithms.bus import PEERS, Run, play, schedules
-from tests.groupcomm.algorithms.counterexample import smallest_of
+from tests.groupcomm.algorithms.counterexample import example_of
 
 Events = list[tuple[int, int, int]]
 
@@ -379,7 +379,7 @@ def test_schedules_that_break_a_plain_fifo_are_found(order: Order) -> None:
     def breaks(events: Events) -> bool:
         return bool(play(events, way=plain, queue=FifoQueue).history.broken(order))
 
-    assert breaks(smallest_of(schedules, breaks))
+    assert breaks(example_of(schedules, breaks))
 
 
 stories = st.tuples(
@@ -410,7 +410,7 @@ def test_a_story_that_reveals_the_known_bug_is_found() -> None:
     def breaks(story: Story) -> bool:
         return bool(tell(story, HastyMulticast).history.broken(Order.CAUSAL))
 
-    found = smallest_of(stories, breaks)
+    found = example_of(stories, breaks)
     assert breaks(found)
     assert not tell(found, Multicast).history.broken(Order.CAUSAL)
 
@@ -457,7 +457,7 @@ def test_one_order_of_all_may_contradict_the_time_of_sending() -> None:
 
 
 def test_such_a_contradiction_is_found() -> None:
-    found = smallest_of(
+    found = example_of(
         st.tuples(
             st.lists(st.integers(0, 9), min_size=4, max_size=4),
             st.integers(0, 6),

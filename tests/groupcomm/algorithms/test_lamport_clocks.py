@@ -9,7 +9,7 @@ from groupcomm.algorithms.lamport_clocks import LamportClocks
 from groupcomm.algorithms.network import Network
 from groupcomm.algorithms.process import Message, Order
 from groupcomm.algorithms.tick_lines import clocks_of, tick_lines
-from tests.groupcomm.algorithms.counterexample import smallest_of
+from tests.groupcomm.algorithms.counterexample import example_of
 from tests.groupcomm.algorithms.schedules import assert_keeps, play, schedules
 
 Steps = list[tuple[int, int, int]]
@@ -25,7 +25,7 @@ def test_all_is_delivered_once(steps: Steps) -> None:
 
 @pytest.mark.parametrize("order", list(Order))
 def test_clocks_alone_keep_no_order(order: Order) -> None:
-    steps = smallest_of(
+    steps = example_of(
         schedules, lambda found: bool(play(LamportClocks, found).history.broken(order))
     )
     assert play(LamportClocks, steps).history.broken(order)

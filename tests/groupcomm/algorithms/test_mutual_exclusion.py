@@ -11,7 +11,7 @@ from groupcomm.algorithms.lamport_mutex import LamportMutex
 from groupcomm.algorithms.mutual_exclusion import Claimant, MutexNetwork
 from groupcomm.algorithms.process import Name, Packet, Step
 from groupcomm.errors import LocalProtocolError
-from tests.groupcomm.algorithms.counterexample import smallest_of
+from tests.groupcomm.algorithms.counterexample import example_of
 from tests.groupcomm.algorithms.schedules import NAMES
 
 Steps = list[tuple[int, int]]
@@ -78,7 +78,7 @@ def test_II_lamport_grants_in_the_order_of_the_requests(steps: Steps, processes:
 
 
 def test_II_a_scheduler_does_not() -> None:
-    steps = smallest_of(
+    steps = example_of(
         steps_of_users, lambda found: bool(use(CentralScheduler, found).uses.overtaken)
     )
     assert use(CentralScheduler, steps).uses.overtaken
@@ -103,7 +103,7 @@ def test_a_later_request_is_granted_first_over_channels_that_keep_their_order() 
 
 def test_lamport_needs_channels_that_keep_their_order() -> None:
     """An answer that overtakes its sender's own request lets two in at once."""
-    steps = smallest_of(
+    steps = example_of(
         steps_of_users, lambda found: bool(use(OverAnyChannel, found, 2).uses.overlaps)
     )
     assert use(OverAnyChannel, steps, 2).uses.overlaps

@@ -7,7 +7,7 @@ from groupcomm.algorithms.network import Network
 from groupcomm.algorithms.process import Order
 from groupcomm.algorithms.real_time import RealTime, TimeStamp
 from groupcomm.errors import LocalProtocolError
-from tests.groupcomm.algorithms.counterexample import Steps, smallest
+from tests.groupcomm.algorithms.counterexample import Steps, schedule_where
 from tests.groupcomm.algorithms.schedules import assert_keeps, schedules
 
 WAIT = 3
@@ -62,7 +62,7 @@ def test_quick_messages_and_clocks_that_agree_keep_all_orders(steps: Steps) -> N
 
 def test_a_message_that_is_late_breaks_every_order() -> None:
     """The first counterexample: nobody can know that it is still under way."""
-    steps = smallest(lambda found: not timed(found, late=True).history.held())
+    steps = schedule_where(lambda found: not timed(found, late=True).history.held())
     assert timed(steps).history.held() == frozenset(Order)
 
 
@@ -72,7 +72,7 @@ def test_a_clock_that_is_behind_breaks_causal_order() -> None:
     def broken(steps: Steps) -> bool:
         return bool(timed(steps, behind=5).history.broken(Order.CAUSAL))
 
-    steps = smallest(broken)
+    steps = schedule_where(broken)
     assert not timed(steps).history.broken(Order.CAUSAL)
 
 

@@ -8,7 +8,7 @@ from groupcomm.algorithms.process import Name, Order
 from groupcomm.algorithms.vector import Vector
 from groupcomm.clocks.vector import VectorClock
 from groupcomm.errors import LocalProtocolError
-from tests.groupcomm.algorithms.counterexample import Steps, counterexample, smallest
+from tests.groupcomm.algorithms.counterexample import Steps, counterexample, schedule_where
 from tests.groupcomm.algorithms.schedules import assert_keeps, play, schedules
 from tests.groupcomm.algorithms.turns import are_concurrent
 
@@ -75,7 +75,7 @@ def test_a_stamp_that_is_not_a_copy_shows_when_a_message_is_late() -> None:
 
 
 def test_a_stamp_that_is_not_a_copy_is_found_by_schedules() -> None:
-    steps = smallest(lambda found: bool(play(LiveVector, found).history.missing))
+    steps = schedule_where(lambda found: bool(play(LiveVector, found).history.missing))
     assert not play(Vector, steps).history.missing
 
 

@@ -10,10 +10,10 @@ from tests.groupcomm.sim.compare_checkers import break_history, fast
 from tests.mutations.holes import HOLE_MUTATIONS
 from tests.reference import reference_check
 
-HISTORIES = 30
+HISTORIES = 15
 """So many of each kind are broken in each way; see compare_checkers.py for more."""
 
-COMPARED = 6
+COMPARED = 3
 """So many of those go to the reference checker, too."""
 
 

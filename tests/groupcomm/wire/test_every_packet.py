@@ -1,6 +1,8 @@
 """What holds for packets of every kind: they come back, and nothing else gets through."""
 
 import contextlib
+from collections.abc import Iterable
+from typing import Final
 
 import pytest
 from hypothesis import given
@@ -9,6 +11,9 @@ from hypothesis import strategies as st
 from groupcomm.errors import BadDatagram
 from groupcomm.wire.packet import HEAD_BYTES, PacketKind, peek_untrusted
 from tests.groupcomm.wire.packets import CODECS, KEY, Codec, fields
+
+EDGES: Final = (0x00, 0x01, 0x02, 0x3F, 0x40, 0x7F, 0x80, 0x81, 0xFE, 0xFF)
+"""Of a byte: no and all bits, the sign, and where variable lengths go on."""
 
 each_codec = pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.kind.name)
 
@@ -58,12 +63,23 @@ def test_a_mutated_packet_decodes_back_or_is_bad(
     decodes_back_or_is_bad(codec, bytes(mutated))
 
 
-@each_codec
-def test_each_byte_of_an_example_may_take_any_value(codec: Codec) -> None:
+def each_byte_replaced(codec: Codec, values: Iterable[int]) -> None:
+    """Have each byte of the example, behind the head, take each of these values instead."""
     example = codec.example.encode(KEY)
     for at in range(HEAD_BYTES, len(example)):
-        for value in range(256):
+        for value in values:
             decodes_back_or_is_bad(codec, b"%b%c%b" % (example[:at], value, example[at + 1 :]))
+
+
+@each_codec
+def test_each_byte_of_an_example_may_take_values_at_the_edges(codec: Codec) -> None:
+    each_byte_replaced(codec, EDGES)
+
+
+@pytest.mark.long
+@each_codec
+def test_each_byte_of_an_example_may_take_any_value(codec: Codec) -> None:
+    each_byte_replaced(codec, range(256))
 
 
 @each_codec
