@@ -56,7 +56,7 @@ def test_nothing_is_kept_of_starts_that_are_over(
     """But for the windows of so many of them, as what they have sent may be replayed."""
     monkeypatch.setattr(opening, "MAX_PEERS", 8)
     rounds = Rounds(suite=suite)
-    assert leaks(rounds.restart, rounds.look, times=10) == []
+    assert leaks(rounds.restart, rounds.look, times=8) == []
 
 
 class _Slotted:

@@ -45,7 +45,11 @@ def share(pair: Pair, mbit: float) -> float:
 
 @pytest.mark.parametrize(
     ("delay_s", "loss", "least"),
-    [(0.02, 0.0, 0.9), (0.04, 0.02, 0.5), (0.08, 0.02, 0.5)],
+    [
+        (0.02, 0.0, 0.9),
+        pytest.param(0.04, 0.02, 0.5, marks=pytest.mark.long),
+        (0.08, 0.02, 0.5),
+    ],
     ids=["no loss", "80 ms there and back, 2 % lost", "160 ms there and back, 2 % lost"],
 )
 def test_a_link_is_filled(delay_s: float, loss: float, least: float) -> None:

@@ -5,8 +5,8 @@ import pytest
 from groupcomm.sim.settings import Options
 from groupcomm_tools.campaign import run_campaign
 
-SEEDS = 5
-AT_ONCE = 5
+SEEDS = 3
+AT_ONCE = 3
 
 
 @pytest.mark.parametrize("first", range(1, SEEDS + 1, AT_ONCE))

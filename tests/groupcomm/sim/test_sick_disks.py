@@ -61,7 +61,10 @@ def test_a_daemon_alone_works_with_a_disk_that_takes_seconds() -> None:
     assert cluster.agree([0])
 
 
-@pytest.mark.parametrize("write_s", [0.1, 0.5, 1.0])
+@pytest.mark.parametrize(
+    "write_s",
+    [pytest.param(0.1, marks=pytest.mark.long), 0.5, pytest.param(1.0, marks=pytest.mark.long)],
+)
 def test_nobody_is_left_out_because_another_has_started(write_s: float) -> None:
     """All disks are alike, as on one file server: those who have a view follow, and keep it."""
     views: list[Conf] = []

@@ -64,7 +64,7 @@ def p99_over_a_lossy_hop(level: ServiceLevel) -> float:
         for at, delay in enumerate(delays)
     ]
     watch = Watch((1, 2, 1, 1), links)
-    for _ in range(800):
+    for _ in range(400):
         watch.send(level)
         watch.cluster.run(INTERVAL_S)
     watch.cluster.run(ARRIVE_S)

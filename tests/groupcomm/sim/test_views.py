@@ -78,9 +78,9 @@ def between(*parts: Iterable[int]) -> list[tuple[int, int]]:
     return [(a, b) for a, b in permutations(side, 2) if side[a] != side[b]]
 
 
-def test_forty_crashes_and_a_new_view_at_the_survivors_in_time() -> None:
+def test_twenty_crashes_and_a_new_view_at_the_survivors_in_time() -> None:
     delays: list[float] = []
-    for seed in range(1, 9):
+    for seed in range(1, 5):
         cluster = Watched(5, seed=seed).cluster
         rng = Random(seed)
         for _ in range(5):
@@ -90,11 +90,13 @@ def test_forty_crashes_and_a_new_view_at_the_survivors_in_time() -> None:
             delays.append(cluster.form([at for at in range(5) if at != victim]))
             cluster.daemons[victim].boot()
             cluster.form()
-    assert len(delays) == 40
-    assert sorted(delays)[38] <= CRASH_BOUND_S + LOOK_S
+    assert len(delays) == 20
+    assert sorted(delays)[18] <= CRASH_BOUND_S + LOOK_S
 
 
-@pytest.mark.parametrize("seed", range(1, 4))
+@pytest.mark.parametrize(
+    "seed", [1, pytest.param(2, marks=pytest.mark.long), pytest.param(3, marks=pytest.mark.long)]
+)
 def test_a_daemon_that_leaves_is_gone_at_once_and_nothing_of_it_is_lost(seed: int) -> None:
     watched = Watched(4, seed=seed)
     cluster, rng = watched.cluster, Random(seed)
@@ -128,7 +130,7 @@ def test_a_daemon_leaves_while_its_fellow_goes_on_sending_to_another_site() -> N
     assert [event.p for event in watched.trace if isinstance(event, Left)] == [process.name]
 
 
-@pytest.mark.parametrize("seed", range(1, 3))
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     "parts", [((0, 1), (2, 3, 4)), ((0,), (1, 2, 3, 4)), ((0, 4), (1, 3), (2,))]
 )
@@ -172,7 +174,7 @@ def test_three_parts_of_nine_merge_at_once_under_load() -> None:
 
 
 @pytest.mark.parametrize("seed", [1])
-@pytest.mark.parametrize("share", [0.3, 0.49])
+@pytest.mark.parametrize("share", [pytest.param(0.3, marks=pytest.mark.long), 0.49])
 def test_nobody_is_excluded_who_stalls_for_less_than_half_a_timeout(
     seed: int, share: float
 ) -> None:
@@ -248,7 +250,7 @@ def size_of(root: object, stop: frozenset[int]) -> int:
     return size
 
 
-def test_memory_returns_to_its_level_after_a_hundred_view_changes() -> None:
+def test_memory_returns_to_its_level_after_thirty_view_changes() -> None:
     watched = Watched(4)
     cluster = watched.cluster
 
@@ -266,6 +268,6 @@ def test_memory_returns_to_its_level_after_a_hundred_view_changes() -> None:
         return [size_of(p.core, frozenset([id(p.probe)])) for p in processes]
 
     before = change(10)
-    after = change(50)
+    after = change(20)
     assert len(before) == 4
     assert all(late <= 1.1 * early for early, late in zip(before, after, strict=True))
