@@ -1,93 +1,34 @@
-"""The page of `groupcomm view` in a browser: what is drawn, what clicks, keys and choices do."""
+"""The page of `groupcomm view` in a browser: what keys and choices do, violations, long traces.
 
-from collections.abc import Sequence
+All of it is long. The short form is `test_view_in_short.py`.
+"""
+
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trio
-from playwright.sync_api import Locator, Page
 
 from groupcomm.algorithms.acknowledged import AcknowledgedStamps
 from groupcomm.algorithms.fan_out import FanOut
 from groupcomm.algorithms.vector import Vector
 from groupcomm.events import Message
 from groupcomm.level import LEVELS, ServiceLevel
-from groupcomm.trace.events import Send, TraceEvent
+from groupcomm.trace.events import TraceEvent
 from groupcomm.trace.steps import Given, StampedReceived, StampedSent
 from groupcomm_client import Connection, ConnectOptions, connect
 from groupcomm_tools.cli import main
 from groupcomm_tools.local_cluster import LocalCluster
 from groupcomm_tools.view.build import make_diagram
 from tests.browser.conftest import Show, View, write_page
+from tests.browser.pages import centre, count, messages, press, settle
 from tests.groupcomm.algorithms.schedules import late_cause
 from tests.groupcomm_tools.view.traces import buggy, parted, random_run, traffic
 
-
-def count(page: Page, selector: str) -> int:
-    return page.locator(f"#diagram {selector}").count()
-
-
-def settle(page: Page) -> None:
-    """Wait until what was asked for is drawn."""
-    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-
-
-def press(page: Page, *keys: str) -> None:
-    for key in keys:
-        page.keyboard.press(key)
-    settle(page)
-
-
-def centre(found: Locator) -> tuple[float, float]:
-    box = found.bounding_box()
-    assert box is not None
-    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-
-
-def click(page: Page, found: Locator) -> None:
-    page.mouse.click(*centre(found))
-    settle(page)
-
-
-def messages(page: Page, selector: str) -> set[int]:
-    """Numbers of the messages with such marks."""
-    found: Sequence[Any] = page.eval_on_selector_all(
-        f"#diagram {selector}", "marks => marks.map((mark) => Number(mark.dataset.m))"
-    )
-    return set(found)
+pytestmark = pytest.mark.long
 
 
 # ---- algorithms ----
-
-
-def test_every_point_and_arrow_is_drawn(view: View) -> None:
-    """p sends, q answers, and r, which hears of the answer first, keeps it back."""
-    page = view(late_cause(Vector))
-    assert (count(page, ".point.send"), count(page, ".point.deliver")) == (2, 6)
-    assert (count(page, ".arrow"), count(page, ".wait")) == (4, 1)
-    assert count(page, ".life") == 3
-    names = page.eval_on_selector_all("#diagram .label", "all => all.map(n => n.firstChild.data)")
-    assert names == ["p", "q", "r"]
-    assert page.locator(".verdict").inner_text() == "Order kept: fifo, causal, total"
-
-
-def test_a_click_lights_up_causes_effects_and_what_it_waited_for(view: View) -> None:
-    page = view(late_cause(Vector))
-    click(page, page.locator("#diagram .wait"))  # of q's answer, message 1
-    assert messages(page, ".chosen") == {1}
-    assert messages(page, ".cause") == messages(page, ".waited") == {0}
-    assert not messages(page, ".effect")
-    told = page.locator("#panel").inner_text()
-    assert "caused by: 1 message" in told
-    assert "1 step for p:1" in told
-    page.locator("#panel [data-go='0']").first.click()
-    settle(page)
-    assert messages(page, ".chosen") == {0}
-    assert messages(page, ".effect") == {1}
-    press(page, "Escape")
-    assert not messages(page, ".lit")
 
 
 def test_who_waits_for_an_own_message_and_what_no_user_gets(view: View) -> None:
@@ -367,25 +308,6 @@ def test_causes_in_a_long_trace_light_up(show: Show, long_page: Path) -> None:
 # ---- safety ----
 
 
-def test_what_a_trace_says_is_text(view: View) -> None:
-    evil = "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>"
-    events: list[TraceEvent] = [
-        Send(1, f"#{evil[:20]}#alfa/1", 1, 4, (evil,), 0, discard=False, ordered=False),
-        StampedSent(2, evil, evil, 1, (evil,), evil, 3),
-        Given(3, evil, evil, 1),
-    ]
-    page = view(events)
-    assert page.title() == "run"
-    page.locator("#groups-choice summary").click()
-    assert evil in page.locator("#groups").inner_text()
-    press(page, "n")
-    assert evil in page.locator("#panel").inner_text()
-    press(page, "n")
-    assert evil in page.locator("#panel").inner_text()
-    assert not page.locator("img").count()
-
-
-@pytest.mark.long
 def test_no_other_script_runs_and_nothing_is_fetched(view: View) -> None:
     page = view(late_cause(Vector))
     policy = page.locator("meta[http-equiv]").get_attribute("content")
