@@ -119,6 +119,14 @@ async def settled(programs: Sequence[Program], senders: Sequence[Program]) -> No
                     await trio.sleep(0.01)
 
 
+async def see_members(programs: Sequence[Program], group: str, count: int) -> None:
+    """Wait until these programs, which receive all the time, see a group of so many members."""
+    with trio.fail_after(PATIENCE_S):
+        for program in programs:
+            while len(program.connection.groups[group].members) != count:
+                await trio.sleep(0.01)
+
+
 def late_for(name: str, seconds: float) -> list[Factory]:
     """The causal filter, and below it a delay of what one sender sends."""
     return [causal, delay(seconds, sender=name, keep_order=True)]
@@ -184,6 +192,7 @@ async def test_a_daemon_that_is_killed_stops_nobody(cluster: RunningCluster) -> 
                 for program in programs:
                     senders.start_soon(program.chatter, "killed", 100)
         await settled(programs, programs)
+        await see_members(programs, "killed", 2)  # messages may come before the view without cal
         members = [program.connection.groups["killed"].members for program in programs]
         assert members == [(ann.member, bob.member)] * 2
         nursery.cancel_scope.cancel()
