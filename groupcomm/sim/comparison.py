@@ -75,7 +75,7 @@ class ComparisonLoad:
         return tuple(f"p{number:0{width}}" for number in range(1, self.processes + 1))
 
     def draw(self) -> list[tuple[int, Name]]:
-        """Return when each message is sent, in microseconds, and by whom."""
+        """Return the sending time of each message, in microseconds, and its sender."""
         rng = random_for(self.seed, "load")
         now, found = 0, []
         for _ in range(self.messages):
@@ -89,14 +89,16 @@ class ComparisonRow:
     """The results of one algorithm.
 
     Attributes:
-        entry: which one.
+        entry: the catalogue entry of the algorithm.
         held: the orders that held.
-        missing: deliveries that never came.
-        messages: that were sent.
-        packets, repeated, bytes: on the wire; see `timed.Counts`.
-        stamp_bytes, most_stamp_bytes: of a packet with a message, on average and at most.
-        delay_ms, most_delay_ms: from sending to delivery at somebody else.
-        most_waiting: messages that one process held back at once.
+        missing: the number of deliveries that never came.
+        messages: the number of sent messages.
+        packets, repeated, bytes: packets, repetitions and bytes on the wire; see `timed.Counts`.
+        stamp_bytes, most_stamp_bytes: the average and the largest stamp of a packet with a message,
+            in bytes.
+        delay_ms, most_delay_ms: the average and the longest time from a sending to a delivery at
+            another process.
+        most_waiting: the most messages that one process held back at once.
     """
 
     entry: Entry
@@ -114,12 +116,12 @@ class ComparisonRow:
 
     @property
     def broken(self) -> list[Order]:
-        """Return the orders that it claims, and that did not hold."""
+        """Return the orders that the algorithm claims, and that did not hold."""
         return [order for order in Order if order in self.entry.type.claims - self.held]
 
     @property
     def is_wrong(self) -> bool:
-        """Return whether it broke a promise, or has lost a message that its rule does not lose."""
+        """Return whether it broke a guarantee, or lost a message that its rule does not lose."""
         return bool(self.broken or (self.missing and not self.entry.loses))
 
     def as_json(self) -> dict[str, Any]:
@@ -203,7 +205,7 @@ def _mean(values: Sequence[int]) -> float:
 
 
 def make(entry: Entry, name: Name, load: ComparisonLoad) -> Process:
-    """Return a process; one that knows the time waits until all that is not lost must have come."""
+    """Return a process; a timed one waits until all packets that are not lost must have come."""
     if entry.type is RealTime:
         return RealTime(name, load.names, wait=load.wires.most_us + 1)
     return entry.type(name, load.names)
@@ -227,7 +229,7 @@ class _Turns:
     def _turn(self, number: int) -> None:
         loop, (time, name) = self._network.loop, self._load[number]
         if not self._network.has_all(name):
-            if loop.deadline is not None:  # else no message comes any more
+            if loop.deadline is not None:  # otherwise no message comes any more
                 loop.at(loop.now + self._look_again_us, self._turn, number)
             return
         self._network.send(name)

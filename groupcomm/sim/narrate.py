@@ -27,7 +27,7 @@ _FIFO, _CAUSAL = ServiceLevel.FIFO, ServiceLevel.CAUSAL
 
 Line = tuple[int, ServiceLevel, str]
 
-# What happens, seconds between two lines, who says what at which level.
+# the acts of the story: the pause before each in seconds, the sender, its level
 SCENES: tuple[tuple[str, float, tuple[Line, ...]], ...] = (
     (
         "Five say something at the same moment. AGREED: nobody may see another order.",
@@ -65,13 +65,13 @@ class NarratedRun:
     """The narrated run: it plays the scenes and reports each event as it happens.
 
     Args:
-        seed: which run; the same seed tells the same story.
-        tell: takes the lines.
+        seed: the seed of the run; the same seed gives the same story.
+        tell: accepts each line.
     """
 
     def __init__(self, seed: int, tell: Callable[[str], None]) -> None:
         self._tell = tell
-        self._lost: dict[tuple[str, int], int] = {}  # (daemon, packet number): when it was lost
+        self._lost: dict[tuple[str, int], int] = {}  # (daemon, packet number): the time of its loss
         self._losses = 0
         self._repairs = 0
         settings = plain_settings(daemons=len(USERS), seed=seed, faults=Faults(loss=LOSS))

@@ -31,13 +31,13 @@ class Recorder:
     """A recorder of the events of one run in their order.
 
     Args:
-        check: is given every event as it happens.
-        write: is given the trace as JSON lines, some at a time; None to keep no trace.
+        check: called with each event as it happens.
+        write: called with the trace as JSON lines, some at a time; None to keep no trace.
 
     Attributes:
-        events: how many were recorded.
-        deliveries: how many of them are deliveries to clients.
-        views: ids of all regular views that were installed.
+        events: the number of recorded events.
+        deliveries: the number of deliveries to clients among them.
+        views: the ids of all installed regular views.
     """
 
     __slots__ = (
@@ -104,22 +104,22 @@ SLICE_S = 0.1
 """The simulated time between two checks for findings, at which a run stops."""
 
 SILENCE_S = 1.0
-"""The time for which in some runs faults last after the load, and nothing is sent after them; what
-is lost last, with nothing behind it to show that it is missing, is the hardest to repair. In the
-others the faults end under load."""
+"""The time for which in some runs faults last after the load while nothing is sent: a packet that
+is lost last, with no packet after it to show that it is missing, is the hardest to repair. In the
+other runs the faults end under load."""
 
 LAST_WORD_S = 0.2
-"""The time after one last message out of the silence, for which the token must be fetched."""
+"""The time after one last message after silence, within which the token must be fetched."""
 
 AFTER_S = 1.5
 """The time for which load continues after faults that end under load: views merge under it."""
 
 SICK_SHARE = 0.5
-"""So many of the disks that are unwell when the faults end stay it: their daemons stand aside, and
-the others must have their view all the same."""
+"""The share of the disks that are unwell when the faults end and stay unwell: their daemons stand
+aside, and the others must have their view all the same."""
 
 AFTER_SILENCE_S = 0.4
-"""Then silence, and one last message again."""
+"""The time of silence after that, before one last message again."""
 
 
 @attrs.frozen(kw_only=True)
@@ -127,9 +127,9 @@ class Finding:
     """A property that does not hold in a run.
 
     Attributes:
-        property: its id; ``assert`` if a core broke an invariant of its own, ``attacker`` if one
-            got what nobody in its role may get.
-        text: what happened, with the identities involved.
+        property: the property's id; ``assert`` if a core broke an invariant of its own,
+            ``attacker`` if an attacker got data that its role must not get.
+        text: the violation, with the identities involved.
         evidence: readable events that prove it.
     """
 
@@ -143,14 +143,14 @@ class RunResult:
     """The result of one run; the same seed and options always give an equal one.
 
     Attributes:
-        settings: what was drawn.
-        events: how many trace events there were.
-        sent: how many messages clients sent.
-        deliveries: how many messages clients received.
-        views: how many regular views of daemons were installed, each counted once.
-        simulated_s: virtual seconds.
-        trace_hash: BLAKE2b over the trace as JSON lines.
-        findings: properties that do not hold; empty if all is well.
+        settings: the drawn settings.
+        events: the number of trace events.
+        sent: the number of messages that clients sent.
+        deliveries: the number of messages that clients received.
+        views: the number of installed regular views, each counted once.
+        simulated_s: the simulated time, in seconds.
+        trace_hash: the BLAKE2b digest of the trace as JSON lines, in hexadecimal.
+        findings: the properties that do not hold; empty if all hold.
         last_events: the end of the trace, readable, if there are findings.
     """
 
@@ -171,9 +171,9 @@ def run_seed(
     """Run one seed.
 
     Args:
-        seed: of everything random.
-        options: what is not to be drawn from it.
-        write: takes the trace as JSON lines, some at a time.
+        seed: the seed of all random choices.
+        options: the settings that are fixed, not drawn.
+        write: accepts the trace as JSON lines, some at a time.
     """
     return run(draw_settings(seed, options), write)
 
@@ -196,7 +196,7 @@ def run(settings: Settings, write: Callable[[bytes], object] | None = None) -> R
             _play(cluster, workload, checkers)
     except CoreFailure as failure:
         findings.append(Finding(property="assert", text=str(failure)))
-    except AssertionError as error:  # of a client's session
+    except AssertionError as error:  # raised by a client's session
         findings.append(Finding(property="assert", text=str(CoreFailure("client", error))))
     else:
         checkers.finish()
@@ -235,7 +235,7 @@ def make_workload(cluster: Cluster) -> Workload:
         [host.name for host in cluster.daemons],
         settings.clients,
         settings.packet_limit,
-        2 * interval_us if settings.faults.storm else interval_us,  # it adds as many again
+        2 * interval_us if settings.faults.storm else interval_us,  # the storm doubles the load
     )
 
 

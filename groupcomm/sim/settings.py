@@ -34,7 +34,7 @@ from groupcomm.sim.network.links import (
 from groupcomm.sim.virtual_time import random_for
 
 Sites: TypeAlias = tuple[tuple[int, ...], ...]
-"""Per site the indices of its daemons."""
+"""For each site the indices of its daemons."""
 
 FEW_SITES: Final = (2, 4)
 MOST_DAEMONS: Final = 9
@@ -49,11 +49,11 @@ MOST_IN_A_SITE: Final = 9
 SHORTEST_LINK_S: Final = 0.005
 LONGEST_LINK_S: Final = 0.08
 LONGEST_WAY_S: Final = 0.12
-"""One-way delays of a link, and over all links of the longest way: with twice as much daemons that
-have failed to agree again and again wait so long in between that the 3 s of L1 are too short."""
+"""The most one-way delay of a link, and of the longest way over links. With twice as much, daemons
+whose attempts fail again and again wait so long in between that the 3 s of L1 are too short."""
 
 LEAST_BYTES_PER_S: Final = 1_000_000
-"""Enough for each link to carry what nine daemons send when views change under load."""
+"""A rate at which each link carries the packets of nine daemons when views change under load."""
 
 MAX_DAEMONS = 256
 """The most daemons: a path leads from each one to each other one, and more would need too much
@@ -73,7 +73,7 @@ LEAVE_TIMEOUTS_S = (CoreConfig().leave_timeout_s, CoreConfig().leave_timeout_s, 
 SMALL_WINDOWS = Windows(visit_bytes=12_000, ring_bytes=30_000, stream_packets=64)
 ALL_AGREE_SHARE = 0.6
 STORM_CAP_BYTES = 130_000
-"""Above the largest message of a storm, and low enough for clients to be too slow for it."""
+"""Above the largest message of a storm, and low enough for clients to become too slow for it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -81,14 +81,15 @@ class Options:
     """The options that a user fixes for all seeds.
 
     Attributes:
-        daemons: how many in all; None draws 2 to 7 for each seed, and up to 9 for several sites.
-        sites: how many; None draws 1 for seven of eight seeds, else 2 to 4 and, in one seed of a
-            hundred, 5 to 8 of up to 9 daemons each.
-        faults: ``all``, ``none`` or names with commas between them, see faults.py.
+        daemons: the number of all daemons; None draws 2 to 7 for each seed, and up to 9 for several
+            sites.
+        sites: the number of sites; None draws 1 for seven of eight seeds, otherwise 2 to 4 and, in
+            one seed of a hundred, 5 to 8 of up to 9 daemons each.
+        faults: ``all``, ``none`` or names of faults with commas between them, see faults.py.
         duration_s: simulated seconds with faults and load, before everything settles.
-        suite: how datagrams are protected, 0 to 2; None draws 0 or 1 for each seed.
-        byzantine: a daemon of the cluster lies.
-        attackers: roles that somebody plays, see attackers/roles.py.
+        suite: the suite that protects datagrams, 0 to 2; None draws 0 or 1 for each seed.
+        byzantine: whether a daemon of the cluster lies.
+        attackers: the roles of attackers that take part, see attackers/roles.py.
     """
 
     daemons: int | None = None
@@ -124,31 +125,35 @@ class Settings:
     """The settings that one run is made from.
 
     Attributes:
-        seed: of all random sources.
-        sites: per site the indices of its daemons; each has one ring while all hear each other.
-        links: between neighbouring sites. Others do not hear each other at all.
-        notice_interval_s: least time between two horizon notices of a ring.
-        linger_s: how long a resting token stays after a message.
+        seed: the seed of all random sources.
+        sites: for each site the indices of its daemons; each site has one ring while all of it hear
+            each other.
+        links: the links between neighbouring sites. Other sites do not hear each other at all.
+        notice_interval_s: the least time between two horizon notices of a ring.
+        linger_s: the time for which a resting token stays after a message.
         leave_timeout_s: the time after which a daemon leaves in any case.
-        windows: of each ring; small ones let large messages take several visits of the token.
-        faults: what goes wrong.
-        suite: 2 if daemons have identities and datagrams are encrypted, 1 if they are encrypted, 0
-            if they have a checksum only.
-        packet_limit: bytes of a packet before sealing.
-        starts: where counters start.
-        session_cap_bytes: output that may wait for one client before it counts as too slow.
-        start_message: where the clients' counts of messages start.
-        clock_error_s: how wrong wall clocks are, either way, while no fault makes them worse.
+        windows: the windows of each ring; with small ones large messages take several visits of the
+            token.
+        faults: the faults that happen, and their rates.
+        suite: 2 if daemons have identities and datagrams are encrypted, 1 if datagrams are
+            encrypted, 0 if they have a checksum only.
+        packet_limit: the most bytes of a packet before sealing.
+        starts: the values at which counters start.
+        session_cap_bytes: the output that may wait for one client before it counts as too slow.
+        start_message: the number at which the clients' counts of messages start.
+        clock_error_s: the largest error of wall clocks, in both directions, while no fault makes it
+            larger.
         duration_s: simulated seconds of load.
-        clients: how many programs are connected most of the time.
-        calm_s: mean time between two faults that break views.
-        silence: faults go on after the load, until one last message; else they end under load.
-        core: the daemons that shall agree in the end, by index; empty for all.
-        liars: the daemons that lie, by index; then the core is of others.
-        lying: how they do.
-        attackers: roles that somebody plays.
+        clients: the number of programs that are connected most of the time.
+        calm_s: the mean time between two faults that break views, in seconds.
+        silence: whether faults go on after the load, until one last message; otherwise they end
+            under load.
+        core: the daemons that must agree in the end, by index; empty for all.
+        liars: the daemons that lie, by index; the core then consists of others.
+        lying: the lies that they send.
+        attackers: the roles of attackers that take part.
         evicted: the daemon that is evicted, by index; None for none.
-        epoch_s: how long a daemon seals with the same keys.
+        epoch_s: the time for which a daemon seals with the same keys, in seconds.
     """
 
     seed: int
@@ -199,12 +204,12 @@ def draw_settings(seed: int, options: Options) -> Settings:
     links = draw_links(random_for(seed, "links"), len(sites), daemons, faults) if several else ()
     duration_s = options.duration_s * min(1.0, AFFORDABLE_DAEMONS / daemons)
     liars = draw_liars(random_for(seed, "liars"), daemons) if options.byzantine else ()
-    if liars:  # whoever finds its disk old is outdated in truth, and here that is only ever said
+    if liars:  # a daemon with an old disk is outdated in truth; here only lies may say so
         faults = attrs.evolve(faults, disk=False)
     roles = options.attackers
     if NOTHING in roles:
         faults = attrs.evolve(faults, attacker=True)
-    # Who has no key can forge a checksum, so an attacker meets encrypted datagrams only.
+    # An attacker without a key can forge a checksum, so attackers meet encrypted datagrams only.
     sealed = 1 if faults.attacker or rng.random() < 0.25 else 0
     evicted = draw_evicted(random_for(seed, "evicted"), roles, daemons)
     core = _draw_core(random_for(seed, "core"), daemons, liars, evicted)
@@ -247,13 +252,13 @@ def plain_settings(
     """Return settings for an experiment: nothing is drawn, and only requested faults happen.
 
     Args:
-        daemons: how many in all, 1 to MAX_DAEMONS; or how many in each site, then `sites` counts
-            for nothing.
-        sites: over how many sites they are spread, as evenly as possible.
-        seed: of what stays random: jitter, and what faults hit.
-        delay_s: one-way delay between any two sites, where no links are given.
-        links: which sites are neighbours, and what lies between them; None: all are.
-        faults: what goes wrong; nothing by default.
+        daemons: the number of all daemons, 1 to MAX_DAEMONS; or the number of each site, then
+            `sites` is ignored.
+        sites: the number of sites, among which the daemons are spread as evenly as possible.
+        seed: the seed of the rest: jitter, and the victims of faults.
+        delay_s: the one-way delay between any two sites, where no links are given.
+        links: the neighbouring sites and the links between them; None: all are neighbours.
+        faults: the faults that happen; none by default.
 
     Raises:
         ConfigError: too many daemons or sites, or links that do not fit them.
@@ -275,7 +280,7 @@ def plain_settings(
 
 
 def _draw_sites(rng: Random, seed: int, options: Options) -> Sites:
-    # The second draw is of no use any more: without it seeds with one site would give other runs.
+    # The second draw has no use any more: without it seeds with one site would give other runs.
     lot, _, daemons = rng.random(), rng.choice((2, 2, 3)), rng.randint(2, 7)
     if options.sites == 1 or (options.sites is None and lot < ONE_SITE_SHARE):
         return split_evenly(options.daemons or daemons, 1)
@@ -285,7 +290,7 @@ def _draw_sites(rng: Random, seed: int, options: Options) -> Sites:
 def _draw_core(
     rng: Random, daemons: int, liars: tuple[int, ...], evicted: int | None
 ) -> tuple[int, ...]:
-    """Return all daemons more often than not, else any of them; never one that is evicted or
+    """Return all daemons more often than not, otherwise any of them; never one that is evicted or
     lies."""
     if liars:
         return tuple(daemon for daemon in range(daemons) if daemon not in liars)
@@ -327,14 +332,15 @@ def draw_sites(rng: Random, sites: int | None, daemons: int | None) -> Sites:
     """Draw the number of sites, unless it is fixed, and the size of each of several sites.
 
     Args:
-        rng: this run's source for that.
-        sites: how many; None to draw 2 to 4 or, in some runs without fixed daemons, up to 8.
-        daemons: how many in all; None to draw.
+        rng: the random source for this purpose.
+        sites: the number of sites; None to draw 2 to 4 or, in some runs without fixed daemons, up
+            to 8.
+        daemons: the number of all daemons; None to draw it.
     """
     many = rng.random() < MANY_SHARE
     if sites is None and daemons is None and many:
         most = [rng.randint(1, MOST_IN_A_SITE) for _ in range(rng.randint(*MANY_SITES))]
-        return in_order([rng.randint(1, size) for size in most])  # small sites more often
+        return in_order([rng.randint(1, size) for size in most])  # smaller sites are more likely
     few = rng.randint(*FEW_SITES)
     sites = sites or min(few, daemons or few)
     daemons = daemons or rng.randint(sites, max(MOST_DAEMONS, sites))
@@ -345,7 +351,7 @@ def draw_sites(rng: Random, sites: int | None, daemons: int | None) -> Sites:
 def draw_links(rng: Random, sites: int, daemons: int, faults: Faults) -> tuple[SimulatedLink, ...]:
     """Draw the neighbours of each site, and the properties of each link."""
     names = list(range(sites))
-    rng.shuffle(names)  # so that any of them is in the middle of a star
+    rng.shuffle(names)  # so that each site may be in the middle of a star
     pairs = TOPOLOGIES[rng.choice(sorted(TOPOLOGIES))](sites)
     found = sorted((min(names[a], names[b]), max(names[a], names[b])) for a, b in pairs)
     lengths = [rng.uniform(SHORTEST_LINK_S, LONGEST_LINK_S) for _ in found]
@@ -364,7 +370,7 @@ def _draw_link(
     rng: Random, pair: SitePair, delay_s: float, daemons: int, faults: Faults
 ) -> SimulatedLink:
     jitter, loss, load = rng.random(), rng.random(), rng.random()
-    # All daemons tell all others what they know when views change, so that grows by the square.
+    # At a view change all daemons send their state to all others: that grows by the square.
     least = LEAST_BYTES_PER_S * max(1.0, (daemons / MOST_DAEMONS) ** 2)
     return SimulatedLink(
         sites=pair,
@@ -380,7 +386,7 @@ def reachable_core(
 ) -> tuple[int, ...]:
     """Return the daemons of `core` that reach its first one when all others are cut off from it.
 
-    Over a site without a daemon of the core nothing is passed on.
+    A site without a daemon of the core passes nothing on.
     """
     site_of = {daemon: site for site, members in enumerate(sites) for daemon in members}
     among = {site_of[daemon] for daemon in core}

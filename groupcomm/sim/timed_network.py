@@ -2,8 +2,8 @@
 
 Below each process lie channels that lose nothing: a packet that is lost is sent again after the
 timeouts of peers without a daemon (`groupcomm.algorithms.direct`), so loss costs time and packets.
-To be quick, packets stay what they are here, and acknowledgements of the channels are not sent;
-`groupcomm.sim.network.peers` has it all.
+To be quick, packets are not encoded here, and acknowledgements of the channels are not sent;
+`groupcomm.sim.network.peers` simulates both.
 
 The delays and losses of a channel come from the seed and from its two ends alone: the tenth packet
 from p to q takes as long whichever algorithm sends it.
@@ -32,8 +32,9 @@ class Wires:
     """The properties of all channels.
 
     Attributes:
-        least_us, most_us: how long a packet takes that is not lost; anything between, evenly.
-        loss: chance that one is lost, 0 to below 1.
+        least_us, most_us: the least and the longest time that a packet takes if it is not lost, in
+            microseconds; times are drawn evenly between them.
+        loss: the probability that a packet is lost, 0 to below 1.
     """
 
     least_us: int
@@ -46,13 +47,13 @@ class Counts:
     """The counts of a run.
 
     Attributes:
-        packets: that were sent, again included.
-        repeated: how many of them were sent again.
-        bytes: of all of them: headers of IP and UDP, data, and stamps.
-        stamps: bytes of the stamp of each packet that carries a message, once.
-        delays_us: from each sending to each delivery at somebody else.
-        most_waiting: messages that one process held back at once, at most.
-        refused: messages that a process did not take.
+        packets: the number of sent packets, repetitions included.
+        repeated: the number of repetitions among them.
+        bytes: the bytes of all packets: headers of IP and UDP, data, and stamps.
+        stamps: the bytes of the stamp of each packet that carries a message, counted once.
+        delays_us: the time from each sending to each delivery at another process, in microseconds.
+        most_waiting: the most messages that one process held back at once.
+        refused: the number of messages that a process did not accept.
     """
 
     packets: int = 0
@@ -74,7 +75,7 @@ class _Channel:
         self.last_us = 0
 
     def draw(self) -> tuple[int, int]:
-        """Return the number of sendings of the next packet, and its time from the first one on."""
+        """Return how many times the next packet is sent, and its time from the first sending on."""
         tries, waited_s = 1, 0.0
         while self._rng.random() < self._wires.loss:
             waited_s += self._timing.wait_s(tries)
@@ -87,9 +88,9 @@ class TimedNetwork:
     """Processes, and channels between any two.
 
     Attributes:
-        loop: virtual time.
-        history: of the users.
-        counts: what it has cost.
+        loop: the event loop of virtual time.
+        history: the history of the users.
+        counts: the costs so far.
     """
 
     def __init__(self, processes: Iterable[Process], wires: Wires, seed: int) -> None:
@@ -121,7 +122,7 @@ class TimedNetwork:
         return len(self.history.delivered.get(name, ())) == len(self.history.sent)
 
     def _perform(self, process: Process, step: Step) -> None:
-        sizes: dict[int, int] = {}  # of stamps, of which several packets carry the same one
+        sizes: dict[int, int] = {}  # bytes by stamp; packets may share a stamp
         for packet in step.packets:
             if packet.destination == packet.source:
                 self._arrive(packet)

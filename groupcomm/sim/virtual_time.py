@@ -74,10 +74,10 @@ class Clock:
     """The clocks of one daemon, read at virtual times.
 
     Args:
-        rng: this daemon's source.
+        rng: the random source of this daemon.
         rate: the largest error of the monotonic clock's speed, 0 to 0.1; with a rate
             above 0 the wall clock also starts up to 2 s wrong, and jumps.
-        error_s: else the largest error of the wall clock, in seconds.
+        error_s: with rate 0 the largest error of the wall clock, in seconds.
     """
 
     __slots__ = ("_base", "_rate", "_rng", "_wall")
@@ -94,7 +94,7 @@ class Clock:
         return self._base + now * self._rate / SECOND
 
     def wall(self, now: int) -> float:
-        """Return seconds since 1970 as this machine believes."""
+        """Return seconds since 1970 by this machine's wall clock."""
         return self._wall + now / SECOND
 
     def jump(self) -> None:

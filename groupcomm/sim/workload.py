@@ -2,7 +2,7 @@
 
 More than 20 multicasts per simulated second from eight clients, each of them usually in two of
 three groups, so that a multicast reaches five or six clients on average. They come in flurries:
-what is sent at about the same time at several daemons is what has to be put in order.
+several daemons get messages at about the same time, and have to put them in order.
 """
 
 from collections.abc import Callable
@@ -44,18 +44,18 @@ class Workload:
 
     Args:
         loop: virtual time.
-        rng: this run's source for what clients do.
-        connect: how to get a client.
-        up: which daemons one can connect to, by index.
+        rng: the random source of the clients' acts.
+        connect: opens a session of a client.
+        up: returns the daemons that accept connections, by index.
         daemons: the names of the daemons.
-        users: how many programs there are.
-        fragment_bytes: what no longer fits one packet.
-        interval_us: mean time between two sends.
+        users: the number of programs.
+        fragment_bytes: the largest size of a fragment, in bytes; larger messages are split.
+        interval_us: the mean time between two sends, in microseconds.
 
     Attributes:
-        clients: per user the present session, or the last one.
-        sent: multicasts so far.
-        interval_us: mean time between two sends.
+        clients: for each user the present session, or the last one.
+        sent: the number of multicasts so far.
+        interval_us: the mean time between two sends, in microseconds.
     """
 
     def __init__(
@@ -77,13 +77,13 @@ class Workload:
         self._fragment_bytes = fragment_bytes
         self.interval_us = interval_us
         self._running = False
-        self._period = 0  # counts starts, so that nothing of an earlier one goes on
+        self._period = 0  # counts starts, so that acts of an earlier start end
         self._users = users
         self.clients: dict[int, SimulatedClient] = {}
         self.sent = 0
 
     def start(self) -> None:
-        """Connect everybody and keep them busy; also after a stop."""
+        """Connect all users and keep them busy; also after a stop."""
         loop, period = self._loop, self._period + 1
         self._running, self._period = True, period
         for user in range(self._users):
@@ -106,7 +106,7 @@ class Workload:
     # ---- clients come and go ----
 
     def connect(self, user: int) -> None:
-        """Open a session of a user who has none, at any daemon that runs."""
+        """Open a session of a user without one, at any daemon that runs."""
         old = self.clients.get(user)
         if self._running and (old is None or not old.alive):
             up = self._up()
@@ -217,7 +217,7 @@ class Workload:
 
     def _destination(self) -> tuple[str, ...]:
         rng, lot = self._rng, self._rng.random()
-        if lot < 0.06:  # to one client, who may have gone
+        if lot < 0.06:  # to one client, which may have gone
             return (self._private_name(),)
         if lot < 0.08:
             return (rng.choice(GROUPS), self._private_name())
@@ -243,7 +243,7 @@ class Workload:
 
 LARGEST_BYTES = 100_000
 MOST_FOR_STARVING = 5
-"""Large messages for a program that does not read: more than may wait for it."""
+"""Large messages for a program that does not read: more bytes than may wait for it."""
 
 STARVING_INTERVAL_US = SECOND // 20
 MANY_GROUPS = tuple(f"storm{number}" for number in range(12))
@@ -303,13 +303,13 @@ class Storm:
         self._loop.at(self._loop.now + pause, partial(self._end_pause, client))
 
     def _starve(self, client: SimulatedClient) -> None:
-        """Have a program stop reading while it is sent so much that its daemon may cut it off."""
+        """Pause a program's reading and send it so much that its daemon may cut it off."""
         client.set_reading(False)
         self._paused.append(client)
         self._send_to_starving((client, self._rng.randint(1, MOST_FOR_STARVING)))
 
     def _send_to_starving(self, series: tuple[SimulatedClient, int]) -> None:
-        """Send one of a series of large messages; after the last the program reads on, or
+        """Send one of a series of large messages; after the last one the program reads again, or
         leaves."""
         client, left = series
         later = self._loop.now + self._workload.after(STARVING_INTERVAL_US)

@@ -29,9 +29,9 @@ class Lying:
 
     Attributes:
         share: the share of its packets that carry a lie, 0 to 1.
-        ways: what it does then: `change` fields, `contradict` itself, `replay` what it or somebody
-            else has said, say something in a `wrong state`, `withhold` a packet, `forge` one that
-            fits.
+        ways: the forms of its lies: `change` fields, `contradict` itself, `replay` an earlier
+            message of its own or another daemon, send a message in a `wrong state`, `withhold` a
+            packet, `forge` one that fits.
         spells: it tells the truth at times.
     """
 

@@ -1,7 +1,7 @@
 """Lies: packets with fields that no correct daemon would send.
 
-A lie changes a decoded packet and encodes it again; most results still decode, as fuzzing the
-decoders finds those that do not. A forgery is made up to fit what the liar's core knows of the
+A lie changes a decoded packet and encodes it again; most results still decode, and fuzzing the
+decoders covers the others. A forgery is made up to fit what the liar's core knows of the
 view: it has the next numbers, stamps, hops and chains, so it passes the first checks, and states
 something else, maybe in the name of another daemon. All is drawn from one source.
 """
@@ -48,7 +48,7 @@ from groupcomm.wire.token import (
 )
 
 MOST_CHANGES: Final = 3
-"""Fields of one packet that are changed at once."""
+"""The number of fields of one packet that a lie changes at once."""
 
 MOST_BYTES: Final = 60_000
 
@@ -126,7 +126,7 @@ def of_view(packet: bytes, key: bytes) -> bytes:
 
 
 def draw_number(rng: Random, near: int) -> int:
-    """Draw a number at an edge of what its field may hold, or more or less near to `near`."""
+    """Draw a number at an edge of its field's range, or more or less near to `near`."""
     lot = rng.random()
     if lot < 0.3:
         edge = 1 << rng.choice(_BITS)
@@ -142,7 +142,7 @@ def draw_number(rng: Random, near: int) -> int:
 
 
 def change(rng: Random, value: Any) -> Any:
-    """Return a value with something in it changed; what is mutable may be changed in place."""
+    """Return a value with a part of it changed; a mutable value may be changed in place."""
     if isinstance(value, _LEAVES):
         return _change_leaf(rng, value)
     if isinstance(value, ControlPacket):

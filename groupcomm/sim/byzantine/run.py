@@ -21,7 +21,7 @@ from groupcomm.trace.events import Heal
 SLICE_S: Final = 0.1
 
 TOGETHER_LIMIT_S: Final = 90.0
-"""The time in which survivors must form one view: longer than the longest time out of it."""
+"""The time in which survivors must form one view: longer than a daemon can be left out."""
 
 GONE_LIMIT_S: Final = 10.0
 """The time after which programs that said goodbye are gone everywhere."""

@@ -167,7 +167,7 @@ MANY: Final = 500
 """The least number of earlier messages that a client's messages are compared with."""
 
 REPEATED, KNOWN, FIRST = range(3)
-"""Whether a place was released here before, elsewhere before, or nowhere before."""
+"""Earlier releases of a place: at this daemon, only at other daemons, or at none."""
 
 
 class Positions:

@@ -33,7 +33,7 @@ class ClientEvents:
     """A reader of the events of clients; it checks D1 to D5, D7 and U by itself.
 
     Attributes:
-        handlers: by kind of event.
+        handlers: the method that handles each kind of event.
     """
 
     def __init__(

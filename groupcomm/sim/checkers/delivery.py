@@ -1,8 +1,8 @@
 """Owed deliveries, and whether they come: D1, D2, D3, D6, U, R, G4, V2, MG3, L5, X3.
 
 `Holes` checks F1, F2, O4, G3 and P3 for clients that may end: the messages that a client gets are a
-prefix of those that it is owed, as far as a property orders them. So each delivery shows which ones
-have to come before it, however soon the client is cut off after it.
+prefix of those that it is owed, as far as a property orders them. So each delivery shows which
+messages have to come before it, however soon the client is cut off after it.
 """
 
 from heapq import heappop, heappush
@@ -21,8 +21,8 @@ _RELIABLE, _FIFO, _AGREED = 1, 2, 4
 class Holes:
     """A checker of owed messages that a client lacks when it is notified of a later one.
 
-    Heaps hold the messages that a client is owed; those that have come stay until a later one
-    passes them.
+    Heaps hold the messages that a client is owed; a delivered message stays until a later one
+    passes it.
     """
 
     def __init__(self, report: Report) -> None:

@@ -154,9 +154,9 @@ class Contexts:
 
     Attributes:
         messages: the number of messages with a position.
-        contexts: the number of those with (A, V).
+        contexts: the number of these with (A, V).
         missing: the number of messages at CAUSAL or above without (A, V) or without any causes.
-        violations: messages that came behind one that depends on them.
+        violations: messages that came after a message that depends on them.
     """
 
     def __init__(self) -> None:
@@ -165,9 +165,9 @@ class Contexts:
         self._begin()
 
     def _begin(self) -> None:
-        """Begin a view: no row of it is there, so nothing may come too late."""
-        self._heard: list[int] = []  # per ring: nothing below AGREED up to here may come
-        self._agreed = Stamp(0, 0)  # nothing of AGREED and SAFE up to here may come
+        """Begin a view: no message of it was received, so none may be late."""
+        self._heard: list[int] = []  # for each ring: no message below AGREED may come up to here
+        self._agreed = Stamp(0, 0)  # no AGREED or SAFE message may come up to here
 
     def received(self, event: Event) -> None:
         """Process the next event."""

@@ -19,7 +19,7 @@ _JOIN, _LEAVE, _DISCONNECT = 3, 4, 5
 _CAUSES = {_JOIN: "join", _LEAVE: "leave", _DISCONNECT: "disconnect"}
 
 START = (0, 0, 0, 0)
-"""In a position: all announcements of its view."""
+"""The number in a position that stands for all announcements of its view."""
 
 
 class Tables:

@@ -16,7 +16,7 @@ KEPT: Final = 50_000
 """The number of views, pairs of views and messages with private names that are remembered."""
 
 ViewKey = tuple[str, Position, str]
-"""Group, position, and for what a transitional part shows the view behind it."""
+"""Group, position, and for a view shown in a transitional part the next view of daemons."""
 
 
 class GroupViews:
@@ -155,7 +155,7 @@ class Private:
         self._state = state
         self._report = report
         self._connects: set[ClientRecord] = set()
-        self._messages: deque[Item] = deque()  # with private names
+        self._messages: deque[Item] = deque()  # messages with private names
 
     def connects(self, client: ClientRecord, event: Ask) -> None:
         """Check P4: an identity connects once."""
@@ -221,7 +221,8 @@ def _comes_back(item: Item, name: str) -> bool:
 
 PairKey = tuple[str, Position, Position, str]
 """Group, the positions of two views of it that follow each other somewhere, and the view of daemons
-behind the transitional part in which the second was shown; empty if that was in a regular part."""
+after the transitional part in which the second was shown; empty if it was shown in a regular
+part."""
 
 Entry = tuple[str, int, int]
 """A client, and hashes over the agreed and the CAUSAL messages that it got between the views."""

@@ -91,42 +91,44 @@ class Item:
     """A message, or a request to join or leave: everything that takes a number of a session.
 
     Attributes:
-        sender: who sent it.
-        number: its number there.
-        level: as an int; AGREED for requests.
-        to: destinations; the group of a request.
-        digest: of type and data.
-        discard: SELF_DISCARD.
-        ordered: the sender waits for its position.
-        is_request: a join or leave.
-        joins: a join.
-        accepted: how often its daemon has taken it; once for each fragment.
-        count: in how many fragments it comes, as the first of them that was released says.
-        rank: among the accepted items of its sender at FIFO or above.
-        targets: per private name the client that it means; None for nobody.
-        sent_at: count of events when it was sent.
-        floor: highest position that its sender had got by then (O2).
+        sender: the identity of the client that sent it.
+        number: its number in the sender's session.
+        level: its level as an int; AGREED for requests.
+        to: its destinations; the group of a request.
+        digest: the digest of type and data.
+        discard: whether SELF_DISCARD is set.
+        ordered: whether the sender waits for its position.
+        is_request: whether it is a join or leave.
+        joins: whether it is a join.
+        accepted: how many times its daemon has accepted it: once for each fragment.
+        count: the number of its fragments, as the first released one of them says.
+        rank: its place among the accepted items of its sender at FIFO or above.
+        targets: the client behind each private name; None for a name without a client.
+        sent_at: the count of events when it was sent.
+        floor: the highest position that its sender had got by then (O2).
         floor_view: the view that its daemon was in then.
-        floor_x1: highest position there that anyone had got of an agreed message (X1).
+        floor_x1: the highest position in that view of an agreed message that any client had got
+            (X1).
         floor_x2: the same of group views (X2).
-        seen: of a CAUSAL one, per destination the view of it that its sender had seen (V2).
-        mark: stands for it in a hash over a set of messages (V2).
-        position: where it was released, once known.
-        at_home: it is released at its sender's daemon, whole.
-        home_part: where it was released at its sender's daemon; None before.
-        home_table: the table of its sender's daemon then.
-        claims: positions told before that.
-        view: in which it was released.
-        released: at how many daemons it is released there.
-        fragments: per daemon, of a message in fragments: in which view and how many of them were
-            released there, for whom.
-        waiting: clients that are owed it, have not got it and not ended.
-        got: who has got it.
-        early: who of them was not owed it then; None for nobody.
-        copies: of an UNRELIABLE one, per fragment the view and the daemons of its releases.
-        causes: of a CAUSAL or higher one, those that were not complete everywhere.
-        answered: its position was told.
-        bounced: names for which it came back.
+        seen: for a CAUSAL message, the view of each destination that its sender had seen (V2).
+        mark: the number that stands for it in a hash over a set of messages (V2).
+        position: the position of its release; None before that.
+        at_home: whether all of it is released at its sender's daemon.
+        home_part: the part of a view in which it was released at its sender's daemon; None before.
+        home_table: the table of its sender's daemon at that release.
+        claims: positions that clients were told before the release.
+        view: the view in which it was released.
+        released: the number of daemons at which it is released in that view.
+        fragments: for a message in fragments, by daemon: the view, the number of fragments released
+            there, and the clients that they are for.
+        waiting: clients that are owed it and have neither got it nor ended.
+        got: the clients that have got it.
+        early: the clients among these that were not owed it at that time; None for no client.
+        copies: for an UNRELIABLE message, the view and the daemons of the releases of each
+            fragment.
+        causes: for a message at CAUSAL or above, the causes that were not complete everywhere.
+        answered: whether its sender was told its position.
+        bounced: the private names for which it came back.
     """
 
     __slots__ = (
@@ -220,43 +222,46 @@ class ClientRecord:
     Attributes:
         identity: ``#user#daemon/connection``.
         name: its private name.
-        home: its daemon's start; None as long as nothing tells which.
-        asked_at: count of events when it asked to connect; 0 before.
-        crashed: it died.
-        ended: it crashed, its disconnect was released at its home, or its home has ended.
-        disconnected_at: where its disconnect was released.
-        connect: where in the order its connect is.
-        disconnect: the same of its disconnect.
-        stage: what its daemon has told it of its view; None before.
-        began: the stage it was connected in, if that was a transitional part.
-        stages: what it is owed of this, and has not been told; whether it is a Dview, and the part.
-        sent: its items by number, but for those forgotten.
-        unsent: numbers released before they were used (D1), and where.
-        forgotten: the highest number of an item that is forgotten.
-        ranks: how many items at FIFO or above are accepted.
+        home: its daemon's start; None while no event shows it.
+        asked_at: the count of events when it asked to connect; 0 before.
+        crashed: whether it crashed.
+        ended: whether it crashed, or its disconnect was released at its home, or its home has
+            ended.
+        disconnected_at: the position of its disconnect.
+        connect: the place of its connect in the order.
+        disconnect: the place of its disconnect in the order.
+        stage: the view and part that its daemon has told it last; None before.
+        began: the stage in which it was connected, if that was a transitional part.
+        stages: the stages that it is owed and was not told yet: whether each is a Dview, and the
+            part.
+        sent: its items by number, except forgotten ones.
+        unsent: numbers released before they were used (D1), and the positions of these releases.
+        forgotten: the highest number of a forgotten item.
+        ranks: the number of accepted items at FIFO or above.
         positioned: numbers and positions of its latest messages that are released at its daemon,
             rising (O2).
-        owed: what it is owed and has not got, and in which part of which view.
-        due: a heap of the AGREED and SAFE messages and of the views by group that it is owed, by
-            position; some of them it has got (O4, G3).
-        due_from: per sender a heap of the numbers of such messages at FIFO or above (F).
-        views: views that it is owed and has not seen, by group and position.
-        leaving: it said goodbye.
-        groups: where its own views say that it is.
-        group_at: per group the position of its last view of it.
-        since: per group a hash over the AGREED and SAFE messages that it has got since (V2).
-        causal_since: the same of CAUSAL ones whose senders had seen that view (V2).
-        joined: per group the count of events when it first saw itself join (X3).
-        gone: senders whose disconnect it was told.
-        high: the highest position it was given (O2).
-        last_agreed: position of the last AGREED or SAFE message it was given (O1).
-        last_view: position of its last group view (O1).
-        highest: per sender the highest of its messages at FIFO or above (F).
-        joining: per group its joins that no view has answered.
-        knows: what a message that it sends now has as causes (CA).
-        needs: causes of what it has got in this view that it has not got itself (CA).
-        tidy_at: how large `knows` may become before it is looked through.
-        agreed: the AGREED and SAFE messages it was given, in order (O6, MG1).
+        owed: the messages that it is owed and has not got, and the view and part of each.
+        due: a heap by position of the AGREED and SAFE messages and the group views that it is owed;
+            it has got some of them (O4, G3).
+        due_from: for each sender a heap of the numbers of owed messages at FIFO or above (F).
+        views: the group views that it is owed and has not seen, by group and position.
+        leaving: whether it said goodbye.
+        groups: its groups by its own views.
+        group_at: for each group the position of its last view of it.
+        since: for each group a hash over the AGREED and SAFE messages that it has got since that
+            view (V2).
+        causal_since: the same over CAUSAL messages whose senders had seen that view (V2).
+        joined: for each group the count of events when it first saw itself join (X3).
+        gone: the senders whose disconnects it was told.
+        high: the highest position that it has got (O2).
+        last_agreed: the position of the last AGREED or SAFE message that it has got (O1).
+        last_view: the position of its last group view (O1).
+        highest: for each sender the highest number of its messages at FIFO or above (F).
+        joining: for each group its joins that no view has answered.
+        knows: the causes of a message that it would send now (CA).
+        needs: causes of messages that it has got in this view, but has not got itself (CA).
+        tidy_at: the size of `knows` above which finished causes are removed.
+        agreed: the AGREED and SAFE messages that it has got, in order (O6, MG1).
     """
 
     __slots__ = (

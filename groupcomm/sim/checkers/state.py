@@ -17,7 +17,7 @@ KEPT: Final = 50_000
 """The complete records of each kind that are remembered; for later ones see D2."""
 
 KEPT_CLIENTS: Final = 1000
-"""The ended clients whose full records are remembered; of earlier ones little is."""
+"""The ended clients whose full records are remembered; of earlier ones only names are kept."""
 
 KEPT_VIEWS: Final = 1000
 """The views whose members and sort keys are remembered."""
@@ -29,16 +29,16 @@ class ObservedState:
     """All records of a trace so far.
 
     Attributes:
-        processes: starts of daemons by identity, those that have ended, too.
-        stays: of those that run in their present views, by identity.
-        views: by id, those in which anybody may still do something.
-        shapes: of the latest views the rings.
-        clients: by identity.
-        events: how many events were fed.
-        boots: some start of a daemon is in the trace.
-        plain: the trace began without one: it is of one view that does not change.
-        core: whom all faults have spared in the end; None before that is known.
-        aside: whose disks are still unwell then.
+        processes: all starts of daemons by identity, ended ones included.
+        stays: the stays of running daemons in their present views, by identity.
+        views: the views in which any daemon may still act, by id.
+        shapes: the rings of the latest views.
+        clients: the clients by identity.
+        events: the number of events that were fed.
+        boots: whether the trace has a start of a daemon.
+        plain: whether the trace began without one: it then has one view that does not change.
+        core: the daemons that all faults have spared in the end; None before that is known.
+        aside: the daemons whose disks are still unwell then.
     """
 
     def __init__(self) -> None:
@@ -52,8 +52,8 @@ class ObservedState:
         self.plain = False
         self.core: tuple[str, ...] | None = None
         self.aside: frozenset[str] = frozenset()
-        self._floors: dict[tuple[str, int], Order] = {}  # per name and generation
-        self._disks: dict[str, tuple[int, int]] = {}  # per name: generation, most restarts
+        self._floors: dict[tuple[str, int], Order] = {}  # by name and generation
+        self._disks: dict[str, tuple[int, int]] = {}  # by name: generation, most restarts
         self._by_name: dict[str, ProcessRecord] = {}  # in a plain trace
         self._orders: dict[str, Order] = {}
         self._items: deque[Item] = deque()

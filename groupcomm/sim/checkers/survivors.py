@@ -10,7 +10,7 @@ from groupcomm.trace.events import Boot, Conf, Rejects, Release, TraceEvent, vie
 
 
 class SurvivorRecord:
-    """The acts of one start of a daemon that must hold whatever it is told: B4."""
+    """The rules for the acts of one start of a daemon that hold whatever others send it: B4."""
 
     __slots__ = ("_given", "_report", "_top", "_view", "members")
 
@@ -18,8 +18,8 @@ class SurvivorRecord:
         self._report = report
         self._view: tuple[int, str, int] | None = None
         self.members: frozenset[str] = frozenset()
-        self._given: set[tuple[int, int, int]] = set()  # places of this view
-        self._top = (0, 0, 0)  # the highest of those in the agreed order
+        self._given: set[tuple[int, int, int]] = set()  # places released in this view
+        self._top = (0, 0, 0)  # the highest agreed place released in this view
 
     def install(self, event: Conf) -> None:
         """Check that the views rise, hold the daemon, and bring members of the last view only."""

@@ -45,34 +45,39 @@ class ViewRecord:
 
     Attributes:
         text: its id.
-        order: what that sorts by.
-        ways: of those who leave it, to which view and with whom.
+        order: the key by which views are sorted.
+        ways: for the daemons that leave it, the next view and the transitional members.
         rings: the daemons of each ring, by identity.
-        members: their indices by identity.
-        names: of the daemons, sorted.
-        by_name: their identities.
-        streams: by ring.
-        stays: what each member did in it, of those who have installed it.
-        left: the stays of those who have gone on to another view.
-        remaining: members that may still do something in it.
-        over: there is none.
-        brought: per member, what groups and clients it came with (see Table.bring).
-        came: per member, the last view it had completed, and who was with it ever since.
-        base: per member, of its clients what it had released before (F).
-        majority: what clients were told, in a list; empty before.
-        high_x1: the highest position of AGREED and SAFE that clients know in its regular part.
+        members: the members' indices by identity.
+        names: the names of its daemons, sorted.
+        by_name: the members' identities by name.
+        streams: the stream of each ring.
+        stays: the time in it of each member that has installed it.
+        left: the stays of members that have gone on to another view.
+        remaining: the number of members that may still act in it.
+        over: whether no member may act in it any more.
+        brought: for each member, the groups and clients that it brings into the view (see
+            Table.bring).
+        came: for each member, the last view it had completed, and the daemons that came along
+            since.
+        base: for each member, the items of its clients that it had released before (F).
+        majority: the `majority` that clients were told, in a list; empty before.
+        high_x1: the highest position of AGREED and SAFE messages that clients know in its regular
+            part.
         high_x2: the same of group views.
         log: agreed bundles released in regular parts, in the order of the first release (O4).
-        beyond: a heap of other ones, released in transitional parts.
-        known_beyond: all that ever were in it.
-        places: the latest bundles (O3).
-        place_order: the same, oldest first.
-        authored: per author how many of its bundles anybody has released.
-        unauthored: per packet that nobody has numbered, who has released which bundles of it.
-        safes: SAFE bundles that not all have released.
-        safe_count: how many were released in a regular part.
-        safe_late: per next view, who went there together and what SAFE they released on the way.
-        ends: per next view, what the first to go there had done here.
+        beyond: a heap of other agreed bundles, released in transitional parts.
+        known_beyond: all bundles that were ever in that heap.
+        places: the latest bundles, by place (O3).
+        place_order: their places, oldest first.
+        authored: for each author the number of its bundles that any daemon has released.
+        unauthored: for each packet without a known author, the daemons that have released its
+            bundles.
+        safes: SAFE bundles that some members have not released.
+        safe_count: the number of SAFE bundles released in a regular part.
+        safe_late: for each next view, the members that went there together and the SAFE bundles
+            that they released on the way.
+        ends: for each next view, the releases here of the first member that went there.
     """
 
     __slots__ = (
@@ -178,27 +183,29 @@ class Stay:
     Attributes:
         process: the daemon.
         view: the view.
-        bit: the daemon's among the members.
+        bit: the daemon's bit among the members.
         ring: the index of its ring.
-        regular: the first part.
-        part: where it is now.
-        complete: its group table of this view is whole.
-        transitional_members: those who come along to the next view; None in the regular part.
-        next: that view.
-        next_rank: per client the rank of the item at FIFO or above to be released next (F).
-        missing: per client ranks that were passed over (F).
-        agreed: how many agreed bundles of the view's log it has released (O4).
-        last: the highest of all it has released (O1).
-        prefix: per ring the number up to which it holds everything.
-        early: per ring what it holds beyond, with times.
-        blocks: per ring its block.
-        block: the least of them.
-        held: the highest stamp it has got (H6).
+        regular: the regular part.
+        part: the part that it is in now.
+        complete: whether its group table of this view is complete.
+        transitional_members: the members that come along to the next view; None in the regular
+            part.
+        next: the next view.
+        next_rank: for each client the rank of the item at FIFO or above to be released next (F).
+        missing: for each client the ranks that were passed over (F).
+        agreed: the number of agreed bundles of the view's log that it has released (O4).
+        last: the highest place that it has released (O1).
+        prefix: for each ring the number up to which it holds everything.
+        early: for each ring the packets that it holds above that number, with times.
+        blocks: the block of each ring.
+        block: the least of the blocks.
+        held: the highest stamp that it holds (H6).
         released: a hash over the bundles that it has released (V1).
-        released_agreed: the same of agreed ones in the regular part.
-        tables: the same of the positions at which its group table has changed (G1).
-        by_author: how many of them by whom (D6, O5).
-        safe_count: how many SAFE ones that somebody has released in a regular part (S1).
+        released_agreed: the same over agreed bundles in the regular part.
+        tables: a hash over the positions at which its group table has changed (G1).
+        by_author: the number of released bundles of each author (D6, O5).
+        safe_count: how many of the SAFE bundles that any member has released in a regular part it
+            has released (S1).
     """
 
     __slots__ = (
@@ -252,7 +259,7 @@ class Stay:
         self.safe_count = 0
 
     def go_on(self, before: "Stay") -> dict[ClientRecord, tuple[int, tuple[int, ...]]]:
-        """Take over from the view before the ranks of the daemon's own clients (F)."""
+        """Take the ranks of the daemon's own clients over from the previous view (F)."""
         base: dict[ClientRecord, tuple[int, tuple[int, ...]]] = {}
         for client, rank in before.next_rank.items():
             if client.home is self.process:
@@ -272,10 +279,11 @@ class TableRecord:
 
     Attributes:
         groups: the clients in each group, in order.
-        members: those of them that are its own.
-        connected: its and other daemons' clients by name.
+        members: the daemon's own clients in each group.
+        connected: all connected clients by name.
         known: clients that were connected since the table began.
-        gone: those of them whose disconnects were released since, and where.
+        gone: the clients among these whose disconnects were released since, and the places of
+            these.
     """
 
     __slots__ = ("connected", "gone", "groups", "known", "members")
@@ -299,7 +307,7 @@ class TableRecord:
     def bring(
         self, process: "ProcessRecord"
     ) -> tuple[list[ClientRecord], dict[str, list[ClientRecord]]]:
-        """Return the part that its daemon tells others in a new view: its clients, and their
+        """Return the part that its daemon announces in a new view: its clients, and their
         groups."""
         own = [client for client in self.connected.values() if client.home is process]
         return own, {group: list(members) for group, members in self.members.items() if members}
@@ -310,18 +318,18 @@ class ProcessRecord:
 
     Attributes:
         identity: ``name/start``.
-        name: of the daemon.
-        booted: the trace has its start.
-        booted_at: count of events then.
-        ended: it was killed or has left.
-        generation: of its daemon's disk, which may be lost.
-        floor: its next view must be above this one (C4).
-        stay: in its present view; None before the first.
-        table: the groups as it knows them.
-        completed: the last view that it has left with its groups known; empty before.
-        together: who was with it ever since.
+        name: the daemon's name.
+        booted: whether the trace has its start.
+        booted_at: the count of events at that start.
+        ended: whether it was killed or has left.
+        generation: the number of times that its daemon's disk was lost before.
+        floor: the view above which its next view must be (C4).
+        stay: its time in the present view; None before the first view.
+        table: its table of groups.
+        completed: the last view that it has left with a complete group table; empty before.
+        together: the daemons that came along with it since.
         clients: its own clients that have not ended.
-        views: those that it may still install or is in.
+        views: the view that it is in, and those that it may still install.
     """
 
     __slots__ = (

@@ -30,15 +30,15 @@ class SimulatedClient:
     Attributes:
         daemon: index of its daemon.
         name: its private name.
-        principal: whose program it is; "" if nobody asked.
+        principal: the program's principal; "" if its daemon did not ask for it.
         identity: its identity in traces.
         connected: the daemon has admitted it.
-        alive: it has not left, crashed or been closed.
-        told: how many events it was told.
-        contexts: what it makes of the causes; None if it does not ask for them.
-        events: all it was told, unless `on_event` was replaced.
-        on_event: is called with everything it is told.
-        on_end: is called once when its session is over, for whatever reason.
+        alive: whether it has neither left nor crashed nor been closed.
+        told: the number of events that it has received.
+        contexts: the check of the causes that it receives; None if it does not ask for them.
+        events: all events that it has received, unless `on_event` was replaced.
+        on_event: called with every event that it receives.
+        on_end: called once when its session is over, for whatever reason.
     """
 
     def __init__(

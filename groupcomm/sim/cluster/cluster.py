@@ -64,22 +64,23 @@ class Cluster:
     """A cluster: hosts with daemons, which agree on views, and programs connected to them.
 
     Args:
-        settings: of the run.
-        record: takes the trace.
+        settings: the settings of the run.
+        record: accepts each event of the trace.
         start: start the daemons, and let them agree on a view before any fault begins; else
             `start` has to be called.
 
     Attributes:
         loop: virtual time.
         daemons: the hosts, sorted by name; `core` of each is that of the daemon that runs there.
-        network: what connects them.
-        clients: all that were ever connected.
-        identities: of all starts of all daemons, as traces name them.
-        config: of all cores, unless a host has another one.
+        network: the network that connects the hosts.
+        clients: all clients that were ever connected.
+        identities: the identities of all starts of all daemons, as traces name them.
+        config: the configuration of all cores, unless a host has another one.
         core: indices of the hosts whose daemons must agree in the end.
-        aside: of those whose disks stay unwell then; they may be in the view, and need not.
+        aside: indices of the hosts whose disks stay unwell then; they may be in the view, but need
+            not.
         access: the rules of all daemons.
-        attackers: who plays the roles of the settings.
+        attackers: the attackers with the roles of the settings.
     """
 
     def __init__(
@@ -233,9 +234,9 @@ class Cluster:
         """End all faults in `core`; its daemons run with one configuration.
 
         Others are dead, cut off or, with the fault ``files``, run with another configuration.
-        That begins once all that was sent to the core before has arrived, as what faults have
-        delayed holds up what follows it, and once attempts begun before are over: time passes
-        until then.
+        This begins once everything that was sent to the core before has arrived, as late datagrams
+        delay
+        the following ones, and once attempts begun before are over: time passes until then.
 
         Args:
             core: indices of hosts.
@@ -266,7 +267,7 @@ class Cluster:
                 host.repair_disk()
                 host.boot()
         self.run(max(0, until - self.loop.now) / SECOND)
-        self.run(LOOK_S / 10)  # so that what has arrived last is taken
+        self.run(LOOK_S / 10)  # so that the last arrivals are processed
         self._end_attempts(hosts, self.loop.now)
         limit = self.loop.now + microseconds(BOOT_LIMIT_S)
         while any(host.process is None for host in hosts):
@@ -280,7 +281,8 @@ class Cluster:
         return tuple(process.name for process in processes if process is not None)
 
     def _stay_sick(self, core: Sequence[int], share: float) -> tuple[int, ...]:
-        """Return some hosts whose disks stay unwell; all others of the core reach each other."""
+        """Return some hosts whose disks stay unwell; all other hosts of the core reach each
+        other."""
         rng, aside = self._random("sick"), list[int]()
         for index in core:
             host = self.daemons[index]
@@ -350,7 +352,7 @@ class Cluster:
         there."""
         hosts = [self.daemons[index] for index in self.core]
         streams = [stream for host in hosts for stream in host.core.streams]
-        held = ((stream.held, len(stream.packets)) for stream in streams)  # and behind a gap
+        held = ((stream.held, len(stream.packets)) for stream in streams)  # and above a gap
         views = (host.completed for host in hosts)
         core = set(self.core)
         told = sum(client.notified for client in self.clients if client.daemon in core)

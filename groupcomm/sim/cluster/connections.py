@@ -29,7 +29,7 @@ class Pipe:
 
     Args:
         loop: virtual time.
-        read: takes what arrived; called while the reader reads.
+        read: accepts the data that arrived; called while the reader reads.
         drained: called when a pipe that was full has room again.
         ended: called once the writer has closed it and everything was read.
     """
@@ -127,8 +127,8 @@ class ConnectedProgram(Protocol):
     """The program at the other end of a connection.
 
     Attributes:
-        principal: whose it is, as the daemon found out; "" if it did not ask.
-        alive: it has not left, crashed or been closed.
+        principal: the program's principal, as its daemon found out; "" if the daemon did not ask.
+        alive: whether it has neither left nor crashed nor been closed.
     """
 
     principal: str
@@ -160,8 +160,8 @@ class Connections:
 
     Args:
         loop: virtual time.
-        core: whose desk they are at.
-        feed: takes what clients do, for the core's next step.
+        core: the core with the clients' sessions.
+        feed: accepts acts of clients, for the core's next step.
     """
 
     def __init__(self, loop: Loop, core: DaemonCore, feed: Callable[[ClientInput], None]) -> None:
@@ -169,9 +169,9 @@ class Connections:
         self._core = core
         self._feed = feed
         self._open: dict[int, SimulatedConnection] = {}
-        self._unread: set[int] = set()  # the core has not looked at what they said
-        self._paused: set[int] = set()  # of these, from whom nothing is read
-        self._closing: set[int] = set()  # the core is done, output may still wait
+        self._unread: set[int] = set()  # connections whose new input the core has not accepted
+        self._paused: set[int] = set()  # connections among these that the core does not read
+        self._closing: set[int] = set()  # closed by the core, with output that may still wait
 
     def accept(self, client: ConnectedProgram) -> None:
         """Accept a client that connects."""
@@ -209,7 +209,7 @@ class Connections:
 
     def serve(self, output: Output) -> None:
         """Serve the clients after a step, according to its output."""
-        for number, _ in output.questions:  # else a session that waits is never read again
+        for number, _ in output.questions:  # else a session that waits would never be read again
             self._feed(QuestionAnswered(number, ANSWER))
         for number in output.ready:
             self._write(number)
@@ -231,7 +231,7 @@ class Connections:
         if connection is None:
             return
         down, is_drained = connection.down, False
-        if down.is_broken:  # it has gone; what it had sent and nobody has read is lost
+        if down.is_broken:  # the client is gone; sent but unread data is lost
             connection.up.break_off()
             self._on_end(number)
             return

@@ -1,8 +1,8 @@
 """A simulated disk: the records that one daemon keeps over its restarts, and the disk's faults.
 
-A record is written whole or not at all, as a file is that is renamed into place; it lasts once file
-and folder are synced, which takes time. What is under way at a crash may have become durable or
-not; so may a write that was told to have failed, as the sync of the folder comes last.
+A record is written whole or not at all, like a file that is renamed into place; it is durable once
+file and folder are synced, which takes time. A write in flight at a crash may have become durable
+or not; so may a write that was reported as failed, as the sync of the folder comes last.
 """
 
 import enum
@@ -72,12 +72,12 @@ class Disk:
 
     Args:
         loop: virtual time.
-        rng: this disk's source.
-        record: what it holds at first.
+        rng: the random source of this disk.
+        record: its first content.
 
     Attributes:
-        record: what is durable.
-        ailment: what is wrong with it; None while it is well.
+        record: the durable record.
+        ailment: the present fault; None while it is well.
     """
 
     def __init__(self, loop: Loop, rng: Random, record: DiskRecord | None = None) -> None:
@@ -85,7 +85,7 @@ class Disk:
         self._rng = rng
         self.record = record or DiskRecord()
         self.ailment: Ailment | None = None
-        self._slow_us = 0  # how long a write takes while it is slow
+        self._slow_us = 0  # the time of a write while it is slow
         self._earlier: list[DiskRecord] = []
         self._under_way: _Write | None = None
 
@@ -95,9 +95,9 @@ class Disk:
         """Write a record and sync it. There may be one write at a time.
 
         Args:
-            record: what is to last.
-            done: is called once it lasts.
-            failed: is called with the reason if the disk gives up; whether it lasts is not known.
+            record: the record to store.
+            done: called once it is durable.
+            failed: called with the reason if the disk gives up; it may be durable all the same.
         """
         assert self._under_way is None, "two writes at a time"
         self._under_way = _Write(record, done, failed)
@@ -135,8 +135,8 @@ class Disk:
         """Start an ailment.
 
         Args:
-            ailment: in which way.
-            slow_us: how long each write takes from now on, if it is slow.
+            ailment: the kind of fault.
+            slow_us: the time of each write from now on, if it is slow.
         """
         self.recover()
         self.ailment = ailment
@@ -162,7 +162,8 @@ class Disk:
         self.record, self._earlier = DiskRecord(), []
 
     def roll_back(self, *, starts: bool = False) -> None:
-        """Restore an earlier record, as from a backup; one of an earlier start, if `starts`."""
+        """Restore an earlier record, as from a backup; a record of an earlier start, if
+        `starts`."""
         self.crash()
         before = self.record.restarts if starts else self.record.restarts + 1
         places = [at for at, record in enumerate(self._earlier) if record.restarts < before]
@@ -176,8 +177,7 @@ class Disk:
         return Disk(self._loop, Random(self._rng.random()), self.record)
 
     def repair(self, restarts: int, mark: int) -> None:
-        """Correct the record by hand, like an operator who knows which starts and views there
-        were."""
+        """Correct the record by hand, like an operator who knows all earlier starts and views."""
         old = self.record
         self.record = DiskRecord(restarts=max(old.restarts, restarts), mark=max(old.mark, mark))
 
@@ -190,9 +190,9 @@ class KeyFilesHost(Protocol):
     """The host of the files.
 
     Attributes:
-        name: of its daemons.
-        keys: in the key file; None in suite 0.
-        credentials: the identity of its daemon, and the others'; None but in suite 2.
+        name: the name of its daemons.
+        keys: the keys in the key file; None in suite 0.
+        credentials: the identity of its daemon, and the roll of all; None except in suite 2.
     """
 
     name: str
@@ -205,8 +205,8 @@ class KeyFiles:
 
     Args:
         loop: virtual time.
-        host: whose files they are.
-        rng: decides what a crash leaves of a change.
+        host: the host of the files.
+        rng: decides which part of a change survives a crash.
     """
 
     def __init__(self, loop: Loop, host: KeyFilesHost, rng: Random) -> None:

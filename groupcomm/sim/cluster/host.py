@@ -1,7 +1,7 @@
 """A simulated host: a name and an address, a disk, clocks, and one start of a daemon at a time.
 
 A clone is a second daemon with the same name, from a copy of the disk: an operator's mistake. Both
-send under one address, and what is sent there reaches both.
+send under one address, and datagrams to it reach both.
 """
 
 from collections.abc import Callable
@@ -53,33 +53,33 @@ class HostContext(Protocol):
 
     @property
     def record(self) -> RecordEvent:
-        """Takes the trace."""
+        """Accepts the events of the trace."""
 
 
 class SimulatedHost:
     """One machine of a cluster.
 
     Args:
-        cluster: what is around it.
+        cluster: the parts that all hosts share.
         index: its place among the hosts, which are sorted by name.
-        name: of its daemons.
-        site: index of the site that it is in.
+        name: the name of its daemons.
+        site: the index of its site.
 
     Attributes:
         clock: its clocks, which go on whatever happens to daemons.
-        disk: of its daemons.
-        other_config: what daemons that start here from now on are configured with; None for what
-            all hosts should have.
-        process: the daemon that runs; None while none does.
-        clone: a second one with the same name; nearly always None.
-        starts: how many daemons have started here.
-        on_end: is called when a daemon ends, with how.
-        put: takes a datagram for this address, and when it arrives.
-        keys: that a daemon finds here when it starts; None in suite 0.
-        credentials: the same in suite 2; None in others.
-        corrupt: has the core of each start from now on lie; None for none.
-        outdated: how often a daemon here was told that there were later starts, and believed it.
-        is_taken: somebody else has it, and no daemon of the cluster starts here any more.
+        disk: the disk of its daemons.
+        other_config: the configuration of daemons that start here from now on; None for the common
+            one.
+        process: the running daemon; None while none runs.
+        clone: a second daemon with the same name; nearly always None.
+        starts: the number of daemons that have started here.
+        on_end: called with the way in which a daemon ended.
+        put: accepts a datagram for this address, and its time of arrival.
+        keys: the keys that a daemon finds here when it starts; None in suite 0.
+        credentials: the identity and the roll that it finds in suite 2; None in others.
+        corrupt: makes the core of each start from now on lie; None for none.
+        outdated: how many times a daemon here believed a report of later starts.
+        is_taken: an attacker has the host, and no daemon of the cluster starts here any more.
     """
 
     def __init__(self, cluster: HostContext, index: int, name: str, site: int) -> None:
@@ -100,12 +100,12 @@ class SimulatedHost:
         self.process: SimulatedProcess | None = None
         self.clone: SimulatedProcess | None = None
         self.starts = 0
-        self._all_restarts: list[int] = []  # of every start
+        self._all_restarts: list[int] = []  # restart counts of all starts
         self.on_end: Callable[[SimulatedHost, ProcessEnd], None] = lambda host, end: None
-        self._boots = 0  # counts attempts; one that was interrupted must not go on
+        self._boots = 0  # counts attempts; an interrupted one must not go on
         self._booting = False
         self._clones = 0
-        self._counter = 0  # of the latest view of any daemon that has ended here
+        self._counter = 0  # the counter of the latest view of any daemon that has ended here
         self._flying: list[tuple[int, bytes]] = []
         self.put: Put = self._put
         self.corrupt: Callable[[DaemonCore], None] | None = None
@@ -139,7 +139,7 @@ class SimulatedHost:
 
     @property
     def completed(self) -> ViewId | None:
-        """Return the last view whose group table is whole at the daemon that runs here."""
+        """Return the last view whose group table is complete at the daemon that runs here."""
         return None if self.process is None else self.process.probe.completed
 
     @property
@@ -152,7 +152,7 @@ class SimulatedHost:
 
     @property
     def differs(self) -> bool:
-        """Return whether a daemon runs here with settings that are not those of all others."""
+        """Return whether a daemon runs here whose settings differ from the common ones."""
         return self.process is not None and self.process.core.config != self._cluster.config
 
     @property
@@ -162,7 +162,7 @@ class SimulatedHost:
 
     @property
     def is_outdated(self) -> bool:
-        """Return whether others may know of another start with at least as many restarts as this
+        """Return whether others may know another start with at least as many restarts as this
         one."""
         mine = 0 if self.process is None else self.process.restarts
         return sum(restarts >= mine for restarts in self._all_restarts) > 1
@@ -200,7 +200,7 @@ class SimulatedHost:
         self._loop.at(self._loop.now + BOOT_AGAIN_US, boot_again)
 
     def _count(self, disk: Disk, adopt: Adoption | None = None) -> tuple[Start, DiskRecord]:
-        """Return the next start from a disk, and the record that has to be on it before."""
+        """Return the next start from a disk, and the record that has to be on it first."""
         known = (adopt or Adoption()).united(disk.record.restarts, disk.record.mark)
         incarnation = Incarnation(known.restarts + 1, self._incarnations.getrandbits(64))
         reading = int(self.clock.wall(self._loop.now) * SECOND)
@@ -209,7 +209,7 @@ class SimulatedHost:
         return start, DiskRecord(restarts=incarnation.restarts, mark=mark)
 
     def boot_now(self, _: object = None) -> None:
-        """Start a daemon; for the loop to call."""
+        """Start a daemon; the loop calls this."""
         self.boot()
 
     def _counted(self, boot: int, start: Start, begun: int) -> None:
@@ -230,7 +230,7 @@ class SimulatedHost:
             disk = self.disk.copy()
             start, new = self._count(disk)
             self._clones += 1
-            # A disk that was just made is well: no write on it fails.
+            # A disk that was just made is well, so no write on it fails.
             disk.write(new, partial(self._cloned, self._clones, disk, start), lambda _: None)
 
     def _cloned(self, clone: int, disk: Disk, start: Start) -> None:
@@ -279,7 +279,7 @@ class SimulatedHost:
             self._ended,
         )
         process.may_fail = self.corrupt is not None
-        if settings.evicted is not None:  # it sealed the last things when it still counted
+        if settings.evicted is not None:  # it sealed the kept packets while it was still trusted
             process.stale = STALE | {"identity"}
         return process
 
@@ -305,8 +305,9 @@ class SimulatedHost:
     def damage_disk(self, lost: bool) -> None:
         """Damage the disk while no daemon runs: it is lost, or holds an earlier record.
 
-        Then only the wall clock can tell that there were views before, so it is not behind them.
-        Where counters are far ahead of all clocks the restart count tells others that it happened.
+        Then only the wall clock can show that there were views before, so it is not behind them.
+        Where
+        counters are far ahead of all clocks the restart count shows it to other daemons.
         """
         assert self.process is None
         ahead = bool(self._settings.faults.ahead_s)

@@ -78,8 +78,8 @@ class ProcessEnd(enum.Enum):
 
     KILLED = enum.auto()
     LEFT = enum.auto()  # in order
-    CUT_SHORT = enum.auto()  # it has left too, but could not do so in order in time
-    OUTDATED = enum.auto()  # others know of later starts: it has to start anew
+    CUT_SHORT = enum.auto()  # it has left, too, but not in order in time
+    OUTDATED = enum.auto()  # others know later starts: it has to start again
 
 
 class SimulatedProcess:
@@ -87,26 +87,27 @@ class SimulatedProcess:
 
     Args:
         loop: virtual time.
-        network: takes what it sends.
-        index: of its host.
+        network: accepts the datagrams that it sends.
+        index: the index of its host.
         name: its identity in traces.
         core: the protocol.
-        clock: what it reads as time.
-        disk: where its marks go.
-        key_files: where its keys go, and who was evicted.
-        restarts: what the disk holds as its restart count.
-        probe: the core's; its fuse may kill this process in the middle of a step.
-        ended: is called once, when it is over.
+        clock: the clocks that it reads.
+        disk: the disk that stores its marks.
+        key_files: the files that store its keys and the evictions.
+        restarts: the restart count on the disk.
+        probe: the core's probe; its fuse may kill this process in the middle of a step.
+        ended: called once, when it ends.
 
     Attributes:
-        alive: it runs.
-        step_us: how long each step takes.
+        alive: whether it runs.
+        step_us: the time of each step.
         sends_left: the datagrams that it still sends before it is killed; None for no limit.
-        injected: datagrams without a valid seal that were put before it.
-        steps: how many it has made.
-        over: how its core has ended; from then on it only serves its clients. None before.
-        may_fail: it ends where another one would be a failed run: it lies, and is lied to.
-        stale: reasons for which also what a daemon of the cluster has sealed is dropped.
+        injected: the number of datagrams without a valid seal that were given to it.
+        steps: the number of its steps.
+        over: the way in which its core has ended; from then on it only serves its clients. None
+            before.
+        may_fail: whether it may end by a failed assertion: it lies, or receives lies.
+        stale: reasons for which datagrams of the cluster's daemons are dropped, too.
     """
 
     def __init__(
@@ -143,15 +144,15 @@ class SimulatedProcess:
         self.over: CoreOver | None = None
         self.may_fail = False
         self.stale = STALE
-        self._lookalikes = 0  # forged ones that the core took for replays or its own
+        self._lookalikes = 0  # forged datagrams that the core took for replays or its own
         self._forged_replays = 0  # those of them that it took for replays
         self._inbox: list[tuple[int, int, bytes]] = []  # a heap by arrival
-        self._count = 0  # of what was put there
+        self._count = 0  # the number of datagrams ever put there
         self._inputs: list[Input] = []
         self._busy_until = 0
         self._paused_until = 0
         self._step_at = _NEVER
-        self._timer = inf  # the deadline that a call is due for, on this daemon's clock
+        self._timer = inf  # the deadline for which a call is due, on this daemon's clock
         self.connections = Connections(loop, core, self._input)
         loop.at(loop.now + WALL_INTERVAL_US, self._compare_clocks)
         self._arm()
@@ -193,7 +194,7 @@ class SimulatedProcess:
             self._loop.at(due, self._on_wake, due)
 
     def _on_wake(self, due: int) -> None:
-        if due == self._step_at:  # else an earlier one was set since, or it is over
+        if due == self._step_at:  # otherwise an earlier one was set since, or it has run
             self._step_at = _NEVER
             self._step()
 
@@ -290,7 +291,7 @@ class SimulatedProcess:
                 self.key_files.store(each, self._input)
 
     def send(self, output: Output) -> bool:
-        """See Shell; a daemon that is being killed may send only a few of them."""
+        """See Shell; a daemon that is being killed may send only the first few datagrams."""
         datagrams = output.datagrams
         if self.sends_left is not None:
             datagrams = self._last_words(datagrams)
@@ -339,11 +340,11 @@ class SimulatedProcess:
         return self.core.counters.rejected["replay"] - self._forged_replays
 
     def bad(self) -> int:
-        """Return the number of datagrams that the core dropped, but for valid ones that it had
+        """Return the number of datagrams that the core dropped, except valid ones that it had
         already or sent itself.
 
-        A forged one may carry a counter that makes the core take it for a replay without a look
-        at its seal. Those are known here, because forged ones are fed apart from others.
+        A forged datagram may carry a counter that makes the core take it for a replay, without a
+        look at its seal. Those are counted here, because forged ones are fed apart from others.
         """
         return self.core.counters.bad - self._repeated() + self._lookalikes
 
@@ -358,7 +359,7 @@ class SimulatedProcess:
     # ---- ends ----
 
     def leave(self) -> None:
-        """Leave in order: the core does what has to be done first."""
+        """Leave in order: the core first finishes its duties."""
         if self.alive and not self.leaving:
             self.leaving = True
             self._input(LeaveRequested())
