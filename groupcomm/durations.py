@@ -1,4 +1,4 @@
-"""Durations: how many were how long, in buckets, for metrics.
+"""Durations: counts of durations in buckets, for metrics.
 
 Pure. Seconds. To add one costs a third of a microsecond, so that is done per bundle or view, never
 per message.
@@ -11,14 +11,14 @@ BOUNDS_S: Final = (
     *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),
     *(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
 )
-"""Upper bounds of the buckets, each included; what is longer is in one more."""
+"""Upper bounds of the buckets, inclusive; one more bucket holds longer durations."""
 
 
 class Durations:
     """Counts of durations since the start.
 
     Attributes:
-        counts: by bucket, not cumulated; the last one has all above the highest bound.
+        counts: the number of durations in each bucket, not cumulated; the last one is unbounded.
         total_s: the sum of all durations.
     """
 

@@ -4,7 +4,7 @@
 
     GroupCommError
     +- ConfigError            a configuration contradicts itself
-    +- LocalProtocolError     the caller asked for what the protocol forbids
+    +- LocalProtocolError     the caller asked for something that the protocol forbids
     +- RemoteProtocolError    a peer broke the protocol
        +- BadDatagram         bytes that do not decode
        +- ProtocolViolation   a message that no correct daemon sends
@@ -30,11 +30,11 @@ class ConfigError(GroupCommError):
 
 
 class LocalProtocolError(GroupCommError):
-    """The caller asked for what the protocol forbids; nothing was sent."""
+    """The caller asked for something that the protocol forbids; nothing was sent."""
 
 
 class RemoteProtocolError(GroupCommError):
-    """A peer broke the protocol; the core counts it and drops what it sent."""
+    """A peer broke the protocol; the core counts the error and drops the input."""
 
 
 class BadDatagram(RemoteProtocolError):
@@ -54,7 +54,7 @@ class BadDatagram(RemoteProtocolError):
 
 
 class ProtocolViolation(RemoteProtocolError):
-    """A daemon of the cluster has sent what no correct daemon sends; it is to blame.
+    """A daemon of the cluster has sent a packet that no correct daemon sends; it is to blame.
 
     Attributes:
         reason: one word for counters, such as ``"token"`` or ``"time"``.
@@ -80,8 +80,8 @@ class Code(enum.IntEnum):
 
     OK = 0
     COULD_NOT_CONNECT = -2
-    REJECT_QUOTA = -3  # its principal has too many connections
-    REJECT_NAME = -5  # no valid name of a user, or one that its principal may not have
+    REJECT_QUOTA = -3  # the principal has too many connections
+    REJECT_NAME = -5  # no valid name of a user, or one that the principal may not have
     REJECT_NOT_UNIQUE = -6  # the daemon has a session of this user
     REJECT_VERSION = -7
     CONNECTION_CLOSED = -8  # by the daemon, which gives the reason in words; or lost
@@ -107,7 +107,7 @@ class SessionError(RemoteProtocolError):
 
 
 class CannotConnect(SessionError):
-    """No daemon is there, or it does not admit the client; the text says what to try."""
+    """No daemon runs there, or it does not admit the client; the text suggests a remedy."""
 
     def __init__(self, text: str) -> None:
         super().__init__(Code.COULD_NOT_CONNECT, text)

@@ -1,4 +1,4 @@
-"""Events: what a client is told of messages, of group views, and of its own requests.
+"""Events: the notices that a client receives of messages, group views, and its own requests.
 
 All are frozen and compare by value. They are msgspec structs, because a client makes one for
 every message that it receives, and these are made in a tenth of the time of other classes.
@@ -44,13 +44,13 @@ class Connected(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The daemon has admitted this session, and every daemon knows of it."""
 
     member: MemberId
-    bundle_limit: int  # bytes of one encoded bundle body that the daemon takes
+    bundle_limit: int  # bytes of the largest encoded bundle body that the daemon accepts
 
 
 class CausalContext(msgspec.Struct, frozen=True, gc=False):
     """The causes of a message, as its sender's daemon knew them when it numbered its packet.
 
-    A receiver gets nothing of these behind the message, in the same view: RELIABLE, FIFO and
+    After the message a receiver gets none of these in the same view: RELIABLE, FIFO and
     CAUSAL messages of ring r whose packet is at or below ``heard[r]``, and AGREED and SAFE
     messages whose (time, ring) is at or below `agreed`.
 
@@ -114,8 +114,8 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     Attributes:
         group: the group's name.
         id: the position of the change; the same at every member.
-        members: in the order in which they joined.
-        cause: why it changed.
+        members: the members in the order in which they joined.
+        cause: the reason for the change.
         changed: the members that joined, left or disconnected; empty for NETWORK.
         vs_set: the members that come from the same earlier view of the group as this one does.
         own: whether the receiver itself has joined or left.
@@ -138,8 +138,9 @@ class Ordered(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The place of a message in the order: nothing lower can still come anywhere it matters.
 
     Attributes:
-        transitional: the view ended first. Then only those that came along from it have the
-            message at this place; others may lack it, or have lower ones that are not here.
+        transitional: whether the view ended first. Then only members that came along from it have
+            the message at this position; others may lack it, or have lower messages that are
+            missing here.
     """
 
     number: int
@@ -165,14 +166,14 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The rules of the daemon, or a quota, do not allow a request; the session goes on.
 
     Attributes:
-        number: of the first message, or of the join, that was refused; no other session gets it.
-            0: the session may not be in the group any more, and leaves it.
-        count: of the messages.
+        number: the number of the refused join, or of the first refused message; no other session
+            gets it. 0: the session may not be in the group any more, and leaves it.
+        count: the number of refused messages.
         verb: the refused request: ``join``, ``send`` or ``unicast``.
         group: the group or private name of the request.
-        principal: the owner of the session, as the daemon knows it.
-        level: of the messages.
-        quota: the quota ``clients.quotas.groups`` forbids it, not a rule.
+        principal: the session's principal, as the daemon knows it.
+        level: the level of the messages.
+        quota: whether the quota ``clients.quotas.groups`` refuses it, and not a rule.
     """
 
     number: int

@@ -1,14 +1,14 @@
 """Characters that do something to a text instead of being seen in it, and how to show them.
 
-Control characters are obeyed by a terminal. Of Unicode's format characters (category Cf) some turn
-the direction of what stands beside them (U+202E), others are invisible (U+200B);
-U+2028 and U+2029 begin lines. No name may have them, and what others have written is shown with
+A terminal obeys control characters. Some of Unicode's format characters (category Cf) turn
+the direction of the text beside them (U+202E), others are invisible (U+200B);
+U+2028 and U+2029 begin lines. No name may have such characters, and texts of others are shown with
 escapes in their place.
 
-Two of them write languages: the joiners, U+200C and U+200D. They stay where Unicode has a use for
-them:
+Two format characters belong to scripts: the joiners, U+200C and U+200D. They stay where Unicode has
+a use for them:
 
-- both directly behind a virama (RFC 5892, appendices A.1 and A.2), as in Hindi;
+- both directly after a virama (RFC 5892, appendices A.1 and A.2), as in Hindi;
 - U+200C between two letters of Arabic script, as in Persian. RFC 5892 asks for the joining types of
   these letters; that they are letters is enough here;
 - U+200D between two emoji, each perhaps with a variation selector or a skin tone (UTS #51).
@@ -66,8 +66,8 @@ def visible(text: str, *, kept: str = "\t") -> str:
         kept: control characters that stay as they are.
 
     Returns:
-        The text, with escapes for invisible characters, as ``\\u001b`` and ``\\u202e``. They are
-        those of JSON, so a text in JSON stays the same JSON.
+        The text, with escapes for invisible characters, such as ``\\u001b`` and ``\\u202e``. They
+        are those of JSON, so a text in JSON stays the same JSON.
     """
     if text.isprintable():
         return text

@@ -36,9 +36,9 @@ class AccessControl:
 
     Attributes:
         rules: the rules.
-        most_groups: of each principal; None for any number.
-        refusals: how often each verb was refused, by its word.
-        foreign_joins: how many joins at other daemons these rules would have refused.
+        most_groups: the most groups of each principal; None for any number.
+        refusals: the number of refusals of each verb, by its word.
+        foreign_joins: the number of joins at other daemons that these rules would have refused.
         news: lines for the log, the oldest first.
     """
 
@@ -58,7 +58,7 @@ class AccessControl:
         self.refusals: Counter[str] = Counter()
         self.foreign_joins = 0
         self.news: deque[str] = deque(maxlen=MAX_NEWS)
-        self._memberships: Counter[str] = Counter()  # of principals, with those asked for
+        self._memberships: Counter[str] = Counter()  # of principals, requested ones included
         self._logged: set[tuple[str, str]] = set()
 
     def find_refusal(self, session: DaemonSession, bundle: Bundle) -> Refused | None:
@@ -74,7 +74,7 @@ class AccessControl:
                 return self._drop(session, bundle)
             self._forget(session, bundle.groups[0])
             return None
-        if bundle.kind == _FRAGMENT and bundle.index:  # as it was decided when it began
+        if bundle.kind == _FRAGMENT and bundle.index:  # decided at its first fragment
             return self._drop(session, bundle) if session.refused == bundle.message else None
         if bundle.groups in session.allowed or not self.rules.restricts:
             return None

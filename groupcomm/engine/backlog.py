@@ -25,7 +25,7 @@ class Backlog:
 
     Attributes:
         is_local_only: whether a bundle stays in the own ring.
-        size: how many bundles wait. Each step asks several times, so it is counted along.
+        size: the number of waiting bundles. Each step needs it several times, so it is kept.
     """
 
     __slots__ = ("_parked", "_parked_sessions", "_waiting", "is_local_only", "size")
@@ -55,7 +55,7 @@ class Backlog:
         self.size = len(self._waiting) + len(self._parked)
 
     def put_back(self, bundles: Iterable[Bundle]) -> None:
-        """Put bundles in front whose numbers do not count any more."""
+        """Put bundles whose numbers do not count any more in front."""
         self._waiting = deque([*bundles, *self.clear()])
         self.size = len(self._waiting)
 
@@ -104,7 +104,7 @@ class Subscriptions:
     """The subscriptions of one daemon, and the bundles that wait until all others know them.
 
     Attributes:
-        waiting: how many bundles wait here.
+        waiting: the number of bundles that wait here.
     """
 
     __slots__ = ("_asked", "_backlog", "_held", "_joins", "_several", "_subscribed", "waiting")

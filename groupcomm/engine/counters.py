@@ -1,6 +1,6 @@
 """Counters of a core, for status pages and tests: of datagrams, and of its sessions' messages.
 
-All only rise. Those of messages are touched once for each bundle.
+All counts only rise. Counts of messages are raised once for each bundle.
 """
 
 from collections import Counter
@@ -12,23 +12,25 @@ from groupcomm.ring.counts import RingCounts
 from groupcomm.wire.bundle import Bundle, BundleKind
 
 MAX_LATEST: Final = 8
-"""The most dropped datagrams of one step that are kept with their reasons; more are alike."""
+"""The most dropped datagrams of one step that are kept with their reasons; further ones are
+similar."""
 
 
 class Counters:
     """Counts since the start of one core; plain integers, read at leisure.
 
     Attributes:
-        received: datagrams, valid or not.
-        rejected: of these, by the reason for which they were dropped.
-        bad: of these, for any reason.
-        latest: the first that were dropped in the present step, each with the reason.
+        received: the number of datagrams, valid or not.
+        rejected: the number of dropped ones among them, by reason.
+        bad: the number of all dropped ones.
+        latest: the first dropped datagrams of the present step, each with its reason.
         sent: datagrams; a multicast counts once.
         duplicates: packets that were here already.
         foreign: valid datagrams of other views, or of starts of daemons that are over.
-        stale: valid datagrams that had waited while this daemon stood still, dropped.
-        violations: valid datagrams whose content breaks the protocol, dropped; by kind.
-        ring: counts of this daemon's part in its rings.
+        stale: valid datagrams that waited while this daemon stood still, and were dropped.
+        violations: valid datagrams whose content breaks the protocol, and that were dropped; by
+            kind.
+        ring: the counts of this daemon's part in its rings.
     """
 
     __slots__ = (
@@ -77,14 +79,14 @@ _FRAGMENT = int(BundleKind.FRAGMENT)  # kinds above it hold no messages
 class Traffic:
     """Counts since the start of one core, each by level, weakest first.
 
-    A message in fragments counts with its last one, joins and leaves do not count. Bytes are those
-    of bodies: data with the heads of messages and the names of their groups.
+    A message in fragments counts with its last one; joins and leaves do not count. Bytes are the
+    bytes of bodies: data with the heads of messages and the names of their groups.
 
     Attributes:
         taken: messages that local sessions have sent.
-        taken_bytes: bytes of their bodies.
-        delivered: messages for local sessions, once for each of them.
-        delivered_bytes: bytes of their bodies, once for each of them.
+        taken_bytes: the bytes of their bodies.
+        delivered: deliveries of messages to local sessions, each counted once.
+        delivered_bytes: the bytes of the bodies in these deliveries.
     """
 
     __slots__ = ("delivered", "delivered_bytes", "taken", "taken_bytes")

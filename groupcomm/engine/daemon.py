@@ -69,7 +69,7 @@ class DaemonCore:
     """One daemon, as a state machine.
 
     Args:
-        config: its settings; of one cluster all cores have the same.
+        config: its settings; all cores of one cluster have equal ones.
         start: the start of the daemon, with its restart count already on disk.
         keys: the key ring, needed with suites 1 and 2.
         credentials: its identity, and the others'; needed with suite 2.
@@ -79,7 +79,7 @@ class DaemonCore:
         probe: an observer for traces.
 
     Attributes:
-        deadline: take a step at this time even if nothing arrives; inf if never.
+        deadline: the time of the next step even if nothing arrives; inf if none is due.
         sessions: the local sessions; the shell takes their output.
         key_manager: manages keys and identities.
         reports: carries what daemons tell operators at other daemons.
@@ -127,7 +127,7 @@ class DaemonCore:
         self._view_due = inf  # when the view has something to do
         self.carried_groups = CarriedGroups()
         self._early: list[tuple[int, bytes]] = []  # (sender, packet)
-        self._output = Output([])  # of this step
+        self._output = Output([])  # of the present step
         self._out: list[Transmission] = self._output.datagrams
         self._history = ViewHistory(now)
         self._token_watch = TokenWatch(config.timing.token_timeout_s)
@@ -163,8 +163,8 @@ class DaemonCore:
 
         Args:
             now: seconds of the monotonic clock, never less than before.
-            datagrams: as received; no bytes in them make this raise anything.
-            inputs: all other events, in order; no bytes of clients make this raise anything.
+            datagrams: the received datagrams; no bytes in them make this raise.
+            inputs: all other events, in order; no bytes of clients make this raise.
         """
         out: list[Transmission] = []
         output = self._output = Output(out)
@@ -244,7 +244,7 @@ class DaemonCore:
         self.deadline = max(self._now, due)
 
     def deliver(self) -> None:
-        """Deliver all that the last step has made deliverable, and complete its output."""
+        """Deliver everything that the last step has made deliverable, and complete its output."""
         view_state, output = self.view_state, self._output
         if view_state is not None and self.membership.state is _OPERATIONAL:
             view_state.deliver()
@@ -319,11 +319,12 @@ class DaemonCore:
             view_state.ring.flow.blocked = bool(self.sessions.slow_receivers)
         view_state.step(now, clients=clients)
         self._view_due = view_state.deadline
-        if view_state.ring.monitor.token_losses:  # nothing was heard of it for a token timeout
+        if view_state.ring.monitor.token_losses:  # the token was silent for a token timeout
             self.membership.gather(GatherReason.TOKEN_LOST, now)
 
     def leave(self) -> None:
-        """Leave in order: end the sessions, wait until all is held everywhere, tell the others.
+        """Leave in order: end the sessions, wait until all members hold all packets, tell the
+        others.
 
         `Output.over` says so once that is done, or after `leave_timeout_s` with the rest undone.
         """
@@ -388,7 +389,7 @@ class DaemonCore:
         return status_of(self, now)
 
     def groups(self) -> Mapping[str, int]:
-        """Return how many members each group has, by the deliveries of this daemon."""
+        """Return the number of members of each group, by the deliveries of this daemon."""
         return {name: len(members) for name, members in self._groups.items()}
 
     def members(self, group: str) -> Sequence[Member]:
@@ -405,8 +406,8 @@ class DaemonCore:
     def heard(self, since: float) -> Iterator[tuple[str, bool, bool]]:
         """Yield the facts for choosing among networks, for each other daemon with a known name.
 
-        This is its name, whether a datagram of it came with the last step, and whether it has said
-        since a time that it hears this daemon.
+        These are its name, whether a datagram of it came with the last step, and whether it has
+        said since `since` that it hears this daemon.
         """
         daemon = self.start.daemon
         me = (daemon.number, daemon.incarnation.random_id)
@@ -417,7 +418,7 @@ class DaemonCore:
     # ---- datagrams ----
 
     def _receive(self, datagram: bytes, *, drop: bool) -> None:
-        """Process a datagram; after a pause drop it: it is old, and what matters is repeated."""
+        """Process a datagram; drop it after a pause, as senders repeat all that matters."""
         self.counters.received += 1
         try:
             opened = self._protection.open_untrusted(datagram)

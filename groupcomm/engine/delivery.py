@@ -5,11 +5,11 @@ Packets that were received or numbered enter by `receive` and `originate`, horiz
 become deliverable. Nothing is delivered before the announcements of all daemons are here: it would
 meet groups that are not known yet.
 
-Some own bundles are waited for: those whose position was asked for (``ordered=True``), and
+Senders wait for the positions of some own bundles: of messages with ``ordered=True``, and of
 subscriptions. A position is sent once nothing lower can still come to any daemon that it concerns:
 for AGREED when the sender's daemon counts every ring's horizon up to the stamp, for SAFE when every
-frontier is there. To send it at numbering would break the promise over side channels, as another
-ring could still originate below it. A SUBSCRIBE waits like SAFE.
+frontier has reached it. To send it at numbering would break the guarantee for side channels, as
+another ring could still originate below it. A SUBSCRIBE waits like SAFE.
 
 View counters and connection numbers are on one line, and none is used twice. The line follows
 physical time, in microseconds: a start begins at that time, or at the number that its disk has
@@ -46,7 +46,7 @@ def highest_used(connections: Iterable[int], first: int) -> int:
     """Return the highest possible number of a connection in a view.
 
     Args:
-        connections: the highest number of each daemon, as it says.
+        connections: the highest connection number of each daemon, as it says.
         first: the number of a connection at the beginning of the view.
     """
     most = first + MOST_CONNECTIONS
@@ -61,7 +61,7 @@ class OrderedWaits:
     """The own bundles that have numbers and are waited for.
 
     Attributes:
-        waiting: how many there are.
+        waiting: the number of waiting bundles.
     """
 
     __slots__ = ("_agreed", "_safe", "waiting")
@@ -85,7 +85,7 @@ class OrderedWaits:
             boundary: stamp of the first packet of its transitional part; None if there is none.
 
         Returns:
-            Those of the regular and those of the transitional part.
+            The bundles of the regular part, and those of the transitional part.
         """
         waits = sorted(self._agreed + self._safe, key=lambda wait: wait[:2])
         left = [bundle for _, _, bundle in waits if bundle.kind != _SUBSCRIBE]
@@ -111,7 +111,7 @@ _KEYS = BundleKind.KEYS
 _REPORT = BundleKind.REPORT
 
 MOST_UNRELIABLE: Final = 2**32
-"""The most datagrams outside the streams between two from one daemon: years of them."""
+"""The most datagrams outside the streams between two that arrive from one daemon: years of them."""
 
 
 class Delivery:
@@ -119,9 +119,9 @@ class Delivery:
 
     Args:
         view: the view.
-        me: index of this daemon.
-        starts: where counters start.
-        clock: of the ring.
+        me: the index of this daemon.
+        starts: the values at which counters start.
+        clock: the ring's clock.
         sessions: the local sessions.
         on_complete: is called once all announcements are here, before anything is delivered.
         on_key_report: is called with each key report, by the index of its daemon.
@@ -130,9 +130,9 @@ class Delivery:
         probe: an observer for traces.
 
     Attributes:
-        streams: by ring.
+        streams: the streams, by ring.
         announcements: the announcements of the daemons of the view.
-        complete: whether all of them are here.
+        complete: whether all announcements have come.
         order: decides when bundles are delivered.
         groups: decide to which sessions.
         wanted: the groups that daemons of other rings want.
@@ -308,7 +308,8 @@ class Delivery:
     # ---- deliveries ----
 
     def deliver(self) -> None:
-        """Deliver all that packets, blocks or frontiers have made deliverable since last time."""
+        """Deliver everything that packets, blocks or frontiers have made deliverable since last
+        time."""
         if not self._moved or not self.complete:
             return
         self._moved = False
@@ -400,7 +401,7 @@ class Delivery:
         """Tell waiting senders the positions of their messages in the regular part.
 
         Args:
-            boundary: where the transitional part begins; None if there is none.
+            boundary: the place at which the transitional part begins; None if there is none.
 
         Returns:
             The transitional bundles, whose positions follow once they are delivered.

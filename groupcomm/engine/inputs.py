@@ -3,7 +3,7 @@
 The shell passes inputs to the next step. They are processed in `DaemonCore.step`, in their order.
 
 Commands concern keys and identities; `DaemonCore.command` carries one out. They are not inputs, as
-each may be refused at once, and its operator is told why.
+each may be refused at once, and its operator learns the reason.
 """
 
 from typing import TypeAlias
@@ -72,7 +72,7 @@ class ProgramSettings:
 
     Attributes:
         access: the rules, for all sessions from now on.
-        quotas: of each principal, from now on.
+        quotas: the quotas of each principal, from now on.
         limits: caps on the sessions that begin from now on.
     """
 
@@ -119,7 +119,8 @@ class WallClockRead:
 
 @attrs.frozen
 class LeaveRequested:
-    """The daemon must leave in order: end the sessions, wait until all is held, tell the others."""
+    """The daemon must leave in order: end its sessions, wait until its packets are held, tell
+    all."""
 
 
 ClientInput: TypeAlias = (
@@ -140,11 +141,11 @@ Input: TypeAlias = (
 
 @attrs.frozen
 class LoadKeys:
-    """The files have changed: take over all of them, or nothing.
+    """The files have changed: adopt all of them, or none.
 
     Attributes:
-        keys: of the key file.
-        roll: of the identities' file; None without one.
+        keys: the keys of the key file.
+        roll: the roll of the identities' file; None without one.
     """
 
     keys: KeyRing
@@ -163,7 +164,7 @@ class RetireKey:
     """All daemons shall erase a key.
 
     Attributes:
-        number: of the key.
+        number: the key's number.
         without_missing: also if configured daemons are not in the view; they need the newer key
             before they can come back.
     """

@@ -3,7 +3,7 @@
 Pure. ``now`` is in seconds. Every frame has a price (groupcomm/session/requests.py). A step does
 STEP_WORK units of work and leaves the rest for the next one, which processes datagrams first: so no
 program keeps the token waiting. Principals have turns, and so have the sessions of one principal:
-so none keeps another principal's programs waiting for longer than one step of each. A principal in
+so a principal waits for at most one step of each other one. A principal in
 debt by its quotas has no turn until the debt is paid. Nor has a session whose client does not read
 the replies to its own frames.
 """
@@ -31,10 +31,10 @@ STALL_S: Final = 0.005
 """The time between checks whether clients that did not read have read meanwhile."""
 
 STALL_EACH_S: Final = 1e-5
-"""The same for each of them, where they are many: a check takes a microsecond."""
+"""The part of that time for each of many such clients: a check takes a microsecond."""
 
 LEAST_WAIT_S: Final = 0.001
-"""The least wait: for a shorter one a clock may not move at all, however often it is repeated."""
+"""The shortest wait: during a shorter one a clock may not move, however often it is repeated."""
 
 _DRAINING: Final = DaemonSessionState.DRAINING
 
@@ -48,10 +48,10 @@ class Intake:
         depart: is called once all input from before the end of a client's stream is processed.
 
     Attributes:
-        quotas: of each principal, see `set_quotas`.
-        due: when there is something to process, in seconds; inf if there is nothing.
-        quota_waits: how often a principal had no turn because it was in debt.
-        work_done: units of work of the last step.
+        quotas: the use of each principal, see `set_quotas`.
+        due: the time, in seconds, at which there is something to process; inf if there is nothing.
+        quota_waits: the number of times that a principal had no turn because it was in debt.
+        work_done: the units of work of the last step.
         done: sessions whose input was all processed in that step.
     """
 
@@ -86,7 +86,7 @@ class Intake:
         self.due = inf
         self.quota_waits = self.work_done = 0
         self.done: list[int] = []
-        self._turns: dict[str, dict[int, DaemonSession]] = {}  # of principals, and theirs
+        self._turns: dict[str, dict[int, DaemonSession]] = {}  # by principal, then by connection
         self._fresh: dict[int, DaemonSession] = {}  # stalled since the last step: soon read
         self._stalled: dict[int, DaemonSession] = {}
         self._look_at = 0.0  # at these again
@@ -99,7 +99,7 @@ class Intake:
         self._accounts.clear()
 
     def add(self, session: DaemonSession) -> None:
-        """Queue a session that has sent something, or whose client has gone."""
+        """Queue a session that has sent bytes, or whose client has gone."""
         number = session.connection
         self._fresh.pop(number, None)
         self._stalled.pop(number, None)
@@ -128,7 +128,7 @@ class Intake:
             else:
                 self.done.append(session.connection)
             if sessions:
-                self._turns[principal] = sessions  # behind all others
+                self._turns[principal] = sessions  # after all others
                 if not (self._accounts and self._owes(principal, now)):
                     self.due = now  # if not in this step
                     if wasted[principal] < STEP_WASTE:
@@ -140,7 +140,7 @@ class Intake:
     def _queue(
         self, session: DaemonSession, sessions: dict[int, DaemonSession], now: float
     ) -> None:
-        """Queue a session behind its principal's others, or until its client reads."""
+        """Queue a session after its principal's others, or until its client reads."""
         number = session.connection
         if session.stalled:
             self._fresh[number] = session

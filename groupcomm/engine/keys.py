@@ -53,7 +53,7 @@ class KeyManager:
         self._rotation = Rotation(keys, core.start.name) if keys is not None else None
         self._protection = protection
         self._members: Sequence[str] = ()
-        self._sealed_since = 0.0  # with the present key
+        self._sealed_since = 0.0  # sealing with the present key
         self._roll_stored = True
         self.unstored = False
         self._note_evicted()
@@ -112,8 +112,8 @@ class KeyManager:
         """Adopt the changed files, all of them or none.
 
         Args:
-            keys: of the key file.
-            roll: of the identities' file; None without one.
+            keys: the keys of the key file.
+            roll: the roll of the identities' file; None without one.
 
         Raises:
             LocalProtocolError: one of them cannot be adopted.
@@ -135,7 +135,7 @@ class KeyManager:
         """Have all daemons erase a key.
 
         Args:
-            number: of the key.
+            number: the key's number.
             without_missing: also if configured daemons are not in the view; they need the newer
                 key before they can come back.
 

@@ -1,6 +1,6 @@
 """Status: all facts about a core, as one frozen value, for status pages, logs and metrics.
 
-Times are seconds of the monotonic clock that steps are given, counts are since this start.
+Times are seconds of the monotonic clock of the steps; counts are since this start.
 """
 
 from collections.abc import Mapping
@@ -30,12 +30,13 @@ class PeerStatus:
     """Another daemon, in its latest start.
 
     Attributes:
-        name: the name that it says, or under which it is listed; None without one.
-        heard_at: when its own datagrams came last; -inf if never.
+        name: its announced or listed name; None without one.
+        heard_at: the time of its own latest datagram; -inf if none came.
         left: whether it has left in order.
-        reading: physical time when its latest join was sent, microseconds; None without one.
-        joined_at: when that join came.
-        advised: the advised settings that it has told; key and values.
+        reading: the physical time at which its latest join was sent, in microseconds; None without
+            one.
+        joined_at: the time at which that join came.
+        advised: its advised settings, key and values.
     """
 
     name: str | None
@@ -51,9 +52,9 @@ class BrokenStatus:
     """A daemon that has broken the protocol.
 
     Attributes:
-        name: its name, or its number if it has told no name.
-        counts: its breaches, by kind.
-        until: before this time it is left out.
+        name: its name, or its number if it has announced no name.
+        counts: the number of its breaches, by kind.
+        until: the time before which it is left out.
     """
 
     name: str
@@ -67,7 +68,7 @@ class ClockStatus:
 
     Attributes:
         reading: the present reading, microseconds.
-        jumps: how often the wall clock was set.
+        jumps: the number of times that the wall clock was set.
     """
 
     reading: int
@@ -80,8 +81,8 @@ class DiskStatus:
 
     Attributes:
         write_s: the longest time of recent writes.
-        asked_at: since when the present write is wanted; None without one.
-        error: why the last write failed; None if it did not.
+        asked_at: the time since which the present write is wanted; None without one.
+        error: the reason for which the last write failed; None if it did not.
         spare: view counters that the disk holds for this daemon and that are not used.
         aside: whether others are in a view that needs a mark which the disk does not hold yet.
     """
@@ -98,13 +99,13 @@ class RingStatus:
     """The ring of the present view.
 
     Attributes:
-        token: the state of the ring, lower case.
-        hop: how often the token was passed on.
-        held_by_all: packets of the ring up to this number are at all its daemons.
-        held: numbers of packets up to which all are here, by ring of the view.
-        frontiers_least: everything at or below this stamp is at all daemons of the view.
-        token_losses, token_retransmissions: counts, in this view.
-        waiting_bundles: how many bundles have no number yet.
+        token: the token's state, lower case.
+        hop: the number of times that the token was passed on.
+        held_by_all: all daemons of the ring hold its packets up to this number.
+        held: for each ring of the view the number up to which all packets are here.
+        frontiers_least: the stamp up to which all daemons of the view hold everything.
+        token_losses, token_retransmissions: their numbers in this view.
+        waiting_bundles: the number of bundles without a number.
     """
 
     token: str
@@ -128,9 +129,9 @@ class LinkStatus:
         narrow: whether the largest ones are lost.
         round_trip_s: smoothed.
         rate: the best of late, bytes a second; 0 before the first sample.
-        sent: attempts to send a packet, in this view.
-        lost: those of them that were given up as lost.
-        in_flight_bytes: bytes that are not acknowledged yet.
+        sent: the number of attempts to send a packet, in this view.
+        lost: the number of attempts among them that were given up as lost.
+        in_flight_bytes: the bytes that are not acknowledged yet.
         waiting_bytes: bytes that are not sent yet.
         dropped: UNRELIABLE packets that found no room, in this view.
     """
@@ -187,7 +188,7 @@ class AccessStatus:
 class TrafficStatus:
     """Messages from and for local sessions, and bytes of their bodies; see engine/counters.py.
 
-    Those by level begin with the weakest one.
+    Counts by level begin with the weakest one.
     """
 
     taken: int
@@ -245,7 +246,7 @@ class KeyStatus:
 
 @attrs.frozen(kw_only=True)
 class Status:
-    """All that a core tells about itself at one time.
+    """The whole state that a core reports, at one time.
 
     Attributes:
         at: the time.
@@ -253,12 +254,12 @@ class Status:
         state: the state of its membership.
         view: the regular view that was installed last; None before the first.
         majority: whether the view has more than half of all daemons; None if that is unknown.
-        reasons: how often it has looked for a view, by reason.
+        reasons: the number of times that it gathered, by reason.
         configured: the names of all configured daemons.
         peers: the other daemons that are known, configured or not.
         differing: configurations that differ from this daemon's.
-        ring, links: of the present view; None and () without one.
-        token: counts of the token and of repairs in the ring, over all views.
+        ring, links: the ring and the links of the present view; None and () without one.
+        token: the counts of the token and of repairs in the ring, over all views.
     """
 
     at: float

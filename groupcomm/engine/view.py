@@ -83,8 +83,8 @@ class ViewState:
         view_change: ends the view once it is frozen.
         safe_waits: tells whether SAFE packets wait between two stamps; see Order.
         blocks: the horizons of the rings; see Order.
-        deadline: when `step` has something to do.
-        key: of the view.
+        deadline: the time at which `step` is due.
+        key: the view's key.
     """
 
     def __init__(
@@ -204,12 +204,12 @@ class ViewState:
 
     @property
     def is_settled(self) -> bool:
-        """Return whether all that was submitted here has a number, and the whole view holds it."""
+        """Return whether all local submissions have numbers, and the whole view holds them."""
         return not self._packer.source.size and not self.unsettled_packets
 
     @property
     def unsettled_packets(self) -> int:
-        """Return how many packets up to the last own one are not held by the whole view."""
+        """Return how many packets up to the last own one some member of the view may lack."""
         held = min(self.ring.held_by_all, self.ring.flow.held_remotely)
         return max(0, self._packer.last - held)
 
@@ -220,7 +220,7 @@ class ViewState:
 
         Args:
             now: seconds.
-            clients: whether clients did some of it.
+            clients: whether acts of clients are part of this step.
         """
         self._now = now
         if clients or self._sessions.unreliable:
@@ -251,7 +251,7 @@ class ViewState:
         self._changed.clear()
 
     def _forward(self, origin: int, number: int, packet: bytes) -> None:
-        """Forward a packet of any ring that is new here; one of the own ring never comes back."""
+        """Forward a new packet of any ring; a packet of the own ring never comes back."""
         if self._several and self._forwarding.forward(origin, number, packet):
             self.send(RING, packet)
 
@@ -276,8 +276,8 @@ class ViewState:
         """Process one packet of this view.
 
         Args:
-            kind: of the packet.
-            packet: whole.
+            kind: the kind of the packet.
+            packet: the whole packet.
             sender: number of the daemon that has sent it.
             now: seconds.
 
@@ -334,7 +334,7 @@ class ViewState:
         if packet.daemon == self._me:
             self.ring.flow.window.repeated += len(raw)  # another daemon has answered a request
         elif packet.local_only and not own:
-            return  # of another ring of this site; the header follows once that whole ring has it
+            return  # of another ring of this site; its header follows once all there hold it
         elif self._accept(packet, own=own):
             if own:
                 self.ring.on_packet(packet, self._now)

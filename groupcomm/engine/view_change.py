@@ -29,8 +29,8 @@ class CarriedGroups:
     __slots__ = ("_completed", "_daemons", "_table", "_together")
 
     def __init__(self) -> None:
-        self._table: GroupTable | None = None  # of the last view whose groups were known whole
-        self._completed = b""  # its key
+        self._table: GroupTable | None = None  # of the last view with a complete group table
+        self._completed = b""  # the key of that view
         self._daemons: Sequence[DaemonId] = ()  # its members
         self._together: frozenset[DaemonId] = (
             frozenset()
@@ -50,7 +50,7 @@ class CarriedGroups:
 
         Args:
             table: the groups with which a view begins.
-            daemons: of the view.
+            daemons: the daemons of the view.
         """
         if self._table is None:
             return
@@ -81,7 +81,7 @@ class DeliveryPlan(NamedTuple):
     Attributes:
         regular: the bundles of its regular part, in their order.
         transitional: those of its transitional part.
-        boundary: where that begins; None if there is none.
+        boundary: the place at which the transitional part begins; None if there is none.
     """
 
     regular: list[Bundle]
@@ -164,7 +164,8 @@ class ViewChange:
     def receive_repair(self, raw: bytes, recovered_set: RecoveredSet) -> tuple[int, int] | None:
         """Enter a packet of the view from another member; return its ring and number if it is new.
 
-        Only packets of the recovered set may come in: the boundary is computed from the packets
+        Only packets of the recovered set may come in: the boundary is computed from the held
+        packets.
         that are held here.
 
         Raises:
@@ -190,7 +191,7 @@ class ViewChange:
         """Plan the rest of the delivery, now that the recovered set is held.
 
         Returns:
-            Whether the deliveries so far are in line with the set. If not, some daemon has made a
+            Whether the deliveries so far agree with the set. If not, some daemon has made a
             false statement; without other members this daemon then delivers nothing more.
         """
         packets = self._packets(recovered_set)
@@ -247,7 +248,7 @@ class ViewChange:
 
         Returns:
             Whether anything could be delivered. If not, announcements are missing here and at all
-            transitional members, and the view remains as if it had never been.
+            transitional members, and the view has no effect.
         """
         plan = self._plan
         assert plan is not None, "a view ends without having been prepared"

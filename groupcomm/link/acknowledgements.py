@@ -25,7 +25,7 @@ REORDERED: Final = 3
 """A packet is lost once this many later ones have overtaken it (RFC 9002, section 6.1.1)."""
 
 PROBES: Final = 2
-"""How many packets are sent again when no acknowledgement comes."""
+"""The number of packets that are sent again when no acknowledgement comes."""
 
 MOST_BACKOFF: Final = 2
 """The most doublings of the probe timeout. They are few: two packets now and then are no burden,
@@ -54,10 +54,10 @@ class InFlight:
     """The sending half of one link: attempts that are neither acknowledged nor given up as lost.
 
     Attributes:
-        bytes: in flight.
+        bytes: the bytes in flight.
         delivered: bytes acknowledged in all.
         lost: packets given up as lost.
-        deadline: when `pop_lost` has something to return.
+        deadline: the time at which `pop_lost` has something to return.
     """
 
     __slots__ = (
@@ -169,7 +169,7 @@ class InFlight:
     # ---- losses ----
 
     def pop_lost(self, now: float) -> list[Queued]:
-        """Remove and return the packets that are lost by now, or else those to send as probes."""
+        """Remove and return the lost packets, or otherwise those to send as probes."""
         lost = [number for number, sent in self._doubtful() if self._is_lost(number, sent, now)]
         if not lost and self._sent and now >= self._probe_at:
             self._backoff = min(self._backoff + 1, MOST_BACKOFF)
@@ -239,11 +239,11 @@ class InFlight:
 
 
 class ReceivedNumbers:
-    """The receiving half of one link: which numbers have arrived, and when to acknowledge them.
+    """The receiving half of one link: the received numbers, and the time to acknowledge them.
 
     Attributes:
-        due: when to acknowledge; inf if there is nothing to acknowledge.
-        duplicates: how many packets arrived more than once.
+        due: the time of the next acknowledgement; inf if there is nothing to acknowledge.
+        duplicates: the number of packets that arrived more than once.
     """
 
     __slots__ = ("_acked_at", "_highest_at", "_ranges", "_unacked", "due", "duplicates")

@@ -71,8 +71,8 @@ class RoundTrip:
         """Add the time from sending a packet to its acknowledgement.
 
         Args:
-            sample_s: of the highest packet that is acknowledged for the first time.
-            ack_delay_s: how long its receiver waited before it acknowledged.
+            sample_s: the round trip of the highest packet that is acknowledged for the first time.
+            ack_delay_s: the time for which its receiver waited before it acknowledged.
             now: seconds.
         """
         sample_s = max(sample_s, SHORTEST_S)
@@ -138,7 +138,7 @@ class Bandwidth:
     """The model of one direction of a link.
 
     Attributes:
-        phase: how well the bandwidth is known.
+        phase: the phase of the search for the bandwidth.
         rate: the best recent delivery rate, bytes a second; 0 before the first sample.
     """
 
@@ -187,7 +187,7 @@ class Bandwidth:
 
     @property
     def window(self) -> int:
-        """Return how many bytes may be in flight."""
+        """Return the number of bytes that may be in flight."""
         startup = self.phase is Phase.STARTUP
         least = FIRST_BYTES if startup else LEAST_PACKETS * self._packet
         gain = _FAST if startup else _WINDOW
@@ -196,7 +196,7 @@ class Bandwidth:
 
     @property
     def _path_bytes(self) -> float:
-        """Return how many bytes the link holds without any queue."""
+        """Return the number of bytes on the link without any queue."""
         return self.rate * self._trip.least_s
 
     # ---- the samples ----
@@ -207,8 +207,8 @@ class Bandwidth:
         """Add a sample.
 
         Args:
-            sample: of the acknowledgement that has just arrived.
-            news: bytes that it acknowledged for the first time.
+            sample: the sample of the acknowledgement that has just arrived.
+            news: the bytes that it acknowledged for the first time.
             delivered: bytes delivered in all.
             in_flight: bytes sent and not yet acknowledged.
             now: seconds.

@@ -23,13 +23,13 @@ RESEND_BYTES = 256 * 1024
 """The most bytes that answer one request; packets that do not fit are requested again."""
 
 REQUEST_RANGES = 64
-"""How many ranges a request holds, so that it passes every path."""
+"""The ranges of one request, so few that it passes every path."""
 
 PATIENCE = 3
 """For this many round trips of the longest route a gap is left to the link to repair."""
 
 HOLD_PART = 16
-"""The notice of another ring waits for others at most the longest delay divided by this, and no
+"""A notice of another ring waits for further ones at most the longest delay divided by this, and no
 longer than the least interval between two notices of one ring."""
 
 Transmission = tuple[int, bytes]
@@ -41,7 +41,7 @@ class Forwarding:
 
     Attributes:
         links: the links that end here, by the daemon at the other end.
-        deadline: when `step` has something to do.
+        deadline: the time at which `step` is due.
     """
 
     __slots__ = (
@@ -102,8 +102,8 @@ class Forwarding:
         """Send on a packet that was seen here for the first time.
 
         Args:
-            origin: its ring.
-            number: in the stream of that ring, 0 outside the streams.
+            origin: the packet's ring.
+            number: its number in the stream of that ring, 0 outside the streams.
             packet: the whole packet.
 
         Returns:

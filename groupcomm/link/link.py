@@ -40,11 +40,11 @@ class Link:
     """One end of one link.
 
     Attributes:
-        deadline: when `step` has something to do.
+        deadline: the time at which `step` is due.
         received: the numbers that have arrived.
         trip, bandwidth: measurements of the link.
         notices: the horizon notices that wait.
-        path: how large packets pass.
+        path: the search for the path MTU.
         in_flight, queue: the packets that were sent, and those still to be sent.
     """
 
@@ -76,8 +76,8 @@ class Link:
         self.queue = FairQueue()
         self.received = ReceivedNumbers()
         self._pending: set[tuple[int, int]] = set()  # (origin, number) queued or in flight
-        self._fragmented = 0  # how many packets were cut into fragments
-        self._left: dict[tuple[int, int], int] = {}  # their fragments that have not arrived
+        self._fragmented = 0  # the number of packets that were cut into fragments
+        self._left: dict[tuple[int, int], int] = {}  # fragments in flight of each of these packets
         self._reassembly = Reassembly()
         self.path = PathMtu(packet_limit + LINK_BYTES)
         self.notices = NoticeQueue(key, min(packet_limit, SAFE_PACKET_BYTES))
@@ -184,7 +184,7 @@ class Link:
         self._retransmit(lost)
 
     def _probe(self, size: int, out: list[bytes], now: float) -> None:
-        """Send a probe of `size` bytes, and behind it a small packet that shows its loss."""
+        """Send a probe of `size` bytes, and after it a small packet that shows its loss."""
         self._put(Queued(-1, 0, b"", zeros=size - PROBE_BYTES), out, now)
         self._put(Queued(-1, 0, b""), out, now)
 

@@ -1,4 +1,4 @@
-"""Path MTU of a link: how large packets pass, and the fragments of those that do not.
+"""Path MTU of a link: the largest packets that pass, and the fragments of larger ones.
 
 Pure. ``now`` is in seconds. A size that every path carries is taken for granted. Larger packets are
 cut into fragments of that size until a larger probe has arrived: zeros of the full size first, then
@@ -22,27 +22,27 @@ PROBES: Final = 6
 """This many losses make a size too large; MAX_PROBES is 3 in the RFC, but links lose more."""
 
 BLACK_HOLE: Final = 6
-"""How many large packets in a row must be lost before their size counts as too large."""
+"""The large packets in a row that must be lost before their size counts as too large."""
 
 CLOSE_BYTES: Final = 16
 """The search ends when it can gain no more than this."""
 
 RAISE_S: Final = 60.0
-"""How often a narrow path is probed again (PMTU_RAISE_TIMER, ten times as long in the RFC)."""
+"""The time between probes of a narrow path (PMTU_RAISE_TIMER, ten times as long in the RFC)."""
 
 MAX_UNFINISHED: Final = 1024
-"""How many packets may be incomplete at once. The oldest is given up: an UNRELIABLE packet may
-never be complete, and the missing packets of a stream are asked for."""
+"""The most incomplete packets. Above it the oldest is given up: an UNRELIABLE packet may
+never be complete, and daemons request the missing packets of a stream."""
 
 
 class PathMtu:
-    """How large the packets may be that one direction of a link carries.
+    """The largest packets that one direction of a link carries.
 
     Attributes:
-        least: bytes of a packet on the link that are taken for granted.
-        most: bytes of the largest packet that there is.
-        carries: bytes of the largest packet that is known to pass.
-        due: when to send a probe; inf while one is in flight or none is needed.
+        least: the bytes of a packet on the link that every path carries.
+        most: the bytes of the largest packet of the protocol.
+        carries: the bytes of the largest packet that is known to pass.
+        due: the time of the next probe; inf while one is in flight or none is needed.
     """
 
     __slots__ = (

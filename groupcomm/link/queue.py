@@ -13,7 +13,7 @@ from groupcomm.wire.horizon import HORIZON_HEAD_BYTES, horizon_packet
 from groupcomm.wire.link import LINK_BYTES, LINK_FRAGMENT_BYTES, PROBE_BYTES, LinkFragment
 
 MOST_DROPPABLE_BYTES: Final = 256 * 1024
-"""How many bytes of UNRELIABLE packets of one origin may wait. More are dropped, because nothing
+"""The most bytes of waiting UNRELIABLE packets of one origin. More are dropped, because nothing
 holds their senders back."""
 
 
@@ -21,12 +21,12 @@ class Queued(NamedTuple):
     """A packet on its way over a link.
 
     Attributes:
-        origin: the ring that it comes from.
-        number: in the stream of that ring; 0 for a packet outside the streams, which is never
-            sent again.
+        origin: the packet's ring.
+        number: its number in the stream of that ring; 0 for a packet outside the streams, which is
+            never sent again.
         packet: the bytes; empty for a fragment or a probe.
-        fragment: a fragment of the packet, whose others are queued with it.
-        zeros: bytes of a probe, which has no origin.
+        fragment: a fragment of the packet, whose others are queued with it; None otherwise.
+        zeros: the size of a probe, which has no origin.
     """
 
     origin: int
@@ -47,8 +47,8 @@ class FairQueue:
     """The packets that wait in one direction of a link.
 
     Attributes:
-        bytes: how many bytes wait.
-        dropped: UNRELIABLE packets that found no room.
+        bytes: the bytes that wait.
+        dropped: the number of UNRELIABLE packets that found no room.
     """
 
     __slots__ = ("_droppable", "_retransmissions", "_served", "_waiting", "bytes", "dropped")
@@ -111,7 +111,7 @@ class NoticeQueue:
     Only the newest notice of each ring is of use, so it replaces an older one that waits.
 
     Attributes:
-        due: when the notices leave; inf if none waits.
+        due: the time at which the notices leave; inf if none waits.
     """
 
     __slots__ = ("_encoded", "_key", "_room", "due")

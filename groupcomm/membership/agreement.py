@@ -39,15 +39,15 @@ class CommitSchedule:
     """The times at which one daemon sends its commits.
 
     Attributes:
-        due: when the last one is to be repeated.
+        due: the time at which the last commit is repeated.
     """
 
     __slots__ = ("_repeats", "_sent", "_timing", "due")
 
     def __init__(self, timing: Timing) -> None:
         self._timing = timing
-        self._sent: Commit | None = None  # the last one
-        self._repeats = 0  # how often it was repeated
+        self._sent: Commit | None = None  # the last commit
+        self._repeats = 0  # the number of its repetitions
         self.due = -inf
 
     def on_sent(self, commit: Commit, now: float) -> None:
@@ -117,7 +117,7 @@ class Agreement:
         proposal: the proposal that was agreed to.
         view: the view that results from it.
         recovery: the exchange with the daemons that come from the same old view.
-        recovered: whether this daemon has said that it holds all that they hold.
+        recovered: whether this daemon has announced that it holds everything that they hold.
     """
 
     __slots__ = (
@@ -151,7 +151,7 @@ class Agreement:
         self._attempts = {(seat.number, seat.random_id): seat.attempt for seat in proposal.seats}
         try:
             self.view = make_view(config, proposal, joins)
-        except ConfigError as error:  # links that do not join all of them, for instance
+        except ConfigError as error:  # for instance links that do not join all rings
             raise RemoteProtocolError(f"a proposal from which no view results: {error}") from None
         again_s = config.timing.repair_again_s
         self.recovery = Recovery(context, old, self._me, proposal, joins, again_s=again_s)

@@ -30,7 +30,7 @@ SILENT_S: Final = 10.0
 """After this silence a daemon that was heard directly is not compared any more."""
 
 FORGOTTEN_S: Final = 3 * LONGEST_INTERVAL_S
-"""The same for a daemon whose messages others pass on."""
+"""The same time for a daemon whose messages others pass on."""
 
 OfViews: TypeAlias = Join | Beacon | Commit | Links
 
@@ -40,7 +40,7 @@ class Verdict(enum.Enum):
 
     OURS = enum.auto()
     THEIRS = enum.auto()
-    OPEN = enum.auto()  # as many daemons have the one as the other
+    OPEN = enum.auto()  # the numbers of daemons are equal
 
 
 @attrs.frozen(kw_only=True)
@@ -48,9 +48,10 @@ class OtherConfiguration:
     """One configuration that differs from this daemon's.
 
     Attributes:
-        daemons: the names of those that run with it, sorted; numbers of those that told no name.
-        alike: the names of the other daemons that run with the settings of this one, sorted.
-        excludes: settings differ that must be equal, so they form no view with this daemon.
+        daemons: the names of the daemons with this configuration, sorted; numbers of those without
+            a known name.
+        alike: the names of the other daemons with this daemon's configuration, sorted.
+        excludes: whether required settings differ, so that they form no view with this daemon.
         verdict: whose settings count.
         differences: the settings that differ; empty until one of the daemons has told its own.
     """
@@ -66,8 +67,8 @@ class Comparison:
     """Compares the settings of one daemon with those of all that it hears of.
 
     Attributes:
-        digests: of this daemon's settings.
-        due: when `step` has something to do; inf if no daemon differs.
+        digests: the digests of this daemon's settings.
+        due: the time at which `step` is due; inf if no daemon differs.
     """
 
     __slots__ = ("_flood", "_interval_s", "_name", "_own", "_peers", "_sent_at", "digests", "due")
@@ -151,7 +152,7 @@ class Comparison:
     ) -> OtherConfiguration:
         excludes = found[0].differs
         ours, theirs = 1 + len(alike), len(found)
-        if excludes:  # those whose advised settings differ form one view all the same
+        if excludes:  # daemons whose advised settings differ form one view all the same
             half = must_equal(found[0].digests or b"")
             ours = 1 + sum(len(g) for g in (alike, *groups.values()) if g and not g[0].differs)
             theirs = sum(len(g) for digests, g in groups.items() if must_equal(digests) == half)

@@ -78,8 +78,8 @@ class MembershipContext(Protocol):
         This daemon holds the recovered set, and has said so.
 
         Args:
-            recovered_set: of the frozen view.
-            transitional_members: indices in that view.
+            recovered_set: the recovered set of the frozen view.
+            transitional_members: their indices in that view.
         """
 
     def install(
@@ -89,8 +89,8 @@ class MembershipContext(Protocol):
 
         Args:
             view: the new view.
-            recovered_set: of the old view; None if there is none.
-            transitional_members: the daemons that come along from the old view, by index there.
+            recovered_set: the recovered set of the old view; None if there is none.
+            transitional_members: the daemons that come along from the old view, by index in it.
         """
 
     def reroute(self, links: tuple[tuple[int, int], ...]) -> None:

@@ -24,7 +24,7 @@ MOST_AHEAD: Final = 2**32
 """The most messages of one daemon between two that arrive: years of them."""
 
 MOST_BEHIND: Final = 2 * WINDOW
-"""The most messages by which a late one can be behind others."""
+"""The most numbers by which a late message can be behind others."""
 
 MOST_AT_ONCE: Final = 2 * MOST_BEHIND
 MOST_PER_S: Final = 10**6
@@ -42,12 +42,12 @@ class ControlReceiver:
 
     Args:
         flood: assembles messages, and passes them on.
-        detector: knows which daemons are there.
-        trust: knows which daemons are left out.
+        detector: knows the present daemons.
+        trust: knows the daemons that are left out.
         take: accepts a message that counts.
 
     Attributes:
-        gather_began_at: when this daemon began to look for a view.
+        gather_began_at: the time at which this daemon began to look for a view.
     """
 
     __slots__ = ("_accept", "_detector", "_flood", "_news", "_peers", "_trust", "gather_began_at")

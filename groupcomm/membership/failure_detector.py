@@ -1,4 +1,4 @@
-"""The failure detector: knows which daemons are there, in which start, and which they hear.
+"""The failure detector: knows the present daemons, their starts, and the daemons that they hear.
 
 Pure. ``now`` is in seconds. Of each name only the latest start counts. A start with fewer restarts
 than are known is told that it is outdated. If the known start still answers, the other one is a
@@ -24,18 +24,18 @@ from groupcomm.names import daemon_number
 from groupcomm.wire.membership import Beacon, ControlKind, Join, Outdated
 
 ANSWER_INTERVAL_S = 0.02
-"""A daemon that does not know that it is heard is told so at most this often."""
+"""The least time between two notices to a daemon that does not know that it is heard."""
 
 FIRST_BACKOFF_S = 0.3
 LONGEST_BACKOFF_S = 30.0
-"""For how long no further view is begun for a daemon that is heard but was in no new view."""
+"""The time for which no further view begins for a daemon that is heard but was in no new view."""
 
 MEMBER_WRITES = 3
 """A daemon outside the view waits while the disk of a member could write this often: the write in
 progress, the needed one, and a spare one."""
 
 MEMBER_WAIT_S = 3.0
-"""A disk that would have to be waited for longer is not waited for at all."""
+"""The longest wait for a disk; a slower one is not waited for."""
 
 HEARD_BEACONS = 3
 """A daemon is heard if a datagram of its own came within this many beacon intervals."""
@@ -51,12 +51,12 @@ class FailureDetector:
     """All other daemons, as one daemon knows them.
 
     Attributes:
-        peers: by daemon number.
+        peers: the other daemons, by number.
         listed: the names of all daemons that may be members, by number; without this daemon.
-        key: number and random id of this daemon.
-        comparison: of their settings with those of this daemon.
-        reservation: its view counters.
-        silence_due: when a watched daemon may have been silent for too long.
+        key: the number and the random id of this daemon.
+        comparison: the comparison of their settings with those of this daemon.
+        reservation: the view counters of this daemon.
+        silence_due: the time at which a watched daemon may have been silent for too long.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class FailureDetector:
     def on_heard(self, number: int, incarnation: Incarnation, now: float) -> PeerDaemon | None:
         """Return the peer of a start that is heard; None after a later start, or with too many.
 
-        A start of which others only told does not count against it.
+        A start that only others reported does not count against it.
         """
         peer = self.peers.get(number)
         if peer is None:
@@ -107,7 +107,7 @@ class FailureDetector:
         elif incarnation == peer.incarnation:
             peer.retract_leave()
             over = self._met.get(number, incarnation)
-            if over != incarnation:  # others have told of this start before it was heard
+            if over != incarnation:  # others have reported this start before it was heard
                 self._restarted(number, over, now)
             peer.met, peer.strange = True, False
         elif incarnation.restarts > peer.incarnation.restarts or not peer.met:
@@ -211,7 +211,7 @@ class FailureDetector:
         return Beacon(counter, key, heard, *told)
 
     def send_beacon_to(self, peer: PeerDaemon, view: View | None, now: float) -> None:
-        """Tell a daemon that does not know it that it is heard."""
+        """Notify a daemon that it is heard, if it does not know."""
         if self._may_answer(peer, now):
             self._flood.send_to(peer.name or "", self.make_beacon(view, now))
 
@@ -256,8 +256,8 @@ class FailureDetector:
 
         Args:
             view: the last view, if there was one.
-            since: when this daemon began to gather.
-            paused: it could hear no other daemon until then.
+            since: the time at which this daemon began to gather.
+            paused: whether it could hear no other daemon until then.
         """
         others = {peer.number for peer in self.peers.values() if peer.differs}
         if view is None:
@@ -314,7 +314,7 @@ class FailureDetector:
 
 
 def _follows_in_s(beacon: Beacon, needed: int) -> float:
-    """Return how long to wait for a member that lacks a mark that is needed; 0 for not at all.
+    """Return how long to wait for a member without a needed mark; 0 for no wait.
 
     A disk that is quick has it before it can be asked for.
     """
@@ -324,10 +324,10 @@ def _follows_in_s(beacon: Beacon, needed: int) -> float:
 
 
 PATIENCE_S: Final = 0.5
-"""For how long the reports must last: by then it is known which daemons hear this start."""
+"""The time for which reports must last: by then the daemons that hear this start are known."""
 
 STALEMATE_S: Final = 5.0
-"""The same if as many daemons deny it: those that hear this start may just not know better."""
+"""The same time if as many daemons deny it: those that hear this start may not know better."""
 
 LATELY_S: Final = 1.0
 MOST_AHEAD: Final = 2**32

@@ -29,7 +29,7 @@ class Flood:
 
     Attributes:
         out: packets to be sealed and sent.
-        sequence: of the last message.
+        sequence: the sequence number of the last message.
     """
 
     __slots__ = (

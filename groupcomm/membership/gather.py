@@ -44,7 +44,7 @@ class Backoff:
     """The failures of one daemon.
 
     Attributes:
-        failures: how many there were lately, at most MOST_FAILURES.
+        failures: the number of recent failures, at most MOST_FAILURES.
     """
 
     __slots__ = ("_installed_at", "failures")
@@ -77,7 +77,7 @@ class OwnJoin:
     """The latest join of one daemon.
 
     Attributes:
-        latest: the join as it was sent last, or will be next.
+        latest: the join that was sent last, or will be sent next.
     """
 
     __slots__ = ("_began_at", "_context", "_detector", "_name", "_reservation", "latest")
@@ -159,12 +159,12 @@ class Gather:
     """The findings of one attempt.
 
     Attributes:
-        started: when it began.
-        members: the daemons that would be in the view now, by number.
+        started: the time at which it began.
+        members: the daemons of the view as known now, by number.
         news: something came that may change them.
         is_join_stale: the own join does not say yet which daemons this one hears.
-        paused: it began because the daemon had been paused.
-        due: when the findings are computed again in any case.
+        paused: whether it began because the daemon had been paused.
+        due: the time at which the findings are computed again in any case.
     """
 
     __slots__ = (
@@ -206,17 +206,18 @@ class Gather:
             timing: timeouts.
             now: seconds.
             stretch: the factor by which to multiply them; above 1 after failures.
-            jitter: 0 to 1, so that after failures no two daemons wait alike.
-            reason: the reason to gather. If a message told of it, its sender has begun one one-way
+            jitter: 0 to 1, so that after failures no two daemons wait equally long.
+            reason: the reason to gather. If a message reported it, its sender has begun one one-way
                 delay ago, and the message has reached all others, too.
-            met_at: when this daemon and another one that did not know each other last met.
+            met_at: the time of the last meeting of this daemon and another one that did not know
+                each other.
         """
         told = reason in (GatherReason.FELLOW_GATHERS, GatherReason.FELLOW_LEFT)
         self._timing = timing
         stretched = stretch + jitter / 2 if stretch > 1 else 1.0
         wait_s = timing.answer_wait_s - (timing.longest_delay_s if told else 0.0)
         self._wait_s = max(wait_s, timing.gather_wait_s) * stretched
-        self._repeat_s = timing.repeat_s * stretch  # a network in trouble gets less to carry
+        self._repeat_s = timing.repeat_s * stretch  # a network in trouble gets fewer messages
         # As long after the first failure, and longer after each: where paths take longer than the
         # timing says, two sites may each give up an agreement because the other begins anew.
         self._calm_s = timing.answer_wait_s * (stretch - 0.5) if stretch > 1 else 0.0
@@ -227,8 +228,8 @@ class Gather:
         self._kept: list[tuple[int, bytes]] = []  # packets of the old view, each with its sender
         self._meet_until = -inf
         self._round_s = 2.1 * timing.longest_delay_s
-        self._needed = 0  # the mark that a view with all that were heard needs
-        self._short = False  # the own disk does not hold it yet
+        self._needed = 0  # the mark that a view with all heard daemons needs
+        self._short = False  # whether the own disk does not hold it yet
         self._since = now  # the others have time to answer from then on
         self.started = now
         self.due = now

@@ -6,9 +6,9 @@ Pure. ``now`` is in seconds, monotonic. docs/membership.md has all changes of st
       | all daemons that hear each other have joined, or the others had time enough
     COMMIT       the proposal is flooded; packets of the old view that other members lack are sent
       | this daemon holds all that the other members hold
-    RECOVERED    it has said so, and has the obligation to deliver as they do
-      | all members have said so
-    OPERATIONAL  the view is installed; beacons tell others that it is there
+    RECOVERED    it has announced that, and has the obligation to deliver as they do
+      | all members have announced it
+    OPERATIONAL  the view is installed; beacons announce this daemon to others
 
 Source of obligations and acknowledged recovery: Amir et al., "The Totem Single-Ring Ordering and
 Membership Protocol", ACM TOCS 13(4), 1995, sections 6 (membership) and 7 (recovery). There a token
@@ -62,8 +62,8 @@ class LeaveSchedule:
     """The times at which a daemon that leaves says so.
 
     Attributes:
-        begun: the daemon leaves; it does nothing else any more.
-        due: when to say so next; inf if not at all.
+        begun: whether the daemon leaves; it does nothing else any more.
+        due: the time of the next LEAVE; inf if none is due.
     """
 
     __slots__ = ("_left", "begun", "due")
@@ -89,13 +89,13 @@ class LeaveSchedule:
 class Membership:
     """One daemon's part in agreeing on views.
 
-    Feed what arrives to the ``on_`` methods, then call `step`; also when `deadline` is reached.
+    Pass arrivals to the ``on_`` methods, then call `step`; also when `deadline` is reached.
 
     Attributes:
         state: its state.
-        reasons: how often it has begun to gather, by reason.
+        reasons: the number of times that it began to gather, by reason.
         view: the regular view installed last.
-        deadline: when `step` has something to do.
+        deadline: the time at which `step` is due.
         flood: the messages to be sent.
         peers: the other daemons that it knows of, by number.
         comparison: compares other daemons' settings with its own.
@@ -254,7 +254,7 @@ class Membership:
     # ---- gather ----
 
     def gather(self, reason: GatherReason, now: float) -> None:
-        """Begin to look for the next view; the present one is frozen from here on."""
+        """Begin to look for the next view; the present one is frozen from now on."""
         if self.leaving:
             return
         self.reasons[reason] += 1
@@ -378,7 +378,7 @@ class Membership:
             self._progress_at = now if news else self._progress_at
 
     def _note_failure(self, now: float) -> None:
-        """Note an attempt that had come to a standstill before it was given up."""
+        """Note an attempt that came to a standstill before it was given up."""
         if self._agreement is None or self.state is MembershipState.OPERATIONAL:
             return
         if now >= self._progress_at + self._timing.answer_wait_s * self._backoff.factor:

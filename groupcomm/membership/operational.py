@@ -76,14 +76,14 @@ STEADY_BEACONS: Final = 4
 """After this many beacons in a row, all saying that this daemon is heard, a path works again."""
 
 REPEATS: Final = 5
-"""How often a change of links is repeated; while a link is lost it goes with every beacon."""
+"""The repetitions of a change of links; while a link is lost it goes with every beacon."""
 
 
 class OperationalPhase:
     """The duties of one daemon in its operational views.
 
     Attributes:
-        deadline: when `step` has something to do.
+        deadline: the time at which `step` is due.
     """
 
     __slots__ = (
@@ -111,7 +111,7 @@ class OperationalPhase:
         self._links: LinkStates | None = None
         self._indices: dict[int, int] = {}
         self._repeats = 0
-        self.announced_mark = 0  # in the last beacon
+        self.announced_mark = 0  # the mark in the last beacon
         self._beacon_due = inf
         self.deadline = inf
 
@@ -186,7 +186,7 @@ class OperationalPhase:
 
     @property
     def owes_mark(self) -> bool:
-        """Return whether the disk has reserved a mark that others need and were not told of."""
+        """Return whether the disk has reserved a mark that others need and do not know."""
         disk = self._detector.reservation
         return self.announced_mark < disk.needed <= disk.mark
 

@@ -26,34 +26,37 @@ class PeerDaemon:
     """One other daemon, in its latest start.
 
     Attributes:
-        number: stands for its name.
-        name: as its joins say, or as it is listed; None if neither.
-        incarnation: which start this is.
-        heard_at: when its own datagrams came last; -inf if never.
-        left: it has left in order.
-        left_sequence, left_reported_at: the sequence of the message by which others have said that
-            it left, -1 if none has, and when that came.
-        met: this very start was heard; else only others have told of it.
-        strange: check it when it is heard next: it was not met, or it is left out.
-        passed_on_at: when others have last passed on a message of it; -inf if never.
-        mentioned_at: when others have last passed on a part of one; -inf if never.
-        said_at: when a message of its own came last; -inf if none has.
-        sequences: the highest sequence of its messages, by kind, and when that came; joins,
+        number: its daemon number, which follows from its name.
+        name: its name in its joins or in the list; None without one.
+        incarnation: its latest start.
+        heard_at: the time of its latest own datagram; -inf if none came.
+        left: whether it has left in order.
+        left_sequence, left_reported_at: the sequence of the message by which others reported that
+            it left, -1 without one, and its time.
+        met: whether this start itself was heard, and not only reported by others.
+        strange: whether to check it when it is heard next: it was not met, or it is left out.
+        passed_on_at: the time at which others last passed on a message of it; -inf if never.
+        mentioned_at: the time at which others last passed on a part of one; -inf if never.
+        said_at: the time of its latest own message; -inf if none came.
+        sequences: the highest sequence of its messages, by kind, and its time; joins,
             commits, beacons and links with lower ones are stale.
         seen, passed_on: sequences of its messages that were accepted, from itself and from others,
             and passed on if they had to be.
-        join, join_at: its latest join and when it came.
-        heard_list_at: when a join came with the daemons that it heard at that time.
+        join, join_at: its latest join and the time of its arrival.
+        heard_list_at: the time of a join with the daemons that it heard then.
         commit: its latest commit.
-        beacon, beacon_at: its latest beacon and when it came.
-        streak: how many of its beacons, one after the other, have said that it hears this daemon.
-        digests, digests_at: of its shared settings, and when it told them last; None before that.
-        differs: its required settings differ, so it forms no view with this daemon.
-        settings: the settings that it has told; None if none.
-        answered_at: when it was last answered with a beacon, or told that it is outdated.
-        ignored_until: no view is begun because it is heard, before this time.
-        backoff_s: for how long it is ignored when a view comes out without it once more.
-        kept_waiting_since: since when a view with it waits for disks of members; inf if none does.
+        beacon, beacon_at: its latest beacon and the time of its arrival.
+        streak: the number of its latest beacons in a row that say that it hears this daemon.
+        digests, digests_at: the digests of its shared settings, and the time of their latest
+            announcement; None before that.
+        differs: whether its required settings differ, so that it forms no view with this daemon.
+        settings: its announced settings; None if it announced none.
+        answered_at: the time at which it was last answered with a beacon, or notified that it is
+            outdated.
+        ignored_until: the time before which no view begins because it is heard.
+        backoff_s: the time for which it is ignored when the next view comes out without it.
+        kept_waiting_since: the time since which a view with it waits for disks of members; inf if
+            none does.
     """
 
     __slots__ = (

@@ -10,16 +10,16 @@ from collections.abc import Callable
 from typing import Final
 
 MOST_PENDING: Final = 256
-"""The most notices of one ring that wait for packets; later ones say the same, and come again."""
+"""The most notices of one ring that wait for packets; later ones repeat them, and come again."""
 
 
 class Blocks:
     """Per ring the counted horizon, at one daemon.
 
     Attributes:
-        values: per ring, nothing at or below this time can still arrive from it.
-        least: the least of them; an agreed packet at or below it is next in no ring's shadow.
-            It is also the daemon's own frontier.
+        values: for each ring the time at or below which nothing can still arrive from it.
+        least: the least of these times: no ring can still send below an agreed packet at or below
+            it. It is also the daemon's own frontier.
     """
 
     __slots__ = ("_counted", "_last", "_pending", "least", "values")
@@ -33,7 +33,7 @@ class Blocks:
         self._pending: list[deque[tuple[int, int]]] = [deque() for _ in range(rings)]
 
     def announce(self, ring: int, value: int, upto: int, held: int) -> bool:
-        """Take a ring's notice, which counts once packets up to `upto` are held.
+        """Accept a ring's notice, which counts once packets up to `upto` are held.
 
         Returns:
             Whether the ring's block has moved.
@@ -95,7 +95,7 @@ class Frontiers:
         self.least = clock
 
     def raise_to(self, ring: int, value: int) -> bool:
-        """Move a ring's frontier up to `value`; False if it is there already."""
+        """Move a ring's frontier up to `value`; return False if it is there already."""
         before = self.values[ring]
         if value <= before:
             return False

@@ -6,7 +6,7 @@ Work is per bundle, O(log n) in the queue of agreed packets.
 
 Sources: Birman, Schiper, Stephenson, "Lightweight Causal and Atomic Group Multicast", TOCS 1991,
 for deliverability by a vector of counts (here of streams, not of processes); the agreed queue
-follows bus1's rule that nothing is taken from behind a block.
+follows bus1's rule that no packet is delivered past a block.
 """
 
 from bisect import bisect_right, insort
@@ -85,7 +85,8 @@ class Order:
     # ---- packets that arrive ----
 
     def accept(self, packet: DataPacket, held_before: int) -> None:
-        """Take a packet that its stream has just accepted; `held_before` is the stream's, then."""
+        """Accept a packet that its stream has just accepted; `held_before` is the stream's,
+        then."""
         ring = packet.ring
         stream = self._streams[ring]
         assert_stamps_rise(stream, packet)
@@ -110,7 +111,7 @@ class Order:
             self.blocks.stream_advanced(ring, stream.held, stream.packets[stream.held].time)
 
     def _link(self, packet: DataPacket) -> None:
-        """Put a packet into its daemon's chain, and behind it the packets that waited for it."""
+        """Put a packet into its daemon's chain, and after it the packets that waited for it."""
         chain = self._chains[packet.daemon]
         if packet.previous != chain.last:
             chain.early[packet.previous] = packet
@@ -148,7 +149,8 @@ class Order:
     # ---- bundles that are released ----
 
     def drain(self) -> None:
-        """Release all that can be: lower levels to a fixed point before each agreed packet."""
+        """Release every bundle that can be: lower levels to a fixed point before each agreed
+        packet."""
         while True:
             if self._gated:
                 self._open_gates()
@@ -160,7 +162,7 @@ class Order:
             del self.hurried[: bisect_right(self.hurried, self.frontiers.least)]
 
     def _next_agreed(self) -> DataPacket | None:
-        """Take the lowest agreed packet, if it may be delivered; there is one."""
+        """Remove the lowest agreed packet, if it may be delivered; there is one."""
         time, _, packet = self._agreed[0]
         if time > self.blocks.least or (packet.safe and time > self.frontiers.least):
             return None
@@ -211,7 +213,7 @@ class Order:
         packet.reference = 0
 
     def _serve(self, chain: Chain, session: int, queue: deque[Bundle]) -> None:
-        """Release the bundles behind the head of a session's queue, which was just released."""
+        """Release the bundles after the head of a session's queue, which was just released."""
         while queue:
             head = queue[0]
             packet: DataPacket = head.packet
@@ -223,7 +225,7 @@ class Order:
         del chain.queues[session]
 
     def _open_gates(self) -> None:
-        """Release CAUSAL bundles whose causes are delivered by now; each may enable others."""
+        """Release CAUSAL bundles with delivered causes; each may enable others."""
         opened = True
         while opened:
             opened = False

@@ -5,9 +5,9 @@ class RingCounts:
     """Counts since the start of one core.
 
     Attributes:
-        visits: how often the token has come here.
-        rotations: how often it has come back without having rested anywhere.
-        rotations_s: how long that took, all of them together, in seconds.
+        visits: the number of times that the token came here.
+        rotations: the number of times that it came back without having rested anywhere.
+        rotations_s: the time of these rotations, all together, in seconds.
         repeated_packets, repeated_bytes: packets that were sent again, as another daemon lacked
             them.
         repeated_tokens: copies sent of tokens that nothing showed to have arrived.

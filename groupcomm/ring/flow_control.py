@@ -1,10 +1,10 @@
-"""Flow control of one ring: how much one handling of the token may number.
+"""Flow control of one ring: limits the packets that one handling of the token may number.
 
 Pure. ``now`` is in seconds. Three limits apply:
 
 - Each daemon has a window, which adapts its size.
 - All windows of a ring together are limited by `ring_bytes`. Daemons that want more share it
-  equally: each may fill what the others leave, and never gets less than its share.
+  equally: each may use the part that the others leave, and never gets less than its share.
 - The stream may be ahead of another ring by two bandwidth-delay products of the packets that this
   ring gets whole, and by more headers of packets that stay in their own ring.
 """
@@ -24,7 +24,7 @@ from groupcomm.wire.token import Row, Token
 PART: Final = 8
 
 FEW: Final = 64
-"""The network may lose one of this many packets; the window shrinks only for more."""
+"""The reciprocal of the loss that the network may have; the window shrinks only for more."""
 
 LEAST_WINDOW_BYTES: Final = 16 * 1024
 
@@ -34,9 +34,9 @@ after that."""
 
 
 class Window:
-    """How much one daemon may number from one arrival of the token to the next.
+    """The limit of what one daemon may number from one arrival of the token to the next.
 
-    If the window was used up and nothing of it had to be sent again, it grows by an eighth. If more
+    If the window was used up and no packet had to be sent again, it grows by an eighth. If more
     than a few packets of a burst had to be sent again, a buffer was full somewhere, and it shrinks
     by an eighth, or to a half if an eighth of the burst was lost. Single losses are the
     network's; they only keep it from growing.
@@ -77,7 +77,7 @@ class Window:
         self._used_up = False
 
 
-# ---- how far other rings may lag behind ----
+# ---- limits of the lag of other rings ----
 
 LEAST_AHEAD_BYTES: Final = 1_000_000
 """A stream may always be this far ahead: enough for 10 Mbit/s over any distance on earth."""
@@ -85,22 +85,23 @@ LEAST_AHEAD_BYTES: Final = 1_000_000
 FACTOR: Final = 2
 
 REPORT_PART: Final = 4
-"""A ring reports its progress after this part of the packets that may always be ahead of it."""
+"""A ring reports its progress after this part of the packets that it may always lag behind."""
 
 SPAN_S: Final = 0.25
 """A rate is measured over at least this time, which is longer than the interval of notices."""
 
 MEMORY_S: Final = 10.0
-"""For how long the best rate counts."""
+"""The time for which the best rate counts."""
 
 
 def least_ahead(packet_limit: int) -> int:
-    """Return how many packets, each full with `packet_limit` bytes, may always be ahead."""
+    """Return the number of packets, each full with `packet_limit` bytes, that may always be
+    ahead."""
     return -(-LEAST_AHEAD_BYTES // packet_limit)
 
 
 def report_after(packet_limit: int) -> int:
-    """Return how many packets a ring receives of another's stream before it reports them."""
+    """Return the number of packets of another's stream that a ring receives between two reports."""
     return max(1, least_ahead(packet_limit) // REPORT_PART)
 
 
@@ -115,8 +116,8 @@ class RemoteRingWindow:
 
     Attributes:
         held: all daemons of the other ring hold the stream up to this number.
-        whole: how many of these packets the other ring gets whole.
-        limit: how many packets that it gets whole may be numbered beyond that.
+        whole: the number of these packets that the other ring gets whole.
+        limit: the number of further packets that may be numbered, of those that it gets whole.
     """
 
     __slots__ = ("_heard", "_least", "_most", "_rates", "_round_trip_s", "held", "limit", "whole")
@@ -125,10 +126,10 @@ class RemoteRingWindow:
         """Start.
 
         Args:
-            held: up to which number the other ring holds the stream.
-            packet_limit: bytes of a full packet.
-            most: packets; the limit never exceeds this.
-            round_trip_s: from numbering a packet to hearing that the other ring holds it.
+            held: the number up to which the other ring holds the stream.
+            packet_limit: the bytes of a full packet.
+            most: the most packets; the limit never exceeds this.
+            round_trip_s: the time from numbering a packet to hearing that the other ring holds it.
         """
         self.held = self.whole = held
         self._most = most
@@ -170,7 +171,7 @@ MOST_BEHIND_HEADERS: Final = 32 * 1024 * 1024
 
 
 class FlowControl:
-    """The windows of one daemon, and how far the other rings are with this ring's stream.
+    """The windows of one daemon, and the progress of the other rings in this ring's stream.
 
     Attributes:
         blocked: a client of this daemon is slow, and all senders must wait for it.
@@ -193,12 +194,12 @@ class FlowControl:
     def __init__(self, config: CoreConfig, view: View, stream: Stream) -> None:
         windows, packet_limit = config.windows, view.packet_limit
         self._windows = windows
-        # Of large packets fewer are allowed: a slow receiver makes its daemon keep bytes.
+        # Fewer large packets are allowed: a slow receiver makes its daemon keep their bytes.
         self._most_ahead = min(windows.stream_packets, -(-windows.stream_bytes // packet_limit))
         headers = min(MOST_HEADERS, -(-MOST_BEHIND_HEADERS // packet_limit))
         self._most_headers = max(self._most_ahead, headers)
         self._local_only: list[int] = []  # numbers of packets that stay in this ring, rising
-        self._local_only_before = 0  # how many more there were, all held by all other rings
+        self._local_only_before = 0  # the number of earlier ones, all held by all other rings
         self._stream = stream
         self._reported: list[int] = []
         self.blocked = False
@@ -214,8 +215,8 @@ class FlowControl:
     def to_report(self, held: list[int]) -> list[int]:
         """Return the numbers up to which this daemon tells the ring that it holds all streams.
 
-        While a client is slow the ring is told no more than before, and all daemons stop numbering
-        once as many packets as allowed are ahead of that.
+        While a client is slow the daemon reports no progress to the ring, and all daemons stop
+        numbering once the allowed number of packets is ahead of it.
         """
         if not self.blocked or not self._reported:
             self._reported = held
@@ -236,7 +237,7 @@ class FlowControl:
             del self._local_only[:done]
 
     def _whole(self, number: int) -> int:
-        """Return how many packets up to this one other rings get whole."""
+        """Return the number of packets up to this one that other rings get whole."""
         return number - self._local_only_before - bisect_right(self._local_only, number)
 
     @property
@@ -263,7 +264,8 @@ class FlowControl:
         return ahead < self._most_ahead and self.may_number(token.last)
 
     def budget(self, token: Token, row: Row) -> int:
-        """Return how many bytes the holder, whose row this is, may number in this round."""
+        """Return the number of bytes that the holder, whose row this is, may number in this
+        round."""
         if not self._keeps_up(token):
             return 0
         most = self._windows.ring_bytes
@@ -277,6 +279,6 @@ class FlowControl:
         self.window.token_returned()
 
     def settle(self, token: Token, row: Row) -> None:
-        """Take the packets that the holder has numbered out of the round: all others have them."""
+        """Remove the packets that the holder has numbered from the round: all others have them."""
         token.burst -= row.sent
         row.sent = 0

@@ -16,7 +16,7 @@ from groupcomm.wire.horizon import HorizonNotice
 from groupcomm.wire.token import RestNotice, Token
 
 REPEATS = 3
-"""In how many notices a number is reported after it has changed."""
+"""The number of notices that report a number after it has changed."""
 
 NEAR_S = 0.008
 """Rings that are nearer ask for a notice by their packets: its answer arrives before the next
@@ -27,9 +27,9 @@ class NoticeSchedule:
     """The time of the next horizon notice of a ring, as one of its daemons knows it.
 
     Attributes:
-        last_at: when the last notice of the ring was issued or heard.
-        agreed_at: when anything of the agreed order was last seen in the view.
-        foreign_time: the highest agreed stamp of another ring that was seen.
+        last_at: the time at which the last notice of the ring was issued or heard.
+        agreed_at: the time at which an agreed packet was last seen in the view.
+        foreign_time: the highest agreed stamp seen from another ring.
         announced: the highest horizon in a notice of the ring.
         announced_frontier: the highest frontier in a notice of the ring.
         asked: another ring misses something, maybe a notice of this ring.
@@ -69,7 +69,7 @@ class NoticeSchedule:
             safe_waits: whether a SAFE packet waits that the ring's frontier has passed since the
                 last notice.
             holds_packets: whether some packet is not yet forgotten.
-            holds_more: whether senders of another ring will soon wait for what this ring holds.
+            holds_more: whether senders of another ring will soon wait for this ring's report.
         """
         timing = self._timing
         if safe_waits or holds_more:
@@ -113,7 +113,7 @@ class HoldingsReport:
         self._all_interval_s = all_interval_s
         self._all_at = -inf
         self._held = [0] * rings
-        self._left = [0] * rings  # in how many notices the number is still to be reported
+        self._left = [0] * rings  # for each number the notices that still have to report it
 
     def lags(self, held: list[int], packets: int) -> bool:
         """Return whether of some stream at least `packets` more are held than was reported."""
@@ -137,10 +137,12 @@ class HorizonNotices:
     """The rest and horizon notices of one daemon while it has the token.
 
     Attributes:
-        rest_at: when the next rest notice is due.
-        horizon_at: when the next horizon notice is owed, as last computed; inf with one ring.
+        rest_at: the time at which the next rest notice is due.
+        horizon_at: the time at which the next horizon notice is due, as last computed; inf with one
+            ring.
         notices: the schedule of horizon notices.
-        report_after: how many new packets of another ring's stream are worth a notice.
+        report_after: the number of new packets of another ring's stream after which a notice is
+            due.
     """
 
     __slots__ = (
@@ -199,12 +201,12 @@ class HorizonNotices:
         self._context.send(RING, notice.encode(self._key))
 
     def horizon_if_due(self, last: int, held: list[int], frontier: int, now: float) -> None:
-        """Announce to other rings how far this ring is, if a notice is due.
+        """Announce this ring's progress to other rings, if a notice is due.
 
         Args:
             last: the last number given in the ring.
-            held: per ring, the number up to which all daemons of this ring hold its stream.
-            frontier: of the ring, by the token when it was last here.
+            held: for each ring, the number up to which all daemons of this ring hold its stream.
+            frontier: the ring's frontier, from the token's last visit here.
             now: seconds.
         """
         self._schedule(held, frontier, now)

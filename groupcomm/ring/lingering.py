@@ -35,15 +35,15 @@ class Lingering:
     """The time for which one daemon may keep the token.
 
     Args:
-        timing: of the ring.
-        single: the view has one ring.
+        timing: the timing of the ring.
+        single: whether the view has one ring.
 
     Attributes:
         single: the view has one ring.
         steady: the view has one ring, and the last packet of any daemon came soon after the one
             before it.
-        settle_at: when the token must circulate; inf if it need not, because it leaves anyway or
-            all daemons hold the numbered packets.
+        settle_at: the time at which the token must circulate; inf if it need not, because it leaves
+            anyway or all daemons hold the numbered packets.
     """
 
     __slots__ = (
@@ -68,7 +68,7 @@ class Lingering:
         self.settle_at = inf
 
     def note_packet(self, now: float) -> None:
-        """Note that a new packet is there."""
+        """Note that there is a new packet."""
         before, self._numbered_at = self._numbered_at, now
         self.steady = self.single and now - before <= STEADY * self._linger_s
 
@@ -93,7 +93,7 @@ class Lingering:
             self.settle_at = min(self.settle_at, now + wait_s)
 
     def may_stay(self, now: float) -> bool:
-        """Return whether the token may stay at all."""
+        """Return whether the token may stay."""
         return self._linger_s > 0 and now < self._overdue_at
 
     def is_starving(self, now: float) -> bool:
@@ -105,13 +105,14 @@ class Holdings:
     """The reports of the daemons of one ring, without the token, of the packets that they hold.
 
     Args:
-        members: of the ring, indices in the view.
-        me: index of this daemon.
+        members: the members of the ring, by index in the view.
+        me: the index of this daemon.
 
     Attributes:
-        are_reported: the ring is small enough for that.
-        owed: the ring is to be told when its stream is held here up to this number; 0 for nothing.
-        news: some daemon has reported something since `pop_risen` was called.
+        are_reported: whether the ring is small enough for that.
+        owed: the number up to which the ring wants a report once its stream is held here; 0 for
+            none.
+        news: whether some daemon has reported something since `pop_risen` was called.
     """
 
     __slots__ = ("_frontiers", "_me", "_reported", "are_reported", "news", "owed")
@@ -120,7 +121,7 @@ class Holdings:
         self._me = me
         self.are_reported = 1 < len(members) <= MOST_DAEMONS
         self._frontiers = dict.fromkeys(members, 0)
-        self._reported = 0  # of the ring, as returned last
+        self._reported = 0  # the ring's number, as returned last
         self.owed = 0
         self.news = False
 

@@ -70,7 +70,7 @@ class TokenState(enum.Enum):
 class Ring:
     """One daemon's part in its ring.
 
-    Feed what arrives to the ``on_`` methods, then call `step` once; call `step` also when
+    Pass arrivals to the ``on_`` methods, then call `step` once; call `step` also when
     `deadline` is reached.
 
     Attributes:
@@ -79,9 +79,9 @@ class Ring:
         monitor: watches the token while it is elsewhere.
         flow: the limits for numbering.
         notices: the schedule of horizon notices.
-        duplicate_tokens: copies of the token that were received.
+        duplicate_tokens: the number of received copies of the token.
         entered: the rings whose packets enter this ring over a link here.
-        held_by_all: all daemons of the ring hold its stream up to this number.
+        held_by_all: the number up to which all daemons of the ring hold its stream.
         last_hop: hop of the token that was last here.
     """
 
@@ -167,11 +167,11 @@ class Ring:
             context=context,
             now=now,
         )
-        self._frontier = 0  # of the ring, by the token when it was last here
-        self._held = [stream.held for stream in streams]  # the same: by all daemons of the ring
+        self._frontier = 0  # the ring's frontier, from the token's last visit here
+        self._held = [stream.held for stream in streams]  # held by all daemons of the ring
         self.last_hop = config.starts.hop
         self._shown = self._stream.held  # last number that the token showed when it left here
-        self._doubted = 0  # numbers up to this are missing, and not merely late
+        self._doubted = 0  # numbers up to this one are missing, and not merely late
         self._gap_at, self._gap_above = inf, 0  # when a number skipped above this one is not late
         self._noted_frontier = 0  # the own frontier in the last rest notice
         self._room = request_room(len(self._members), len(streams), view.packet_limit)
@@ -273,7 +273,7 @@ class Ring:
         if state is TokenState.ARRIVED:
             self._handle_token(now, budget, far=far)
         elif budget > 0 and not self._wanted:
-            # Each step may bring more to number; a token that has lingered circulates all the same.
+            # Each step may bring more to number; a token that has lingered circulates anyway.
             self._handle_token(now, budget, far=far, leave=now >= self._lingering.settle_at)
         elif self._must_circulate(now):
             self._handle_token(now, budget, far=far, leave=not self._alone)
@@ -289,7 +289,7 @@ class Ring:
             self.deadline = self._rest_deadline()
 
     def _report_holdings(self) -> None:
-        """Tell the ring what is held here, once all that it asked for is held."""
+        """Report the packets held here to the ring, once all that it asked for are held."""
         answer = self._answers()
         if answer is None:
             return
@@ -325,7 +325,7 @@ class Ring:
     # ---- the token is here ----
 
     def _budget(self) -> tuple[int, bool]:
-        """Return how many bytes may be numbered, and whether those for other rings may be, too.
+        """Return the bytes that may be numbered, and whether bundles for other rings may be, too.
 
         The number is 0 if nothing waits.
         """
@@ -451,7 +451,7 @@ class Ring:
         A lone message is delivered sooner if no daemon has to handle the token first, and messages
         that follow each other share its round. If they fill a good part of the window, the token
         goes at once. It also goes at once for SAFE messages, if the ring has too many daemons to
-        ask each of them what it holds.
+        collect their reports.
 
         In a view of several rings the token goes soon, as headers wait for what the whole ring
         holds; so there only a token that already rested stays.
@@ -472,7 +472,7 @@ class Ring:
         return self._single and self._context.safe_waits(0, _EVER)
 
     def _may_ask(self, packets: list[DataPacket]) -> bool:
-        """Return whether the others can be asked if they hold these, and need no token for it."""
+        """Return whether the others can report these packets as held, without the token."""
         if not (packets and self._single and self._holdings.are_reported):
             return False
         return self._blocks.least >= packets[-1].time
@@ -621,14 +621,14 @@ class Ring:
         """Return whether this daemon needs the token, to number or to collect frontiers."""
         if something_is_missing or (waits and self._may_number()):
             return True
-        # A token that circulates collects frontiers; those that it missed show once it rests.
+        # A circulating token collects frontiers; those that it missed show once it rests.
         if waits or not self.monitor.at_rest:
             return False
         noted, own = self._noted_frontier, self._blocks.least
         return noted < own and self._context.safe_waits(noted, own)
 
     def _may_number(self) -> bool:
-        """Return whether the waiting bundles may be numbered, by what is known here."""
+        """Return whether the waiting bundles may be numbered, as far as is known here."""
         known, flow = self._stream.known, self.flow
         wants = self._packer.source.wants(far=flow.may_leave_ring(known))
         return wants and flow.may_number(known)

@@ -39,7 +39,7 @@ def answer_requests(
     """Find the requested packets that are held here.
 
     Args:
-        requests: as they stand in the token.
+        requests: the requests in the token.
         streams: all streams of the view, by ring.
         budget: the most bytes to retransmit; packets that do not fit stay requested.
 

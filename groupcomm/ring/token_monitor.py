@@ -53,13 +53,14 @@ class TokenMonitor:
     """The knowledge of one daemon about a token that it does not have.
 
     Attributes:
-        heard_at: when the token, or a notice of it, was last heard or sent on.
-        hop: the highest hop number that anything has shown.
-        passed_at: when the token last left this daemon.
+        heard_at: the time at which the token, or a notice of it, was last heard or sent on.
+        hop: the highest hop number seen.
+        passed_at: the time at which the token last left this daemon.
         at_rest: whether the token is known to rest or linger.
-        deadline: when `step` has something to do.
-        token_losses: how often nothing was heard of the token for a whole token timeout.
-        token_retransmissions: copies sent of tokens that nothing showed to have arrived.
+        deadline: the time at which `step` is due.
+        token_losses: the number of times that the token was silent for a whole token timeout.
+        token_retransmissions: the number of copies sent of tokens that nothing showed to have
+            arrived.
     """
 
     __slots__ = (
@@ -104,10 +105,10 @@ class TokenMonitor:
         self._timeout_s = timing.token_timeout_s
         self._repeats = Repeater(timing.token_retransmit_s, timing.longest_wait_s)
         self._asking = Repeater(timing.request_retry_s, timing.longest_wait_s)
-        self._passes_within_s = 2 * timing.token_retransmit_s  # also if a copy of it is needed
-        self._copy = b""  # the token as it was passed on, until it is known to have arrived
+        self._passes_within_s = 2 * timing.token_retransmit_s  # also if a copy is needed
+        self._copy = b""  # the passed token, until it is known to have arrived
         self._copy_to = me
-        self._rest_hop = hop  # of the last rest notice
+        self._rest_hop = hop  # the hop of the last rest notice
         self._holder = holder  # the daemon that sent it
         self._ask_holder = False  # the next request is the first since then
         self.at_rest = True
@@ -171,7 +172,8 @@ class TokenMonitor:
             now: seconds.
             wanted: whether this daemon wants the token now.
             urgent: whether only this daemon can know of the need, so that it asks at once.
-            missing_at: when it will want the token for something that is missing; inf for nothing.
+            missing_at: the time at which it will want the token to ask for missing packets; inf if
+                none are missing.
         """
         if now >= self._repeats.at and self._repeats.pop_due(now):
             self.token_retransmissions += 1
