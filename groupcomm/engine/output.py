@@ -22,7 +22,7 @@ from groupcomm.security.identity import Roll
 from groupcomm.security.keys import KeyRing
 
 Transmission = tuple[str | None, bytes]
-"""A sealed datagram and where it goes: a daemon's name, or None for all others of the site."""
+"""A sealed datagram and its target: a daemon's name, or None for all others of the site."""
 
 
 @attrs.frozen
@@ -50,11 +50,11 @@ Store: TypeAlias = StoreMark | StoreKeys | StoreRoll
 
 
 class EndReason(enum.Enum):
-    """How a start of a daemon ends."""
+    """The way in which a start of a daemon ends."""
 
     LEFT = enum.auto()  # it was told to leave, and left in order
     CUT_SHORT = enum.auto()  # it was told to leave, and leaving in order took too long
-    OUTDATED = enum.auto()  # other daemons know of more starts than its disk
+    OUTDATED = enum.auto()  # other daemons know more starts than its disk
 
 
 @attrs.frozen(kw_only=True)
@@ -62,9 +62,9 @@ class CoreOver:
     """The end of one start of a daemon.
 
     Attributes:
-        end: how it ends.
+        end: the way in which it ends.
         unfinished: the duties that were not done in time; "" unless `end` is CUT_SHORT.
-        adopt: with OUTDATED, the facts that others know of earlier starts; start anew with these
+        adopt: with OUTDATED, the facts that others know of earlier starts; start again with these
             on disk.
         keys, roll: the keys and identities that are valid now, for the next start; None without.
     """
@@ -82,18 +82,20 @@ class Output:
     Attributes:
         store: writes to begin. No other duty waits for them: the core waits for the answer where it
             has to, and asks for no second write of a kind before it.
-        datagrams: to be sent now.
-        rejected: how many datagrams of this step were dropped as invalid.
-        dropped: the first of these, each with the reason (`Counters.latest`).
+        datagrams: the datagrams to send now.
+        rejected: the number of this step's datagrams that were dropped as invalid.
+        dropped: the first of these, each with its reason (`Counters.latest`).
         news: entries for the log.
         greeted: connections that have sent their user's name.
         ready: connections with new output; see `DaemonCore.pop_output`.
         ended: connections to close once their output is written.
         readable: connections to read from again. After each `ClientBytes` nothing is read from the
             connection until it is named here.
-        questions: of connections, about this daemon; answer each with `QuestionAnswered`.
-        reports: what daemons have reported since the last step, by name, this one included.
-        over: how the daemon ended; None while it goes on. It is set once. After LEFT and CUT_SHORT
+        questions: the questions of connections about this daemon; answer each with
+            `QuestionAnswered`.
+        reports: the reports of daemons since the last step, by name, this one included.
+        over: the way in which the daemon ended; None while it goes on. It is set once. After LEFT
+            and CUT_SHORT
             clients may still be served for a while.
     """
 
@@ -166,10 +168,10 @@ def drive(
     """Take one step with everything that has arrived, and have the shell perform its duties.
 
     Args:
-        core: of the daemon.
-        shell: of the same daemon.
+        core: the daemon's core.
+        shell: the shell of the same daemon.
         now: seconds of its monotonic clock, never less than before.
-        datagrams: as received.
+        datagrams: the received datagrams.
         inputs: all other events, in order.
     """
     output = core.step(now, datagrams, inputs)

@@ -18,7 +18,7 @@ class Probe(Protocol):
     """
 
     def installed(self, view: View) -> None:
-        """Note that a regular view begins here; all that follows belongs to it."""
+        """Note that a regular view begins here; all later events belong to it."""
 
     def transitional(self, old: ViewId, new: ViewId, members: tuple[DaemonId, ...]) -> None:
         """Note that the regular part of view `old` is over.

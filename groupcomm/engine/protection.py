@@ -62,7 +62,7 @@ class DatagramProtection(Protocol):
         now: seconds, of the present step.
         missing_key: the name of a daemon and the id of the key that it seals with, as it has
             proved, where this daemon does not have that key; None if there is none.
-        hellos, met: what `pop_hellos` adds and returns, if anything.
+        hellos, met: the values that `pop_hellos` adds and returns, if any.
     """
 
     now: float
@@ -81,7 +81,7 @@ class DatagramProtection(Protocol):
         """Begin a step at this time."""
 
     def seal(self, destination: str | None, packet: bytes) -> bytes:
-        """Return a sealed datagram for a daemon, by its name, or with None for all that hear it."""
+        """Return a sealed datagram for the named daemon, or with None for all that hear it."""
 
     def open_untrusted(self, datagram: bytes) -> Opened | None:
         """Open a datagram; return None for a hello. Raise BadDatagram, and nothing else."""
@@ -186,7 +186,7 @@ class PlainProtection(_WithoutIdentities):
         return False
 
     def seal(self, destination: str | None, packet: bytes) -> bytes:
-        """Return a sealed datagram for a daemon, by its name, or with None for all that hear it."""
+        """Return a sealed datagram for the named daemon, or with None for all that hear it."""
         receiver = None if destination is None else self._numbers.of(destination)
         return self._sealer.seal(packet, receiver)
 
@@ -281,7 +281,7 @@ class SealedProtection(_WithoutIdentities):
         return met
 
     def seal(self, destination: str | None, packet: bytes) -> bytes:
-        """Return a sealed datagram for a daemon, by its name, or with None for all that hear it."""
+        """Return a sealed datagram for the named daemon, or with None for all that hear it."""
         receiver = None if destination is None else self._numbers.of(destination)
         return self._sealer.seal(packet, CHANNEL_OF[packet[0]], receiver)
 

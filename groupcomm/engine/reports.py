@@ -1,4 +1,4 @@
-"""Reports: what a daemon tells operators at other daemons, at a place in the agreed order.
+"""Reports of daemons to operators at other daemons, at a place in the agreed order.
 
 Pure. The core carries the bytes of a report to all daemons of the view. Shells make and read them.
 """
@@ -34,7 +34,7 @@ class Reports:
         core: around it.
 
     Attributes:
-        arrived: those that the shell has not got yet.
+        arrived: the reports that the shell has not got yet.
     """
 
     def __init__(self, core: ReportsContext) -> None:

@@ -49,7 +49,7 @@ class UserNames:
     A name belongs to one session until the DISCONNECT of that session is ordered.
 
     Attributes:
-        due: when a session has waited for long enough; inf if none waits in doubt.
+        due: the time at which a session has waited for long enough; inf if none waits in doubt.
     """
 
     __slots__ = ("_doubtful", "_holders", "_queues", "due")
@@ -86,7 +86,7 @@ class UserNames:
         return found
 
     def unqueue(self, user: str, connection: int) -> None:
-        """Remove a session from those that wait, if it does."""
+        """Remove a session from the waiting ones, if it is among them."""
         queue = self._queues.get(user, [])
         if connection in queue:
             queue.remove(connection)
@@ -116,7 +116,7 @@ class LocalSessions:
     Attributes:
         by_connection, slow_receivers, traffic, access_control: see SessionOutput.
         came_from, deliver, show_view, abort, bounce: see SessionOutput; the groups call them.
-        limits: of sessions that begin from now on.
+        limits: the limits of sessions that begin from now on.
         intake: the input of programs that was not processed yet.
         names: the names of users.
         unreliable: bundles that need no number, in the order of their submission.
@@ -137,8 +137,8 @@ class LocalSessions:
 
         Args:
             daemon: the name of this daemon.
-            room: how many bytes of a packet its bundles may fill, in any view.
-            first_connection: all connection numbers are above it.
+            room: the bytes of a packet that its bundles may fill, in any view.
+            first_connection: a number below all connection numbers.
             settings: the rules, quotas and limits for programs.
             probe: an observer for traces.
         """
@@ -163,8 +163,8 @@ class LocalSessions:
         self.backlog = Backlog()
         self.subscriptions = Subscriptions(self.backlog)
         self._fed: list[int] = []  # connections that sent something in this step
-        self._held_back: set[int] = set()  # connections that are not read from for now
-        self._backlogged: set[int] = set()  # of these, those with more submitted than numbered
+        self._held_back: set[int] = set()  # connections that are not read now
+        self._backlogged: set[int] = set()  # those with more submitted than numbered bundles
         self._greeted: list[int] = []
         self._questions: list[tuple[int, str]] = []
         self._closed: list[int] = []  # connections to close once their output is written
@@ -190,7 +190,7 @@ class LocalSessions:
     def end_regular(self, daemons: Sequence[str]) -> None:
         """Tell the sessions that the regular part of the view is over.
 
-        `daemons` are the transitional members; sessions that asked for ORIGINS are told of them.
+        `daemons` are the transitional members, of which sessions with ORIGINS are notified.
         """
         self.came_from(lambda: dict.fromkeys(daemons, 0))
         for session in self.by_connection.values():
@@ -213,7 +213,7 @@ class LocalSessions:
 
     @property
     def unfinished(self) -> int:
-        """Return how many sessions other daemons know of."""
+        """Return the number of sessions that other daemons know."""
         return sum(session.is_known for session in self.by_connection.values())
 
     @property
@@ -227,7 +227,7 @@ class LocalSessions:
 
     @property
     def last_connection(self) -> int:
-        """Return the highest number that any client was given."""
+        """Return the highest number given to a client."""
         return self._last_connection
 
     def next_connection(self) -> int:
@@ -288,7 +288,7 @@ class LocalSessions:
     def _pop_readable(self) -> list[int]:
         """Return the connections to read from again.
 
-        All that they sent was processed, and little of it still waits for a number.
+        All their input was processed, and little of it still waits for a number.
         """
         fed, self._fed = self._fed, []
         self._held_back.update(fed)

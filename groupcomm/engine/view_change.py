@@ -164,8 +164,7 @@ class ViewChange:
     def receive_repair(self, raw: bytes, recovered_set: RecoveredSet) -> tuple[int, int] | None:
         """Enter a packet of the view from another member; return its ring and number if it is new.
 
-        Only packets of the recovered set may come in: the boundary is computed from the held
-        packets.
+        Only packets of the recovered set may come in: the boundary is computed from the packets
         that are held here.
 
         Raises:

@@ -90,11 +90,11 @@ def joins_all(view: View, links: Sequence[tuple[int, int]]) -> bool:
 
 
 class CounterClaim(NamedTuple):
-    """The view counters of a daemon, as it says.
+    """The view counters of a daemon, by its own report.
 
     Attributes:
-        used: the highest one that it may have used.
-        mark: its disk has reserved all up to this one.
+        used: the highest counter that it may have used.
+        mark: its disk has reserved all counters up to this one.
     """
 
     used: int
@@ -122,9 +122,9 @@ def find_ready(
     once their disks have answered.
 
     Args:
-        mutual: per daemon the others that it hears both ways.
-        claims: of the same daemons.
-        me: the daemon.
+        mutual: for each daemon the others that it hears both ways.
+        claims: the counter claims of the same daemons.
+        me: the number of this daemon.
     """
     left = frozenset(n for n, claim in claims.items() if claim.used < claim.mark)
     if me not in left:
@@ -151,8 +151,8 @@ def propose(
     """Return the proposal with these members.
 
     Args:
-        members: by daemon number: incarnation and attempt.
-        mutual: per member the others that it hears both ways, by number.
+        members: incarnation and attempt of each member, by daemon number.
+        mutual: for each member the others that it hears both ways, by number.
     """
     numbers = sorted(members)
     places = {number: place for place, number in enumerate(numbers)}
@@ -188,9 +188,9 @@ def make_view(config: CoreConfig, proposal: Proposal, joins: Mapping[int, Join])
     """Return the view that a proposal stands for.
 
     Args:
-        config: the cluster's settings, the same at all members.
-        proposal: agreed by all.
-        joins: of all members by number, each of the attempt that the proposal names.
+        config: the cluster's settings, equal at all members.
+        proposal: the agreed proposal.
+        joins: the joins of all members by number, each of the attempt that the proposal names.
     """
     seats = sorted(proposal.seats, key=lambda seat: joins[seat.number].name)
     names = [joins[seat.number].name for seat in seats]

@@ -33,7 +33,7 @@ class RecoveredSet:
         forgotten: per ring, every daemon of the view has held all up to here.
         prefix: per ring, up to here no number is missing.
         notices: per ring (upto, value) of all known horizons.
-        frontiers: per ring the highest known one.
+        frontiers: the highest known frontier of each ring.
         obligation: indices of the members to which one of them has an obligation, from earlier
         attempts.
     """
@@ -129,7 +129,7 @@ def find_boundary(packets: Iterable[DataPacket], limits: WalkLimits) -> Stamp | 
     """Return the stamp of the first packet of the transitional part; None if there is none.
 
     Args:
-        packets: of the recovered set, in stamp order.
+        packets: the packets of the recovered set, in stamp order.
         limits: the limits of the recovered set.
     """
     for packet in packets:
@@ -144,7 +144,7 @@ class RecoveryWalk:
     """The walk: it decides packet by packet, in stamp order.
 
     Attributes:
-        dropped: how many bundles were dropped.
+        dropped: the number of dropped bundles.
     """
 
     __slots__ = (

@@ -5,7 +5,7 @@ begins with the physical time of a start. The disk holds a *mark*. Counters up t
 and the next start begins above it, so no start uses a counter of an earlier one.
 
 View counters rise by one from view to view. They do not follow physical time: a slow disk would
-never catch up with it. So only the start of a daemon, which begins at physical time, takes others
+never catch up with it. So only the start of a daemon, which begins at physical time, raises others
 to a new mark. docs/membership.md says how far ahead a mark is written, and why.
 """
 
@@ -22,10 +22,10 @@ then need no second write. It is not written farther ahead: a daemon whose disk 
 physical time, which must be above all numbers that it has used."""
 
 SPARE: Final = 100_000
-"""How many numbers beyond the one needed a mark is written: for as many views, or connections."""
+"""The numbers beyond the needed one that a mark reserves: for as many views, or connections."""
 
 AHEAD_US: Final = 10_000_000
-"""A mark that is further ahead of physical time cannot be told from others by time."""
+"""The lead over physical time above which time cannot tell a mark from others."""
 
 JUMP_US: Final = 2**32
 """Over an hour. Two starts that begin at the same number would have to jump equally far."""
@@ -34,13 +34,13 @@ FARTHEST_US: Final = 2**52
 """A number that is further ahead of physical time is invalid: no clock is 140 years ahead."""
 
 FARTHEST_JUMP_US: Final = 2 * JUMP_US
-"""Where numbers are that far ahead already, one may be this far ahead of those known here."""
+"""The most that a mark may be ahead of the numbers known here, where these are that far ahead."""
 
 RENEW_S: Final = 10.0
-"""How often a mark is renewed that no daemon needs: this reveals a disk that has stopped."""
+"""The time after which a mark that no daemon needs is renewed: a stopped disk shows by it."""
 
 SLOW_S: Final = 0.025
-"""A disk whose writes take longer may answer too late for a view that has to be made at once."""
+"""A write time above which a disk may answer too late for a view that has to be made at once."""
 
 MOST_LEAD_US: Final = 8_000_000
 """The mark of a slow disk is kept at most this far ahead."""
@@ -56,14 +56,14 @@ LONGEST_RETRY_S: Final = 2.0
 def first_number(mark: int, reading: int, random_id: int) -> int:
     """Return the number above which a start begins: no known start has used a higher one.
 
-    Where the disk's mark is far ahead of the clock, time does not tell two starts apart that have
+    Where the disk's mark is far ahead of the clock, time does not distinguish two starts that have
     read it: the disk may have been restored, or be a copy. Their random ids do.
 
     Args:
         mark: the mark that the disk holds, or that others know of; 0 if the disk is empty.
         reading: physical time. No earlier start has used a number above it, even if the disk was
             lost.
-        random_id: of the start.
+        random_id: the random id of the start.
     """
     if mark <= reading + AHEAD_US:
         return max(mark, reading)
@@ -84,8 +84,8 @@ def reserved_by(start: Start, reading: Callable[[float], int], now: float) -> "R
     """Return the reservation of a daemon that starts.
 
     Args:
-        start: of the daemon. If it was counted without a reservation, physical time was not looked
-            at either; then it counts now.
+        start: the start of the daemon. If it was counted without a reservation, physical time was
+            not compared either; then it counts now.
         reading: returns physical time at a time in seconds.
         now: seconds.
     """
@@ -103,17 +103,17 @@ class Reservation:
         mark: the mark that the disk holds.
         reading: returns physical time at a time in seconds.
         now: seconds.
-        write_s: how long the disk took for the last write before this.
+        write_s: the time of the disk's last write before this.
 
     Attributes:
         used: the highest counter that this daemon may have used.
         mark: counters up to it may be used.
         needed: the highest counter that this daemon or others have asked for.
         to_store: have the disk hold this mark, then call `stored` or `failed`; None if it need not.
-        due: call `step` at this time.
+        due: the time at which `step` is due.
         write_s: the longest time of recent writes; one that hung is forgotten soon.
-        asked_at: since when the disk is to hold `to_store`.
-        error: why the last write failed; None if it did not.
+        asked_at: the time since which the disk is asked to hold `to_store`.
+        error: the reason for which the last write failed; None if it did not.
     """
 
     __slots__ = (
@@ -229,12 +229,12 @@ class Reservation:
             self.due = self._next_renewal(now)
 
     def failed(self, reason: str, now: float) -> None:
-        """Note that the disk has not taken the mark, or cannot say whether it has."""
+        """Note that the disk has not stored the mark, or cannot say whether it has."""
         self.to_store, self.error = None, reason
         self.due = now + self._retry_s
         self._retry_s = min(2 * self._retry_s, LONGEST_RETRY_S)
 
-    # ---- how far ahead ----
+    # ---- the lead of marks ----
 
     @property
     def _keeps_ahead(self) -> bool:

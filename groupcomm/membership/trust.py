@@ -1,6 +1,6 @@
 """Trust: a daemon that breaks the protocol is left out for a while.
 
-Pure. ``now`` is in seconds. Each daemon goes by what it has seen itself: the statements of others
+Pure. ``now`` is in seconds. Each daemon relies on its own observations: the statements of others
 about a member do not count, as they may be the broken ones. A daemon that is left out is not heard.
 It comes back after a while that doubles with each time, and at once if it was started anew, as a
 restart repairs most faults of a daemon.
@@ -24,7 +24,7 @@ WITHIN_S: Final = 5.0
 
 FIRST_S: Final = 1.0
 LONGEST_S: Final = 60.0
-"""For how long a daemon is left out, at first and at most."""
+"""The time for which a daemon is left out, at first and at most."""
 
 MEMORY_S: Final = 120.0
 """After this time without a breach, since it came back, the past of a daemon is forgotten."""
@@ -40,9 +40,9 @@ class BrokenDaemon:
     """A daemon that has broken the protocol.
 
     Attributes:
-        counts: how often, by kind.
-        until: it is left out before this time.
-        incarnation: in this start.
+        counts: the number of its breaches, by kind.
+        until: the time before which it is left out.
+        incarnation: the start that is left out.
     """
 
     __slots__ = ("_at", "_logged_at", "counts", "incarnation", "lasts_s", "until")
@@ -67,7 +67,7 @@ class BrokenDaemon:
         self._at.clear()
 
     def should_log(self, now: float) -> bool:
-        """Return whether the log should tell of it now."""
+        """Return whether the log should report it now."""
         if now < self._logged_at + TOLD_EVERY_S:
             return False
         self._logged_at = now

@@ -1,7 +1,7 @@
-"""Admission: checks that a packet, or a horizon, fits what a daemon already holds of the view.
+"""Admission: checks that a packet, or a horizon, fits the packets that a daemon holds of the view.
 
 A correct daemon gives each number of a stream once, with rising stamps, above the horizons that it
-has promised, and puts each packet behind its last one. A packet that does not fit has come from a
+has promised, and puts each packet after its last one. A packet that does not fit has come from a
 broken daemon, or after another packet that had. It is refused, as the order would break an
 invariant of its own. Nothing is changed here. A packet that comes in order costs a few comparisons.
 """
@@ -136,7 +136,7 @@ class Admission:
             )
 
     def _check_run(self, packet: DataPacket, stream: Stream) -> None:
-        """Raise unless the packets behind a gap that closes follow those of their daemons."""
+        """Raise unless the packets after a gap that closes follow those of their daemons."""
         lasts = {packet.daemon: packet.number}
         number = packet.number
         for early in stream.early:

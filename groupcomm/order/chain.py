@@ -20,7 +20,7 @@ class Chain:
         daemon: index of the daemon in the view.
         last: every packet of the chain up to this number was received.
         early: packets whose predecessor is missing, by the predecessor's number.
-        queues: per session its undelivered bundles at FIFO or above, oldest first.
+        queues: for each session its undelivered bundles at FIFO or above, oldest first.
         gate: packets with causes that are not all delivered here, oldest first; V and A of a
             chain only rise, so the first bars the rest.
         full: the last of its packets with its causes in full; 0 for none.
@@ -39,7 +39,7 @@ class Chain:
         self.full = 0
 
     def resolve_causes(self, packet: DataPacket) -> None:
-        """Fill in V and A of a packet that says "as in packet n"; n is behind it in the chain."""
+        """Fill in V and A of a packet that refers to packet n; n is an earlier one of the chain."""
         if packet.vector is not None and packet.agreed is not None:
             self.vector = packet.vector
             self.agreed = packet.agreed

@@ -3,10 +3,10 @@
 Pure. A *principal* is the owner of a session, as the daemon has authenticated it: ``unix:NAME``,
 ``uid:NUMBER``, ``cert:SAN`` or ``token:NAME``. Rules allow: with one rule or more, a request that
 no rule allows is refused. Without any rule, every authenticated program may do everything, except
-that others' sessions are shown to programs of the daemon's own host only. Only ADMIN can be taken
+that only programs of the daemon's own host may ask about others' sessions. Only ADMIN can be taken
 away, as the daemon's own user has it without any rule.
 
-With rules a session may not have any name, either: a principal may use its own name, random ones,
+With rules a session may not have any name it likes: a principal may use its own name, random ones,
 and the names that a rule gives it. So the name of a message's sender is true.
 
 Names and patterns are compared in Unicode's form NFC, so that names which look alike are treated
@@ -14,7 +14,7 @@ alike. In a pattern ``*`` stands for any characters, none included; everything e
 
 Anybody can send a name, so no name may make a pattern slow. A regular expression tries all ways to
 divide a name among the stars; but as stars match anything, the first match of each literal part is
-as good as any later one. So each part is searched once, behind the part before it, without
+as good as any later one. So each part is searched once, after the part before it, without
 backtracking.
 """
 
@@ -103,11 +103,12 @@ class Rule:
     """A rule: the requests about some groups that it allows to some principals.
 
     Attributes:
-        who: patterns of principals.
+        who: patterns of the principals that the rule is about.
         groups: patterns of groups' names; for UNICAST of private names; ADMIN has no group.
         verbs: the kinds of requests that they may make.
         names: patterns of user names that their sessions may have.
-        taken: the kinds that they may not make, even if other rules allow it; ADMIN or nothing.
+        taken: the kinds of requests that they may not make, even if other rules allow it; ADMIN or
+            nothing.
     """
 
     who: tuple[str, ...]

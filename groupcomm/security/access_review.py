@@ -84,7 +84,7 @@ def _can_name(pattern: str, verb: Verb) -> bool:
 def _review_repetition(
     number: int, rule: Rule, reached: Sequence[tuple[int, Rule]]
 ) -> Iterable[str]:
-    """Yield a sentence if another rule allows all that this one does."""
+    """Yield a sentence if another rule allows everything that this one does."""
     for other, wider in reached:
         same = _allows_all(rule, wider)
         if other != number and _allows_all(wider, rule) and (other < number or not same):
@@ -93,7 +93,7 @@ def _review_repetition(
 
 
 def _allows_all(wider: Rule, rule: Rule) -> bool:
-    """Return whether a rule allows all that another one allows, which has no other effect."""
+    """Return whether a rule allows all that another one allows, so that the other is needless."""
     if not rule.verbs or rule.names or rule.taken:
         return False
     groups = rule.verbs == {Verb.ADMIN} or _contain(wider.groups, rule.groups)

@@ -41,7 +41,7 @@ MAX_TRIES: Final = 8
 """Unanswered introductions to a daemon that is not in the view; such a daemon asks for more."""
 
 MAX_WAITS: Final = 24
-"""The same to members. One that does not answer within 7 s is a member through others."""
+"""Unanswered introductions to a member; without an answer for 7 s it is a member through others."""
 
 MAX_SECRETS: Final = 2**20 - 1
 """The most secrets of one start; the last one stays."""
@@ -75,8 +75,9 @@ class _ExchangePeer:
         has: the number of the latest own secret that it has.
         opened: the latest wrap of its secrets that was opened.
         secrets: its secrets by number.
-        again_at, wait_s, tries: when to send it the next introduction, and how many it got.
-        over: whether the start is said to be over; what was wrapped for it is still kept.
+        again_at, wait_s, tries: the time of its next introduction, the wait before it, and the
+            number of introductions so far.
+        over: whether the start is said to be over; the secrets wrapped for it are still kept.
     """
 
     pair: int = 0
@@ -129,7 +130,7 @@ class Exchange:
         self._entropy = entropy
         self._peers: dict[StartId, _ExchangePeer] = {}
         self._members: frozenset[StartId] = frozenset()
-        self._number = 1  # number of the newest secret
+        self._number = 1  # the number of the newest secret
         self._drawn = self.secret = entropy(SECRET_BYTES)  # the newest one, and the one that seals
         self.sealing = 1
         self._pair = _KeyPair(1, entropy(SECRET_BYTES), bytes(KEY_BYTES))

@@ -40,8 +40,8 @@ MAX_ASKED: Final = 4
 
 @attrs.define
 class _Challenge:
-    number: int  # of the challenge
-    again_at: float  # not before this time
+    number: int  # the challenge's number
+    again_at: float  # the time before which it is not repeated
     wait_s: float = REPEAT_S
 
 
@@ -92,7 +92,7 @@ class Introductions:
         ] = {}  # perhaps copies of old datagrams
         self._greeted: dict[
             int, dict[Incarnation, _Challenge]
-        ] = {}  # those that have named this start
+        ] = {}  # starts that have named this start
         self.forgot = False
         self._last = 0  # number of the last challenge; none is used twice in this start
 

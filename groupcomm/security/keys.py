@@ -105,7 +105,7 @@ class Rotation:
         self._me = me
         self._wish = keys.active
         self._retires: int | None = None
-        self._said = False  # in this view
+        self._said = False  # whether this daemon has reported in this view
         self.reports: dict[str, KeyReport | None] = {}
         self.evicted: tuple[bytes, ...] = ()
 

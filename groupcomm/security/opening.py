@@ -1,7 +1,7 @@
 """Opening datagrams of suite 1: keys by sender, start, channel and epoch, and replay windows.
 
-Datagrams of a start count only after it has proved that it sends now: until then there is no window
-for it, and any of them might be an old copy. hello.py has the proof; `trust` then begins the
+Datagrams of a start count only after it has proved that it is sending now: until then there is no
+window for it, and any of them might be an old copy. hello.py has the proof; `trust` then begins the
 windows.
 
 A receiver moves its replay window only for authentic datagrams, as one forged high counter would
@@ -262,7 +262,8 @@ class Opener:
         channel: int,
         epoch: int,
     ) -> Opened:
-        """Open a datagram of a start that has not proved that it sends now; keep nothing of it."""
+        """Open a datagram of a start that has not proved that it is sending now; keep no state of
+        it."""
         self._unsigned = None
         cluster, sender, restarts, random_id = _IDENTITY.unpack(identity)
         if cluster != self._cluster:

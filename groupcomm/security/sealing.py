@@ -1,6 +1,6 @@
 """Suite 1: every datagram proves its sender, the sender's start, and its own integrity.
 
-Behind the head (layout.py) comes ``channel u8, epoch u32``, in the clear and authenticated with it,
+After the head (layout.py) comes ``channel u8, epoch u32``, in the clear and authenticated with it,
 then the packet in AES-256-GCM (NIST SP 800-38D), whose nonce is the counter. Each channel counts
 its own packets, rising by one, and has a key of its own in each epoch, so no nonce repeats.
 

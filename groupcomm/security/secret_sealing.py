@@ -1,14 +1,14 @@
 """Suite 2: datagrams open with a secret of the sender, which it gives to daemons that it trusts.
 
 Keys come from the ring's key and the secret of the sender (exchange.py) together, so neither one is
-enough. An epoch says which secret: its upper 20 bits are the secret's number, from 1.
+enough. An epoch names the secret: its upper 20 bits are the secret's number, from 1.
 
 Hellos are sealed with the ring's key alone, and have epochs of their own: else each view would
 bring one, and a sender of random epochs could keep a receiver busy with their keys. A holder of the
 key file can seal a hello in any name, so nothing moves before its signature was checked.
 
 Control messages are sealed twice, with the ring's key around it: so daemons that do not know each
-other's secrets yet learn from each other that they are there. Nothing else is believed of them.
+other's secrets yet learn from each other that they exist. Receivers believe nothing else of them.
 """
 
 from typing import ClassVar, Final

@@ -161,8 +161,9 @@ class Bundler:
         """Queue further messages in the bundle of the last one, with its destinations and options.
 
         Args:
-            type_: the type of all of them.
-            messages: those from `start` on are queued, up to the first that is not bytes.
+            type_: the type of all messages.
+            messages: the messages; those from `start` on are queued, up to the first that is not
+                bytes.
             start: an index into `messages`.
 
         Returns:
@@ -263,7 +264,7 @@ def _add_bundle(parts: list[bytes], body: Sequence[bytes], ordered: bool) -> int
 
 
 def _fitting(sizes: list[int], room: int) -> tuple[int, int]:
-    """Return how many messages of these sizes fit, from the first on, and their size with heads."""
+    """Return the number of messages of these sizes that fit, and their size with heads."""
     count = len(sizes)
     if sizes.count(sizes[0]) == count:
         each = MESSAGE_HEAD_BYTES + sizes[0]
@@ -298,7 +299,7 @@ def names_bytes(groups: tuple[str, ...]) -> int:
 
 
 PART_BYTES: Final = 256 * 1024
-"""Of many messages, this much is queued before it is written: about what a socket accepts."""
+"""The bytes of many messages that are queued before a write: about as many as a socket accepts."""
 
 
 def in_parts(messages: Iterable[bytes]) -> Iterator[Sequence[bytes]]:

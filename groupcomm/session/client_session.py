@@ -105,7 +105,8 @@ class ClientSession:
             causes: ask for the causes of messages; an older daemon sends none.
             principals: ask for the owners of the sessions that messages come from.
             token: authenticates the client to the daemon; only ever over TLS.
-            reassembly_cap_bytes: the session ends above it, as it could keep no promise.
+            reassembly_cap_bytes: the most bytes of unfinished messages; above it the session ends,
+                as it could keep no promise.
 
         Raises:
             LocalProtocolError: the user's name is invalid.
@@ -253,7 +254,7 @@ class ClientSession:
         self._bundler.add_frame(encode_query(text))
 
     def close(self) -> None:
-        """Queue a BYE behind all pending output; a Closed event follows."""
+        """Queue a BYE after all pending output; a Closed event follows."""
         if self.state in (ClientSessionState.GREETING, ClientSessionState.OPEN):
             self.state = ClientSessionState.CLOSING
             self._bundler.add_frame(encode_bye())

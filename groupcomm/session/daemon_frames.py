@@ -1,6 +1,6 @@
 """Frames from a daemon to its client.
 
-Positions in them lack their view: it is the one that the last VIEWID frame has announced.
+Positions in them lack their view: it is the view that the last VIEWID frame has announced.
 """
 
 import struct
@@ -38,7 +38,7 @@ from groupcomm.session.frames import (
 from groupcomm.wire.packet import Raw
 
 JOINED_BYTES: Final = 2048
-"""A shorter body is copied behind its head; a longer one is written from its own place..."""
+"""A shorter body is copied after its head; a longer one is written from its own place..."""
 
 KEPT_PART: Final = 4
 """... unless it is part of a packet this many times its size, which a slow client would hold."""
@@ -52,7 +52,7 @@ _ORIGIN = struct.Struct("!H")  # number
 _ABORT = struct.Struct("!BQQ")  # kind, connection, number
 _CLOSED = struct.Struct("!Bi")  # kind, code
 _MAJORITY: Final = (None, False, True)
-_SENDER_OFFSET: Final = _DELIVER.size - 9  # of the connection number, in a DELIVER frame
+_SENDER_OFFSET: Final = _DELIVER.size - 9  # the offset of the connection number in a DELIVER frame
 _CACHED_SENDERS: Final = 4096
 _senders_cache: dict[bytes, MemberId] = {}
 Parts = tuple[int, int, int]
@@ -121,7 +121,7 @@ def encode_delivery(
         sender: the private name of the sender.
         connection: the sender's connection number at its daemon.
         position: the bundle's place in the agreed order; None for UNRELIABLE.
-        body: the body as it came.
+        body: the body as it came from its sender.
     """
     name = sender.encode()
     length = _DELIVER.size + len(name) + len(body)
@@ -189,7 +189,7 @@ def encode_abort(sender: MemberId, number: int) -> bytes:
 
 
 def decode_abort_untrusted(frame: bytes) -> tuple[MemberId, int]:
-    """Decode sender and number of a message that will not be completed; 0: all of them."""
+    """Decode sender and number of a message that will not be completed; number 0: all of them."""
     check_size(frame, _ABORT.size)
     _, connection, number = _ABORT.unpack_from(frame)
     return MemberId(last_text(frame, _ABORT.size), connection), number

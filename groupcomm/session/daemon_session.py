@@ -1,4 +1,5 @@
-"""Session record: all that a daemon keeps of one session, with the state machine of its life.
+"""Session record: everything that a daemon keeps of one session, with the state machine of its
+life.
 
 Pure and without time. The core carries out the requests and pushes its deliveries. A shell
 moves the bytes: it buffers those that it reads while `reading` is True, and writes those that
@@ -67,7 +68,8 @@ _FROM_CLIENTS: Final = frozenset(
 
 @attrs.frozen(kw_only=True)
 class SessionLimits:
-    """Limits of what one client may make its daemon keep (bytes) and others wait (seconds)."""
+    """Limits of the memory (bytes) and of the waits of others (seconds) that one client may
+    cost."""
 
     unreliable_drop_bytes: int = 4 * 1024 * 1024  # pending output; UNRELIABLE is dropped above it
     output_cap_bytes: int = 2 * MAX_MESSAGE_BYTES  # one message with its heads, and a window
@@ -123,9 +125,9 @@ class DaemonSession:
         last_principal: the principal of the last delivery's sender, if the client asks for them.
         targets: the connections of the private names of its last message.
         awaited: the messages whose positions it waits for.
-        numbered: the fragments of the message whose last one has no number.
+        numbered: the fragments of the message whose last fragment has no number.
         allowed, groups, expelled, refused: the notes of access control: destinations that the rules
-            allow, groups that it has joined or asked to, those that it had to leave, and the
+            allow, groups that it has joined or asked for, groups that it had to leave, and the
             message in fragments that was not allowed.
     """
 
@@ -175,7 +177,7 @@ class DaemonSession:
         self.block_bytes = limits.block_bytes
         self._reader = FrameReader(HELLO_FRAME_BYTES)
         self._input: deque[bytes] = deque()  # not processed yet
-        self._frames: Iterator[bytes] | None = None  # those of the bytes that are being processed
+        self._frames: Iterator[bytes] | None = None  # the frames of the bytes in work
         self._outbox = Outbox()
         self._replies = Replies()
         self._numbering = Numbering()
@@ -283,7 +285,7 @@ class DaemonSession:
     def reading(self) -> bool:
         """Return whether to read from the client.
 
-        That is so if all its input was processed, and its backlog is below the cap.
+        This holds if all its input was processed, and its backlog is below the cap.
         """
         return not self.has_input and self.backlog_bytes < self._limits.backlog_cap_bytes
 
@@ -443,7 +445,7 @@ class DaemonSession:
         """Queue a whole frame, which may be shared with other sessions.
 
         Args:
-            frame: its parts, as `encode_delivery` or `encode_view` returns them.
+            frame: the frame's parts, as `encode_delivery` or `encode_view` returns them.
             droppable: whether it may be dropped, as it is UNRELIABLE.
 
         Returns:

@@ -54,7 +54,7 @@ class FrameKind(enum.IntEnum):
 class Capability(enum.IntFlag):
     """The wishes of a client in its HELLO; a daemon ignores bits that it does not know."""
 
-    ORIGINS = 8  # be told which daemons came together into a view, by ORIGINS frames
+    ORIGINS = 8  # ask for ORIGINS frames: the daemons that came together into a view
     PRINCIPALS = 4  # PRINCIPAL frames: the owners of the sessions that deliveries come from
     REFUSALS = 2  # REFUSED frames for requests that are not allowed, which else end the session
     CAUSES = 1  # CAUSES frames: the causes of deliveries
@@ -111,8 +111,8 @@ class FrameReader:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._rest = bytearray()  # the beginning of a frame, from its length on
-        self._needed = 4  # bytes of it up to the end of its length, then of the whole frame
+        self._rest = bytearray()  # the beginning of a frame, its length included
+        self._needed = 4  # bytes up to the end of the frame's length, then of the whole frame
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Add the next bytes; yield the frames that they complete, each from its kind on.
@@ -195,7 +195,7 @@ def encode_bundle_head(size: int, ordered: bool) -> bytes:
 
 
 BUNDLE_BODY_OFFSET: Final = 2
-"""The offset of the body in a BUNDLE frame, behind the kind and 0 or 1 for `ordered`."""
+"""The offset of the body in a BUNDLE frame, after the kind and 0 or 1 for `ordered`."""
 
 
 def encode_bye() -> bytes:

@@ -62,9 +62,9 @@ class Inbox:
         self.principal: str | None = None
         self.sealed = False
         self._reassembly = Reassembly(cap_bytes)
-        self._causes: CausalContext | None = None  # of the next delivery
+        self._causes: CausalContext | None = None  # the causes of the next delivery
         self._causes_frame = b""  # the last one; bundles of one packet have equal ones
-        self._context: CausalContext | None = None  # what that says
+        self._context: CausalContext | None = None  # its decoded content
 
     @property
     def announced(self) -> ViewId:
@@ -99,8 +99,8 @@ class Inbox:
         """Append the messages of a DELIVER frame.
 
         Raises:
-            BadDatagram: the daemon is at fault. For a payload that does not decode its sender is,
-                as daemons do not decode it; it is counted and dropped.
+            BadDatagram: the daemon is at fault. A payload that does not decode is its sender's
+                fault, as daemons do not decode it; it is counted and dropped.
         """
         sender, parts, body = decode_delivery_untrusted(frame)
         view = self.announced
@@ -113,7 +113,7 @@ class Inbox:
         try:
             if bundle.kind == _MESSAGES:
                 first = _unpack(sender, bundle, payload, position, causes, self.principal, events)
-                # One check a bundle, as a sender seals all that it sends to a group, or nothing.
+                # One check a bundle, as a sender seals all its messages to a group, or none.
                 if first.startswith(SEALED):
                     self.sealed = True
             elif bundle.kind == _FRAGMENT:

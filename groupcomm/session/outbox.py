@@ -69,7 +69,7 @@ class Replies:
     has not taken its replies: one answer, and some refusals, may wait.
 
     Attributes:
-        asked: whether a question has come whose answer was not taken yet.
+        asked: whether a question has come whose answer the client has not taken yet.
     """
 
     __slots__ = ("_answer", "_ends", "_forgotten", "asked")

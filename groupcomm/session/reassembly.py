@@ -1,9 +1,9 @@
 """Reassembly of large messages from their fragments, at the client that receives them.
 
 Fragments of RELIABLE and UNRELIABLE messages may come in any order; those of different senders
-always mix. A sender has one message at FIFO or above in fragments at a time, so a new one says
+always mix. A sender has one message at FIFO or above in fragments at a time, so a new one shows
 that the old one was given up; of UNRELIABLE messages only the newest is kept, as the parts of an
-older one may be lost. The memory for each sender is bounded, and so is that for all together.
+older one may be lost. The memory for each sender is bounded, and so is the memory for all together.
 """
 
 from typing import Final, TypeAlias
@@ -17,7 +17,7 @@ from groupcomm.wire.messages import MAX_MESSAGE_BYTES, decode_fragment_untrusted
 from groupcomm.wire.packet import Raw
 
 SENDER_CAP_BYTES: Final = 2 * MAX_MESSAGE_BYTES
-"""The bytes that one sender's unfinished messages may fill: one and those that overtake it."""
+"""The bytes that one sender's unfinished messages may fill: one, and those that overtake it."""
 
 PART_BYTES: Final = 128
 """The cost of keeping a part, besides its data."""
@@ -33,7 +33,7 @@ _About: TypeAlias = tuple[int, int, int, tuple[str, ...], int, int]
 
 
 class _Unfinished:
-    """A message and the parts of it that have come, by index; `size` is that of their data."""
+    """A message and its parts that have come, by index; `size` is the size of their data."""
 
     __slots__ = ("about", "causes", "cost", "level", "parts", "position", "size")
 
@@ -106,7 +106,7 @@ class Reassembly:
         return None
 
     def drop(self, member: MemberId, number: int) -> None:
-        """Drop an unfinished message of a sender, or with number 0 all of them."""
+        """Drop an unfinished message of a sender, or with number 0 all its unfinished messages."""
         sender = self._senders.get(member)
         if sender is None:
             return

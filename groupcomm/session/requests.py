@@ -127,9 +127,9 @@ class Price(NamedTuple):
         work: units of work.
         wasted: the part of the work that no other program wants; a client without rights causes
             no other work.
-        messages: what it counts for in `messages_per_s`.
-        joins: what it counts for in `joins_per_s`.
-        size: its bytes, for `bytes_per_s`.
+        messages: its charge on `messages_per_s`.
+        joins: its charge on `joins_per_s`.
+        size: its bytes, charged on `bytes_per_s`.
     """
 
     work: int
@@ -149,7 +149,7 @@ FRAME_PRICES: Final[Mapping[FrameKind, Price]] = {
 BUNDLE_PRICES: Final[Mapping[BundleKind, Price]] = {
     BundleKind.MESSAGES: Price(1, messages=1),  # for each message
     BundleKind.FRAGMENT: Price(1, messages=1),  # for the first of its message
-    BundleKind.JOIN: Price(8, messages=1, joins=1),  # all members are told
+    BundleKind.JOIN: Price(8, messages=1, joins=1),  # all members are notified
     BundleKind.LEAVE: Price(8, messages=1),
 }
 """The prices of bundles by their kind; a daemon accepts no other kinds from clients."""

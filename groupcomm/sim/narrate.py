@@ -27,7 +27,7 @@ _FIFO, _CAUSAL = ServiceLevel.FIFO, ServiceLevel.CAUSAL
 
 Line = tuple[int, ServiceLevel, str]
 
-# the acts of the story: the pause before each in seconds, the sender, its level
+# The acts of the story: a title, the seconds between two lines, and the lines of the participants.
 SCENES: tuple[tuple[str, float, tuple[Line, ...]], ...] = (
     (
         "Five say something at the same moment. AGREED: nobody may see another order.",

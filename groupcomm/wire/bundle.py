@@ -35,7 +35,7 @@ class BundleKind(enum.IntEnum):
     SUBSCRIBE = 7  # the daemon wants the messages to this one group; always FIFO
     UNSUBSCRIBE = 8  # the daemon wants them no more; always FIFO
     KEYS = 9  # the keys that a daemon has, see keys.py; always AGREED
-    REPORT = 10  # what a daemon tells operators at other daemons, or asks; always AGREED
+    REPORT = 10  # for operators at other daemons, or a request for them; always AGREED
 
 
 SELF_DISCARD: Final = 1
@@ -46,7 +46,7 @@ BIG_ENDIAN: Final = 2
 
 ASKED_SHIFT: Final = 2
 """Flags: two bits from here on are the level that its sender has asked for, RELIABLE to CAUSAL,
-where it is sent at a higher one; 0: it is sent as it was asked."""
+where it is sent at a higher one; 0: it is sent as the sender asked."""
 
 PART_SHIFT: Final = 4
 """Flags: four bits from here on number the parts, from 1, of a message that goes to more groups
@@ -91,11 +91,11 @@ class Bundle:
         kind: a BundleKind, as a plain int.
         level: a ServiceLevel, as a plain int.
         flags: SELF_DISCARD, BIG_ENDIAN, and the bits at ASKED_SHIFT and PART_SHIFT.
-        message: number of its first message in the session's count.
-        index: which fragment it is, from 0; else 0.
-        count: how many messages or fragments there are; else 1.
+        message: the number of its first message in the session's count.
+        index: the number of the fragment, from 0; otherwise 0.
+        count: the number of messages or fragments; otherwise 1.
         groups: all destinations.
-        privates: how many of these are private names.
+        privates: the number of private names among these.
         body: its encoding without the sender.
         size: bytes of its record in a packet.
         packet: the packet that carries it; set only while it is being ordered.
@@ -258,7 +258,7 @@ def keys_bundle(payload: bytes) -> Bundle:
 
 
 def report_bundle(payload: bytes) -> Bundle:
-    """Return what a daemon tells operators at other daemons; it belongs to no session."""
+    """Return a daemon's report to operators at other daemons; it belongs to no session."""
     body = encode_body(_REPORT, _AGREED, 0, 0, (), payload)
     bundle = Bundle(_REPORT, _AGREED, 0, 0, 0, 1, (), 0, body)
     bundle.address(0, _NO_USER, ())
@@ -368,9 +368,10 @@ def encode_bundles(head: bytes, bundles: Sequence[Bundle], *, headers: bool = Fa
 
 
 def decode_bundles_untrusted(packet: bytes, offset: int, *, headers: bool = False) -> list[Bundle]:
-    """Decode the count at `offset` and the records behind it, to the end of the packet.
+    """Decode the count at `offset` and the records after it, to the end of the packet.
 
-    The bodies are not copied: each is a view of the packet. With `headers` only headers are there.
+    The bodies are not copied: each is a view of the packet. With `headers` the packet has headers
+    only.
 
     Raises:
         BadDatagram: a record breaks a rule, or bytes are missing or left over.
@@ -460,7 +461,8 @@ def decode_user_untrusted(raw: bytes) -> str:
 
 
 def decode_groups_untrusted(raw: bytes) -> tuple[tuple[str, ...], int]:
-    """Return the names of a groups section, and how many are private; raise only BadDatagram."""
+    """Return the names of a groups section, and the number of private ones; raise only
+    BadDatagram."""
     known = _groups_cache.get(raw)
     if known is None:
         known = _split_groups(raw)
@@ -490,7 +492,7 @@ def _split_groups(raw: bytes) -> tuple[tuple[str, ...], int]:
 
 
 def _check_all(groups: list[str]) -> int:
-    """Return how many names are private; raise LocalProtocolError if one is invalid."""
+    """Return the number of private names; raise LocalProtocolError if a name is invalid."""
     if (text := "".join(groups)).isascii() and text.isprintable():
         # All characters are valid, so only where a name begins and ends must still be checked.
         suspects = [name for name in groups if not name or name[0] == "#"]

@@ -2,7 +2,7 @@
 
 ::
 
-    origin u64, restarts u64, random id u64     whose message it is; others forward it
+    origin u64, restarts u64, random id u64     the daemon that wrote it; others forward it
     sequence u64                                rises with every message of that start
     kind of message u8, part u16, parts u16, payload (the rest)
 
@@ -28,12 +28,12 @@ class ControlPacket:
     """One part of a control message, its payload not yet looked at.
 
     Attributes:
-        origin: the number of the daemon whose message it is.
-        incarnation: which start of it.
-        sequence: of the message, 0 to 2**64 - 1.
-        kind: which message, 0 to 255.
-        part: which part, from 0.
-        parts: how many there are, at most MAX_PARTS.
+        origin: the number of the daemon that wrote the message.
+        incarnation: the start of that daemon.
+        sequence: the message's sequence number, 0 to 2**64 - 1.
+        kind: the message's kind, 0 to 255.
+        part: the index of this part, from 0.
+        parts: the number of parts, at most MAX_PARTS.
         payload: this part of the message's body.
         raw: the whole packet, to be forwarded.
     """

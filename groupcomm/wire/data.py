@@ -49,7 +49,7 @@ _LOCAL_ONLY: Final = 16
 _HEADER: Final = 32
 _LINGERS: Final = 64
 _ASKS: Final = 128
-_CAUSES: Final = 15  # of the form
+_CAUSES: Final = 15  # the bits of the form for causes
 _FLAGS: Final = frozenset((0, _LOCAL_ONLY, _HEADER, _LINGERS, _LINGERS | _ASKS))
 """Local-only packets exist in views of several rings only, where no packet says LINGERS."""
 
@@ -63,15 +63,15 @@ class DataPacket:
     """One packet of a stream.
 
     Attributes:
-        ring: whose stream, an index in the view.
-        number: in the stream.
-        time: of its stamp, microseconds.
+        ring: the ring whose stream it belongs to, an index in the view.
+        number: its number in the stream.
+        time: the time of its stamp, microseconds.
         daemon: the daemon that numbered it, an index in the view.
         previous: the packet before it of that daemon in the stream.
         vector: V, per ring the highest number its daemon had delivered from; None without causes.
         agreed: A, the last agreed stamp its daemon had delivered; None without causes.
         reference: the packet of the same daemon whose (V, A) holds here; 0 for none.
-        bundles: at least one.
+        bundles: its bundles, at least one.
         raw: the whole packet, as encoded, for retransmission.
         local_only: none of its bundles has a recipient outside the ring.
         pruned: this is only the header of a local-only packet.
@@ -80,8 +80,8 @@ class DataPacket:
         causal: it has a CAUSAL bundle. This and the following attributes belong to the order.
         in_agreed_order: it has an AGREED or SAFE bundle.
         safe: it has a SAFE bundle.
-        ready: its causes are delivered.
-        pending: how many of its FIFO and CAUSAL bundles are not delivered.
+        ready: whether its causes are delivered.
+        pending: the number of its FIFO and CAUSAL bundles that are not delivered.
     """
 
     __slots__ = (
@@ -174,7 +174,7 @@ class DataPacket:
     def header(self) -> bytes:
         """Return the header of this local-only packet: the packet itself without any body.
 
-        It is cut from the packet as it was sent; V and A may have been filled in since then.
+        It is cut from the packet as it was sent; V and A may have been filled in since.
         """
         raw = self.raw
         form = raw[_FORM_AT] & _CAUSES
@@ -261,15 +261,15 @@ HEADERS_FRAME_BYTES: Final = HEAD_BYTES + _COUNT.size
 """Bytes of a packet of headers besides the headers."""
 
 HEADER_EXTRA_BYTES: Final = _LENGTH.size - HEAD_BYTES
-"""Bytes that a header takes in a packet of headers beyond those as a data packet of its own; this
-is negative."""
+"""The bytes of a header in a packet of headers minus those of the same header as a data packet of
+its own; this is negative."""
 
 
 class HeadersPacket:
     """Headers of local-only packets.
 
     Attributes:
-        packets: of one ring, by rising numbers, each a header; at least one.
+        packets: the headers, of one ring, by rising numbers; at least one.
     """
 
     __slots__ = ("packets",)
@@ -336,8 +336,9 @@ class UnreliablePacket:
 
     Attributes:
         daemon: the daemon that sent it, an index in the view.
-        counter: of that daemon's unreliable packets, so that none is accepted twice.
-        bundles: at least one.
+        counter: the packet's number among that daemon's unreliable ones, so that none is accepted
+            twice.
+        bundles: its bundles, at least one.
     """
 
     __slots__ = ("bundles", "counter", "daemon")

@@ -1,6 +1,6 @@
 """Hellos and introductions: how a daemon proves that it sends now, and gives its keys.
 
-A *hello* asks another daemon for proof that it is there now, gives such proof, or does both::
+A *hello* asks another daemon for proof that it is sending now, gives such proof, or does both::
 
     restarts u64, random id u64     the start that it is meant for
     asks u64                        a number to be repeated; 0: nothing is asked
@@ -45,8 +45,8 @@ class Hello:
     """A challenge, an answer, or an answer that is a challenge too.
 
     Attributes:
-        start: which start of its receiver it is meant for.
-        asks: number of the challenge, from 1; 0: none.
+        start: the start of its receiver that it is meant for.
+        asks: the number of the challenge, from 1; 0: none.
         answers: number of the challenge that is answered; 0: none.
         counters: the last that its sender has used on the channels ring, link and control.
         seals: id of the key that its sender seals with, now or from now on.

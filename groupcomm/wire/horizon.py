@@ -25,14 +25,15 @@ HORIZON_HEAD_BYTES: Final = _HEAD.size
 
 
 class HorizonNotice:
-    """The promise that after packet `upto` nothing of the ring is stamped up to `horizon`.
+    """The promise that after packet `upto` no packet of the ring is stamped up to `horizon`.
 
     Attributes:
         ring: index of the ring.
         horizon: the promised time, microseconds.
         upto: a packet number; the promise counts once every packet up to it is held.
-        frontier: of the ring: its daemons can deliver everything at or below this time.
-        unsettled: some packet is not yet forgotten where the notice was issued. Rings that have
+        frontier: the ring's frontier: its daemons can deliver everything at or below this time.
+        unsettled: whether some packet is not yet forgotten where the notice was issued. Rings that
+            have
             forgotten all packets answer with a notice, as one of theirs may be missing there.
         held: (ring, number), by rising ring: all daemons of this ring hold the stream of that ring
             up to the number. A ring that is left out has nothing new.
@@ -108,7 +109,7 @@ def decode_horizon_untrusted(packet: bytes) -> HorizonPacket:
 
 
 def _decode_notice(packet: bytes, at: int, size: int) -> tuple[HorizonNotice, int]:
-    """Return the notice that begins at `at`, and where it ends."""
+    """Return the notice that begins at `at`, and the offset of its end."""
     begin = at + _NOTICE.size
     if begin > size:
         raise BadDatagram("short", f"a notice of {size - at} bytes")

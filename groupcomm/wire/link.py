@@ -47,9 +47,9 @@ class LinkFragment(NamedTuple):
     """A part of a packet that is too large for the link.
 
     Attributes:
-        whole: which packet it belongs to; the sender counts them for this link.
-        part: which part of it, from 0.
-        parts: how many there are, 1 to MAX_FRAGMENTS.
+        whole: the number of its packet; the sender counts packets for this link.
+        part: the index of the fragment, from 0.
+        parts: the number of fragments, 1 to MAX_FRAGMENTS.
         content: bytes of the packet, which goes without its view's key.
     """
 
@@ -64,10 +64,10 @@ class LinkPacket:
 
     Attributes:
         sender: the daemon that sent it over this link, an index in the view.
-        number: of this attempt, from 1 on; the sender counts them for this link.
+        number: the number of this attempt, from 1 on; the sender counts attempts for this link.
         packet: the whole packet: data, headers, or one outside the streams; empty if there is none.
-        fragment: else a fragment of one.
-        zeros: else this many bytes without a meaning.
+        fragment: otherwise a fragment of one.
+        zeros: otherwise this number of bytes without a meaning.
     """
 
     __slots__ = ("fragment", "number", "packet", "sender", "zeros")
@@ -154,8 +154,8 @@ class Acknowledgement:
 
     Attributes:
         sender: the daemon that acknowledges, an index in the view.
-        delay_us: how long it has had the highest of them, microseconds, to 2**32 - 1.
-        ranges: (first, last) of link numbers, rising; one at least. It says nothing of older ones.
+        delay_us: the time since the highest of them arrived, microseconds, to 2**32 - 1.
+        ranges: (first, last) of link numbers, rising; at least one. It says nothing of older ones.
     """
 
     __slots__ = ("delay_us", "ranges", "sender")
@@ -200,7 +200,7 @@ class ResendRequest:
     """A request to another ring for packets that were lost on the way.
 
     Attributes:
-        ring: whose stream.
+        ring: the ring whose stream lacks packets.
         asker: the daemon that lacks them, an index in the view.
         ranges: (first, last); at most MAX_RESEND_RANGES are sent.
     """

@@ -29,7 +29,7 @@ Span: TypeAlias = tuple[Number, Number]
 """(first, last) of a range of packet numbers."""
 
 Digests: TypeAlias = Key
-"""Of a daemon's shared settings: 8 bytes for those that must be equal, 8 for those that should."""
+"""Digests of a daemon's shared settings: 8 bytes for those that must be equal, 8 for the others."""
 
 Rows: TypeAlias = Annotated[
     tuple[
@@ -70,10 +70,10 @@ class Beacon(_Message, frozen=True):
     """A heartbeat: the view of a daemon, and the daemons that it hears; never forwarded.
 
     `used`: the highest view counter that this daemon may have used. `mark`: its disk has reserved
-    all counters up to this one. `write_us`: how long its disk takes for a write.
+    all counters up to this one. `write_us`: the time that its disk takes for a write.
     """
 
-    counter: Number  # of the view
+    counter: Number  # the view's counter
     view: Key
     heard: Heard
     digests: Digests
@@ -87,7 +87,7 @@ class Holding(_Message, frozen=True):
 
     `forgotten`: all daemons held all packets up to here, and it has dropped them. `spans`: the
     numbers that it holds above. `notices`: (upto, value) of horizons, the last counted one and
-    those beyond it. `frontier`: the highest known of the ring.
+    those beyond it. `frontier`: the highest known frontier of the ring.
     """
 
     forgotten: Number
@@ -99,8 +99,8 @@ class Holding(_Message, frozen=True):
 class Past(_Message, frozen=True):
     """The view that a daemon comes from, by its key, and the packets that it holds of it.
 
-    `obligation`: indices of the daemons with which it must treat that view alike, as it has told
-    them that it holds all that they held (obligations).
+    `obligation`: indices of the daemons with which it must treat that view alike, as it has
+    announced to them that it holds all that they held (obligations).
     """
 
     view: Key
@@ -157,8 +157,8 @@ class Commit(_Message, frozen=True):
     """The agreement of a daemon to a view.
 
     `recovered`: it holds all packets that the daemons coming from its last view hold together.
-    `missing`: else, per ring of that view, the first ranges that it still lacks. `installed`: it
-    has installed the view, and tells a daemon that has not; this needs no answer.
+    `missing`: otherwise, for each ring of that view, the first ranges that it still lacks.
+    `installed`: it has installed the view, and informs a daemon that has not; this needs no answer.
     """
 
     attempt: Number
@@ -203,7 +203,8 @@ class Links(_Message, frozen=True):
 class Settings(_Message, frozen=True):
     """The shared settings of a daemon, for daemons whose digests differ.
 
-    `required`: those that must be equal. `advised`: those that should be. Very long values are cut.
+    `required`: those that must be equal. `advised`: those that should be equal. Very long values
+    are cut.
     """
 
     name: Name

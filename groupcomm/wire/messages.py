@@ -19,7 +19,7 @@ from groupcomm.errors import BadDatagram
 from groupcomm.wire.packet import Raw
 
 MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
-"""Of the data of one message."""
+"""The most bytes of the data of one message."""
 
 _MESSAGE = struct.Struct("!HI")
 _FRAGMENT = struct.Struct("!HQ")

@@ -39,7 +39,7 @@ _TOKEN: Final = int(PacketKind.TOKEN)
 
 
 def request_room(daemons: int, rings: int, limit: int) -> int:
-    """Return how many requests a token may carry in a packet of `limit` bytes, beside all else.
+    """Return the number of requests that a token may carry in a packet of `limit` bytes.
 
     At least one, however large the ring: a token must be able to request something.
     """
@@ -70,7 +70,7 @@ class Token:
 
     Attributes:
         ring: index of the ring.
-        hop: how often it was passed on; this tells copies apart.
+        hop: the number of times that it was passed on; this tells copies apart.
         last: the last packet number given.
         last_sender: the daemon that gave it.
         clock: the ring's clock, microseconds; no horizon or stamp of the ring is above it.
@@ -220,11 +220,11 @@ class RestNotice:
 
     Attributes:
         ring: index of the ring.
-        hop: of the resting token.
+        hop: the hop of the resting token.
         holder: the daemon with which it rests.
         last: the last packet number given; all daemons of the ring hold the stream up to it.
         horizon: after packet `last`, nothing will be stamped at or below this time.
-        frontiers: of the ring's daemons, in its order, as the token has them.
+        frontiers: the frontiers of the ring's daemons, in its order, as in the token.
     """
 
     __slots__ = ("frontiers", "holder", "hop", "horizon", "last", "ring")
@@ -273,8 +273,8 @@ class HeldNotice:
     Attributes:
         ring: index of the ring.
         daemon: the daemon that answers, an index in the view.
-        held: it holds the ring's stream up to this number.
-        frontier: it holds everything at or below this time, and nothing of that can still arrive.
+        held: the number up to which the daemon holds the ring's stream.
+        frontier: the time up to which it holds everything, and nothing can still arrive.
     """
 
     __slots__ = ("daemon", "frontier", "held", "ring")

@@ -1,1 +1,1 @@
-"""Spread's client protocol: programs that were written for Spread's daemon, at one of ours."""
+"""Spread's client protocol, for programs that were written for Spread's daemon."""

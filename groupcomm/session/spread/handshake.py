@@ -2,7 +2,7 @@
 
 Pure and without time; docs/spread-clients.md has the table of states. ::
 
-    client  major u8, minor u8, patch u8 (behind 3.14), flags u8, length u8, private name
+    client  major u8, minor u8, patch u8 (after 3.14), flags u8, length u8, private name
     daemon  length u8, names of methods of authentication: from 3.16 on
     client  three fields of 30 bytes: the methods it chooses
     daemon  1, its version, length u8, private group name; or a code below 0, and the end
@@ -17,10 +17,10 @@ from groupcomm.errors import Code, SessionError
 from groupcomm.session.spread.names import user_fault
 
 METHODS: Final = b"NULL "
-"""Of authentication: who connects is known by other means, or not at all."""
+"""The name of no authentication: the daemon knows the program by other means, or not at all."""
 
 VERSION: Final = (5, 0, 1)
-"""The newest release of Spread whose clients this was made for."""
+"""The newest release of Spread whose clients are supported."""
 
 OLDEST: Final = (3, 1, 0)
 _HAS_PATCH: Final = (3, 14)  # versions above it
@@ -37,25 +37,25 @@ REJECTED: Final = frozenset(
         *(Code.REJECT_VERSION, Code.REJECT_AUTH),
     )
 )
-"""Codes that a client of Spread may be told instead of an answer."""
+"""Codes that a client of Spread may get instead of an answer."""
 
 
 class State(enum.Enum):
-    """How far a handshake is."""
+    """The stage of a handshake."""
 
-    VERSION = enum.auto()  # the client has not said all of its first message
-    METHODS = enum.auto()  # it was told the methods, and has not chosen
-    DONE = enum.auto()  # it has said all; `accept` or `reject` ends it
+    VERSION = enum.auto()  # the client has not sent all of its first message
+    METHODS = enum.auto()  # it was sent the methods, and has not chosen one
+    DONE = enum.auto()  # it has sent everything; `accept` or `reject` ends the handshake
 
 
 class Handshake:
     """The daemon's side of one handshake.
 
     Attributes:
-        state: how far it is.
-        version: of the client's library; empty before it is known.
+        state: the stage of the handshake.
+        version: the version of the client's library; empty before it is known.
         user: the name that the client asks for; "" for any.
-        wants_views: it is to be told of views.
+        wants_views: whether it asks for views.
     """
 
     __slots__ = ("_heard", "state", "user", "version", "wants_views")
@@ -68,10 +68,10 @@ class Handshake:
         self._heard = bytearray()
 
     def receive_untrusted(self, data: bytes) -> bytes:
-        """Accept bytes of the client; return what to send it now.
+        """Accept bytes of the client; return the reply to send now.
 
         Raises:
-            SessionError: it is refused; its code is to be told by `reject`. No other exception,
+            SessionError: the client is refused; `reject` sends it the code. No other exception,
                 whatever the bytes.
         """
         self._heard += data

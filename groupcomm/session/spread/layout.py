@@ -1,4 +1,4 @@
-"""Layout of what Spread's clients and their daemon send each other: bits, heads and names.
+"""Layout of the packets between Spread's clients and their daemon: bits, heads and names.
 
 A message is a head of 48 bytes, the names of its groups in fields of 32 bytes, and its data::
 
@@ -8,7 +8,7 @@ The writer uses its own byte order and says which in bits of the type: the mask 
 bytes are turned round. The hint holds the program's 16-bit tag in the byte order of the *program*,
 whatever daemon has written the head, and so says in which order the program writes its data.
 
-Here heads are always written little-endian; what comes may have either order.
+Heads are always written little-endian here; received ones may have either order.
 """
 
 import struct
@@ -38,14 +38,14 @@ KILL: Final = 0x40000
 REJECT: Final = 0x400000
 
 LITTLE_ENDIAN: Final = 0x80000080
-"""The bits of a word that say its writer's byte order: all of them little-endian, none big."""
+"""The bits of a word that give its writer's byte order: all set little-endian, none set big."""
 
 HEAD_BYTES: Final = 48
 NAME_BYTES: Final = 32
 MAX_NAME: Final = NAME_BYTES - 1
 MAX_GROUPS: Final = 100
 MAX_BODY_BYTES: Final = 144_000
-"""Of the names of groups and the data together, as Spread's own library has it."""
+"""The most bytes of the names of groups and the data together, as in Spread's own library."""
 
 _LITTLE: Final = struct.Struct("<I32siIi")
 _BIG: Final = struct.Struct(">I32siIi")
@@ -60,7 +60,7 @@ class Head(NamedTuple):
     Attributes:
         type: its bits, without those of the byte order.
         name: the private name of its sender, or a group; the field without its padding.
-        groups: how many names follow.
+        groups: the number of names that follow.
         tag: the program's 16 bits.
         big_endian: the program that has sent it writes big-endian.
         size: bytes of its data.
@@ -126,11 +126,11 @@ def encode_names(names: list[bytes] | tuple[bytes, ...]) -> bytes:
 
 
 def decode_names(raw: bytes) -> list[bytes]:
-    """Return the names in fields of 32 bytes, each without what follows its first NUL."""
+    """Return the names in fields of 32 bytes, each up to its first NUL."""
     starts = range(0, len(raw), NAME_BYTES)
     return [cut_name(raw[start : start + NAME_BYTES]) for start in starts]
 
 
 def cut_name(field: bytes) -> bytes:
-    """Return the name in a field: what stands before its first NUL."""
+    """Return the name in a field, up to its first NUL."""
     return field.partition(b"\0")[0]

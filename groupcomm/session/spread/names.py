@@ -1,9 +1,9 @@
 """Names for Spread's clients, which have 31 bytes for each; ours have up to 255.
 
-A name that fits is the same on both sides. Of a longer one a client is told an *alias*: as much of
-its begin as fits, ``~`` and six letters of a hash of the whole. An alias is the same at all daemons
-and for all clients. What a client sends to the alias of a private name reaches whom it stands for,
-if this daemon has told one of its clients of that member before.
+A name that fits is the same on both sides. For a longer name a client gets an *alias*: as much of
+its beginning as fits, ``~`` and six letters of a hash of the whole. An alias is the same at all
+daemons and for all clients. A client's message to the alias of a private name reaches that member,
+if this daemon has shown the member to one of its clients before.
 """
 
 import hashlib
@@ -14,10 +14,10 @@ from groupcomm.names import check_destination
 from groupcomm.session.spread.layout import MAX_NAME
 
 MAX_USER_BYTES: Final = 10
-"""Of the name that a client gives itself."""
+"""The most bytes of the name that a client gives itself."""
 
 MAX_DAEMON_BYTES: Final = 19
-"""Of a daemon's name: with a user's and two ``#`` a private name has 31 bytes then."""
+"""The most bytes of a daemon's name: with a user's and two ``#`` a private name then has 31."""
 
 _HASH_LETTERS: Final = 6
 _MOST_ALIASES: Final = 4096
@@ -25,7 +25,7 @@ _aliases: dict[bytes, str] = {}
 
 
 def encode_name(name: str) -> bytes:
-    """Return the name of a group or a session as a client of Spread is told it."""
+    """Return the name of a group or a session as a client of Spread sees it."""
     raw = name.encode()
     if len(raw) <= MAX_NAME:
         return raw
@@ -49,7 +49,7 @@ def _shorten(text: bytes, most: int, hashed: bytes = b"") -> bytes:
 
 
 def decode_destination(raw: bytes) -> str | None:
-    """Return what a client means by a name; None for one that nobody here can have."""
+    """Return the name that a client's name stands for; None for one that nobody here can have."""
     alias = _aliases.get(raw)
     if alias is not None:
         return alias
@@ -66,7 +66,7 @@ def decode_group(raw: bytes) -> str | None:
 
 
 def user_fault(raw: bytes) -> str:
-    """Return what is wrong with the name that a client gives itself; "" if it may have it."""
+    """Return the fault of the name that a client gives itself; "" if it may have it."""
     if len(raw) > MAX_USER_BYTES:
         return f"a private name of {len(raw)} bytes; {MAX_USER_BYTES} are allowed"
     if any(not 0x23 < byte <= 0x7E for byte in raw):

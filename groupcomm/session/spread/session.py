@@ -1,7 +1,7 @@
 """Session of a client of Spread: its messages to our frames, and our frames to its messages.
 
-Pure and without time. Towards the daemon's core this is a client of our own protocol, so nothing
-behind it knows of Spread. docs/spread-clients.md says what becomes of what, and why.
+Pure and without time. Towards the daemon's core this is a client of our own protocol, so the core
+knows nothing of Spread. docs/spread-clients.md describes each translation and its reason.
 """
 
 from collections.abc import Sequence
@@ -71,10 +71,10 @@ CARRIED: Final = (
     ServiceLevel.AGREED,
     ServiceLevel.SAFE,
 )
-"""By Spread's service, the level at which a message is sent: what its programs may rely on."""
+"""For each service of Spread the level at which a message is sent: its programs may rely on it."""
 
 HELD_BYTES: Final = 16 * 1024 * 1024
-"""Of large messages of our own clients that have come in part; more, and the session ends."""
+"""The most large messages of our own clients that have come in part; with more the session ends."""
 
 _ASKED_MASK: Final = 0b11
 _MOST_PARTS: Final = 0xFF >> PART_SHIFT
@@ -132,9 +132,9 @@ class SpreadSession:
         self._bundler = Bundler()
         self._reader = FrameReader(DAEMON_FRAME_BYTES)
         self._reassembly = Reassembly(HELD_BYTES)
-        self._asked: set[str] = set()  # groups that it is in once all is answered
-        self._views: dict[str, GroupView] = {}  # of those that it is in, as it was told them
-        self._losing: set[str] = set()  # of these: members of theirs stay behind in the old view
+        self._asked: set[str] = set()  # groups that it is in once all requests are answered
+        self._views: dict[str, GroupView] = {}  # the last view of each group that it is in
+        self._losing: set[str] = set()  # groups that lose members to the old view
         self._heard = bytearray()
         self._head: Head | None = None  # of the message that has come in part
         self._heads: dict[MemberId, int] = {}  # first parts of the last messages in parts
@@ -156,8 +156,8 @@ class SpreadSession:
         """Accept bytes of the client; return frames for the daemon.
 
         Raises:
-            BadDatagram: the client breaks the protocol, and its session has to end. What it has
-                sent before counts. No other exception, whatever the bytes.
+            BadDatagram: the client breaks the protocol, and its session has to end. Its earlier
+                requests count. No other exception, whatever the bytes.
         """
         if self.ended:
             return b""
@@ -214,7 +214,8 @@ class SpreadSession:
                 self._multicast(head, groups, rest[NAME_BYTES * head.groups :])
 
     def _change(self, kind: int, group: str) -> None:
-        """Join or leave a group; what changes nothing is ignored, as Spread's daemon does."""
+        """Join or leave a group; a request that changes nothing is ignored, as by Spread's
+        daemon."""
         joins = kind == layout.JOIN
         if joins == (group in self._asked):
             return
@@ -257,7 +258,7 @@ class SpreadSession:
         """Accept frames of the daemon; return bytes for the client.
 
         Raises:
-            BadDatagram: the client cannot be told what is to be told now; its session has to end.
+            BadDatagram: the due notice has no form for the client; its session has to end.
         """
         told: list[bytes] = []
         for frame in self._reader.feed(data):
@@ -308,7 +309,7 @@ class SpreadSession:
         return self._view
 
     def _end_views(self, told: list[bytes]) -> None:
-        """Tell the client of its groups that lose members as the view of the daemons ends.
+        """Notify the client of its groups that lose members as the view of the daemons ends.
 
         In the others nobody can lack a message that this client gets.
         """
@@ -322,7 +323,8 @@ class SpreadSession:
     def _is_unchanged(self, view: GroupView) -> bool:
         """Return whether a group has come through a change of daemons whole, and nobody has come.
 
-        All members find the same: they have been together in all that the group was sent.
+        All members compute the same: they have received everything that the group was sent
+        together.
         """
         before = self._views.get(view.group)
         if view.cause is not Cause.NETWORK or before is None or view.group in self._losing:
@@ -330,7 +332,7 @@ class SpreadSession:
         return set(before.members) == set(view.members) == set(view.vs_set)
 
     def _show(self, view: GroupView, told: list[bytes]) -> None:
-        """Tell the client of a view of one of its groups."""
+        """Send the client a view of one of its groups."""
         assert self._me is not None, "a view comes before the WELCOME"
         if self._is_unchanged(view):
             return
@@ -352,10 +354,10 @@ class SpreadSession:
             told.append(encode_own_leave(view.group))
         elif view.cause is Cause.NETWORK or view.changed:
             told.append(encode_regular(view, self._origins))
-        # else another member has come or gone, whom this client may not see
+            # otherwise another member has come or gone, which this client may not see
 
     def _refuse(self, refused: Refused, told: list[bytes]) -> None:
-        """Tell the client that it may not do what it has asked for: the head of that, rejected."""
+        """Refuse a request of the client: return its head, marked as rejected."""
         joins = refused.verb == Verb.JOIN.word
         if joins:
             self._asked.discard(refused.group)
@@ -379,7 +381,7 @@ class SpreadSession:
             else:
                 types, data = decode_messages_untrusted(body_payload(body), bundle.count)
                 told.append(_regular(sender, bundle, types, data))
-        except BadDatagram:  # its sender's fault: daemons do not look into what they forward
+        except BadDatagram:  # its sender's fault: daemons do not decode payloads that they forward
             self.malformed += 1
         if self._reassembly.held_bytes > HELD_BYTES:
             raise BadDatagram("large", f"messages of more than {HELD_BYTES} bytes come in parts")
@@ -400,7 +402,7 @@ class SpreadSession:
 
 
 def _type_bits(bundle: Bundle) -> int:
-    """Return the bits of type with which a message reaches clients: those that its sender gave."""
+    """Return the bits of type with which a message reaches clients: those that its sender set."""
     asked = bundle.flags >> ASKED_SHIFT & _ASKED_MASK
     bits = SERVICES[asked or bundle.level]
     return bits | layout.SELF_DISCARD if bundle.flags & SELF_DISCARD else bits

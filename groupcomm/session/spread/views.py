@@ -1,4 +1,4 @@
-"""Membership messages: how Spread's clients are told of our group views.
+"""Membership messages: the form in which Spread's clients get our group views.
 
 ::
 
@@ -42,7 +42,7 @@ _CAUSES: Final = {
 _ID_BYTES: Final = 12
 _SETS = struct.Struct("<II")
 _COUNT = struct.Struct("<I")
-_PLACE = struct.Struct("!QQQHHI")  # of a view of daemons, counter and incarnation; a position
+_PLACE = struct.Struct("!QQQHHI")  # a view of daemons: counter and incarnation; a position
 
 
 def group_id(group: str, position: Position) -> bytes:
@@ -60,8 +60,8 @@ def encode_regular(view: GroupView, origins: Mapping[str, int]) -> bytes:
     """Return a regular membership message.
 
     Args:
-        view: of the group.
-        origins: of NETWORK: the daemons' numbers; those with one number came from one view.
+        view: the group's view.
+        origins: with NETWORK the daemons' numbers; daemons with one number came from one view.
     """
     members = [encode_name(member.name) for member in _in_order(view.members)]
     sets, offset = _sets(view, origins)
@@ -76,7 +76,7 @@ def encode_regular(view: GroupView, origins: Mapping[str, int]) -> bytes:
 
 
 def encode_transitional(view: GroupView) -> bytes:
-    """Return the message that a group's view is over: others may lack what comes from here on."""
+    """Return the message that a group's view is over: others may lack the messages after it."""
     head = Head(TRANSITION, encode_name(view.group), 0, 0, False, _ID_BYTES)
     return encode_head(head) + group_id(view.group, view.id)
 
@@ -92,14 +92,14 @@ def _in_order(members: Sequence[MemberId]) -> list[MemberId]:
 
 
 def _sets(view: GroupView, origins: Mapping[str, int]) -> tuple[list[list[MemberId]], int]:
-    """Return who came together, in sets, and the offset of the client's own set."""
+    """Return the sets that came together, and the offset of the client's own set."""
     if view.cause is not Cause.NETWORK:
         return [list(view.changed)], 0
     own = set(view.vs_set)
     found: dict[int, list[MemberId]] = {}
     for member in _in_order(view.members):
         daemon = split_private(member.name)[1]
-        # Those of the own set are together whatever the daemons' numbers say.
+        # Members of the own set are together whatever the daemons' numbers say.
         origin = -1 if member in own else origins.get(daemon, len(origins))
         found.setdefault(origin, []).append(member)
     before = 0
