@@ -8,12 +8,12 @@ Clocks", OPODIS 2014, with a plain sum in place of its two parts.
 
 Physical time is monotonic time, laid on the wall clock once and slewed since. A wall clock that is
 set, by hand or by a time service, must neither stop nor throw the agreed order. So only its value
-at the start and its slow drift are taken over.
+at the start and its slow drift are adopted.
 
 A stamp or horizon is followed however far it is ahead of this daemon's own clock, but not by years:
-such a time was never read from a clock, and to follow it would take the time of the cluster to
-where no number is left. Physical clocks of the members of a view agree within seconds when it
-begins, so `LatestTime` knows the latest time that can be true.
+no clock ever showed such a time, and to follow it would take the time of the cluster to
+a value above which no number is left. Physical clocks of the members of a view agree within seconds
+when it begins, so `LatestTime` knows the latest time that can be true.
 """
 
 from typing import Final
@@ -31,7 +31,7 @@ class PhysicalClock:
     """Microseconds that never go back.
 
     Attributes:
-        jumps: how often the wall clock was set since the start.
+        jumps: the number of times that the wall clock was set since the start.
     """
 
     __slots__ = ("_last", "_offset_s", "_seen_at", "_seen_error_s", "_set_by_s", "jumps")
@@ -39,7 +39,7 @@ class PhysicalClock:
     def __init__(self, now: float, wall: float) -> None:
         """Start at a monotonic time `now` and a wall time `wall`, both in seconds."""
         self._offset_s = wall - now
-        self._set_by_s = 0.0  # by how much the wall clock was set since the start
+        self._set_by_s = 0.0  # the sum of all settings of the wall clock since the start
         self._seen_at = now
         self._seen_error_s = 0.0
         self._last = 0
@@ -75,7 +75,7 @@ class RingClock:
     """The clock as one daemon of the ring knows it.
 
     Attributes:
-        value: microseconds; no stamp or horizon that was seen or given is above it.
+        value: the time in microseconds; no stamp or horizon that was seen or given is above it.
     """
 
     __slots__ = ("_physical", "value")
@@ -97,7 +97,7 @@ class RingClock:
         return self.value
 
     def promise(self, now: float, above: int) -> int:
-        """Return a horizon above `above`, so that it is news also while physical time is behind."""
+        """Return a horizon above `above`, so that it is news even while physical time is behind."""
         self.advance(now)
         return self.tick() if self.value <= above else self.value
 

@@ -21,7 +21,7 @@ LARGEST_COUNT: Final = 2**64 - 1
 
 
 class Relation(enum.Enum):
-    """How one event or message stands to another."""
+    """The relation of one event or message to another."""
 
     BEFORE = enum.auto()
     EQUAL = enum.auto()
@@ -109,7 +109,8 @@ class VectorClock(Generic[Member]):
         return twin
 
     def compare(self, other: "VectorClock[Member]") -> Relation:
-        """Return how this vector stands to `other`; a member that one of them lacks counts 0."""
+        """Return the relation of this vector to `other`; a member that one of them lacks counts
+        0."""
         return relate(self._counts, other._counts, 0)
 
     def concurrent_with(self, other: "VectorClock[Member]") -> bool:

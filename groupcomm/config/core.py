@@ -1,4 +1,5 @@
-"""Settings of one daemon's core: members, timeouts, windows, limits, and where counters start."""
+"""Settings of one daemon's core: members, timeouts, windows, limits, and first values of
+counters."""
 
 from collections.abc import Collection, Hashable, Mapping
 from itertools import product
@@ -22,8 +23,8 @@ class Rekeying:
 
     epoch_packets: int = 2**23
     epoch_s: float = 600.0  # a key that was stolen opens no more than this
-    lifetime_s: float = 5.0  # of a packet on its way; an old key is kept for two of them
-    failures: int = 2**36  # below that limit, and more than come in an epoch
+    lifetime_s: float = 5.0  # of a packet in flight; an old key is kept for two of them
+    failures: int = 2**36  # below the RFC's limit, and above the number of failures in an epoch
 
     def __attrs_post_init__(self) -> None:
         for name, value in attrs.asdict(self).items():
@@ -39,7 +40,7 @@ Setting: TypeAlias = tuple[str, tuple[str, ...]]
 
 @attrs.frozen(kw_only=True)
 class CounterStarts:
-    """Where counters start: at zero in use; in tests near 2**31, 2**32 and 2**63."""
+    """The first values of counters: zero in production; near 2**31, 2**32 and 2**63 in tests."""
 
     stream: int = 0  # number before the first packet of every stream of the view
     hop: int = 0  # the token's first hop
@@ -55,7 +56,7 @@ class Timing:
 
     token_timeout_s: float = 0.6  # without token or rest notice for this long the ring is broken
     token_retransmit_s: float = 0.02  # many LAN rotations; a lost token costs this once
-    linger_s: float = 0.001  # how long a token stays after a message; a lost message costs it once
+    linger_s: float = 0.001  # a token stays this long after a message; a lost one costs it once
     request_retry_s: float = 0.01  # a lost token request costs this once
     repair_delay_s: float = 0.002  # for this long reordering explains a foreign gap
     horizon_interval_max_s: float = 0.005  # notices while the agreed order is in use
@@ -111,7 +112,7 @@ class Windows:
     """Flow control of one ring.
 
     The packets of one rotation must fit the socket buffers of every receiver, because a full buffer
-    drops silently. How much that is shows by the losses (see ring/flow_control.py).
+    drops silently. Its size shows by the losses (see ring/flow_control.py).
     """
 
     visit_bytes: int = 256 * 1024  # new packets of one handling of the token, at first
@@ -138,9 +139,10 @@ class CoreConfig:
         link_delays_us: one-way delays between neighbouring sites, as (site, site, microseconds)
             with indices into `sites`; packets take the paths with the least sum. Empty: the paths
             over the fewest links. A pair that is not listed has the longest delay of any two sites.
-        expected_daemons: of how many daemons more than half are a majority; None: of all listed.
-        packet_limit: bytes of one datagram's packet, before sealing.
-        site_names: of `sites`, in their order, for people; empty if sites have none.
+        expected_daemons: the number of daemons of which more than half are a majority; None: of all
+            listed ones.
+        packet_limit: the bytes of one datagram's packet, before sealing.
+        site_names: the names of `sites`, in their order, for people; empty if sites have none.
         advised: further settings that should be equal at all daemons; see shared.py.
         leave_timeout_s: after this time a daemon leaves even if it could not do so in order.
     """

@@ -33,8 +33,9 @@ class SharedSettings:
     """The shared settings of one configuration.
 
     Attributes:
-        digests: of the settings that must be equal, then of those that should be; 8 bytes each.
-        required: the settings that must be equal, as they are sent to others.
+        digests: the digest of the settings that must be equal, then of those that should be; 8
+            bytes each.
+        required: the settings that must be equal, as daemons send them to others.
         advised: the settings that should be equal, as they are sent to others.
     """
 
@@ -55,7 +56,7 @@ def shared_settings(config: CoreConfig) -> SharedSettings:
         *_plain("rekeying.", attrs.asdict(config.rekeying)),
         *config.advised,
     )
-    # Names of sites matter to people only, and their order does not matter at all.
+    # Names of sites matter to people only, and their order has no effect.
     places = [tuple(sorted(site)) for site in config.sites]
     links = [
         (sorted((places[one], places[other])), delay) for one, other, delay in config.link_delays_us
@@ -85,8 +86,8 @@ class Difference:
     """One setting that differs.
 
     Attributes:
-        key: of the setting, as in a file.
-        here, there: its value; None where the setting does not exist.
+        key: the setting's key, as in a file.
+        here, there: its two values; None where the setting does not exist.
     """
 
     key: str

@@ -13,11 +13,11 @@ MAX_DAEMONS = 1024
 MAX_RINGS = 64
 
 SAFE_PACKET_BYTES = 1150
-"""A packet that passes every path: sealed, with the heads of UDP and IPv6, at most the 1,280 bytes
-that IPv6 asks of all links (RFC 8200, section 5)."""
+"""The size of a packet that passes every path: sealed, with the heads of UDP and IPv6, at most the
+1,280 bytes that IPv6 asks of all links (RFC 8200, section 5)."""
 
 RING = -1
-"""As the destination of a datagram: all other daemons of the sender's ring (multicast)."""
+"""The destination of a datagram to all other daemons of the sender's ring (multicast)."""
 
 
 @attrs.frozen(order=True)
@@ -25,7 +25,7 @@ class Incarnation:
     """One start of a daemon.
 
     Attributes:
-        restarts: how many times it has started, on disk before its first packet.
+        restarts: the number of its starts, on disk before its first packet.
         random_id: 64 random bits, so that a lost or cloned disk repeats no identity.
     """
 
@@ -39,7 +39,7 @@ incarnation_of = lru_cache(maxsize=1024)(Incarnation)
 
 @attrs.frozen(order=True)
 class DaemonId:
-    """A daemon of a view: its name and which start of it this is."""
+    """A daemon of a view: its name and its start."""
 
     name: str
     incarnation: Incarnation
@@ -60,10 +60,10 @@ class View:
         rings: per ring the indices of its daemons, rising; rings sorted by their lowest daemon.
         links: pairs (lower, higher) of daemons of two rings that hear each other; each ring is
             reached from each other over one or several of them. At most one pair for two rings.
-        delays_us: of each link the configured one-way delay, microseconds, by which ways are
+        delays_us: for each link the configured one-way delay, microseconds, by which ways are
             compared; empty if all are alike.
-        clock: least time of the view's stamps, microseconds.
-        packet_limit: bytes of one datagram's packet, before sealing; the least over all paths.
+        clock: the least time of the view's stamps, microseconds.
+        packet_limit: the bytes of one datagram's packet, before sealing; the least over all paths.
         longest_delay_s: the longest one-way delay between two rings, in seconds; 0 with one ring.
         key: 16 bytes that name this view in packets.
         ring_of: per daemon the index of its ring.
@@ -151,12 +151,12 @@ class Start:
     """One start of one daemon.
 
     Attributes:
-        name: of the daemon, unique in its cluster.
+        name: the daemon's name, unique in its cluster.
         incarnation: its restart count, on disk already, and a random id that no start had before.
         counter: numbers up to it, of views and of connections, may have been used by earlier
             starts; 0 if there were none.
-        mark: numbers up to it are reserved on disk; 0 if none are.
-        write_s: how long the disk took to count this start.
+        mark: the highest number reserved on disk; 0 if none is.
+        write_s: the time that the disk took to count this start.
         daemon: its identity in views.
     """
 

@@ -123,7 +123,7 @@ class Announcements:
         return len(self.whole) == self._daemons
 
     def accept(self, daemon: int, bundle: Bundle) -> None:
-        """Add one part of a daemon's announcement; one that makes no sense counts as empty."""
+        """Add one part of a daemon's announcement; an invalid one counts as empty."""
         parts = self._parts[daemon]
         parts[bundle.index] = body_payload(bundle.body)
         if len(parts) < bundle.count or daemon in self.whole:

@@ -1,8 +1,8 @@
 """Groups: ordered events become group views, bundles find their local recipients.
 
 Pure. One object for each view of the daemons; it begins with the announcements of all.
-`deliver` takes bundles in the order in which the order releases them. AGREED and SAFE bundles meet
-the same table at every daemon; those below go to the members of the moment.
+`deliver` accepts bundles in the order in which the order releases them. AGREED and SAFE bundles
+meet the same table at every daemon; lower ones go to the members of the moment.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -86,7 +86,7 @@ class OpenMessages:
     def recipients(
         self, key: Key, current: Iterable[int], count: int
     ) -> tuple[list[int], list[int]]:
-        """Take one more fragment of a message of `count`.
+        """Add one more fragment of a message of `count`.
 
         Args:
             key: the message.

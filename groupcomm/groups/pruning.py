@@ -1,8 +1,8 @@
-"""Pruning: which bundles may stay in the own ring, and when other rings get their headers.
+"""Pruning: decides which bundles may stay in the own ring, and when other rings get their headers.
 
-Pure. A daemon's word for the groups that it wants counts as soon as it is received, ahead of the
+Pure. A daemon's subscription counts as soon as it is received, ahead of the
 agreed order: it subscribes before its first join, and joins only once all know (docs/pruning.md).
-Private messages need no word, as the name of the target says at which daemon it is.
+Private messages need no subscription, as the name of the target contains its daemon's.
 
 The header of a local-only packet is sent once every daemon of the ring holds the packet and all
 before it, so that a daemon that acts on the header may rely on the packet.
@@ -80,7 +80,7 @@ class DeferredHeaders:
     __slots__ = ("_key", "_numbers", "_room", "_stream", "released_upto")
 
     def __init__(self, key: bytes, stream: Stream, packet_limit: int) -> None:
-        """Begin; a packet of headers is not longer than `packet_limit`, if one of them fits."""
+        """Begin; a packet of headers is at most `packet_limit` long, if one header fits."""
         self._key = key
         self._stream = stream
         self._room = packet_limit - HEADERS_FRAME_BYTES

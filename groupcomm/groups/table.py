@@ -38,8 +38,8 @@ class GroupTable:
         sessions: every connected session, by (daemon, connection number).
         names: the same by private name.
         groups: per group its members, in the order in which they joined; no group is empty.
-        local: per group the connection numbers of this daemon's members.
-        digest: 64 bits over all of it.
+        local: for each group the connection numbers of this daemon's members.
+        digest: 64 bits over the whole table.
     """
 
     __slots__ = ("_me", "digest", "groups", "local", "names", "sessions")

@@ -80,10 +80,10 @@ class DaemonAddress:
     """The address at which programs connect to a daemon: a socket of this host, or a host.
 
     Attributes:
-        path: of the socket; None for a host.
+        path: the path of the socket; None for a host.
         host: a name or an IP address; "" for a socket.
         port: 1 to 65535; 0 for a socket.
-        secure: by TLS.
+        secure: whether the connection uses TLS.
     """
 
     path: Path | None
@@ -93,7 +93,7 @@ class DaemonAddress:
 
 
 def parse_daemon_address(text: str) -> DaemonAddress:
-    """Read what a user writes to say where a daemon is.
+    """Parse the address of a daemon, as a user writes it.
 
     Args:
         text: a path with a slash in it, ``host``, ``host:port`` or ``[host]:port``, and ``tls://``

@@ -1,4 +1,4 @@
-"""Extras: what is to be installed for a command that needs more than the package itself.
+"""Extras: the packages to install for a command that needs more than the package itself.
 
 A hint names the packages and not ``groupcomm[extra]``: that works for an installation from a
 folder, a wheel or an index alike.
@@ -19,8 +19,9 @@ def requirements(extra: str, requires: Sequence[str] | None = None) -> list[str]
     """Return the packages of an extra, with their versions.
 
     Args:
-        extra: name of the extra.
-        requires: what the package requires, as its metadata say; None for the installed one.
+        extra: the name of the extra.
+        requires: the requirements of the package, as its metadata lists them; None for the
+            installed one.
     """
     known = metadata.requires("groupcomm") or () if requires is None else requires
     parts = (text.partition(";") for text in known)

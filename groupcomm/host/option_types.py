@@ -1,4 +1,4 @@
-"""Types of options on command lines: files that are there, numbers in a range, addresses, levels.
+"""Types of options on command lines: existing files, numbers in a range, addresses, levels.
 
 Each is a function for `type=` of `argparse`. It returns the value, or raises ArgumentTypeError with
 the reason, to which the parser adds the name of the option.
@@ -18,7 +18,7 @@ LEVEL_NAMES: Final = tuple(level.name.lower() for level in LEVELS)
 
 
 def existing_file(text: str) -> Path:
-    """Return the path of a file that is there, or of a device or pipe."""
+    """Return the path of an existing file, or of a device or pipe."""
     path = Path(text)
     if path.is_dir():
         raise argparse.ArgumentTypeError(f"{text} is a folder; name a file")
@@ -26,17 +26,17 @@ def existing_file(text: str) -> Path:
 
 
 def existing_file_or_dash(text: str) -> Path | None:
-    """Return the path of a file that is there; None for ``-``, which is standard input."""
+    """Return the path of an existing file; None for ``-``, which is standard input."""
     return None if text == "-" else existing_file(text)
 
 
 def existing_path(text: str) -> Path:
-    """Return the path of a file or folder that is there."""
+    """Return the path of an existing file or folder."""
     return _existing(Path(text))
 
 
 def existing_folder(text: str) -> Path:
-    """Return the path of a folder that is there."""
+    """Return the path of an existing folder."""
     path = _existing(Path(text))
     if not path.is_dir():
         raise argparse.ArgumentTypeError(f"{text} is no folder")

@@ -3,9 +3,9 @@
 It differs from that of `argparse` in what users ran into:
 
 - options may stand anywhere between the other words, also within a verb;
-- what is wrong is told in one line, with the verb whose help tells more;
+- an error is one line, with the verb whose help explains more;
 - an option is written out: a beginning of it could be of another one, too;
-- a name that is not known brings the known ones that are like it;
+- an unknown name brings the known ones that are like it;
 - examples in the help stay on their lines, so that they can be pasted.
 """
 
@@ -85,7 +85,7 @@ class Parser(argparse.ArgumentParser):
         if not positionals:
             self._refuse(rest)
         with _optional(self._get_optional_actions(), self._mutually_exclusive_groups):
-            # All that is left is no option, whatever it begins with.
+            # The rest has no options, whatever it begins with.
             found, rest = super().parse_known_args(rest and [_END_OF_OPTIONS, *rest], found)
         self._refuse(rest)
         return found
@@ -106,7 +106,7 @@ class Parser(argparse.ArgumentParser):
         raise argparse.ArgumentError(action, f"there is no {value!r}{alike}")
 
     def error(self, message: str) -> NoReturn:
-        """End with a line that says what is wrong, and where help is."""
+        """End with a line that names the error, and the command for help."""
         see = " See" if message.endswith("?") else "; see"
         self.exit(USAGE, f"{self.prog}: {message}{see} {self.prog} --help\n")
 

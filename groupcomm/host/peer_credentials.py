@@ -16,7 +16,7 @@ class PeerCredentials(NamedTuple):
 
 
 def peer_credentials(connected: socket.socket) -> PeerCredentials:
-    """Return who is at the other end of a connected unix socket.
+    """Return the user at the other end of a connected unix socket.
 
     Raises:
         OSError: it is no longer connected.

@@ -24,8 +24,8 @@ def open_private(path: Path, key: str) -> BinaryIO:
     """Open a file that only its owner may read, and that nobody else can change or replace.
 
     Args:
-        path: of the file.
-        key: what to call it in an error.
+        path: the path of the file.
+        key: its name in an error.
 
     Raises:
         ConfigError: others may read, change or replace it.
@@ -38,8 +38,8 @@ def open_unwritable(path: Path, key: str) -> BinaryIO:
     """Open a file that everybody may read, and that only its owner can change or replace.
 
     Args:
-        path: of the file.
-        key: what to call it in an error.
+        path: the path of the file.
+        key: its name in an error.
 
     Raises:
         ConfigError: others may change or replace it.
@@ -49,7 +49,7 @@ def open_unwritable(path: Path, key: str) -> BinaryIO:
 
 
 def _open_checked(path: Path, key: str, forbidden: int, what: str, remedy: str) -> BinaryIO:
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # else somebody's pipe would stop the daemon
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # else a user's pipe would stop the daemon
     with ExitStack() as stack:
         file = stack.enter_context(os.fdopen(os.open(path, flags), "rb"))
         status = os.fstat(file.fileno())
@@ -158,7 +158,7 @@ def rewrite_private(path: Path, change: Callable[[], _T], text_of: Callable[[_T]
     """Rewrite a file, which holds the old text or the new one whenever the power fails.
 
     Processes that rewrite files of one folder at the same time wait for each other, so that none
-    undoes what another has just written.
+    undoes another's change.
 
     Args:
         path: the file, which its owner alone can read then; it need not exist.
@@ -187,12 +187,12 @@ def rewrite_private(path: Path, change: Callable[[], _T], text_of: Callable[[_T]
 
 
 def folder_fault(path: Path, status: os.stat_result, opened_for: str = "owner") -> str | None:
-    """Return what is wrong with the folder of a socket, and the remedy; None if nothing is.
+    """Return the fault of a socket's folder, and the remedy; None if it has none.
 
     Args:
         path: the folder.
         status: its status.
-        opened_for: who may connect: "owner", "group" or "all".
+        opened_for: the users that may connect: "owner", "group" or "all".
     """
     mode = stat.S_IMODE(status.st_mode)
     if status.st_uid not in (0, os.geteuid()):

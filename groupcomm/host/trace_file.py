@@ -29,8 +29,8 @@ class TraceFile:
 
     `record` keeps an event until `flush`, which writes all of them with one call: from then on a
     kill of this process loses none of them. When the disk is full, the trace ends with a line in
-    the log, and the process continues. Only its user can read the file, as it has who sent what to
-    whom.
+    the log, and the process continues. Only its user can read the file, as it has the senders of
+    messages and their receivers.
 
     Attributes:
         path: the file.

@@ -1,7 +1,7 @@
 """Packing: the bundles that wait at a daemon become numbered packets.
 
-Pure. Only the holder of the token calls `fill`: numbers and stamps of a stream are its alone to
-give. All packets of one call carry the same causes (V, A), because nothing is delivered between
+Pure. Only the holder of the token calls `fill`, as only the holder may give numbers and stamps of a
+stream. All packets of one call carry the same causes (V, A), because nothing is delivered between
 them; the first packet has them in full, later ones refer to it.
 """
 
@@ -28,7 +28,7 @@ class Source(Protocol):
     """The bundles that wait for a number.
 
     Attributes:
-        size: how many wait.
+        size: the number of waiting bundles.
     """
 
     size: int
@@ -181,8 +181,9 @@ class Packer:
 
 
 def bundle_room(packet_limit: int) -> int:
-    """Return how many bytes of a packet its bundles may fill, with up to ROOM_RINGS rings.
+    """Return the bytes of a packet that its bundles may fill, with up to ROOM_RINGS rings.
 
-    Programs are told once, and views change. With more rings, packets are 8 bytes longer for each.
+    Programs learn this number once, and views change. With more rings, packets are 8 bytes longer
+    for each.
     """
     return packet_limit - data_overhead(ROOM_RINGS)

@@ -27,7 +27,7 @@ class Stream:
         held: every packet up to this number was received.
         known: the highest number that is known to exist.
         packets: received and not yet forgotten, by number.
-        early: the numbers of those above `held`, rising.
+        early: the numbers of the packets above `held`, rising.
     """
 
     __slots__ = ("early", "forgotten", "held", "known", "packets", "ring")
@@ -105,13 +105,13 @@ class Stream:
 class Gaps:
     """The missing numbers of one stream of another ring, each with the time at which to ask for it.
 
-    A foreign stream has no token that shows how far it goes, so time decides: a number that is
-    missing for `delay_s` was not merely reordered, and one that was asked for in vain is asked for
+    A foreign stream has no token that shows its last number, so time decides: a number that is
+    missing for `delay_s` was not merely reordered, and one that was requested in vain is requested
     again after `retry_s`.
 
     Attributes:
         stream: the stream.
-        deadline: when `pop_due` has something to return; inf without gaps.
+        deadline: the time at which `pop_due` has something to return; inf without gaps.
     """
 
     __slots__ = ("_delay_s", "_due", "_retry_s", "_scanned", "deadline", "stream")

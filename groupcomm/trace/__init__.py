@@ -1,2 +1,2 @@
-"""Traces: what daemons did and what clients asked for and got, as events that checkers can
+"""Traces: the acts of daemons, and the requests and notices of clients, as events that checkers can
 judge."""

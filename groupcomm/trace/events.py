@@ -27,20 +27,20 @@ class _Event(msgspec.Struct, frozen=True, tag_field="e", gc=False):
 
 
 class Boot(_Event, frozen=True, tag="boot", gc=False):
-    """Daemon `p` starts; `incarnation` is what its packets say (restart count and random id)."""
+    """Daemon `p` starts; `incarnation` is the one in its packets (restart count and random id)."""
 
     p: str
     incarnation: str
 
 
 class Fail(_Event, frozen=True, tag="fail", gc=False):
-    """Daemon `p` was killed, and all its clients' connections with it; nothing of it follows."""
+    """Daemon `p` was killed, and all its clients' connections with it; no event of it follows."""
 
     p: str
 
 
 class Left(_Event, frozen=True, tag="left", gc=False):
-    """Daemon `p` has left in order and is over; nothing of it follows."""
+    """Daemon `p` has left in order and is over; no event of it follows."""
 
     p: str
 
@@ -247,8 +247,8 @@ class Dview(_Event, frozen=True, tag="dview", gc=False):
 class Heal(_Event, frozen=True, tag="heal", gc=False):
     """The harness ended all faults: from now on the daemons of `core`, all alive, hear each other.
 
-    So do those of `aside`, but the disks of these are still unwell. All others are dead or cut off
-    from them for good.
+    So do the daemons of `aside`, but the disks of these are still unwell. All others are dead or
+    cut off from them for good.
     """
 
     core: tuple[str, ...]

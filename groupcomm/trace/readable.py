@@ -64,7 +64,7 @@ def _who(event: TraceEvent) -> str:
 
 
 def what_happened(event: TraceEvent) -> str:
-    """Return what has happened, without time and process."""
+    """Return a description of the event, without time and process."""
     if isinstance(event, AlgorithmStep):
         return readable_step(event)
     if isinstance(event, Trans | Dview):
@@ -158,7 +158,7 @@ def _position(position: TracePosition) -> str:
 
 
 def readable_step(event: AlgorithmStep) -> str:
-    """Return what a process does in a step of an algorithm."""
+    """Return a description of a process's act in a step of an algorithm."""
     match event:
         case VectorCreated(clock=clock):
             counts = ", ".join(f"{name} {count}" for name, count in clock.items())

@@ -245,7 +245,7 @@ def merge(traces: Sequence[Sequence[TraceEvent]]) -> Iterator[TraceEvent]:
     """Yield all events in the order of their times, up to Quiet.
 
     A daemon's end comes after all that its clients have read, as they can still read what it wrote
-    before. Events behind Quiet, of processes that end then, are left out.
+    before. Events after Quiet, of processes that end then, are left out.
 
     Args:
         traces: the events of one process, or of one session, each; in order.

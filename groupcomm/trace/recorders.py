@@ -1,4 +1,4 @@
-"""Recorders: turn what a core and a client's session do into trace events.
+"""Recorders: turn acts of a core and of a client's session into trace events.
 
 In the simulator, a fuse at a core's probe kills the daemon at the moment of an event: in the middle
 of a step, whose datagrams are then never sent.
@@ -92,12 +92,12 @@ class TraceProbe:
         clock: gives the events their times.
         record: takes the events.
         process: identity of this start, ``name/start``.
-        identities: of all starts of all daemons.
+        identities: the identities of all starts of all daemons.
 
     Attributes:
-        fuse: kills the daemon; None for none.
-        completed: the last view whose group table is whole here; None before the first.
-        counter: of the last view.
+        fuse: the fuse that kills the daemon; None for none.
+        completed: the last view whose group table is complete here; None before the first.
+        counter: the counter of the last view.
     """
 
     __slots__ = (
@@ -224,8 +224,8 @@ class SessionTrace:
 
     Args:
         clock: gives the events their times.
-        record: takes the events.
-        identity: of the session, if it is known already.
+        record: accepts the events.
+        identity: the session's identity, if it is known already.
 
     Attributes:
         identity: the same; set before anything is recorded.

@@ -3,7 +3,7 @@
 One vocabulary for the library of algorithms, for peers without a daemon and for filters on a
 connection, so that one tool can draw them all. A process (`p`) is any name: a member's, a
 client's. A message is named by its sender (`s`) and its number there (`m`), as in the other events
-of a client. docs/trace.md says which events of a daemon mean the same.
+of a client. docs/trace.md lists the equivalent events of a daemon.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -85,7 +85,7 @@ class Buffered(_Step, frozen=True, tag="buffer", gc=False):
 
 
 class SuccessorFound(_Step, frozen=True, tag="next", gc=False):
-    """It found a buffered message to be a successor of what it has delivered."""
+    """The process found that a buffered message is a successor of its deliveries."""
 
     s: str
     m: int
@@ -120,7 +120,7 @@ class PathCopied(_Step, frozen=True, tag="path", gc=False):
 
 
 class PassedThrough(_Step, frozen=True, tag="pass", gc=False):
-    """It passed on, as it was, something that is no user's message; `what` is its name."""
+    """The process passed on, unchanged, a message that is no user's; `what` is its name."""
 
     what: str
 
@@ -143,7 +143,7 @@ AlgorithmStep: TypeAlias = (
 
 
 OfReceived: TypeAlias = StampedReceived | Concurrent | Buffered | SuccessorFound | Taken | Given
-"""Steps about a message that has come; each can tell its stamp again."""
+"""Steps about a message that has come; each can name its stamp again."""
 
 STEPS: Final[tuple[type[AlgorithmStep], ...]] = get_args(AlgorithmStep)
 """All kinds of steps."""
@@ -162,8 +162,8 @@ class StepTrace:
 
     Args:
         clock: gives them their times.
-        record: takes them.
-        process: whose they are.
+        record: accepts the steps.
+        process: the process whose steps these are.
     """
 
     __slots__ = ("_clock", "_process", "_record")

@@ -33,17 +33,17 @@ class LoadPrograms:
     The sender is at the last daemon of its site, which is no gateway unless it is alone there.
 
     Args:
-        cluster: in one view.
-        load: what is sent.
-        place: of the load among those of the plan.
-        seed: of the moments of sending.
+        cluster: the cluster, in one view.
+        load: the load to send.
+        place: its place among the loads of the plan.
+        seed: the seed of the moments of sending.
 
     Attributes:
-        load: what is sent.
-        counting: whether what is sent from now on counts.
-        members: how many there are in each site, by index.
-        sent: messages that count.
-        delays_us: of these, by the receiver's site.
+        load: the load to send.
+        counting: whether messages that are sent from now on count.
+        members: the number of members in each site, by index.
+        sent: the number of messages that count.
+        delays_us: the delays of these, by the receiver's site, in microseconds.
     """
 
     def __init__(self, cluster: Cluster, load: PlannedLoad, place: int, seed: int) -> None:
@@ -110,8 +110,8 @@ class LoadPrograms:
 
 FORM_LIMIT_S: Final = 60.0
 JOIN_S: Final = 4.0
-"""For programs to connect and to become members, before anything is measured; and for the notices
-of the agreed order to rest again, which joins are part of (Timing.agreed_memory_s)."""
+"""The time for programs to connect and to become members, before any measurement; and for the
+notices of the agreed order to rest again, as joins are part of it (Timing.agreed_memory_s)."""
 
 IDLE_S: Final = 2.0
 WARM_S: Final = 1.0
@@ -130,9 +130,9 @@ class MeasuredDelays:
     """The delays from multicast to delivery at programs, for a level and a pair of sites.
 
     Attributes:
-        level: of the messages.
-        near, far: sites of the sender and of the receiver, by index.
-        seconds: of all deliveries, sorted.
+        level: the level of the messages.
+        near, far: the sites of the sender and of the receiver, by index.
+        seconds: the delays of all deliveries, sorted.
         missing: deliveries that were due and did not come; only UNRELIABLE may have some.
     """
 
@@ -154,13 +154,13 @@ class Measurement:
 
     Attributes:
         topology: the plan.
-        forming: from the start of all daemons to their first view together.
-        idle: members in all groups, nothing sent.
+        forming: the time from the start of all daemons to their first view together.
+        idle: the traffic with members in all groups and no message sent.
         load: all loads at once.
-        messages: sent while `load` was counted.
-        deliveries: of these messages, at programs.
-        delays: by level and sites.
-        views: how many views came and went once there was one; 0 unless the load was too much.
+        messages: the number of messages sent while `load` was counted.
+        deliveries: the deliveries of these messages to programs.
+        delays: the delays, by level and sites.
+        views: the number of view changes once there was a view; 0 unless the load was too much.
     """
 
     topology: Topology
@@ -178,7 +178,7 @@ def measure(topology: Topology, seed: int = 1) -> Measurement:
 
     Args:
         topology: the plan.
-        seed: of jitter, loss and the moments of sending.
+        seed: the seed of jitter, loss and the moments of sending.
 
     Raises:
         PlanFailed: the daemons do not come to one view.

@@ -22,11 +22,11 @@ class TableReader:
     """Reader of one table of a file; it refuses keys that are left over.
 
     Args:
-        where: the table, for people.
-        found: what the file has there.
+        where: the name of the table, for people.
+        found: the contents of the table in the file.
 
     Raises:
-        ConfigError: from every method, and names the table and the key.
+        ConfigError: from every method; the error names the table and the key.
     """
 
     def __init__(self, where: str, found: object) -> None:
@@ -99,12 +99,12 @@ class PlannedLoad:
     """The messages that one program sends.
 
     Attributes:
-        group: to whom.
+        group: the group that it sends to.
         members: sites, by index; a program at each of their daemons is a member.
         sender: the site of the program that sends.
-        level: of all messages.
+        level: the level of all messages.
         rate: messages a second.
-        bytes: of a message.
+        bytes: the bytes of a message.
     """
 
     group: str
@@ -120,10 +120,10 @@ class Topology:
     """A plan.
 
     Attributes:
-        names: of the sites.
-        sizes: daemons of each site.
-        links: between sites, by index.
-        loads: all of them at once.
+        names: the names of the sites.
+        sizes: the number of daemons of each site.
+        links: the links between sites, by index.
+        loads: the loads, all at once.
         duration_s: simulated seconds of load that count.
     """
 
@@ -146,7 +146,7 @@ def read_topology(found: Mapping[str, object]) -> Topology:
     """Return the plan in a file.
 
     Args:
-        found: what it holds, as TOML gives it; docs/sites.md has all keys.
+        found: the contents of the file, as TOML gives them; docs/sites.md has all keys.
 
     Raises:
         ConfigError: a key is missing, unknown or out of its range, or the parts do not fit.
@@ -238,7 +238,7 @@ def with_sites(plan: Topology, sites: int) -> Topology:
     """Return the plan with this number of sites: copies of its own in turn, in the same shape.
 
     The shape is that of the plan (full mesh, chain, star or ring); a plan of another one grows as a
-    full mesh. Links are copies of the plan's, in turn. What is sent stays the same; groups have
+    full mesh. Links are copies of the plan's, in turn. The loads stay the same; groups have
     members in all copies of their sites.
 
     Raises:

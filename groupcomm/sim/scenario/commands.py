@@ -318,7 +318,7 @@ COMMANDS: Final[dict[str, Parser]] = {
 
 
 def parse(words: Words) -> Act:
-    """Return what a command does.
+    """Return the effect of a command.
 
     Raises:
         ScenarioError: it is written wrongly.

@@ -23,14 +23,14 @@ ANY: Final = "any"
 KINDS: Final = tuple(
     kind.name.lower() for kind in (*PacketKind, *ControlKind) if kind is not PacketKind.CONTROL
 )
-"""Packets as scenarios call them; control packets by what they carry."""
+"""Packets as scenarios call them; control packets by the message that they carry."""
 
 _CONTROL_KIND: Final = HEAD_BYTES + 49
-"""Where a datagram with a control packet says which (wire/control.py)."""
+"""The offset in a datagram with a control packet of the kind of message (wire/control.py)."""
 
 ALL: Final = 0
 ODD: Final = -1
-"""As the count of a rule: every packet; every second one, beginning with the first."""
+"""Counts of a rule: every packet; every second one, beginning with the first."""
 
 
 class Effect(enum.Enum):
@@ -51,7 +51,7 @@ _DONE: Final = {
 
 
 def kind_of(datagram: bytes) -> str:
-    """Return what an unencrypted datagram carries."""
+    """Return the kind of packet in an unencrypted datagram."""
     kind = datagram[HEAD_BYTES]
     if kind == PacketKind.CONTROL:
         return ControlKind(datagram[_CONTROL_KIND]).name.lower()
@@ -68,7 +68,7 @@ class Rule:
         count: the number of packets, or ALL or ODD.
         later_us: the delay of a delayed packet or a copy, microseconds.
         seen: the number of packets of these kinds so far.
-        done: the number of those that it concerned.
+        done: the number of packets that it was applied to.
     """
 
     effect: Effect
@@ -91,7 +91,7 @@ class Rule:
         return concerned
 
     def report(self) -> str:
-        """Return what it has done; of rules without a number only whether it did something."""
+        """Return its effect so far; of rules without a number only whether it had any."""
         what = f"{','.join(self.kinds)} {_DONE[self.effect]}"
         if self.count > 0:
             return f"{self.done} of {self.count} {what}"
@@ -102,7 +102,7 @@ class RuledPath(PathFaults):
     """A path with rules.
 
     Attributes:
-        rules: the first one that concerns a packet decides.
+        rules: the rules; the first one that concerns a packet decides.
     """
 
     __slots__ = ("_held_here", "rules")
@@ -128,7 +128,7 @@ class RuledPath(PathFaults):
         return rule is None or rule.effect is not Effect.LOSE
 
     def flush(self) -> None:
-        """Let go what is held, in order; nothing is held any more from now on."""
+        """Release the held packets, in order; nothing is held any more from now on."""
         self.rules = [rule for rule in self.rules if rule.effect is not Effect.HOLD]
         held, self._held_here = self._held_here, []
         for datagram in held:

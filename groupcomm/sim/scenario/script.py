@@ -9,7 +9,7 @@
     a b: leaves with a b
 
 A block ends with an empty line. Comments stand anywhere but in the part below ``----``. `Words`
-gives the words of one command one after the other; its errors say what each should have been.
+gives the words of one command one after the other; its errors name the expected words.
 """
 
 import re
@@ -32,8 +32,8 @@ _GROUP: Final = re.compile(r"#?[a-z]{2,}")
 
 
 class ScenarioError(Exception):
-    """Raised for a wrong text of a scenario; names the file, the line and what was expected
-    there."""
+    """Raised for a wrong text of a scenario; names the file, the line and the expected
+    words."""
 
 
 class Words:
@@ -75,7 +75,7 @@ class Words:
         return self._left.pop()
 
     def got(self, word: str) -> bool:
-        """Return whether this word comes next; if so it is taken."""
+        """Return whether this word comes next; if so, consume it."""
         if self._left and self._left[-1] == word:
             self._left.pop()
             return True
@@ -94,7 +94,7 @@ class Words:
             self.fail("the end of the line", None if self._left else ":")
 
     def text(self) -> str:
-        """Return what stands behind a colon and a space, with which the words end."""
+        """Return the text after a colon and a space, which ends the words."""
         if self._left or not self._text:
             self.fail("': ' and a text")
         text, self._text = self._text, ""

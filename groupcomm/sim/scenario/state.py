@@ -38,10 +38,10 @@ class Participants:
 
     Attributes:
         sites: their indices, by site.
-        apart_us: one-way delay between sites.
-        counters: where all counters start.
-        reader_cap_bytes: output that may wait for a program; 0 for the usual cap.
-        absent: those that are not started.
+        apart_us: the one-way delay between sites, in microseconds.
+        counters: the value at which all counters start.
+        reader_cap_bytes: the output that may wait for a program; 0 for the usual cap.
+        absent: the daemons that are not started.
     """
 
     sites: tuple[tuple[int, ...], ...]
@@ -128,13 +128,13 @@ class ScenarioState:
     """One cluster, and everything that commands have done to it.
 
     Attributes:
-        story: what has happened and was not told.
+        story: the events that were not reported yet.
         cluster: the daemons.
         core: the daemons that must agree in the end; None for those that run then.
         healed: whether the network is whole at the end.
-        reasons_shown: why each daemon has gathered, as far as that was shown.
-        clocks: of the hosts.
-        paths: by source and target.
+        reasons_shown: the reasons to gather of each daemon, as far as they were shown.
+        clocks: the clocks of the hosts.
+        paths: the paths, by source and target.
     """
 
     def __init__(self, participants: Participants) -> None:
@@ -235,7 +235,7 @@ class ScenarioState:
         self.set_config(index, sites=tuple(filter(None, sites)), link_delays_us=())
 
     def set_timeout(self, index: int, timeout_s: float) -> None:
-        """Have a host's file say after how long a token is lost."""
+        """Set the time in a host's file after which a token is lost."""
         timing = attrs.evolve(self.cluster.config.timing, token_timeout_s=timeout_s)
         self.set_config(index, timing=timing)
 
@@ -338,12 +338,12 @@ class ScenarioState:
             self.cut([pair for a in one for b in other for pair in ((a, b), (b, a))])
 
     def rule(self, pairs: Sequence[Pair], rule: Rule) -> None:
-        """Let a rule hold on paths, for each of them on its own."""
+        """Apply a rule to paths, to each of them on its own."""
         for pair in pairs:
             self.paths[pair].rules.append(attrs.evolve(rule))
 
     def mend_all(self) -> None:
-        """Mend all paths, end all rules but those that hold packets back."""
+        """Mend all paths, end all rules except those that hold packets back."""
         self.mend(list(self._cuts))
         for path in self.paths.values():
             path.end()
@@ -351,7 +351,7 @@ class ScenarioState:
     # ---- the end ----
 
     def close(self) -> list[str]:
-        """Let all faults end, settle, and be checked; what does not hold."""
+        """End all faults, settle, and check; return the violations."""
         cluster = self.cluster
         self.end_loads()
         core = self.core
