@@ -1,9 +1,8 @@
 """Characters that do something to a text instead of being seen in it, and how to show them.
 
-A terminal obeys control characters. Some of Unicode's format characters (category Cf) turn
-the direction of the text beside them (U+202E), others are invisible (U+200B);
-U+2028 and U+2029 begin lines. No name may have such characters, and texts of others are shown with
-escapes in their place.
+A terminal obeys control characters. Some of Unicode's format characters (category Cf) turn the
+direction of the text beside them (U+202E), others are invisible (U+200B); U+2028 and U+2029 begin
+lines. No name may have such characters, and texts of others are shown with escapes in their place.
 
 Two format characters belong to scripts: the joiners, U+200C and U+200D. They stay where Unicode has
 a use for them:

@@ -1,7 +1,7 @@
 """Acknowledged stamps: the order of Lamport clocks, kept until nothing earlier can come.
 
 Source: L. Lamport, "Time, Clocks, and the Ordering of Events in a Distributed System", CACM 21(7),
-1978, sections "Ordering the Events Totally" and the state machines behind it. Its request queue is
+1978, sections "Ordering the Events Totally" and the state machines after it. Its request queue is
 here the order of all messages, with nothing to release.
 
 Rule: a message carries its sender's clock; (clock, sender) is its stamp. Every process, the sender

@@ -1,7 +1,7 @@
 """The base of algorithms that hold messages back until they are next.
 
 A received message is put into a buffer. Then, as long as the buffer holds a message that is next,
-that one is removed, counted and delivered: others may have waited for it.
+that message is removed, counted and delivered: others may have waited for it.
 """
 
 from abc import abstractmethod

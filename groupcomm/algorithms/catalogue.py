@@ -41,7 +41,7 @@ class Entry:
         in_turn: whether it refuses concurrent messages for good, so that a user sends only after
             delivering all earlier messages.
         loses: whether its rule leaves some messages undelivered where others are concurrent.
-        note: how it is run, if that is not obvious.
+        note: a remark about the way it is run, if that is not obvious.
     """
 
     type: type[Process]

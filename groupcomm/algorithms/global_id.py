@@ -1,15 +1,15 @@
 """A global number as the stamp: causal and total, as long as no two messages are concurrent.
 
 Source: the naive form of a sequencer (M. Kaashoek, A. Tanenbaum, "Group Communication in the Amoeba
-Distributed Operating System", ICDCS 1991), with the number that goes round instead of the process
+Distributed Operating System", ICDCS 1991), except that the number goes round instead of the process
 that gives it. Broadcasts only; over any channels.
 
 A process keeps the highest number that it has sent or delivered, 0 at first. It sends with the next
-one, and delivers what has the next one. So every number names one message only if each is sent by a
-process that has delivered all before. If not, two messages get one number, and a process that has
-delivered one of them finds that the other is not the next: it is concurrent. Then there are two
-choices: an error, or delivery at once. The latter loses causal order: a number does not say any
-more which of the messages with the number below it must come first.
+number, and delivers the message with the next one. So every number names one message only if each
+is sent by a process that has delivered all before. If not, two messages get one number, and a
+process that has delivered one of them finds that the other is not the next: it is concurrent. Then
+there are two choices: an error, or delivery at once. The latter loses causal order: a number does
+not say any more which of the messages with the number below it must come first.
 """
 
 from collections.abc import Iterable

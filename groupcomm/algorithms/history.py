@@ -63,7 +63,7 @@ class History:
         """Note a sending; everything that its sender had sent or delivered may have caused it.
 
         Args:
-            told: the messages of which its sender had heard by other ways, with all their causes.
+            told: the messages that its sender had learned of by other ways, with all their causes.
         """
         known = self._known.get(message.sender, 0)
         for other in told:
@@ -124,8 +124,8 @@ class History:
         """Yield violations, computing as little as the caller asks for.
 
         A run in which nothing is broken costs about as many steps as it has deliveries, at each
-        pair of processes for a total order; and only what may be the first of two that are in the
-        wrong order is compared with all that follow.
+        pair of processes for a total order; and only a message that may be the first of two in the
+        wrong order is compared with all later ones.
         """
         match order:
             case Order.FIFO:

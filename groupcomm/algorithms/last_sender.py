@@ -5,9 +5,9 @@ a message need name only its latest cause, because that one names its own. This 
 of messages. It fails as soon as a process has received two messages of which neither may have
 caused the other. Broadcasts only; over any channels.
 
-Each process counts what it has delivered of each sender. A stamp is the sender of the message that
+Each process counts its deliveries of each sender. A stamp is the sender of the message that
 its own sender delivered last, and that count of it; own messages are delivered, too, when they are
-sent. By the source's rule a receiver delivers if the count that came is *the same as* its own count
+sent. By the source's rule a receiver delivers if the received count is *the same as* its own count
 of that sender (`LastSenderSame`). Then a receiver that is ahead holds the message back for ever. So
 the form in use asks whether its own count is as high at least (`LastSender`).
 """

@@ -10,15 +10,15 @@ A message waits at q for all messages in its stamp that are for q. So a stamp sa
 processes a message is. A process knows messages that it has not seen from the stamps of those that
 it has: these go into its own stamps.
 
-Plain stamps grow without end. Compressed ones leave out what is implied, destination by
+Plain stamps grow without end. Compressed ones leave out implied causes, destination by
 destination. A process need not say any more that x is for q if it knows that
 
 1. q has delivered x, or
 2. a later message y, which x may have caused, was sent to q, too: a process that waits for y waits
 for x.
 
-Unlike the paper's, these stamps are not the shortest possible: of what a process does not know, it
-cannot tell whether it never heard of it or need not have said it, so some of it is said in vain.
+Unlike the paper's, these stamps are not the shortest possible: a process cannot tell unheard
+causes from those that it need not name, so it names some of them in vain.
 """
 
 from collections.abc import Iterable
@@ -123,7 +123,7 @@ class CompressedHistory(MessageHistory):
         self._heard |= known.keys()
 
     def _merged(self, others: dict[MessageId, set[Name]]) -> dict[MessageId, set[Name]]:
-        """Return what needs to be said, as far as this process and others know.
+        """Return the causes to name, as far as this process and others know.
 
         An entry that either side left out, though it had it once, is implied.
         """

@@ -18,7 +18,7 @@ class Numbered:
     def add(self, number: int, message: Message | None) -> tuple[Message, ...]:
         """Hold a message; return the messages that may be delivered now, without those for others.
 
-        None stands for a message that is not for this process, and has its number all the same.
+        None stands for a message that is not for this process, but has its number.
         """
         self._held[number] = message
         found = []

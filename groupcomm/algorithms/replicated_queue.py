@@ -5,7 +5,7 @@ and these counts are the message's clock: a vector over servers. A consumer send
 last message that it has, and gets later ones. Messages have a time to live; a queue whose messages
 have all expired is collected, with everything that is kept in it.
 
-Source: the design of such a queue, told as a sequence of failures, each of which has its run in the
+Source: the design of such a queue, as a sequence of failures, each of which has its run in the
 tests and as a story: the counter in the queue, the counter in the server instance, the counter
 written at each event, and the pair (restarts, events), which is `restart_clock.RestartCount`.
 
@@ -78,9 +78,10 @@ class Server:
     Attributes:
         name: unique among the servers of a queue.
         keeping: the place of its counters.
-        queues: by name; a queue exists from its first message to the expiry of its last one.
+        queues: the queues by name; a queue exists from its first message to the expiry of its last
+            one.
         now: virtual time in seconds.
-        writes: of counts to the disk, so far.
+        writes: the number of writes of counts to the disk so far.
     """
 
     def __init__(self, name: str, keeping: Keeping) -> None:
@@ -140,7 +141,7 @@ class Server:
                 queue.clock = self._clock
 
     def advance(self, now: float) -> list[str]:
-        """Let virtual time pass; drop what has expired; return the names of collected queues.
+        """Let virtual time pass; drop expired messages; return the names of collected queues.
 
         Args:
             now: seconds; not before the last one.
@@ -178,10 +179,10 @@ class Consumer:
 
     Args:
         asking: the messages that it asks for.
-        queue: the one that it reads.
+        queue: the queue that it reads.
 
     Attributes:
-        clock: that it asks with: its last message's, or the maximum of all that it got.
+        clock: the clock that it asks with: its last message's, or the maximum of all that it got.
     """
 
     def __init__(self, asking: Asking = Asking.AFTER, queue: str = "") -> None:
@@ -190,14 +191,14 @@ class Consumer:
         self.clock: RestartClock[str] = RestartClock()
 
     def consume(self, servers: Sequence[Server]) -> list[str]:
-        """Ask each of these servers once, with one clock, and return what they give, each once."""
+        """Ask each of these servers once, with one clock, and return their messages, each once."""
         found: list[Entry] = []
         for server in servers:
             queue = server.queues.get(self.queue)
             entries = queue.entries if queue else ()
             found += [e for e in entries if self.asks_for(e.clock) and e not in found]
         if self.asking is Asking.NOT_COVERED_BY_MAXIMUM:
-            for entry in found:  # not before: one of them may cover what another server has
+            for entry in found:  # not before: one of them may cover another server's
                 self.clock.merge(entry.clock)
         elif found:
             self.clock = found[-1].clock.copy()

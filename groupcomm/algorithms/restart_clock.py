@@ -2,9 +2,9 @@
 
 A queue is replicated over nodes by quorums: each message is written to some of the nodes, and each
 of these gives it a count. All counts of a message are its clock; a consumer keeps the maximum of
-what it has and asks for whatever is after that. A node that forgot its count would give old counts
-to new messages, and the consumer would never see them. So a count is (restarts, events since the
-restart), and only the restarts are on disk, written once before the first event.
+the clocks it has seen and asks for all messages after that. A node that forgot its count would give
+old counts to new messages, and the consumer would never see them. So a count is (restarts, events
+since the restart), and only the restarts are on disk, written once before the first event.
 
 Vectors of such counts compare as those of `vector`; see there for the source.
 """
@@ -19,7 +19,7 @@ class RestartCount(NamedTuple):
     """One node's count of an event; restarts decide first.
 
     Attributes:
-        restarts: how often the node has started, 1 at least for a node that runs.
+        restarts: the number of the node's starts, at least 1 for a node that runs.
         events: since that start, from 1. Both are 0 to 2**64 - 1; `NodeClock` raises beyond that.
     """
 
@@ -73,7 +73,7 @@ class NodeClock:
 
 
 class RestartClock(Generic[Member]):
-    """Counts of several nodes: the clock of a message, or what a consumer has seen."""
+    """Counts of several nodes: the clock of a message, or the clocks that a consumer has seen."""
 
     __slots__ = ("_counts",)
 
@@ -106,7 +106,7 @@ class RestartClock(Generic[Member]):
     def covers(self, other: "RestartClock[Member]") -> bool:
         """Return whether a consumer with this clock has seen the message with the clock `other`.
 
-        Holds if it asks all nodes of a quorum with one clock, and merges what they give after that:
+        Holds if it asks all nodes of a quorum with one clock, and merges their answers after that:
         one node's answer may already cover what only the next one would have given.
         """
         return self.compare(other) in (Relation.EQUAL, Relation.AFTER)

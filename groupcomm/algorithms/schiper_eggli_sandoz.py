@@ -1,4 +1,4 @@
-"""Causal order for unicast and multicast: each message tells what was sent to others before it.
+"""Causal order for unicast and multicast: each message names earlier sendings to others.
 
 Source: A. Schiper, J. Eggli, A. Sandoz, "A New Algorithm to Implement Causal Ordering", WDAG 1989,
 LNCS 392. It keeps causal order, so FIFO order too, for any destinations over any channels. Its
@@ -8,9 +8,9 @@ Each process keeps its vector, and a buffer of pairs (process, vector): for each
 vector of the latest messages that it knows to have been sent there. The vector counts *all* events:
 a process counts itself up as it sends, as it receives and as it delivers. A message carries its
 sender's vector and whole buffer; after that, the vector is noted in the buffer for the message's
-destinations. A receiver delivers if the buffer that came has no vector for itself, or one that its
-own vector has reached. Then it raises its vector and its buffer to the maximum of both, and looks
-again at what it holds back.
+destinations. A receiver delivers if the received buffer has no vector for itself, or one that its
+own vector has reached. Then it raises its vector and its buffer to the maximum of both, and checks
+its waiting messages again.
 
 `SchiperEggliSandozSends` counts sends only. The rule asks no more of a count than that it tells
 apart the messages of its process, which a number that skips receives does as well: both deliver the

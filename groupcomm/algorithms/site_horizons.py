@@ -2,7 +2,7 @@
 
 Source: docs/design.md, "Delivery: blocks and horizons"; groupcomm/order is the real one, this is
 the teaching form, in which a process is a site. It combines the stamps of L. Lamport, CACM 21(7),
-1978, with the blocks of bus1: its queue gives nothing out behind a block, here a site's horizon.
+1978, with the blocks of bus1: its queue releases nothing behind a block, here a site's horizon.
 
 Rule: a message carries its site's clock and its number in the site's stream. A *horizon* h of a
     site is its promise that all its later messages have a clock above h; it names the number of the
@@ -38,7 +38,7 @@ class _Site:
         self.horizon = 0
         self._held = 0  # its messages are here up to this number
         self._early: dict[int, tuple[int, Message]] = {}  # clock and message, beyond a gap
-        self._notices: list[tuple[int, int]] = []  # number and horizon, of those beyond a gap
+        self._notices: list[tuple[int, int]] = []  # number and horizon of notices beyond a gap
 
     def add(self, number: int, clock: int, message: Message) -> list[tuple[int, Message]]:
         """Add a message; return the messages that are now in the stream without a gap."""

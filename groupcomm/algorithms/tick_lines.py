@@ -18,7 +18,7 @@ def clocks_of(events: Sequence[Event], starts: Mapping[Name, int] | None = None)
     """Return the clock of each event by IR1 and IR2: the lowest that keep C1 and C2.
 
     Args:
-        events: as they happened; a message's sending before its deliveries.
+        events: the events as they happened; a message's sending before its deliveries.
         starts: the clock of a process before its first event; 0 by default.
     """
     clocks = {name: LamportClock(start) for name, start in (starts or {}).items()}
@@ -40,7 +40,7 @@ def tick_lines(
     """Return the strips between tick lines that have events, the earliest first.
 
     Args:
-        events: as they happened; a message's sending before its deliveries.
+        events: the events as they happened; a message's sending before its deliveries.
         clocks: the clock of each event; None for `clocks_of` the events.
 
     Returns:

@@ -1,16 +1,16 @@
 """Ring with a token: the holder of the token numbers its messages; all deliver by number.
 
 Source: Y. Amir, L. E. Moser, P. M. Melliar-Smith, D. A. Agarwal, P. Ciarfella, "The Totem
-Single-Ring Ordering and Membership Protocol", ACM TOCS 13(4), 1995. This is a teaching form of what
-orders a site of the daemon (groupcomm/ring): nothing is lost here, so there are no retransmissions,
+Single-Ring Ordering and Membership Protocol", ACM TOCS 13(4), 1995. This is a teaching form of the
+ring of the daemon (groupcomm/ring): nothing is lost here, so there are no retransmissions,
 no window and no flow control, and a view never changes.
 
 Rule: the token goes from member to member in the order of names, from the last to the first. It
-carries the number given last, and of each member how many of its messages have a number. Its holder
-gives its waiting messages the next numbers, in the order of their sending, and multicasts them. A
-member that has messages and not the token sends a wish to all others: how many of its messages it
-wants to have numbered. The holder of the token keeps it unless it knows of such a wish, so the
-token always comes to rest. A wish that is overtaken by the token wakes it where it rests.
+carries the number given last, and for each member how many of its messages have a number. Its
+holder gives its waiting messages the next numbers, in the order of their sending, and multicasts
+them. A member that has messages and not the token sends a wish to all others: how many of its
+messages it wants to have numbered. The holder of the token keeps it unless it knows of such a wish,
+so the token always comes to rest. A wish that is overtaken by the token wakes it where it rests.
 
 It keeps all three orders over any channels: a delivered message has a number, and the token that
 numbers later messages has passed that number.

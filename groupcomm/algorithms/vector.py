@@ -5,7 +5,7 @@ TOCS 9(3), 1991, section 5. It keeps causal order, so FIFO order too, over chann
 
 Each process counts its own broadcasts and those that it has delivered from each other. To send, it
 raises its own count and attaches a copy of all. A message from p is next at q if its count of p is
-one above q's and no other count is above q's. That its other counts may be below is what lets q
+one above q's and no other count is above q's. As its other counts may be below, q may
 deliver concurrent messages in any order: one vector has many successors, and these are next
 together. Two messages are concurrent if neither vector is below the other; `concurrent_with` of
 the stamps tells. So they need no treatment here; `vector_choices` has other treatments, and their

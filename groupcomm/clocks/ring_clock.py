@@ -11,9 +11,9 @@ set, by hand or by a time service, must neither stop nor throw the agreed order.
 at the start and its slow drift are adopted.
 
 A stamp or horizon is followed however far it is ahead of this daemon's own clock, but not by years:
-no clock ever showed such a time, and to follow it would take the time of the cluster to
-a value above which no number is left. Physical clocks of the members of a view agree within seconds
-when it begins, so `LatestTime` knows the latest time that can be true.
+no clock ever showed such a time, and to follow it would take the time of the cluster to a value
+above which no number is left. Physical clocks of the members of a view agree within seconds when it
+begins, so `LatestTime` knows the latest time that can be true.
 """
 
 from typing import Final

@@ -3,9 +3,9 @@
 Pure. ``now`` is in seconds. Every frame has a price (groupcomm/session/requests.py). A step does
 STEP_WORK units of work and leaves the rest for the next one, which processes datagrams first: so no
 program keeps the token waiting. Principals have turns, and so have the sessions of one principal:
-so a principal waits for at most one step of each other one. A principal in
-debt by its quotas has no turn until the debt is paid. Nor has a session whose client does not read
-the replies to its own frames.
+so a principal waits for at most one step of each other one. A principal in debt by its quotas has
+no turn until the debt is paid. Nor has a session whose client does not read the replies to its own
+frames.
 """
 
 from collections import deque

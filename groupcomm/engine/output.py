@@ -95,8 +95,7 @@ class Output:
             `QuestionAnswered`.
         reports: the reports of daemons since the last step, by name, this one included.
         over: the way in which the daemon ended; None while it goes on. It is set once. After LEFT
-            and CUT_SHORT
-            clients may still be served for a while.
+            and CUT_SHORT clients may still be served for a while.
     """
 
     __slots__ = (

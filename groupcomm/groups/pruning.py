@@ -1,8 +1,8 @@
 """Pruning: decides which bundles may stay in the own ring, and when other rings get their headers.
 
-Pure. A daemon's subscription counts as soon as it is received, ahead of the
-agreed order: it subscribes before its first join, and joins only once all know (docs/pruning.md).
-Private messages need no subscription, as the name of the target contains its daemon's.
+Pure. A daemon's subscription counts as soon as it is received, ahead of the agreed order: it
+subscribes before its first join, and joins only once all know (docs/pruning.md). Private messages
+need no subscription, as the name of the target contains its daemon's.
 
 The header of a local-only packet is sent once every daemon of the ring holds the packet and all
 before it, so that a daemon that acts on the header may rely on the packet.

@@ -2,8 +2,8 @@
 
 `TlsSocket` is used like a plain non-blocking socket, by daemons and all kinds of clients: they wait
 for the socket below, and call again. Two rules make that correct. `recv` returns everything that it
-can, so no data waits here while the socket is not readable. And after a BlockingIOError
-of `send`, the caller calls again with data that begin with the same bytes.
+can, so no data waits here while the socket is not readable. And after a BlockingIOError of `send`,
+the caller calls again with data that begin with the same bytes.
 
 Bytes pass through memory and not straight from OpenSSL to the socket: that is as fast, and a write
 that the socket has accepted in part needs no further care.

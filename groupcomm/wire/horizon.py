@@ -33,8 +33,7 @@ class HorizonNotice:
         upto: a packet number; the promise counts once every packet up to it is held.
         frontier: the ring's frontier: its daemons can deliver everything at or below this time.
         unsettled: whether some packet is not yet forgotten where the notice was issued. Rings that
-            have
-            forgotten all packets answer with a notice, as one of theirs may be missing there.
+            have forgotten all packets answer with a notice, as one of theirs may be missing there.
         held: (ring, number), by rising ring: all daemons of this ring hold the stream of that ring
             up to the number. A ring that is left out has nothing new.
     """

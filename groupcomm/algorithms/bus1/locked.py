@@ -3,7 +3,7 @@
 Source: see the package. Each operation takes the lock of its one queue, and gives it back before it
 returns. So a thread holds one lock at most, for one operation, and never takes one lock while it
 holds another. This is the only synchronisation: a `Multicast` belongs to its sender alone, and
-senders with different destinations do not interact at all. All promises of `multicast` hold here.
+senders with different destinations do not interact. All guarantees of `multicast` hold here.
 """
 
 from contextlib import AbstractContextManager

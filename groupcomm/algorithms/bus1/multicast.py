@@ -6,19 +6,19 @@ every destination to the stamp; (5) queue the message at each and lift its block
 operations a destination that are O(log n) in its queue, and some that are O(1).
 
 Why it is right. A message can be taken somewhere only when all of its destinations are at its stamp
-at least. So what is started after that, for whatever reason, has a higher stamp wherever both go
-(causality). And a message with a higher stamp that is taken somewhere before the lower one's block
-was put there would have pushed that block above itself (consistency).
+at least. So a multicast that starts after that, for whatever reason, has a higher stamp wherever
+both go (causality). And a message with a higher stamp that is taken somewhere before the lower
+one's block was put there would have pushed that block above itself (consistency).
 
-The promises are one order of any two messages, and causes before effects, for all receivers of
-both. Not promised is that one order of *all* messages agrees with the time at which they were sent:
-m is sent, then n to another peer, and a third message that was under way all the time may come
-before m there and after n here.
+The guarantees are one order of any two messages, and causes before effects, for all receivers of
+both. There is no guarantee that one order of *all* messages agrees with the time at which they were
+sent: m is sent, then n to another peer, and a third message that was in flight all the time may
+come before m there and after n here.
 
 The delay is bounded. A multicast to n queues takes at most 3n + 2 steps with blocks at clocks, and
 4n + 3 with an estimate; none of them waits for another, and none is repeated. A message that is
 queued waits for blocks below its stamp only, and those were put there before the queue was
-synchronised to the stamp: so it waits for multicasts that were under way then, and for none that
+synchronised to the stamp: so it waits for multicasts in flight at that time, and for none that
 began later.
 
 A sender that gives a multicast up must lift its blocks, or they hold back other messages for ever:
@@ -77,14 +77,14 @@ class Multicast(Generic[Item]):
     """A multicast in progress; `do` each step that is `ready`, in any order, until there is none.
 
     As a context manager it leaves no block behind: at the end of the ``with`` statement, with or
-    without an exception, it is aborted if nobody can have received it, and finished else.
+    without an exception, it is aborted if nobody can have received it, and otherwise finished.
 
     Attributes:
-        sender: queue whose clock gives the stamp.
-        destinations: queues; the sender may be among them.
+        sender: the queue whose clock gives the stamp.
+        destinations: the queues that get the message; the sender may be among them.
         item: the message.
         blocking: see `Blocking`.
-        stamp: None before the tick.
+        stamp: the message's stamp; None before the tick.
         aborted: whether it was given up.
     """
 
@@ -113,7 +113,7 @@ class Multicast(Generic[Item]):
         self.aborted = False
         self._read: set[Queue[Item]] = set()
         self._blocks: dict[Queue[Item], Block[Item]] = {}
-        self._highest = self._sender_at = -1  # of the destinations; the sender, once it was told
+        self._highest = self._sender_at = -1  # of the destinations; of the synchronised sender
         self._synchronised: set[Queue[Item]] = set()
         self._queued: set[Queue[Item]] = set()
 

@@ -6,7 +6,7 @@ is answered with the clock; then the stamp, which is answered, too; then the ord
 a message costs five packets a destination, and two and a half round trips.
 
 A process that sends again before that ticks its sendings in their order, and waits for no more: its
-blocks for the first are all there by then, so whatever follows from the second stands behind them.
+blocks for the first are all there by then, so all effects of the second stand behind them.
 The orders are kept whatever the network does; packets of one channel may overtake each other.
 
 Side channels are another matter: `send` returns before the message is anywhere. Only a peer that
@@ -21,7 +21,7 @@ from groupcomm.algorithms.bus1.queue import Block, Queue, Stamp
 from groupcomm.algorithms.process import Message, Name, Order, Packet, Process, Step
 
 BLOCK, BLOCKED, SYNCHRONISE, SYNCHRONISED, QUEUE = range(5)
-"""What a packet says; the stamp of one is (this, sender's index, message's number, value)."""
+"""The kinds of packets; a packet's stamp is (kind, sender's index, message's number, value)."""
 
 
 class _Sending:

@@ -1,7 +1,7 @@
 """bus1's queue: a clock that only rises, messages in the order of stamps, blocks between them.
 
 Source: see the package. Every operation is atomic by itself, costs O(log n) in the queue's length
-(`take`, over all calls), and calls nothing of another queue. A stamp means something only beside
+(`take`, over all calls), and touches no other queue. A stamp means something only beside
 other stamps in the same queue.
 """
 
@@ -51,7 +51,8 @@ class Queue(Generic[Item]):
         self.id = queue_id
         self.clock = clock
         # Keys are (value, kind, tie): blocks (kind 1) stand behind messages of their value, because
-        # what they wait for is above it. No two keys are equal, so items are never compared.
+        # the stamps that they wait for are above it. No two keys are equal, so items are never
+        # compared.
         self._heap: list[tuple[tuple[int, int, int], Stamp, Item | Block[Item]]] = []
         self._blocks = 0
 

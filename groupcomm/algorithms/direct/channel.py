@@ -4,7 +4,7 @@ Pure. ``now`` is in seconds on one monotonic clock.
 
 Source: the numbers, acknowledgements and repetitions of V. Cerf, R. Kahn, "A Protocol for Packet
 Network Intercommunication", IEEE Transactions on Communications 22(5), 1974; acknowledgements that
-name what lies beyond a gap as in RFC 2018, timeouts that double as in RFC 6298, section 5.5.
+name the parts beyond a gap as in RFC 2018, timeouts that double as in RFC 6298, section 5.5.
 
 Items are cut into parts that fit a datagram. An item is handed out as soon as all its parts are
 here, even before earlier ones, unless its sender wants order.
@@ -70,7 +70,7 @@ class Channel:
 
     def __init__(self, timing: Timing) -> None:
         self._timing = timing
-        self._last = 0  # number given last
+        self._last = 0  # the number given last
         self._queue: deque[Piece] = deque()
         self._sent: dict[int, _Sent] = {}  # and not acknowledged
         self._upto = 0

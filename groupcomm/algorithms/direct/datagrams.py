@@ -1,11 +1,11 @@
 """The datagrams between peers, and their encoding.
 
-A datagram is two letters, a version, a CRC32C of what follows, and a record (see `values`). The
+A datagram is two letters, a version, a CRC32C of the rest, and a record (see `values`). The
 checksum protects against accidents and the simulator's faults: nothing here is sealed, and anybody
 who can reach a peer's port can pose as any peer. So peers are for one host, or a trusted network.
 
 Incarnations are random numbers of 64 bits, one for each start of a peer: a datagram for an earlier
-start at the same address is not taken for one of this start.
+start at the same address does not count for this start.
 """
 
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -135,7 +135,7 @@ class Bye(NamedTuple):
     Attributes:
         name: the member.
         messages: the number of all its messages.
-        told: the members that it tells itself, after all its other items for them.
+        told: the members that it notifies itself, after all its other items for them.
     """
 
     name: Name

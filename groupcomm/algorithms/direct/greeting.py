@@ -1,4 +1,4 @@
-"""How peers find each other: which addresses they greet, and which peers they refuse.
+"""The way in which peers find each other: the addresses that they greet, and refused peers.
 
 Founders are members from the beginning: each names all of them, and a peer that greets one learns
 all the addresses which that one knows, so any two of them meet. A latecomer greets any member, and

@@ -155,7 +155,7 @@ class Group:
             self.news.append(NotDelivered(error))
             return Step()
 
-    # ---- what comes on channels ----
+    # ---- items from channels ----
 
     def receive(self, other: Other, payload: Payload, now: float) -> None:
         """Process an item of another member's channel; until the start it waits."""
@@ -212,7 +212,7 @@ class Group:
         self._accept(step)
 
     def _be_welcomed(self, welcoming: Welcoming, now: float) -> None:
-        """Start late; tell all members that the sponsor knew which members this one knows."""
+        """Start late; tell all members which members the sponsor knew."""
         assert isinstance(self._process, VectorSession)
         clock, buffer, left, members = welcoming
         self._others.had_gone(left)

@@ -233,9 +233,8 @@ class Cluster:
     def heal(self, core: Collection[int], *, sick_share: float = 0.0) -> None:
         """End all faults in `core`; its daemons run with one configuration.
 
-        Others are dead, cut off or, with the fault ``files``, run with another configuration.
-        This begins once everything that was sent to the core before has arrived, as late datagrams
-        delay
+        Others are dead, cut off or, with the fault ``files``, run with another configuration. This
+        begins once everything that was sent to the core before has arrived, as late datagrams delay
         the following ones, and once attempts begun before are over: time passes until then.
 
         Args:

@@ -306,8 +306,7 @@ class SimulatedHost:
         """Damage the disk while no daemon runs: it is lost, or holds an earlier record.
 
         Then only the wall clock can show that there were views before, so it is not behind them.
-        Where
-        counters are far ahead of all clocks the restart count shows it to other daemons.
+        Where counters are far ahead of all clocks the restart count shows it to other daemons.
         """
         assert self.process is None
         ahead = bool(self._settings.faults.ahead_s)

@@ -14,7 +14,7 @@ GUEST: Final = "zz-guest"
 """A daemon that some files list, and that never runs."""
 
 OTHERS: Final = 2
-"""Configurations of one run that differ from the right one; several hosts may have the same."""
+"""Configurations of one run that differ from the common one; several hosts may have the same."""
 
 Change: TypeAlias = Callable[[Random, CoreConfig], CoreConfig | None]
 """Returns a configuration with a change, or None where there is nothing to change."""

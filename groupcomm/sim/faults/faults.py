@@ -1,8 +1,8 @@
 """The faults of a run and their strengths: drawn from its seed, swarm style.
 
 Each seed switches each fault on with probability 1/2 and draws its strength, so that many runs
-lack most faults: a fault that is always there hides what it prevents (Groce et al., "Swarm
-testing", ISSTA 2012). Zero switches a fault off.
+lack most faults: a fault that is always there hides the problems that it prevents (Groce et al.,
+"Swarm testing", ISSTA 2012). Zero switches a fault off.
 """
 
 from collections.abc import Callable, Iterable
@@ -26,37 +26,42 @@ class Faults:
     Attributes:
         loss: chance that a datagram is lost, 0 to 0.3.
         burst_packets: mean length of bursts in which three of four datagrams are lost, 5 to 200.
-        duplication: chance that a datagram arrives a second time, up to ten token timeouts later.
-        reorder_packets: how many later datagrams of its path may overtake a datagram, to 64.
-        jam_s: longest time for which a daemon's datagrams are held, to 5.
+        duplication: the probability that a datagram arrives a second time, up to ten token timeouts
+            later.
+        reorder_packets: the number of later datagrams of its path that may overtake a datagram, to
+            64.
+        jam_s: the longest time for which a daemon's datagrams are held, to 5.
         corruption: chance that bits flip, the end is cut off or garbage is appended, to 0.02.
-        capacity_packets: datagrams in flight on one path beyond which they are dropped, 2 to 20.
-        slow_factor: how much longer than usual each step of one daemon takes, 10 to 1000.
-        clock_rate: how far a daemon's clock may run fast or slow, to 0.1; wall clocks jump.
-        delay_mean_s: mean of an exponential delay of every datagram, 0.0001 to 0.1 seconds; some
+        capacity_packets: the datagrams in flight on one path above which they are dropped, 2 to 20.
+        slow_factor: the factor by which each step of one daemon takes longer than usual, 10 to
+            1000.
+        clock_rate: the largest error of a daemon's clock rate, to 0.1; wall clocks jump.
+        delay_mean_s: the mean of an exponential delay of every datagram, 0.0001 to 0.1 seconds; a
             few take up to three token timeouts.
         counter_bits: counters start a little below 2 to this power; 31, 32 or 63.
-        storm: clients join, leave, crash, stop reading and send large messages in masses.
-        attacker: somebody without the key replays and forges datagrams.
+        storm: whether clients join, leave, crash, stop reading and send large messages in masses.
+        attacker: whether an attacker without the key replays and forges datagrams.
         cold_s: the time in which the daemons start, with all other faults, to 2.
         partition_s: the longest time of a partition, 0.5 to 5.
-        directed_loss: one direction of one pair loses this share, 0.5 to 1; for long.
-        flap_s: paths are cut and mended with this period, 0.1 to 3 token timeouts.
+        directed_loss: the share of datagrams that one direction of one pair loses, 0.5 to 1; for
+            long.
+        flap_s: the period with which paths are cut and mended, 0.1 to 3 token timeouts.
         crash_s: the time in which killed daemons start again, to 8.
         pause_s: the longest pause of a daemon, 0.1 to 20 token timeouts.
         disk: daemons are killed and find their disk lost, rolled back, or cloned.
         leave: daemons leave in order and start again.
-        files: hosts get other configurations, with which their daemons start again.
-        ahead_s: one daemon starts with a wall clock that is so far ahead, 60 to 86,400; it is right
-            again soon, and no help to those whose disks are damaged later.
+        files: whether hosts get other configurations, with which their daemons start again.
+        ahead_s: the lead of the wall clock with which one daemon starts, 60 to 86,400; it is right
+            again soon, and no help to daemons whose disks are damaged later.
         slow_disk_s: the time of a slow disk's write, 0.1 to 10; for some writes, or to the end.
         hung_disk_s: the longest time for which a disk hangs, 0.1 to 10; or to the end.
         full_disk_s: the longest time for which writes of a disk fail, 0.1 to 10; or to the end.
-        failing_disk_s: the same, but what was written may have lasted.
-        link_loss: chance that a link between sites loses a datagram, for the worst of them, to 0.1.
-        link_jitter: how much longer than its delay a link takes at times, as a share, to 1.
-        link_load: by how much a link may be wider than the narrowest that carries the load of a
-            campaign, 1 to 10; see settings.py.
+        failing_disk_s: the same, but the failed writes may be durable.
+        link_loss: the probability that a link between sites loses a datagram, for the worst link,
+            to 0.1.
+        link_jitter: the share of its delay by which a link takes longer at times, to 1.
+        link_load: the factor by which a link may be wider than the narrowest that carries the load
+            of a campaign, 1 to 10; see settings.py.
         link_cut_s: the longest time for which links are cut, alone or several at once, 0.5 to 5.
         link_flap_s: a link is cut and mended again and again with this period, to 3 token timeouts.
         gateways: daemons at the ends of links are killed.
@@ -156,8 +161,8 @@ def draw_faults(rng: Random, wanted: str, between_sites: Random | None = None) -
         rng: the run's source for this purpose.
         wanted: ``all`` (each with probability 1/2), ``none``, or names with commas between them
             (each of them, for certain).
-        between_sites: the source for what goes wrong between sites; None in a run with one site,
-            which has nothing of that, whatever is wanted.
+        between_sites: the random source for faults between sites; None in a run with one site,
+            which has no such faults, whatever is wanted.
 
     Raises:
         ConfigError: a name is not one of FAULT_NAMES.

@@ -138,10 +138,10 @@ class LinkFaults:
 
     Args:
         loop: virtual time.
-        rng: this run's source for when and where.
-        faults: how strong.
-        cuts: of the network's paths.
-        sites: per host the site it is in.
+        rng: the random source of times and targets.
+        faults: the strength of the faults.
+        cuts: the cuts of the network's paths.
+        sites: the site of each host.
         links: the pairs of neighbouring sites.
     """
 

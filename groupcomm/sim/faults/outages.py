@@ -34,9 +34,9 @@ class DiskFaults:
 
     Args:
         loop: virtual time.
-        rng: this run's source for when and whom.
-        faults: how strong.
-        hosts: whose disks.
+        rng: the random source of times and victims.
+        faults: the strength of the faults.
+        hosts: the hosts with the disks.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class DiskFaults:
     # ---- faults ----
 
     def slow_down(self) -> None:
-        """Make each write of a disk take long."""
+        """Slow each write of a disk down."""
         write_s = self._faults.slow_disk_s
         self._spoil(Ailment.SLOW, self._rng.uniform(write_s, MOST_WRITES * write_s), write_s)
 
@@ -110,10 +110,10 @@ class Outages:
 
     Args:
         loop: virtual time.
-        rng: this run's source for when and whom.
-        faults: how strong.
-        hosts: where the daemons run.
-        configs: wrong ones, that hosts may get.
+        rng: the random source of times and victims.
+        faults: the strength of the faults.
+        hosts: the hosts of the daemons.
+        configs: wrong configurations that hosts may get.
     """
 
     def __init__(
@@ -130,9 +130,9 @@ class Outages:
         self._hosts = hosts
         self._configs = configs
         self._running = True
-        self._damage: dict[int, str] = {}  # by host: what its disk suffers once its daemon is dead
+        self._damage: dict[int, str] = {}  # by host: the damage to its disk once its daemon is dead
         self._again: set[int] = set()  # hosts whose next daemon dies soon
-        self._misled: SimulatedHost | None = None  # whose wall clock is ahead
+        self._misled: SimulatedHost | None = None  # a host with a wall clock that is ahead
         for host in hosts:
             host.on_end = self._on_end
 
@@ -174,7 +174,7 @@ class Outages:
             self._doom(self._rng.choice(gateways))
 
     def damage_disk(self) -> None:
-        """Kill a daemon, and have the next one find another disk; or start a clone of it."""
+        """Kill a daemon, and damage the disk for the next one; or start a clone of it."""
         victim = self._victim()
         if victim is None:
             return
@@ -266,7 +266,7 @@ class Outages:
             self._loop.at(self._loop.now + down, partial(self._boot, host))
 
     def _down_us(self, how: ProcessEnd) -> int:
-        """Return how long a host stays without a daemon: not at all, a moment, or long."""
+        """Return how long a host stays without a daemon: for no time, a moment, or long."""
         rng = self._rng
         longest = self._faults.crash_s or 2.0
         if how in (ProcessEnd.LEFT, ProcessEnd.CUT_SHORT):

@@ -18,7 +18,7 @@ class Cuts:
 
     Args:
         loop: virtual time.
-        network: whose paths.
+        network: the network with the paths.
     """
 
     def __init__(self, loop: Loop, network: Network) -> None:
@@ -118,7 +118,7 @@ def apart(rng: Random, sites: Sides) -> tuple[set[Pair], Sides]:
 
 
 def joined_by_one(rng: Random, sites: Sides) -> tuple[set[Pair], Sides]:
-    """Return the sides of `apart`, except that one host still hears all others, and is heard."""
+    """Return the sides of `apart`, except that one host and all others still hear each other."""
     pairs, sides = apart(rng, sites)
     bridge = rng.randrange(len(sites))
     return {pair for pair in pairs if bridge not in pair}, sides
@@ -148,11 +148,11 @@ class Disruptions:
 
     Args:
         loop: virtual time.
-        rng: this run's source for when and whom.
-        faults: how strong.
-        network: whose paths.
-        cuts: of these paths.
-        sites: per host the site it is in.
+        rng: the random source of times and victims.
+        faults: the strength of the faults.
+        network: the network with the paths.
+        cuts: the cuts of these paths.
+        sites: the site of each host.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ class Disruptions:
         self._cuts = cuts
         self._sites = sites
         self._thinned: Pair | None = None
-        self._for_ever: bool | None = None  # whether that lasts; None before the first time
+        self._for_ever: bool | None = None  # whether the cut lasts; None before the first one
         self._running = True
 
     def end(self) -> None:
@@ -179,7 +179,7 @@ class Disruptions:
         self._running = False
         self._thin(None)
 
-    # ---- what can happen ----
+    # ---- possible acts ----
 
     def part(self) -> None:
         """Partition the network for a while, whatever else is cut."""

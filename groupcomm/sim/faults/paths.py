@@ -19,10 +19,10 @@ HOLD_US = 50_000
 
 LATE_SHARE = 0.002
 LATE_US = microseconds(3 * TOKEN_TIMEOUT_S)
-"""Where datagrams are delayed, some few come this late, behind others that were sent later."""
+"""On paths with a delay, a few datagrams come this late, after others that were sent later."""
 
 COPY_DELAY_US = microseconds(10 * TOKEN_TIMEOUT_S)
-"""Half of the copies come right behind their originals, the others at most this much later."""
+"""Half of the copies come directly after their originals, the others at most this much later."""
 
 
 class Forged(bytes):
@@ -45,12 +45,13 @@ def corrupt(rng: Random, datagram: bytes) -> Forged:
 
 
 class PathFaults:
-    """The faults of one path: they decide which copies of a datagram arrive, when, and how damaged.
+    """The faults of one path: they decide which copies of a datagram arrive, their times and
+    damage.
 
     Args:
         loop: virtual time.
-        rng: this path's own source.
-        faults: what goes wrong.
+        rng: the random source of this path.
+        faults: the faults and their strength.
         transfer: sends (datagram, extra delay in us, whether it may overtake others) on its way
             and returns the time of its arrival.
     """

@@ -1,7 +1,7 @@
 """The schedule of faults: their times and victims, drawn from the seed, and their common end.
 
-Jams, slow steps and jumping clocks go on all the time. What breaks views, such as a crash or a
-partition, happens every few seconds, and sometimes a second thing while the first is being
+Jams, slow steps and jumping clocks go on all the time. A fault that breaks views, such as a crash
+or a partition, happens every few seconds, and sometimes a second thing while the first is being
 recovered from; so a cluster is in working order a good part of the time, however many are on.
 """
 
@@ -27,7 +27,7 @@ JAM_REST: Final = 3
 """Jams come no closer than this many times their greatest length, on average."""
 
 FOLLOW_SHARE: Final = 0.3
-"""So often something follows at once, to meet the recovery from what has just happened."""
+"""The probability that a fault follows at once, to meet the recovery from the last one."""
 
 
 class FaultSchedule:
@@ -35,12 +35,12 @@ class FaultSchedule:
 
     Args:
         loop: virtual time.
-        rng: this run's source for when and whom.
-        settings: of the run: what goes wrong, and how long it is calm between two things that
+        rng: the random source of times and victims.
+        settings: the settings of the run: the faults, and the calm time between two faults that
             break views.
-        network: whose datagrams suffer.
-        hosts: who suffers.
-        configs: wrong ones, that hosts may get.
+        network: the network whose datagrams suffer.
+        hosts: the hosts that suffer.
+        configs: wrong configurations that hosts may get.
     """
 
     def __init__(

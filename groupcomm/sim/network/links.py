@@ -52,10 +52,10 @@ SitePair: TypeAlias = tuple[int, int]
 """Two sites by index, the lower first."""
 
 USUAL_JITTER: Final = 0.05
-"""As a share of a link's delay, where nothing else is asked for."""
+"""The usual jitter of a link, as a share of its delay."""
 
 QUEUE_S: Final = 0.1
-"""What a router before a link that is too narrow holds, unless something else is asked for."""
+"""The usual queue of a router before a link that is too narrow."""
 
 
 @attrs.frozen(kw_only=True)
@@ -67,9 +67,9 @@ class SimulatedLink:
         delay_s: one way.
         jitter_s: the largest additional delay, drawn for each burst of datagrams.
         loss: chance that a datagram is lost, 0 to 1, as long as a run has faults.
-        bytes_per_s: bandwidth of each direction; None for as much as comes.
-        queue_s: how long datagrams wait for their turn at most; others are dropped.
-        largest_bytes: longer datagrams are lost, in silence; None: there are none.
+        bytes_per_s: the bandwidth of each direction; None for no limit.
+        queue_s: the longest time for which datagrams wait for their turn; others are dropped.
+        largest_bytes: the longest datagram; longer ones are lost silently; None: no limit.
     """
 
     sites: SitePair
@@ -144,7 +144,8 @@ def equal_links(
 def longest_way_s(sites: int, links: Iterable[SimulatedLink]) -> float:
     """Return the longest delay over the shortest way between any two sites; inf if there is none.
 
-    It is what a datagram of the two sites farthest apart takes when all links jitter at their most.
+    It is the delay of a datagram of the two sites farthest apart when all links jitter at their
+    most.
     """
     lengths = {link.sites: link.delay_s + link.jitter_s for link in links}
     return max(shortest_paths(range(sites), lengths).values(), default=0.0)
@@ -169,8 +170,8 @@ def check_links(names: Sequence[str], links: Sequence[SimulatedLink]) -> None:
     """Raise ConfigError unless links join known sites, one for each pair, and reach all of these.
 
     Args:
-        names: of the sites, for people.
-        links: between them.
+        names: the names of the sites, for people.
+        links: the links between them.
     """
     pairs = [link.sites for link in links]
     for near, far in pairs:

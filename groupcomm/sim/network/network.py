@@ -1,10 +1,10 @@
 """Datagrams between hosts: one path per ordered pair, multicast within a site, unicast.
 
-Paths lead within sites and over links, from each host of a site to each of a neighbouring one; what
-is sent to any other host is lost. Without faults a path delivers everything, in order, after about
+Paths lead within sites and over links, from each host of a site to each of a neighbouring one; a
+datagram to any other host is lost. Without faults a path delivers everything, in order, after about
 0.1 ms within a site or the link's delay. All paths over a link share its bandwidth, each direction
-by itself. With faults, see faults/paths.py. A path that is cut delivers nothing of what is sent
-from then on; what is under way still comes.
+by itself. With faults, see faults/paths.py. A path that is cut loses all datagrams that are sent
+from then on; those in flight still arrive.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -21,10 +21,11 @@ LAN_DELAY_US = 80
 """Least delay of a datagram within a site."""
 
 LAN_JITTER_US = 40
-"""How much longer it may take."""
+"""The jitter: the most time that a datagram takes longer."""
 
 Observer = Callable[[int, int, bytes, bool], None]
-"""Is told (source, target, datagram, whether anything of it goes on) of every datagram sent."""
+"""Called with (source, target, datagram, whether any copy of it goes on) for every datagram
+sent."""
 
 Put = Callable[[int, bytes], None]
 """Takes a datagram and the time of its arrival, which is yet to come."""
@@ -46,17 +47,17 @@ class Path:
     Args:
         loop: virtual time.
         rng: this path's own source.
-        delay_us: least delay.
-        jitter_us: how much longer it may take.
-        receiver: at its end.
-        loss: chance that a datagram is lost while nothing else goes wrong.
-        bottleneck: what all paths over the same link go through; None on a way as wide as can be.
+        delay_us: the least delay, in microseconds.
+        jitter_us: the most time that a datagram takes longer, in microseconds.
+        receiver: the receiver at its end.
+        loss: the probability that a datagram is lost while there is no other fault.
+        bottleneck: the bottleneck that all paths over the same link share; None without a limit.
 
     Attributes:
-        faults: what befalls datagrams; None while nothing does.
-        sent: datagrams given to this path.
-        loss: chance that one is lost, besides `faults`; 1 while the path is cut.
-        under_way_until: when the last of those sent so far arrives.
+        faults: the faults of datagrams; None while there are none.
+        sent: the number of datagrams given to this path.
+        loss: the probability that one is lost, besides `faults`; 1 while the path is cut.
+        under_way_until: the time at which the last datagram sent so far arrives.
     """
 
     __slots__ = (
@@ -98,7 +99,7 @@ class Path:
         self._bottleneck = bottleneck
         self._last = 0  # arrival of the latest datagram; a later one does not overtake it
         self._burst_at = -1
-        self._burst_us = delay_us  # what is sent at one moment is under way for the same time
+        self._burst_us = delay_us  # datagrams that are sent at one moment take the same time
         self._cuts = 0
         self._thinned = 0.0
         self.faults: PathFaults | None = None
@@ -168,16 +169,16 @@ class Network:
 
     Args:
         loop: virtual time.
-        seed: of the run.
-        names: of the hosts, by index.
-        sites: per site the indices of its hosts.
-        links: which sites are neighbours, and what lies between them.
+        seed: the seed of the run.
+        names: the names of the hosts, by index.
+        sites: for each site the indices of its hosts.
+        links: the neighbouring sites, and the links between them.
         receivers: the hosts.
 
     Attributes:
-        observers: are told of every datagram sent.
-        paths: by (source, target), sorted.
-        bottlenecks: of links with limited bandwidth, by the sites (from, to).
+        observers: called for every datagram sent.
+        paths: the paths by (source, target), sorted.
+        bottlenecks: the bottlenecks of links with limited bandwidth, by the sites (from, to).
     """
 
     def __init__(
@@ -269,7 +270,7 @@ class Network:
     def end_faults(self) -> None:
         """End all faults but cuts; held datagrams are released, copies still come.
 
-        Links keep their delays and bandwidths; what they lost, they lose no more.
+        Links keep their delays and bandwidths; their own losses end.
         """
         for path in self.paths.values():
             path.end_loss()

@@ -1,7 +1,7 @@
 """The paths from one peer to others, and their faults; in virtual time and in real time.
 
-A minimum delay is for each datagram by itself: what is sent after it was made shorter overtakes.
-All else is as on the paths between daemons (`network.network`, `faults.paths`).
+A minimum delay is for each datagram by itself: a datagram that is sent after it was made shorter
+overtakes. Otherwise paths are as those between daemons (`network.network`, `faults.paths`).
 """
 
 from collections.abc import Callable, Iterable
@@ -42,7 +42,7 @@ class PeerPath:
     """The path to one address, at whose end `deliver` accepts datagrams.
 
     Attributes:
-        minimum_us: how late everything is made before it sets out.
+        minimum_us: the least delay before a datagram sets out, in microseconds.
     """
 
     def __init__(
@@ -105,11 +105,11 @@ class PeerPaths:
     """All paths from one peer; to peers whose names are not known yet, by their addresses.
 
     Args:
-        loop: the time.
-        seed: of all chances.
-        me: whose they are.
-        deliver: takes (address, datagram) at the end of a way.
-        usual: what all of them are like.
+        loop: the event loop of virtual time.
+        seed: the seed of all chances.
+        me: the peer whose paths they are.
+        deliver: accepts (address, datagram) at the end of a path.
+        usual: the usual properties of all paths.
     """
 
     def __init__(
@@ -162,19 +162,19 @@ class PeerNetwork:
     """Peers, and the paths between them; a peer's address is its name.
 
     Args:
-        seed: of all chances.
-        usual: what all ways are like.
-        timing: of all peers.
-        record: takes the steps of all algorithms.
+        seed: the seed of all chances.
+        usual: the usual properties of all paths.
+        timing: the timing of all peers.
+        record: accepts the steps of all algorithms.
 
     Attributes:
         loop: virtual time.
-        peers: that run, by name.
-        ways: from each of them to others.
-        history: of all messages.
-        told: all that users were told.
-        datagrams: that were sent.
-        bytes: of them.
+        peers: the running peers, by name.
+        ways: the paths from each of them to others.
+        history: the history of all messages.
+        told: all events that users received.
+        datagrams: the number of datagrams that were sent.
+        bytes: the bytes of these datagrams.
     """
 
     def __init__(
