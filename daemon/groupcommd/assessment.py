@@ -1,4 +1,4 @@
-"""The assessment of a running daemon, by two of its own statuses: what is wrong, and what to do.
+"""The assessment of a running daemon, by two of its own statuses: the faults, and the remedies.
 
 For `groupcomm doctor`, which asks for them, and for the page of the daemon itself.
 """
@@ -38,7 +38,7 @@ class DaemonAnswers:
 
 
 def assess(answers: DaemonAnswers) -> Iterator[Finding]:
-    """Yield all that can be found by the answers alone."""
+    """Yield all findings that the answers alone give."""
     yield check_view(answers)
     yield from check_files(answers)
     yield from check_other_daemons(answers)

@@ -186,7 +186,7 @@ async def _serve(
         )
     with trio.open_signal_receiver(*_SIGNALS) as signals:
         _watch_over_the_end(config)
-        # Only now may others learn that it is there: an earlier signal would have killed it.
+        # Only now may others learn of the daemon: an earlier signal would have killed it.
         if options.ports_file is not None:
             sockets.write_ports(options.ports_file)
         log_start(config, sockets)
@@ -271,7 +271,7 @@ async def _obey(
     kept: Sequence[int],
     signals: AsyncIterator[int],
 ) -> None:
-    """Obey signals, first those that came before the daemon could."""
+    """Obey signals, beginning with those that came before the daemon could."""
     for number in kept:
         _obey_one(service, options, number)
     async for number in signals:
@@ -311,10 +311,10 @@ async def count_start(
     daemon.
 
     Args:
-        config: of the daemon.
-        state: its folder.
-        adopt: what other daemons know of earlier starts.
-        signals: those that come meanwhile; one that ends the daemon is obeyed at once.
+        config: the configuration of the daemon.
+        state: its state folder.
+        adopt: the facts that other daemons know of earlier starts.
+        signals: the signals that come meanwhile; one that ends the daemon is obeyed at once.
         kept: receives all of them, to be obeyed once the daemon serves.
 
     Returns:

@@ -33,7 +33,7 @@ class TlsTable:
 
 @attrs.frozen(kw_only=True)
 class ClientsTable:
-    """``[clients]``: where programs connect, and the limits of each of them."""
+    """``[clients]``: the listeners for programs, and the limits of each program."""
 
     unix: str | None = None
     unix_for: str = "owner"
@@ -57,7 +57,8 @@ class ClientsTable:
 
 @attrs.frozen(kw_only=True)
 class RuleTable:
-    """One ``[[access]]``: who may do what with which groups, and have which names."""
+    """One ``[[access]]``: the principals, their verbs and groups, and the names that they may
+    have."""
 
     who: Texts
     may: Texts = ()

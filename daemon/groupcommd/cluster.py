@@ -2,7 +2,7 @@
 
 A question of a program makes its daemon ask all others, with an empty report at a place in the
 agreed order. Each answers with a report of its own: a small object of JSON. The answers are
-collected for whoever asks next, each with its age, so a program asks until all have come.
+collected for the next program that asks, each with its age, so a program asks until all have come.
 """
 
 import json
@@ -20,7 +20,7 @@ from groupcomm.engine import MAX_REPORT_BYTES, DaemonCore, Status
 from groupcommd.connections import Connections
 
 PAUSE_S: Final = 0.2
-"""Reports and questions of one daemon are at least so far apart, however many programs ask."""
+"""The least time between two reports or questions of one daemon, however many programs ask."""
 
 KEPT: Final = 256
 """The reports that are kept, of as many daemons as a cluster has, and of some that have gone."""
@@ -41,9 +41,9 @@ class ClusterReports:
     """The reports that this daemon sends, and has got.
 
     Args:
-        core: of the daemon.
-        connections: of its programs.
-        started: when the daemon was started, by time.monotonic.
+        core: the daemon's core.
+        connections: the connections of its programs.
+        started: the time at which the daemon was started, by time.monotonic.
     """
 
     def __init__(self, core: DaemonCore, connections: Connections, started: float) -> None:
@@ -70,7 +70,7 @@ class ClusterReports:
             self._core.report(_encode(self._own(self._core.status(now))))
 
     def _own(self, found: Status) -> dict[str, Any]:
-        """Return what this daemon tells the others; the most important first."""
+        """Return this daemon's report to the others; the most important part comes first."""
         sent = found.datagrams
         return {
             "pid": os.getpid(),
@@ -89,7 +89,7 @@ class ClusterReports:
         }
 
     def ask(self, now: float) -> dict[str, Any]:
-        """Ask all daemons of the view, and return what they have reported so far."""
+        """Ask all daemons of the view, and return their reports so far."""
         if now >= self._asked_at + PAUSE_S:
             self._asked_at = now
             self._core.report(QUESTION)
@@ -103,7 +103,7 @@ class ClusterReports:
 
 
 def _encode(told: dict[str, Any]) -> bytes:
-    """Return a report; what has no room is left out, from the end."""
+    """Return a report; parts without room are left out, from the end."""
     names = list(told)
     while True:
         raw = json.dumps({name: told[name] for name in names}, separators=(",", ":")).encode()

@@ -320,7 +320,7 @@ def _changed(table: str, base: Any, changes: Mapping[str, float]) -> Any:
 
 
 def _beyond(addresses: Iterable[tuple[str, Address]], multicast: Address | None) -> str | None:
-    """Return what is beyond loopback, for an error; None if everything is on this host."""
+    """Return the part that is beyond loopback, for an error; None if everything is on this host."""
     for name, address in addresses:
         if not address.is_loopback:
             return f"{name} at {address}"
@@ -367,7 +367,8 @@ def read_protection(
     Args:
         written: the keys of the configuration.
         base: the folder that paths are relative to.
-        beyond: what is beyond loopback, such as ``press at 10.0.0.1``; None if nothing is.
+        beyond: the part that is beyond loopback, such as ``press at 10.0.0.1``; None if there is
+            none.
         make_key: whether to make a key for the daemons of this host, if they need one.
 
     Raises:

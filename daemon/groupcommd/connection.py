@@ -53,9 +53,9 @@ class Connection:
         state: its state.
         socket: its socket, non-blocking; set by `admit`, as are the next two.
         principal: its owner.
-        certificate: the certificate by which it came; None if it came otherwise.
-        readable: whether the core has processed all that was read, and accepts more.
-        resumed: is set once the connection is readable; None if no task waits for that.
+        certificate: the program's certificate; None without one.
+        readable: whether the core has processed all input, and accepts more.
+        resumed: set once the connection is readable; None if no task waits for that.
         pending: parts of the core's output that are not written yet.
         writing: whether a task waits until the socket accepts more.
     """

@@ -55,7 +55,7 @@ LEAST_BYTES: Final = 4096
 WRITE_BYTES: Final = 256 * 1024
 
 MAX_PARTS: Final = 1024
-"""Parts of one write: the system accepts no more (IOV_MAX)."""
+"""The parts of one write: the system accepts no more (IOV_MAX)."""
 
 ACCEPT_PAUSE_S: Final = 0.1
 
@@ -80,7 +80,7 @@ class Connections:
         most: the number of connections that may be open at one time.
 
     Attributes:
-        inputs: what clients have done, and whatever else has happened, for the core's next step.
+        inputs: the acts of clients and all other events, for the core's next step.
         refusals: counters of the programs whose session did not begin.
         quotas: the number of connections of each principal.
     """
@@ -97,12 +97,12 @@ class Connections:
         self._core = core
         self._nursery = nursery
         self._turn = turn
-        self._open: dict[int, Connection] = {}  # those that the core knows
+        self._open: dict[int, Connection] = {}  # the connections that the core knows
         self.inputs: list[Input] = []
         self.refusals = Refusals()
         self.quotas = ConnectionQuotas(quotas or Quotas(), most)
         self._accepted = 0  # open connections, those without a HELLO included
-        self._turned_away = 0  # those of them that are only told why they cannot stay
+        self._turned_away = 0  # those among them that are only told the reason of their refusal
         self._read_now: set[int] = set()  # connections that were read in this round, perhaps
         self._unfed = trio.Event()  # is set when inputs wait for the next round
         nursery.start_soon(self._feed_rest)
@@ -266,13 +266,13 @@ class Connections:
             await self._await_readable(connection)
 
     async def _await_readable(self, connection: Connection) -> None:
-        """Wait until the core has processed all that was read, and accepts more."""
+        """Wait until the core has processed all input, and accepts more."""
         if not connection.readable:
             connection.resumed = trio.Event()
             await connection.resumed.wait()
 
     async def _read_once(self, connection: Connection) -> bool:
-        """Pass what the client has sent to the core; return False at the end of its stream."""
+        """Pass the client's bytes to the core; return False at the end of its stream."""
         await trio.lowlevel.wait_readable(connection.socket)
         more, left = True, self._share(connection)
         with suppress(BlockingIOError):
@@ -289,7 +289,7 @@ class Connections:
         if self.inputs and more:
             self._feed(connection.number)
         elif self.inputs:
-            self._unfed.set()  # together with its end: whoever wants its name is not told no
+            self._unfed.set()  # with its end, so that a client that wants its name is not refused
         return more
 
     def _share(self, connection: Connection) -> int:
@@ -303,7 +303,7 @@ class Connections:
         self._unfed.set()
 
     def _feed(self, number: int) -> None:
-        """Have the core process what was read: at once, or with other input of this round."""
+        """Have the core process new input: at once, or with other input of this round."""
         if number in self._read_now:
             self._read_now.clear()  # it was read before, so this is another round
         first = not self._read_now
@@ -392,7 +392,7 @@ class Connections:
 
 
 def _behind(parts: list[Raw], size: int) -> list[Raw]:
-    """Return what is left of the parts behind their first `size` bytes."""
+    """Return the rest of the parts after their first `size` bytes."""
     for index, part in enumerate(parts):
         if size < len(part):
             return [memoryview(part)[size:], *parts[index + 1 :]]
@@ -424,7 +424,7 @@ class ConnectionQuotas:
         """Count one more connection; return "", or why it may not be opened.
 
         Args:
-            principal: its owner.
+            principal: the owner of the new connection.
             taken: all open connections, with this one and those whose owner is not known yet.
         """
         count, most = self._counts[principal], self.quotas.connections
@@ -479,7 +479,7 @@ class Expiry:
         self._listener = listener
 
     def end_expired(self) -> bool:
-        """End the sessions whose token or certificate has ended; return whether there were any."""
+        """End the sessions whose token or certificate is invalid; return whether there were any."""
         if self._listener is None:
             return False
         time = now()

@@ -1,4 +1,4 @@
-"""TLS credentials: what a TLS listener knows its programs by.
+"""TLS credentials: the files by which a TLS listener authenticates its programs.
 
 They come from the files of ``[clients.tls]``: the daemon's own certificate, the authorities that
 sign programs' certificates, the revoked ones, and the tokens.
@@ -22,8 +22,8 @@ class TlsConfig:
     """``[clients.tls]`` or ``[http.tls]``, with resolved paths.
 
     Attributes:
-        table: which of them, for errors.
-        address: where programs connect.
+        table: the table of the configuration, for errors.
+        address: the address to which programs connect.
         certificate, key: PEM files of this daemon.
         ca: PEM file of the authorities that sign programs' certificates; None without any.
         tokens: the file of tokens; None without any.
@@ -68,7 +68,7 @@ def read_tls_credentials(config: TlsConfig) -> TlsCredentials:
     """Read the files of a configuration.
 
     Raises:
-        ConfigError: a file cannot be read or does not hold what it should, or others may read it.
+        ConfigError: a file cannot be read or has the wrong contents, or other users may read it.
     """
     try:
         tokens = TokenBook(config.tokens) if config.tokens is not None else None
@@ -87,7 +87,7 @@ def server_context(config: TlsConfig) -> ssl.SSLContext:
     The handshake of a program without a certificate succeeds; the program must have a token then.
 
     Raises:
-        ConfigError: a file does not hold what it should; others may change or replace it, or read
+        ConfigError: a file has the wrong contents; other users may change or replace it, or read
             the key.
         OSError: a file cannot be read.
     """

@@ -44,7 +44,7 @@ class DaemonConfig:
         identities: the file of `roll`, which is rewritten when a daemon is evicted.
         limits: the limits of each session.
         unix: the path of the socket for local clients.
-        unix_for: who may connect there: "owner", "group" or "all".
+        unix_for: the users that may connect there: "owner", "group" or "all".
         tcp: the address for clients of this host; None without one.
         spread: whether clients of Spread may connect by TCP, without authentication.
         spread_unix: the folder of their unix socket, which is named after its port; None without.
@@ -117,7 +117,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(each) for key, each in value.items()}
     if isinstance(value, frozenset):
-        return [verb.word for verb in sorted(value)]  # of a rule
+        return [verb.word for verb in sorted(value)]  # the verbs of a rule
     if isinstance(value, tuple):
         return [_plain(each) for each in value]
     return value if isinstance(value, int | float | bool | None) else str(value)

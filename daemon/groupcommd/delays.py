@@ -11,16 +11,17 @@ from groupcomm.wire.bundle import Bundle
 from groupcommd.flight import FlightRecorder
 
 ARRIVALS: Final = 65_536
-"""Packets of a ring whose arrivals are remembered: more than windows let wait, a power of two."""
+"""The packets of a ring whose arrivals are remembered: more than wait in windows; a power of
+two."""
 
 
 class DelayRecorder(FlightRecorder):
-    """A flight recorder that also measures how long bundles wait between arrival and delivery.
+    """A flight recorder that also measures the time of bundles between arrival and delivery.
 
     A packet of this daemon arrives when it is numbered.
 
     Attributes:
-        delays: by level, weakest first.
+        delays: the delays of each level, weakest first.
     """
 
     def __init__(self, start: Start) -> None:
@@ -42,5 +43,5 @@ class DelayRecorder(FlightRecorder):
         """See Probe."""
         super().released(ring, number, time, bundle_index, bundle, sender)
         arrived = self._arrived.get(ring)
-        if number and arrived is not None:  # else it is of no stream, and was delivered as it came
+        if number and arrived is not None:  # otherwise delivered on arrival
             self.delays[bundle.level].add(monotonic() - arrived[number & (ARRIVALS - 1)])

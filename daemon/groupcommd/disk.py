@@ -1,7 +1,7 @@
-"""The disk of a daemon: write in threads what the core asks for, and report how the disk does.
+"""The disk of a daemon: writes the core's records in threads, and reports the disk's health.
 
-A disk may take seconds, or never answer, as an NFS server that is gone. The daemon continues while
-a thread waits for it, and does not wait for that thread at its end, either.
+A disk may take seconds, or never answer, like an NFS server that is down. The daemon continues
+while a thread waits for it, and does not wait for that thread at its end, either.
 """
 
 import logging
@@ -85,7 +85,7 @@ SLOW_S: Final = 0.2
 """Slower writes are logged; a healthy disk takes a tenth of that."""
 
 WELL_S: Final = SLOW_S / 2
-"""A disk whose writes take less again is healthy."""
+"""The write time below which a disk is healthy again."""
 
 _log = logging.getLogger("groupcommd")
 
@@ -94,14 +94,14 @@ class DiskWatch:
     """A monitor of one daemon's writes, for the log, `status` and `groupcomm doctor`.
 
     Args:
-        folder: the folder that is written to.
-        timeout_s: a disk that has not answered for this time counts as one that does not answer.
+        folder: the folder of the files.
+        timeout_s: the time without an answer after which a disk counts as hanging.
     """
 
     def __init__(self, folder: Path, timeout_s: float) -> None:
         self._folder = folder
         self._timeout_s = timeout_s
-        self._logged_slow_s = 0.0  # of the slow write that was logged; 0 while the disk is healthy
+        self._logged_slow_s = 0.0  # of the logged slow write; 0 while the disk is healthy
         self._logged_error: str | None = None
         self._logged_unanswered = False
         self._logged_aside = False
@@ -120,7 +120,7 @@ class DiskWatch:
         }
 
     def check(self, status: Status) -> None:
-        """Log what has changed; called once a second and after each write."""
+        """Log changes; called once a second and after each write."""
         waits_s = _waits_s(status)
         self._check_answer(waits_s)
         self._check_error(status.disk.error)

@@ -1,4 +1,4 @@
-"""Findings of the doctor: what was found, how bad it is, and what to do."""
+"""Findings of the doctor: the observation, its grade, and the remedy."""
 
 import enum
 
@@ -19,10 +19,10 @@ class Finding:
     """A finding of one check.
 
     Attributes:
-        check: subject of the check, in a word or two.
-        grade: how bad it is.
-        text: what was found, with its numbers.
-        remedy: what to do; empty where nothing needs to be done.
+        check: the subject of the check, in a word or two.
+        grade: the grade of the finding, from ok to problem.
+        text: the observation, with its numbers.
+        remedy: the remedy; empty where none is needed.
     """
 
     check: str

@@ -1,7 +1,7 @@
 """The flight recorder: the last protocol events, kept in memory and written out on request.
 
-It is written as a trace, so that `groupcomm view` draws it, also together with those of other
-daemons of the host.
+The dump is a trace, so `groupcomm view` draws it, also together with those of other daemons of the
+host.
 """
 
 from collections import deque
@@ -49,7 +49,7 @@ class FlightRecorder:
     """A `groupcomm.engine.probe.Probe` with an entry for each call; the oldest are dropped.
 
     Args:
-        start: of the daemon.
+        start: the start of the daemon.
     """
 
     def __init__(self, start: Start) -> None:

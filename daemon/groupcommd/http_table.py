@@ -1,4 +1,4 @@
-"""``[http]`` of a configuration: where the daemon answers HTTP, and who may ask."""
+"""``[http]`` of a configuration: the address at which the daemon answers HTTP, and its users."""
 
 from pathlib import Path
 from typing import Final
@@ -60,7 +60,7 @@ def read_http(table: HttpTable, base: Path) -> HttpConfig | None:
         base: the folder that paths are relative to.
 
     Raises:
-        ConfigError: other hosts could ask without proving who they are; or keys contradict each
+        ConfigError: other hosts could ask without authentication; or keys contradict each
             other.
     """
     if table.listen == "off":
@@ -114,7 +114,7 @@ def listening(config: HttpConfig | None, text: str) -> HttpConfig:
 
 
 def check_reach(config: HttpConfig) -> None:
-    """Check that whoever can reach the daemon has to prove who it is.
+    """Check that everybody who can reach the daemon has to authenticate.
 
     Raises:
         ConfigError: other hosts reach it, and no token or certificate is asked for.

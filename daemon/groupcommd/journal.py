@@ -24,7 +24,7 @@ _PRIORITIES: Final = (
     (logging.WARNING, 4),
     (logging.INFO, 6),
 )
-"""From the level of a line on, its priority of syslog; below all of them 7, debugging."""
+"""The priority of syslog for lines from each level on; below all of them 7, debugging."""
 
 
 def is_standard_error() -> bool:
@@ -45,8 +45,8 @@ class JournalHandler(logging.Handler):
 
     Args:
         fields: names of the attributes of a line that are no fields of its own.
-        otherwise: the handler for lines that the journal does not take, such as long ones.
-        path: of the journal's socket; None for that of this host.
+        otherwise: the handler for lines that the journal does not accept, such as long ones.
+        path: the path of the journal's socket; None for this host's socket.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""Junk in masses: datagrams are read later and more at once, and the kernel filters most of them.
+"""Junk in masses: datagrams are read later and in batches, and the kernel filters most of them.
 
-Waking up for a turn costs a daemon some thirty times what it costs to drop a datagram. So while
+Waking up for a turn costs a daemon some thirty times as much as dropping a datagram. So while
 junk comes faster than turns are taken, each piece of it would cost a turn.
 
 The filter in the kernel is classic BPF (McCanne and Jacobson, 1993; Linux,
@@ -30,7 +30,7 @@ INTERVAL_S: Final = 0.01
 """The interval over which they are counted."""
 
 PAUSE_S: Final = 0.001
-"""The pause in which junk, and whatever comes behind it, waits to be read."""
+"""The pause in which junk, and the datagrams after it, wait to be read."""
 
 CALM_S: Final = 10.0
 """A flood is over after this time without junk."""
@@ -102,17 +102,17 @@ _JUMP_EQUAL: Final = 0x15  # BPF_JMP | BPF_JEQ | BPF_K
 _AND: Final = 0x54  # BPF_ALU | BPF_AND | BPF_K
 _RETURN: Final = 0x06
 _RANDOM: Final = 0xFFFFF000 + 56  # SKF_AD_OFF + SKF_AD_RANDOM
-_NETWORK: Final = 0xFFF00000  # SKF_NET_OFF: from here on it is the head of IP
+_NETWORK: Final = 0xFFF00000  # SKF_NET_OFF: the head of IP starts here
 _SOURCE_AT: Final = {4: _NETWORK + 12, 6: _NETWORK + 20}  # the last word of the address
 _PORT_AT: Final = 0
 _ALL: Final = 0xFFFFFFFF
-_PAYLOAD: Final = 8  # behind the UDP head
+_PAYLOAD: Final = 8  # after the UDP head
 _CLUSTER_AT: Final = _PAYLOAD + 5
 _SENDER_AT: Final = _CLUSTER_AT + 8
 _INSTRUCTION = struct.Struct("=HBBI")
 
 Instruction = tuple[int, int, int, int]
-"""The code, how far to jump if it is true, how far if it is not, and the operand."""
+"""The code, the jump if it is true, the jump if it is not, and the operand."""
 
 
 @attrs.frozen
@@ -140,7 +140,7 @@ def program(wanted: ClusterPattern, sources: Collection[tuple[str, int]]) -> lis
     """Return a filter that passes a cluster's datagrams, and one of PASSED_OF others.
 
     Args:
-        wanted: what the cluster's datagrams have in common.
+        wanted: the common bytes of the cluster's datagrams.
         sources: the IP addresses, of one family, and ports that they come from.
     """
     checks = [
@@ -175,7 +175,7 @@ def _length(checks: Collection[tuple[int, int, list[int]]]) -> int:
 
 
 def attach(to: socket.socket, instructions: Collection[Instruction]) -> bool:
-    """Have the system filter what a socket receives; return False if it refuses."""
+    """Have the system filter the datagrams of a socket; return False if it refuses."""
     code = ctypes.create_string_buffer(b"".join(_INSTRUCTION.pack(*each) for each in instructions))
     head = struct.pack("@HP", len(instructions), ctypes.addressof(code))
     return _set(to, _SO_ATTACH_FILTER, head)

@@ -29,7 +29,7 @@ _log = logging.getLogger("groupcommd")
 
 
 def may_change_keys(principal: str) -> bool:
-    """Return whether a program runs as the daemon's user or as root, who alone may."""
+    """Return whether a program runs as the daemon's user or as root; others may not change keys."""
     return principal in owners()
 
 
@@ -90,7 +90,7 @@ class KeyService:
         return {"asked": " ".join(words[1:])}
 
     def reload(self) -> None:
-        """Read the files of keys and identities again, and use what they hold.
+        """Read the files of keys and identities again, and use their contents.
 
         Raises:
             ConfigError, LocalProtocolError: a file is wrong, or lacks a key in use; nothing
@@ -147,8 +147,8 @@ class KeyService:
         """Check whether others seal with a key that is missing here, or have evicted this daemon.
 
         Returns:
-            What is missing, and what to do, if this daemon was evicted, or was never in a view with
-            others and cannot be; None if it can continue.
+            The fault and the remedy, if this daemon was evicted, or was never in a view with others
+            and cannot be; None if it can continue.
         """
         keys, view = status.keys, status.view
         if keys.evicted:

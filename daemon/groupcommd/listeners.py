@@ -36,8 +36,8 @@ MAX_HALF_OPEN_LOCAL: Final = 512
 
 GRACE_S: Final = 0.5
 """A connection has this time before it is closed to make room for another one; new connections wait
-in the system's queue meanwhile. The time limits how many connections a listener accepts a second,
-however many try: 128 by TCP. A TLS handshake takes two round trips.
+in the system's queue meanwhile. The time limits the connections that a listener accepts a second,
+however many programs try: 128 by TCP. A TLS handshake takes two round trips.
 """
 
 MAX_HALF_OPEN: Final = 64
@@ -60,7 +60,7 @@ class PeerRefused(GroupCommError):
 
     Attributes:
         reason: one word for the counters.
-        code: the code that the program gets, if it can be told anything.
+        code: the code that the program gets, if it can get an answer.
     """
 
     def __init__(self, reason: str, text: str, code: Code = Code.REJECT_AUTH) -> None:
@@ -93,7 +93,7 @@ def _identify_tcp(admits: Admits, accepted: socket.socket) -> str:
 
 
 class Listener:
-    """A listener for programs whose principal the system tells.
+    """A listener for programs whose principal the system reports.
 
     It reads nothing of their protocol, so it suits protocols that have no credentials.
 
@@ -127,7 +127,7 @@ class Listener:
     async def wait_for_room(self) -> None:
         """Wait until one more connection may be half-open.
 
-        That is so once a half-open connection is gone or the oldest one has had its time. The
+        That is the case once a half-open connection is gone or the oldest one has had its time. The
         oldest ones are closed one at a time, so that the daemon's other work is not delayed.
         """
         while len(self.half_open) >= self._most:
@@ -154,11 +154,11 @@ class Listener:
             self._left.unpark_all()
 
     async def refuse_untold(self, accepted: socket.socket, code: Code, text: str) -> None:
-        """Tell a program why it is refused, before anybody knows whose it is."""
+        """Send a program the reason of its refusal, before its owner is known."""
         await refuse_plain(accepted, encode_closed(code, text))
 
     async def authenticate(self, accepted: socket.socket) -> AuthenticatedPeer:
-        """Find out whose an accepted connection is.
+        """Find out the owner of an accepted connection.
 
         Raises:
             PeerRefused: the listener does not accept the program.
@@ -174,7 +174,7 @@ class Listener:
 
 
 def unix_listener(listening: socket.socket) -> Listener:
-    """Return a listener for programs of this host; the system tells whose they are."""
+    """Return a listener for programs of this host; the system reports their owners."""
     return Listener(listening, MAX_HALF_OPEN_LOCAL)
 
 
@@ -193,7 +193,7 @@ class TlsListener(Listener):
 
     Args:
         listening: the socket that accepts connections.
-        credentials: by which it knows programs; may be replaced.
+        credentials: authenticate its programs; may be replaced.
         most: see `Listener`.
     """
 
@@ -307,7 +307,7 @@ async def refuse_plain(plain: socket.socket, answer: bytes) -> None:
 
 
 async def _drain_refused(end: AnySocket, below: socket.socket) -> None:
-    """Give a refused program time to read why; discard what it still sends."""
+    """Give a refused program time to read the reason; discard the bytes that it still sends."""
     with suppress(OSError):
         end.shutdown(socket.SHUT_WR)
         with trio.move_on_after(REFUSED_S):
@@ -329,9 +329,9 @@ class Refusals:
 
         Args:
             reason: one word for the counter.
-            text: why it was refused.
-            where: where the program is, as `groupcommd.local_users.origin_of` says; "" if that is
-                not known.
+            text: the reason of the refusal.
+            where: the place of the program, as `groupcommd.local_users.origin_of` names it; "" if
+                that is not known.
         """
         self.counts[reason] += 1
         now = trio.current_time()

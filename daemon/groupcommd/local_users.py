@@ -43,7 +43,7 @@ _NOBODY: Final = 65_534
 _ALL_USERS: Final = 0xFFFF_FFFF
 
 NAMES_KEPT_S: Final = 60
-"""The time for which names of users are cached, as they may be given to other users."""
+"""The time for which names of users are cached, as they may pass to other users."""
 
 MAX_NAMES: Final = 1024
 """The number of names that are cached."""
@@ -146,7 +146,7 @@ def check_tcp_users(host: str, key: str = "clients.tcp", instead: str = 'tcp = "
     Args:
         host: the address.
         key: its key in the configuration, for an error.
-        instead: what to write instead, for an error.
+        instead: the text to write instead, for an error.
 
     Raises:
         ConfigError: it does not, so no program could connect there.
@@ -166,7 +166,7 @@ def check_tcp_users(host: str, key: str = "clients.tcp", instead: str = 'tcp = "
 
 
 def admission(opened_for: str, unix: Path) -> Admits:
-    """Return a function that tells who may connect: whoever may connect to the unix socket.
+    """Return a function that returns the users that may connect: those of the unix socket.
 
     Args:
         opened_for: "owner", "group" or "all".

@@ -1,4 +1,4 @@
-"""The log of a daemon: its formats, text or JSON, and what an operator reads in it.
+"""The log of a daemon: its formats, text or JSON, and its lines for operators.
 
 Every view is logged with its causes and its duration, and so are programs that do not read, links
 on which large packets are lost, and junk.
@@ -89,7 +89,7 @@ _log = logging.getLogger("groupcommd")
 
 
 def log_start(config: DaemonConfig, sockets: Sockets) -> None:
-    """Log who this daemon is and where it can be reached, before it sends its first datagram."""
+    """Log this daemon's name and addresses, before it sends its first datagram."""
     spread = [str(at) for at in (sockets.spread_unix, sockets.spread_tcp) if at]
     fields: dict[str, Any] = {
         "version": version("groupcomm"),
@@ -182,11 +182,11 @@ _CAUSES: Final = {
     GatherReason.CONTRADICTED: "what daemons say contradicts itself",
     GatherReason.PAUSED: "this daemon itself stood still",
 }
-"""Why a view is without a daemon; what tells nothing about that is left out."""
+"""The reasons for which a view is without a daemon; uninformative ones are left out."""
 
 
 def _log_left(news: ViewInstalled, status: Status) -> None:
-    """Log each daemon that the view is without: as lost, or as one that has left in order."""
+    """Log each daemon that the new view lacks: as lost, or as one that has left in order."""
     peers = {peer.name: peer for peer in status.peers}
     count, listed = len(news.view.daemons), len(status.configured)
     left_over = f"{count} of {listed} daemons are left"

@@ -1,11 +1,11 @@
 """Daemons that are set up otherwise than this one, for the log, `status` and `groupcomm doctor`.
 
-Two kinds are known. Daemons with other settings tell them; the core compares
-(groupcomm/membership/comparison.py), and `ConfigDifferences` makes sentences of that, which name
-the file of this host, the keys, and the other hosts by daemon and address.
+There are two kinds. Daemons with other settings announce them; the core compares
+(groupcomm/membership/comparison.py), and `ConfigDifferences` makes sentences of the result, which
+name the file of this host, the keys, and the other hosts by daemon and address.
 
-Of other daemons nothing but rejected datagrams is known. The reason of the rejection says what the
-likely cause is, and the source which host to check. A sender without a key can make up both, except
+Of other daemons only rejected datagrams are known. The reason of the rejection names the
+likely cause, and the source the host to check. A sender without a key can forge both, except
 for ``unlisted``. So `RejectedSenders` keeps all addresses for `groupcomm status` and `groupcomm
 doctor`, and the log names only sources that the configuration lists, or that have the key.
 """
@@ -27,7 +27,7 @@ MAX_KEYS: Final = 5
 """The most settings in one sentence."""
 
 PATIENCE_S: Final = 5.0
-"""A daemon has told its settings within this time, or its messages are lost."""
+"""The time within which a daemon announces its settings, unless its messages are lost."""
 
 _log = logging.getLogger("groupcommd")
 
@@ -38,8 +38,8 @@ class DifferenceReport:
 
     Attributes:
         other: the configuration.
-        text: what differs, whose file counts, and the consequences.
-        remedy: what to do.
+        text: the differences, whose file counts, and the consequences.
+        remedy: the remedy.
     """
 
     other: OtherConfiguration
@@ -64,7 +64,7 @@ class ConfigDifferences:
         return [self._state(other, status) for other in status.differing]
 
     def check(self, status: Status) -> None:
-        """Log what has changed; called once a second."""
+        """Log changes; called once a second."""
         now = status.at
         statements = {found.other.daemons: found for found in self.statements(status)}
         self._since = {daemons: self._since.get(daemons, now) for daemons in statements}
@@ -205,9 +205,9 @@ class RejectionCause:
     """The likely cause of datagrams that are dropped.
 
     Attributes:
-        what: what the datagrams are.
+        what: the kind of the datagrams.
         keys: the keys of the configuration that differ.
-        remedy: what to do.
+        remedy: the remedy.
         proven: whether the sender has the key, so that it is a daemon of the cluster.
     """
 

@@ -71,8 +71,8 @@ async def retry_while_exhausted(what: str, act: Callable[[], _T]) -> _T:
     A caller that is cancelled does not wait for the thread.
 
     Args:
-        what: what waits, for the log.
-        act: the function; whatever else it raises is raised here.
+        what: the work that waits, for the log.
+        act: the function; its other errors are raised here.
     """
     import trio  # noqa: PLC0415 - `groupcomm tokens` imports this module, and no event loop
 
@@ -131,7 +131,7 @@ class GarbageCollection:
 
     def __init__(self) -> None:
         gc.collect()
-        gc.freeze()  # what is there now stays
+        gc.freeze()  # the present objects stay
         gc.disable()
         self._times = 0
 
@@ -142,7 +142,7 @@ class GarbageCollection:
 
 
 TELL_S: Final = 0.5
-"""The time that the log has for the last line, as it may be the log that holds up the daemon."""
+"""The time that the log has for the last line, as the log may be the part that hangs."""
 
 
 class Watchdog:

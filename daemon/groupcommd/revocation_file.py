@@ -1,4 +1,4 @@
-"""Files of revoked certificates: those of programs that are invalid before they end.
+"""Files of revoked certificates: certificates of programs that are invalid before they expire.
 
 TOML, written by ``groupcomm certs revoke``: a table ``[serials]``, with a serial number in
 hexadecimal digits for each certificate, and a table ``[principals]``, for all certificates of a

@@ -61,7 +61,7 @@ WALL_INTERVAL_S = 1.0
 _RELOADED = frozenset(("limits", "quotas", "access"))
 
 HTTP_SHARE = 8
-"""Connections of HTTP may be this fraction of those that there is room for: 1/8."""
+"""The fraction of the connections there is room for that HTTP may have: 1/8."""
 
 LINGER_S = 1.0
 """A daemon that has left gives its clients this time to read their last events."""
@@ -94,10 +94,11 @@ class Service:
     Attributes:
         core: the core of this start.
         connections: the clients' connections, while `run` runs.
-        over: how the core has ended; None while it runs.
+        over: the way in which the core has ended; None while it runs.
         leaves: whether the daemon was asked to leave.
         reloads: the number of times that the configuration was read again.
-        locked_out: why the others do not accept this daemon, and what to do; None if they do.
+        locked_out: the reason for which others do not accept this daemon, and the remedy; None if
+            they do.
     """
 
     def __init__(
@@ -112,7 +113,7 @@ class Service:
         probe: Probe = self._flight
         if config.trace is not None:
             self._trace, probe = trace_daemon(config.trace, start)
-        self._now = trio.current_time()  # of the latest turn
+        self._now = trio.current_time()  # the time of the latest turn
         self.core = DaemonCore(
             config.core,
             start,
@@ -281,7 +282,7 @@ class Service:
                 self.turn()
 
     def _flood_pause_s(self) -> float:
-        """Return how long to pause reading; while there is much junk, have the system filter it."""
+        """Return how long to pause reading; under much junk, have the system filter it."""
         pause_s = self._flood.pause_s(trio.current_time())
         if self._flood.is_on:
             self._udp.filter(self._wanted)
@@ -293,7 +294,8 @@ class Service:
             await trio.lowlevel.checkpoint()
 
     async def _check_each_second(self) -> None:
-        """Check once a second what steps do not report: clocks, settings, junk, slow programs."""
+        """Check once a second the state that steps do not report: clocks, settings, junk, slow
+        programs."""
         while True:
             await trio.sleep(WALL_INTERVAL_S)
             now = trio.current_time()
@@ -372,7 +374,7 @@ class Service:
         return True
 
     def _note_received(self, output: Output, datagrams: Sequence[bytes]) -> None:
-        """Note what the core has made of the datagrams of this turn."""
+        """Note the core's verdict about the datagrams of this turn."""
         self._flood.note(len(datagrams), output.rejected)
         if output.dropped:
             self._rejected_senders.note(output.dropped, datagrams, self._udp, self._now)
@@ -410,7 +412,7 @@ class Service:
         )
 
     def _serve_http(self, at: HttpSocket, nursery: trio.Nursery, most: int) -> None:
-        """Answer HTTP; a daemon that does not never loads what that takes."""
+        """Answer HTTP; a daemon that does not never loads the modules for it."""
         from groupcommd.http.server import HttpServer  # noqa: PLC0415 - see above
 
         self._http = HttpServer(at, self._config, self._parts, most)

@@ -60,9 +60,9 @@ class Sockets:
         tcp: the address at which clients connect by TCP; None without one.
         tls: the address at which clients connect by TLS; None without one.
         tls_listener: the listener at that address.
-        spread_unix: where clients of Spread connect on this host; None if they do not.
-        spread_tcp: where they connect by TCP; None if they do not.
-        http: where HTTP is answered; None if it is not.
+        spread_unix: the socket for clients of Spread on this host; None without one.
+        spread_tcp: their address by TCP; None without one.
+        http: the address for HTTP; None without one.
     """
 
     def __init__(self, config: DaemonConfig) -> None:
@@ -103,7 +103,7 @@ class Sockets:
         self._unix = config.unix
 
     def _open_for_spread(self, config: DaemonConfig, stack: ExitStack) -> None:
-        """Open what clients of Spread connect to; a path that is taken is no reason not to run."""
+        """Open the listeners for clients of Spread; the daemon also runs if a path is in use."""
         fault = daemon_fault(config.name)
         if fault and config.spread:
             raise ConfigError(f"clients.spread: no client of Spread can use this daemon: {fault}")
@@ -175,7 +175,7 @@ class HttpSocket:
 
     Attributes:
         socket: the socket that accepts connections.
-        name: where that is: an address of TCP, or unix:PATH.
+        name: its address: an address of TCP, or unix:PATH.
         tokens: the valid tokens; None if no token is valid.
         tls: the credentials for TLS; None: HTTP is plain.
     """
@@ -187,7 +187,7 @@ class HttpSocket:
 
 
 def open_http(config: DaemonConfig, http: HttpConfig, stack: ExitStack) -> HttpSocket:
-    """Listen for HTTP, and read the files that prove who asks."""
+    """Listen for HTTP, and read the files that authenticate requests."""
     if isinstance(http.listen, Path):
         path, opened_for = http.listen, config.unix_for
         unix = _open(str(path), lambda: listen_unix(path, opened_for, "http.listen"))
@@ -252,12 +252,12 @@ def listen_unix(path: Path, opened_for: str = "owner", key: str = "clients.unix"
 
     Args:
         path: the path of the socket.
-        opened_for: who may connect: "owner", "group" or "all" users of this host.
+        opened_for: the users of this host that may connect: "owner", "group" or "all".
         key: the key of the path in the configuration, for errors.
 
     Raises:
-        ConfigError: the path is too long, another daemon listens there, or others may do in the
-            folder what they must not.
+        ConfigError: the path is too long, another daemon listens there, or others have too many
+            rights in the folder.
         OSError: the socket cannot be made.
     """
     if len(os.fsencode(path)) + len(".new") > MAX_PATH_BYTES:

@@ -61,10 +61,10 @@ class SpreadListener(Listener):
         self._own = own
 
     async def refuse_untold(self, accepted: socket.socket, code: Code, text: str) -> None:
-        """Tell a program why it is refused, in its protocol; see `Listener`.
+        """Send a program the reason of its refusal, in its protocol; see `Listener`.
 
         Where both kinds connect, the first byte tells which kind a program is. A program that sends
-        nothing in time gets no answer.
+        no bytes in time gets no answer.
         """
         if self._own is not None:
             with trio.move_on_after(REFUSED_S) as patience, suppress(OSError):
@@ -102,7 +102,7 @@ class SpreadListener(Listener):
 
 
 async def _shake_hands(accepted: socket.socket, handshake: Handshake) -> None:
-    """Shake hands until the client has sent all that it sends before it is admitted.
+    """Shake hands until the client has sent all its bytes before the admission.
 
     Raises:
         SessionError: the client is refused.

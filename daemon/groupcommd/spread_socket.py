@@ -1,8 +1,8 @@
 """The socket of a client of Spread, used like the socket of one of groupcomm's own clients.
 
 It reads and writes frames of groupcomm's protocol, and translates them from and to the bytes of
-Spread's. It keeps the rules of `groupcomm.host.tls.TlsSocket`: `recv` leaves nothing behind that it
-could return, and after a BlockingIOError of `sendmsg` the caller calls again with the same data.
+Spread's. It keeps the rules of `groupcomm.host.tls.TlsSocket`: `recv` returns everything that it
+can, and after a BlockingIOError of `sendmsg` the caller calls again with the same data.
 """
 
 import logging
@@ -20,8 +20,8 @@ class SpreadSocket:
     """One end of a connection of Spread.
 
     Args:
-        socket_: the connected non-blocking socket; its handshake is over but for the daemon's
-            answer.
+        socket_: the connected non-blocking socket; only the daemon's answer is missing from its
+            handshake.
         session: translates between the protocols.
     """
 

@@ -90,7 +90,7 @@ class StateDir:
 
         Args:
             name: the name of the daemon.
-            adopt: what other daemons know of earlier starts.
+            adopt: the facts that other daemons know of earlier starts.
 
         Raises:
             StateError: the record is damaged, others could have changed it, or it cannot be
@@ -174,7 +174,7 @@ class StateDir:
     def _make_next(self) -> int:
         """Make the file anew in the open folder, wherever the folder's path leads by now."""
         with suppress(FileNotFoundError):
-            os.unlink(_NEXT, dir_fd=self._folder)  # of a start that was cut off
+            os.unlink(_NEXT, dir_fd=self._folder)  # left by a start that was cut off
         return os.open(_NEXT, _NEW, 0o600, dir_fd=self._folder)
 
     def _unusable(self, error: OSError) -> StateError:

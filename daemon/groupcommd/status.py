@@ -2,7 +2,7 @@
 
 A session has one question at a time (groupcomm/session/outbox.py). Equal questions of one turn get
 one answer, and all answers together may take a small share of the daemon's time: programs that ask
-wait, and nobody else does.
+wait, and no other program does.
 """
 
 import json
@@ -118,8 +118,8 @@ def as_utc(time_us: int) -> str | None:
 def may_admin(access: Access, principal: str) -> bool:
     """Return whether a principal may see others' sessions.
 
-    The daemon's own user and root may, unless a rule takes that away: else the first rule, which
-    is about programs, would lock out whoever runs the daemon.
+    The daemon's own user and root may, unless a rule takes that away: otherwise the first rule,
+    which is about programs, would lock out the user who runs the daemon.
     """
     if principal in owners() and not access.takes_away(principal, Verb.ADMIN):
         return True
@@ -222,7 +222,8 @@ def _datagrams(counts: DatagramStatus, udp: UdpSocket | Networks) -> dict[str, A
 
 
 def broken(status: Status) -> list[dict[str, Any]]:
-    """Return the daemons that have broken the protocol, and for how long each is left out."""
+    """Return the daemons that have broken the protocol, with the time for which each is left
+    out."""
     found = []
     for fellow in status.broken:
         name, left_out_s = fellow.name, max(0.0, fellow.until - status.at)
@@ -298,7 +299,7 @@ SHARE: Final = 0.1
 """The share of the time that answers may take."""
 
 TURN_S: Final = 0.001
-"""The time that answers may take of one turn; one answer is made whatever it takes."""
+"""The time that answers of one turn may take; one answer is made however long it takes."""
 
 COMMANDS: Final = "keys "
 """Questions that begin with this are commands, and are carried out each time."""

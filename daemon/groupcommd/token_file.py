@@ -49,7 +49,7 @@ class Token:
 
 
 _NOBODY: Final = Token(bytes(32), bytes(32))
-"""Compared for unknown names, so that the time of a comparison does not tell which names exist."""
+"""Compared for unknown names, so that the time of a comparison does not reveal valid names."""
 
 Tokens = dict[str, Token]
 

@@ -62,7 +62,7 @@ class UdpSocket:
 
     Attributes:
         lost: the number of datagrams that the system has not accepted.
-        sent_bytes, received_bytes: of datagrams; one to several daemons counts for each.
+        sent_bytes, received_bytes: the bytes of datagrams; one to several daemons counts for each.
         gso, gro: whether the system segments and coalesces bursts.
         filtered: whether the system filters junk.
     """
@@ -141,7 +141,7 @@ class UdpSocket:
             return 0
 
     def filter(self, wanted: ClusterPattern | None) -> None:
-        """Have the system drop what is not wanted, if it can; None removes the filter."""
+        """Have the system drop unwanted datagrams, if it can; None removes the filter."""
         self._wanted = wanted
         if wanted is None and self.filtered:
             self._detach()

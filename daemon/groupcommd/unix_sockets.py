@@ -19,12 +19,12 @@ _MODES: Final = {"owner": 0o600, "group": 0o660, "all": 0o666}
 
 
 def listen_at(path: Path, temporary: Path, opened_for: str) -> socket.socket:
-    """Listen on a path, in place of the file that is there.
+    """Listen on a path, and replace the file that has it.
 
     Args:
         path: the path of the socket.
         temporary: a free path in the same folder; the socket gets its own path once it listens.
-        opened_for: who may connect: "owner", "group" or "all" users of this host.
+        opened_for: the users of this host that may connect: "owner", "group" or "all".
 
     Raises:
         OSError: it cannot be made.
@@ -42,7 +42,7 @@ def listen_at(path: Path, temporary: Path, opened_for: str) -> socket.socket:
 
 
 def is_alive(path: Path) -> bool:
-    """Return whether somebody listens on a path."""
+    """Return whether a process listens on a path."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
         try:
@@ -56,14 +56,14 @@ def listen_for_spread(path: Path, opened_for: str) -> socket.socket:
     """Listen where Spread's library connects for a bare port: in a folder that all may write to.
 
     A file of another user is left alone: a sticky folder would not let it be replaced, and programs
-    reach whoever owns the path. The socket of a dead daemon of the same user is replaced.
+    connect to the owner of the path. The socket of a dead daemon of the same user is replaced.
 
     Args:
-        path: of the socket.
-        opened_for: who may connect: "owner", "group" or "all" users of this host.
+        path: the path of the socket.
+        opened_for: the users of this host that may connect: "owner", "group" or "all".
 
     Raises:
-        ConfigError: the name is taken; the text says by whom.
+        ConfigError: the name is in use; the text names the user.
         OSError: it cannot be made.
     """
     if fault := _path_fault(path):

@@ -4,7 +4,7 @@
 
 The package brings the releases of all libraries whose hashes .ci/lock has, in a virtual
 environment of its own below /usr/lib/groupcomm: a stable Debian has older ones. It runs on the
-system's Python, and so is for systems whose Python has the version (3.11, say) of the one that
+system's Python, so it needs a system whose Python has the same version (3.11, say) as the one that
 builds it.
 """
 

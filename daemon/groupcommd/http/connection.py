@@ -51,12 +51,12 @@ class Answer:
     """An answer to a request.
 
     Attributes:
-        body: all of it; of a stream its first event.
+        body: the whole body; of a stream its first event.
         kind: the media type of the body.
-        status: of HTTP.
-        headers: further ones.
-        policy: what a browser may load for it.
-        is_stream: events follow, until one of both ends closes the connection.
+        status: the status code of HTTP.
+        headers: further headers.
+        policy: the content security policy: the parts that a browser may load for it.
+        is_stream: whether events follow, until one of both ends closes the connection.
     """
 
     body: bytes
@@ -89,7 +89,7 @@ class Responder(Protocol):
         """Return whether `prepare` has to be awaited before `respond`."""
 
     async def prepare(self) -> None:
-        """Make what takes long, in slices."""
+        """Make an answer that takes long, in slices."""
 
     def refuse(self, refusal: Refusal) -> Answer:
         """Return the answer that says why there is none."""
@@ -106,14 +106,14 @@ class HttpConnection:
 
     Args:
         socket_: accepted and non-blocking.
-        share: the time that HTTP may take.
+        share: limits the time of HTTP.
 
     Attributes:
-        socket: where its bytes come and go.
-        principal: of all its requests; None if each has to bring its own.
-        state: what it does.
-        since: when that began.
-        scope: ends it.
+        socket: the socket of its bytes.
+        principal: the principal of all its requests; None if each has to bring its own.
+        state: its present state.
+        since: the time at which that state began.
+        scope: the scope that ends it.
     """
 
     def __init__(self, socket_: AnySocket, share: WorkShare) -> None:

@@ -1,7 +1,7 @@
-"""Server-sent events: what the page shows, sent to all that watch, each second and for each view.
+"""Server-sent events: the page's data, sent to all that watch, each second and for each view.
 
 With many streams an event comes less often, and the daemon writes no more in a second. An event is
-made once, and written to all streams in small batches within the time that HTTP has. No task waits
+made once, and written to all streams in small batches within the time of HTTP. No task waits
 for a stream: one that does not read misses events, and is closed after a while.
 """
 
@@ -68,7 +68,7 @@ class EventStreams:
     """All streams of a daemon.
 
     Args:
-        share: the time that HTTP may take.
+        share: limits the time of HTTP.
         make: returns the data of an event.
     """
 
@@ -92,7 +92,7 @@ class EventStreams:
         self._news.set()
 
     async def serve(self, connection: HttpConnection) -> None:
-        """Send events to a connection until it ends; what it still says counts as its end."""
+        """Send events to a connection until it ends; any bytes that it sends count as its end."""
         self._streams[connection] = Stream(connection)
         self._watched.set()
         try:

@@ -1,7 +1,7 @@
 """Metrics as OpenMetrics text, written by prometheus-client.
 
-The library formats, and nothing of it is touched while messages pass: a collector reads the
-daemon's own counters when it is asked.
+The library formats, and does no work while messages pass: a collector reads the daemon's own
+counters when it is asked.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -38,7 +38,7 @@ _END: Final = b"# EOF\n"
 
 
 class SnapshotCollector:
-    """Metrics of one snapshot, as the library asks for them."""
+    """Metrics of one snapshot, in the form of the library."""
 
     def __init__(self, snapshot: Snapshot, metrics: Sequence[Metric]) -> None:
         self._snapshot = snapshot

@@ -1,15 +1,15 @@
-"""The gate: finds out who asks, and whether the rules allow an answer.
+"""The gate: authenticates requests, and decides whether the rules allow an answer.
 
-A request has a principal, as a session of a program has: the user at the other end, whom the system
-tells; the name of a token; or that of a certificate. Health is told to everybody who can connect.
-Everything else shows names of groups and members. Without rules it is for all users who may connect
-to the daemon, and for those who were given a token or certificate for it; with rules for those whom
-one of them allows ``admin``, as the same questions of a session are.
+A request has a principal, like a session of a program: the user at the other end, as the system
+reports it; the name of a token; or that of a certificate. Everybody who can connect may ask for
+health. All other answers show names of groups and members. Without rules they are for all users who
+may connect to the daemon, and for holders of a token or certificate for it; with rules for
+principals that a rule allows ``admin``, like the same questions of a session.
 
-A page of somebody else's, in the browser of an admitted user, must learn nothing. It can send
+A page of another site, in the browser of an admitted user, must learn nothing. It can send
 requests to loopback addresses, and with a name of its own that leads there (DNS rebinding) even
 read the answers. So where the user alone counts, the request must name the daemon by an address or
-as localhost; and what a browser says to come from another site gets no answer.
+as localhost; and a request that the browser marks as coming from another site gets no answer.
 """
 
 import base64
@@ -28,10 +28,10 @@ MAX_TOKEN_BYTES: Final = 256
 
 
 class Refusal(GroupCommError):
-    """A request that is not answered; the text says what is wrong, and what to do.
+    """A request that is not answered; the text names the fault and the remedy.
 
     Attributes:
-        status: of HTTP.
+        status: the status code of HTTP.
         reason: one word for the counters.
     """
 
@@ -57,8 +57,8 @@ class Gate:
         """Return the principal of a request that may be answered.
 
         Args:
-            headers: of the request, names in lower case.
-            principal: that of the connection; None if it has none.
+            headers: the headers of the request, names in lower case.
+            principal: the principal of the connection; None if it has none.
 
         Raises:
             Refusal: it may not.

@@ -1,4 +1,4 @@
-"""The history of views: the last ones with their causes, and how long changes took."""
+"""The history of views: the latest ones with their causes, and the durations of changes."""
 
 import time
 from collections import deque
@@ -19,8 +19,8 @@ class PastView:
     """One view.
 
     Attributes:
-        at: when it was installed, seconds since 1970.
-        news: what it was.
+        at: the time of its installation, seconds since 1970.
+        news: the view and its cause.
     """
 
     at: float
@@ -31,8 +31,8 @@ class History:
     """The views of one start of a daemon.
 
     Attributes:
-        views: the last ones, the latest first.
-        changes: how long all changes took, the first view of the start included.
+        views: the latest views, the last one first.
+        changes: the durations of all changes, the first view of the start included.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
 """The metrics of a daemon: one table with the name, type, labels, help and source of each.
 
 Names and units follow the conventions of Prometheus: seconds, bytes, totals. Nothing is counted
-here: values are read from a snapshot when they are asked for. docs/metrics.md is made of this
-table. No label has a value that programs choose freely, but for the few that are slow.
+here: values are read from a snapshot at a request. docs/metrics.md is made of this table. No label
+has a value that programs choose freely, except for the few that are slow.
 """
 
 import os
@@ -23,7 +23,7 @@ from groupcomm.wire.link import LINK_BYTES
 from groupcommd.http.snapshot import Snapshot
 
 Sample: TypeAlias = tuple[tuple[str, ...], float | tuple[int, float] | Durations]
-"""Values of the labels, and a number; of a summary how many and their sum, of a histogram all."""
+"""Values of the labels, and a number; for a summary the count and the sum, for a histogram all."""
 
 MAX_SLOW: Final = 16
 """The most slow programs that are named: the slowest."""
@@ -37,10 +37,10 @@ class Metric:
     """One metric.
 
     Attributes:
-        name: as queries name it.
+        name: its name in queries.
         kind: counter, gauge, summary, histogram or info.
-        help: what it tells.
-        labels: names of its labels.
+        help: its meaning.
+        labels: the names of its labels.
         read: returns its samples at one time.
     """
 
@@ -89,7 +89,7 @@ def _gauges(
     )
 
 
-# ---- where values come from, if that takes more than an attribute ----
+# ---- values that take more than an attribute ----
 
 
 def _version() -> str:
@@ -168,7 +168,7 @@ def _message_bytes(s: Snapshot) -> list[Sample]:
 
 
 def _delays(s: Snapshot) -> list[Sample]:
-    """Return the delays of each level but UNRELIABLE, whose messages wait for nothing."""
+    """Return the delays of each level except UNRELIABLE, whose messages never wait."""
     pairs = zip(LEVELS, s.parts.delays, strict=False)
     return [((level,), delays) for level, delays in pairs if level != "unreliable"]
 
@@ -202,7 +202,7 @@ def _ignored(s: Snapshot) -> Mapping[str, float]:
 
 
 def _unstable(s: Snapshot) -> float | None:
-    """Return how many packets of the own ring are held here and not yet known to be held by all."""
+    """Return the number of packets of the own ring held here and not known to be held by all."""
     ring, view = s.status.ring, s.status.view
     if ring is None or view is None:
         return None

@@ -1,7 +1,7 @@
-"""The overview: what the page shows of the cluster, as plain values for JSON.
+"""The overview: the page's data about the cluster, as plain values for JSON.
 
-Views, members of groups, and who is heard come from what the daemons have agreed on or this one
-has seen. Rates, delays and sessions are of this daemon alone.
+Views, members of groups, and heard daemons come from the agreed order or from this daemon's
+observations. Rates, delays and sessions are of this daemon alone.
 """
 
 import json
@@ -72,7 +72,7 @@ class Overview:
 
 
 def _sites(snapshot: Snapshot, found: Answer) -> list[dict[str, Any]]:
-    """Return the configured daemons by site, and what is known of each."""
+    """Return the configured daemons by site, and the known facts about each."""
     cluster = snapshot.parts.config.core
     peers = {peer["name"]: peer for peer in found["peers"]}
     there = set(found["daemons"])
@@ -95,7 +95,7 @@ def _sites(snapshot: Snapshot, found: Answer) -> list[dict[str, Any]]:
 
 
 def _links(snapshot: Snapshot, found: Answer) -> list[dict[str, Any]]:
-    """Return the links of the view; of those that end here, with figures."""
+    """Return the links of the view; those that end here with figures."""
     own = {link.to: link for link in snapshot.status.links}
     rows = []
     for ends in found["links"]:

@@ -20,4 +20,4 @@ PAGE_POLICY: Final = (
     f" 'sha256-{_hash(b'style')}'; connect-src 'self'; img-src data:; base-uri 'none'; form-action"
     " 'none'; frame-ancestors 'none'"
 ).encode()
-"""Only what is in the page runs in it, whatever the names that it shows."""
+"""The policy: only scripts of the page run in it, whatever the names that it shows."""

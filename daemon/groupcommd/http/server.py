@@ -55,16 +55,16 @@ class HttpServer:
     """The HTTP server of one start of a daemon.
 
     Args:
-        at: where it listens, and what proves who asks.
+        at: the listening address, and the files that authenticate requests.
         config: the configuration.
         parts: returns the parts of the daemon.
         most: the number of connections that may be open at one time.
 
     Attributes:
-        snapshots: what answers are made from.
-        history: the views of late.
-        files: the files whose age is told.
-        streams: of events.
+        snapshots: the snapshots from which answers are made.
+        history: the latest views.
+        files: the files whose age is reported.
+        streams: the streams of events.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class HttpServer:
         )
 
     def note(self, news: Iterable[News]) -> None:
-        """Note what has happened: views."""
+        """Note new views."""
         self.history.note(news)
         self.snapshots.forget()
         self.streams.tell()
@@ -139,7 +139,7 @@ class HttpServer:
                 nursery.start_soon(self._serve, accepted, connection, self._number)
 
     async def _wait_for_room(self) -> None:
-        """Wait until there is room for one more connection; make some of those that only wait."""
+        """Wait until there is room for one more connection; close some idle ones if necessary."""
         while len(self._open) >= self._most:
             waiting = [c for c in self._open.values() if c.state is ConnectionState.WAITING]
             at = min((c.since for c in waiting), default=inf) + GRACE_S
@@ -190,7 +190,7 @@ class HttpServer:
     async def _authenticate_tls(
         self, connection: HttpConnection, accepted: socket.socket, credentials: TlsCredentials
     ) -> None:
-        """Complete the handshake, and note whose certificate was shown.
+        """Complete the handshake, and note the owner of the shown certificate.
 
         Raises:
             PeerRefused: the certificate was revoked.
@@ -226,7 +226,7 @@ class HttpServer:
         try:
             self._gate.check(dict(request.headers), principal)
         except Refusal:
-            return False  # nobody makes the daemon work who is told nothing
+            return False  # nobody without the right to an answer makes the daemon work
         return "/metrics" not in self.snapshots.get().answers
 
     async def prepare(self) -> None:

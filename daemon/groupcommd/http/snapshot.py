@@ -1,4 +1,4 @@
-"""Snapshots: what a daemon is like at one time, taken once for all requests of a while."""
+"""Snapshots: the state of a daemon at one time, taken once for all requests of a while."""
 
 from collections.abc import Callable
 from typing import Final
@@ -20,10 +20,10 @@ class HttpCounts:
     """The counts of HTTP itself.
 
     Attributes:
-        answered: requests, by status.
-        refused: by reason.
-        connections, streams: that are open.
-        work_s: the time that HTTP has taken.
+        answered: the number of answered requests, by status.
+        refused: the number of refused requests, by reason.
+        connections, streams: the number of open ones.
+        work_s: the time of HTTP so far, in seconds.
     """
 
     answered: dict[int, int]
@@ -38,11 +38,11 @@ class Snapshot:
     """A daemon at one time.
 
     Attributes:
-        parts: of the daemon.
+        parts: the parts of the daemon.
         status: its core's status.
         http: counts of HTTP.
-        history: the views of late.
-        files: the files whose age is told.
+        history: the latest views.
+        files: the files whose age is reported.
         answers: the answers that were made from it, by path.
     """
 
@@ -60,8 +60,8 @@ class Snapshots:
     Args:
         parts: returns the parts of the daemon.
         counts: returns the counts of HTTP.
-        history: the views of late.
-        files: the files whose age is told.
+        history: the latest views.
+        files: the files whose age is reported.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Snapshots:
         self._latest: Snapshot | None = None
 
     def forget(self) -> None:
-        """Have the next snapshot taken anew, as something has happened."""
+        """Have the next snapshot taken anew, as the state has changed."""
         self._latest = None
 
     def get(self) -> Snapshot:

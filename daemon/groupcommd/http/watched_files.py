@@ -1,4 +1,5 @@
-"""Files whose age matters: keys, which should be changed now and then, and certificates, which end.
+"""Files whose age matters: keys, which should be changed now and then, and certificates, which
+expire.
 
 They are looked at in a thread, as a disk may not answer.
 """
@@ -23,8 +24,8 @@ class WatchedFiles:
         config: names them.
 
     Attributes:
-        key_changed: when the key file was written last, seconds since 1970; None if unknown.
-        certificates_end: when certificates end, by what they are for: clients, http.
+        key_changed: the time of the key file's last change, seconds since 1970; None if unknown.
+        certificates_end: the expiry of each certificate, by its use: clients, http.
     """
 
     def __init__(self, config: DaemonConfig) -> None:

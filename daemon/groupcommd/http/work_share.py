@@ -1,8 +1,8 @@
 """The share of the daemon's time that HTTP may take.
 
 All work for HTTP is done in pieces, one at a time and in the order in which they were wanted. After
-a piece HTTP rests until it has taken SHARE of the time; a short burst is let through. So
-whoever asks too much waits, and the ring does not.
+a piece HTTP rests until it has taken SHARE of the time; a short burst is let through. So a client
+that asks too much waits, and the ring does not.
 """
 
 import time
@@ -23,10 +23,10 @@ class WorkShare:
     """An async context manager around each piece of work, which must not wait for anything.
 
     Args:
-        clock: seconds, to measure how long a piece takes.
+        clock: returns seconds, to measure the time of a piece.
 
     Attributes:
-        used_s: the time that all pieces have taken.
+        used_s: the time that all pieces have taken, in seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
