@@ -9,7 +9,7 @@
         async for message in connection.messages():
             print(message.sender, message.data)
 
-The event loop watches the socket for what arrives only while a task waits for it.
+The event loop watches the socket for input only while a task waits for it.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class AsyncioStream(CoalescingStream):
         self._unsent = memoryview(b"")
         self._readers: set[asyncio.Future[None]] = set()
         self._writers: set[asyncio.Future[None]] = set()
-        self._timers: set[asyncio.Timeout] = set()  # of tasks that wait for a time, too
+        self._timers: set[asyncio.Timeout] = set()  # the timers of tasks that also wait for a time
         protocol.on_earlier_wake = self._wake_earlier
 
     def close(self) -> None:

@@ -63,7 +63,7 @@ class BlockingConnection:
         """Set whether a layer above has events that it has not returned yet; then stay readable."""
         self._watch.keep_back(more)
 
-    # ---- what is known ----
+    # ---- state ----
 
     @property
     def protocol(self) -> ClientProtocol:
@@ -92,7 +92,7 @@ class BlockingConnection:
 
     @property
     def in_doubt(self) -> int:
-        """Return how many messages, those sent last, may never have reached the daemon, at most."""
+        """Return the most messages, of those sent last, that may never have reached the daemon."""
         return self.awaited.in_doubt
 
     # ---- groups ----

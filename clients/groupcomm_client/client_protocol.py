@@ -1,8 +1,8 @@
 """The client's side of a session, independent of the way in which its bytes are moved.
 
-The streams of all event loops do the same three things: they write what `data_to_send` returns,
-pass their input to `receive_data`, and let their callers wait until a condition holds. Everything
-else is here, without I/O but for the trace.
+The streams of all event loops do the same three things: they write the bytes of `data_to_send`,
+pass their input to `receive_data`, and let their callers wait until a condition holds. All other
+work is here, without I/O except for the trace.
 
 An outgoing message passes the filters, and is then sealed if its group has a secret; an incoming
 message goes the other way. Without filters and secrets, a sender pays one comparison for each
@@ -53,7 +53,7 @@ FILTER_BYTES: Final = 65_536
 """The most bytes that filters may add to a message."""
 
 Ready: TypeAlias = Callable[[], bool]
-"""Returns whether the awaited answer or event is there."""
+"""Returns whether the awaited answer or event has come."""
 
 
 def read_answer(data: bytes) -> dict[str, Any]:
@@ -177,7 +177,7 @@ class ClientProtocol:
 
     @property
     def in_doubt(self) -> int:
-        """Return how many messages, those sent last, may never have reached the daemon, at most.
+        """Return the most messages, of those sent last, that may never have reached the daemon.
 
         The daemon has shown that it has all messages before: it returned one, or its place in the
         order.
@@ -282,7 +282,7 @@ class ClientProtocol:
         type: int,
         self_discard: bool,
     ) -> PendingOrder:
-        """Send a message whose place in the order is the answer; see `forget_order`."""
+        """Send a message whose place in the order its caller waits for; see `forget_order`."""
         self.check_open()
         if self.is_plain:
             number = self._multicast(groups, data, level, type, self_discard, ordered=True)
@@ -374,7 +374,7 @@ class ClientProtocol:
         return self._session.pending_bytes
 
     def data_to_send(self, limit: int) -> bytes:
-        """Return the bytes to be written next, about `limit` of them."""
+        """Return the next bytes to write, about `limit` of them."""
         self._flush_trace()
         self.needs_flush = False
         return self._session.pop_output(limit)

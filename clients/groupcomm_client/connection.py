@@ -87,7 +87,7 @@ class Connection:
 
     @property
     def in_doubt(self) -> int:
-        """Return how many messages, those sent last, may never have reached the daemon, at most."""
+        """Return the most messages, of those sent last, that may never have reached the daemon."""
         return self._session.protocol.in_doubt
 
     # ---- groups ----
@@ -193,7 +193,7 @@ class Connection:
         Args:
             groups: the destination, or up to 255 of them: groups, private names and members.
             data: up to 64 MiB.
-            level: the service level, which says what is promised.
+            level: the service level, which decides about order and losses.
             type: a tag for the receivers, 0 to 65,535.
             self_discard: whether the sender does not receive the message even as a member.
 
@@ -400,7 +400,7 @@ class Connection:
             await session.stream.exchange(lambda: False)
 
         if session.protocol.say_goodbye():
-            with suppress(SessionEnded):  # the end of the session is what we want
+            with suppress(SessionEnded):  # the end of the session is the purpose
                 await self.loop.shielded(GOODBYE_S, until_the_end)
         session.stream.close()
 
@@ -469,7 +469,7 @@ def names_of(groups: Destinations) -> str | tuple[str, ...]:
 
 
 def _bad_argument(error: TypeError, data: object, level: object, type_: object) -> Exception:
-    """Return an error that says what to write in place of an argument of a wrong type."""
+    """Return an error for an argument of a wrong type; it names the right one."""
     if not isinstance(level, int):
         names = [one.name for one in LEVELS]
         known = level.upper() if isinstance(level, str) else ""

@@ -26,7 +26,7 @@ class Reconnected:
         why: the reason why the session ended.
         last: the highest position that was received before; messages ordered after it, and before
             the views that follow, may have been missed. None if nothing was received.
-        in_doubt: the most messages, of those sent last, that the daemon has not shown to have: they
+        in_doubt: the most messages, of those sent last, that the daemon has not acknowledged: they
             may have been delivered, or not.
     """
 
@@ -44,8 +44,8 @@ class Unfiltered(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     Attributes:
         message: the message as far as it was undone; nothing of it is lost.
-        why: a sentence that says what to do.
-        missing: the filters that this connection does not have, if that is why.
+        why: a sentence that names the remedy.
+        missing: the filters that this connection lacks, if that is the reason.
     """
 
     message: Message
@@ -98,7 +98,7 @@ class Unreadable(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     Attributes:
         message: the message as it arrived; nothing of it is lost.
-        why: a sentence that says what to do.
+        why: a sentence that names the remedy.
     """
 
     message: Message

@@ -61,7 +61,7 @@ class Loop(Protocol):
 
     @property
     def protocol(self) -> type[ClientProtocol]:
-        """Return the class of a session's client side; threads need one that they can share."""
+        """Return the class of a session's client side; threads need a class that they can share."""
 
     def stream(self, socket_: ByteSocket, protocol: ClientProtocol) -> Stream:
         """Return a stream on a connected non-blocking socket on which nothing was sent yet."""

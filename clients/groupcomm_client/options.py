@@ -45,7 +45,7 @@ class TlsOptions:
 
     Attributes:
         ca: PEM file of the authorities that sign daemons' certificates; None for the file in
-            ``GROUPCOMM_CA``, else for the authorities that the system trusts.
+                ``GROUPCOMM_CA``, otherwise for the authorities that the system trusts.
         certificate, key: PEM files by which this program authenticates; None for those in
             ``GROUPCOMM_CERTIFICATE`` and ``GROUPCOMM_KEY``, if any.
         token: authenticates the program, too; a str is the token, a path its file; None for the one

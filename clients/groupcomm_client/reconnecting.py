@@ -1,4 +1,4 @@
-"""A connection that opens another session when one ends, and reports what it may have missed."""
+"""A connection that opens another session when one ends, and reports possibly missed messages."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
@@ -216,7 +216,7 @@ class ReconnectingConnection(Connection):
             session = self._session
             try:
                 return await super().multicast_many(groups, part, **options)
-            except SessionEnded as error:  # before the session has accepted any of them
+            except SessionEnded as error:  # before the session has accepted any message
                 await self._renew(session, error)
 
     # ---- events ----
@@ -262,7 +262,7 @@ class ReconnectingConnection(Connection):
         return await self._retry(lambda: ask(question))
 
     async def _retry(self, call: Callable[[], Awaitable[_Found]]) -> _Found:
-        """Repeat a call, which may be made in several sessions, until one of them has answered."""
+        """Repeat a call, in several sessions if necessary, until one of them has answered."""
         while True:
             session = self._session
             try:

@@ -1,4 +1,4 @@
-"""Where a daemon is: from the address that a user writes to a connected socket, perhaps with
+"""The way from the address of a daemon, as a user writes it, to a connected socket, perhaps with
 TLS."""
 
 import errno
@@ -40,7 +40,7 @@ def default_address() -> str:
 
 
 def _may_exist(path: Path) -> bool:
-    """Return False if a path does not exist; to connect there says what else is wrong with it."""
+    """Return False if a path does not exist; connecting reports its other faults."""
     try:
         return path.exists()
     except PermissionError:
@@ -53,7 +53,7 @@ async def open_socket(
     """Return a connected non-blocking socket; all addresses of a name are tried in turn.
 
     Args:
-        address: as `groupcomm.host.addresses.parse_daemon_address` reads it.
+        address: an address in the form of `groupcomm.host.addresses.parse_daemon_address`.
         loop: the event loop of the program.
         credentials: the credentials for TLS.
 
@@ -137,8 +137,8 @@ def not_admitted(address: str, seconds: float, end: ByteSocket | None = None) ->
     """Return the error for a user when the time for an admission is over.
 
     Args:
-        address: as the user has written it.
-        seconds: the time that was up.
+        address: the address as the user has written it.
+        seconds: the time limit that has passed.
         end: the connected socket; None if there was none.
     """
     text = f"the daemon at {address} did not admit this client in {seconds:g} s"

@@ -1,4 +1,4 @@
-"""The check of a whole log: every byte is as it was written, and every row is there."""
+"""The check of a whole log: every byte is as it was written, and no row is missing."""
 
 import fcntl
 import json
@@ -47,12 +47,12 @@ class Overview:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether everything that was acknowledged is there."""
+        """Return whether every acknowledged row is there."""
         return not (self.damage or self.missing or self.put_aside)
 
 
 def check_log(folder: Path) -> Overview:
-    """Read a whole log, and return what was found.
+    """Read a whole log, and return the findings.
 
     Raises:
         LogError: there is no log.

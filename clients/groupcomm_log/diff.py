@@ -1,5 +1,5 @@
-"""The comparison of two recorders: what each level promises to two members must hold for their
-logs.
+"""The comparison of two recorders: checks that each level's guarantees to two members hold for
+their logs.
 
 Group views, AGREED and SAFE messages must be the same, in the same order, for as long as both are
 members. RELIABLE, FIFO and CAUSAL messages must be the same set in each view of daemons throughout
@@ -31,7 +31,7 @@ from groupcomm_log.view_periods import (
 )
 
 SHOWN: Final = 5
-"""Differences of one kind in one view that are shown one by one."""
+"""The differences of one kind in one view that are shown one by one."""
 
 
 _Row = tuple[Key, str, int]
@@ -84,7 +84,7 @@ class _Pair:
         self._groups = left.joined & right.joined
         self._start = max(left.start, right.start)
         together = left.next_view is not None and left.next_view == right.next_view
-        # What one has of the agreed order, it has without a gap, while the view is regular.
+        # While the view is regular, a log has its part of the agreed order without a gap.
         self._end = NEVER if together else min(left.regular_end, right.regular_end)
         self._throughout = together and left.start == right.start == FIRST
 
@@ -187,7 +187,7 @@ def _rows(table: pa.Table) -> list[_Row]:
 
 
 def _is_behind(table: pa.Table, key: Key) -> pa.ChunkedArray:
-    """Return which positions are above a given one."""
+    """Return the positions above a given one."""
     behind = pa.scalar(False)
     for name, least in reversed([*zip(KEY, key, strict=False)]):
         column = table[name]

@@ -1,7 +1,7 @@
 """The file operations of a writer: each call returns once it is done, or raises OSError.
 
-Only the recording user can enter the folder and read the files, because they hold what others have
-sent.
+Only the recording user can enter the folder and read the files, because they hold messages of
+others.
 """
 
 import os

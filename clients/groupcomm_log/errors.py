@@ -4,7 +4,7 @@
 
     LogError
     +- LogBusy      another recorder writes to the folder
-    +- LogDamaged   bytes of it are not what was written
+    +- LogDamaged   bytes of it differ from those that were written
     +- LogRemoved   requested rows have been removed
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 class LogError(Exception):
-    """Base of all errors of a log; the text says what to do."""
+    """Base of all errors of a log; the text names the remedy."""
 
 
 class LogBusy(LogError):
@@ -26,15 +26,15 @@ class LogRemoved(LogError):
 
 @dataclass(frozen=True)
 class Damage:
-    """Bytes of a log that are not what was written.
+    """Bytes of a log that differ from those that were written.
 
     Attributes:
-        path: path of the file.
-        at: offset of the first of them.
-        size: number of bytes skipped.
-        rows: numbers of the first and last row in them; None if unknown.
-        why: what is wrong with them.
-        torn: the file ends within them, so a write was probably cut off.
+        path: the path of the file.
+        at: the offset of the first of these bytes.
+        size: the number of bytes skipped.
+        rows: the numbers of the first and the last row in them; None if unknown.
+        why: the kind of damage.
+        torn: whether the file ends within them, so that a write was probably cut off.
     """
 
     path: Path
@@ -50,7 +50,7 @@ class Damage:
 
 
 class LogDamaged(LogError):
-    """Bytes of a log are not what was written.
+    """Bytes of a log differ from those that were written.
 
     Attributes:
         damage: the damaged part.

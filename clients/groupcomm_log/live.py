@@ -33,12 +33,12 @@ _NO_CRC: Final = b"00000000"
 _KEY: Final = "groupcomm"
 _HEAD: Final = b"\xff\xff\xff\xff"  # of each message, then the length of its metadata
 _HEAD_BYTES: Final = 8
-_END_BYTES: Final = 8  # what the writer adds when it is closed
-_LZ4_SHARE: Final = 200  # what does not compress grows by less than this part of it
+_END_BYTES: Final = 8  # bytes that the writer adds when it is closed
+_LZ4_SHARE: Final = 200  # incompressible data grow by less than this part
 _SPARE_BYTES: Final = 16384  # for the text, that end, and the lengths of compressed buffers
 
 _OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
-"""Most columns repeat: compression halves what is written, at no cost but that of the data."""
+"""Most columns repeat: compression halves the written bytes, at no cost but that of the data."""
 _MOST_METADATA_BYTES: Final = 65536
 _SEARCH_BYTES: Final = 1 << 20
 
@@ -141,11 +141,11 @@ def read_frames(path: Path, at: int = 0) -> Iterator[Frame | Damage]:
 
 
 _Bad = tuple[tuple[int, int] | None, str, bool]
-"""The rows that a message seems to have held, what is wrong, and whether it has its full length."""
+"""The rows that a message seems to have held, its fault, and whether it has its full length."""
 
 
 def _frame_at(file: BinaryIO, at: int, size: int) -> Frame | _Bad:
-    """Return the message at this offset of the file, or what is wrong."""
+    """Return the message at this offset of the file, or its fault."""
     head = os.pread(file.fileno(), _HEAD_BYTES, at)
     if len(head) < _HEAD_BYTES:
         return None, "too short for a batch", False

@@ -4,9 +4,9 @@
 
     000001-000000000000000-000000000099999-9f86d081.parquet   epoch, first and last row, CRC-32
     _live-000001-000000000100000.arrows                       epoch, first row
-    _log.json                                                 what a log is known by
+    _log.json                                                 the identity of the log
     _lock                                                     held by the recorder
-    _damaged-...                                              kept for whoever wants to look at it
+    _damaged-...                                              kept for people who want to look at it
 
 Readers of whole folders pass over names with ``_`` or ``.`` in front.
 """

@@ -1,5 +1,5 @@
-"""Recovery: what is found when a log is opened again, and how live files are sealed, even if
-damaged.
+"""Recovery: the contents of a log that is opened again, and the sealing of live files, even
+damaged ones.
 """
 
 import json
@@ -53,7 +53,7 @@ class Found:
 
 
 def find_contents(segments: Sequence[Segment]) -> Found:
-    """Return what is there; live files are read to their ends."""
+    """Return the contents; live files are read to their ends."""
     ends = {segment.path: _Ends(segment) for segment in segments if segment.is_live}
     # A file without rows supersedes nothing: its recorder ended before it had written any.
     filled = [s for s in segments if s.is_live and ends[s.path].next_row > s.first.row]
@@ -132,9 +132,9 @@ def lost_rows(epoch: int, first: int, last: int, damage: Damage) -> Iterator[pa.
     """Yield a gap row in place of lost rows, if there are any.
 
     Args:
-        epoch: epoch of all of them.
-        first: first lost row, whose number the gap row has.
-        last: last lost row.
+        epoch: the epoch of all these rows.
+        first: the first lost row, whose number the gap row has.
+        last: the last lost row.
         damage: why they are lost.
     """
     if first > last:

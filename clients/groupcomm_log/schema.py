@@ -13,7 +13,7 @@ _NAMES: Final = pa.list_(pa.string())
 
 SCHEMA: Final = pa.schema(
     [
-        pa.field("epoch", pa.int64()),  # how often a recorder was started on this folder
+        pa.field("epoch", pa.int64()),  # the number of starts of a recorder on this folder
         pa.field("row", pa.int64()),  # from 0, one more each
         pa.field("kind", pa.string()),  # one of KINDS
         pa.field("received", pa.timestamp("us", tz="UTC")),  # by the recorder's wall clock
@@ -22,7 +22,7 @@ SCHEMA: Final = pa.schema(
         pa.field("ring", pa.int64()),
         pa.field("bundle", pa.int64()),
         pa.field("message", pa.int64()),
-        pa.field("sender", pa.string()),  # private name and number of connection
+        pa.field("sender", pa.string()),  # private name and connection number
         pa.field("number", pa.int64()),  # in the sender's count
         pa.field("groups", _NAMES),
         pa.field("level", pa.string()),

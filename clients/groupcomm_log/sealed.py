@@ -1,4 +1,4 @@
-"""Sealed rows: Parquet files that never change. A file is there as a whole or not at all."""
+"""Sealed rows: Parquet files that never change. A file exists as a whole or not at all."""
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence

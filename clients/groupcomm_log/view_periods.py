@@ -1,4 +1,5 @@
-"""A log cut into periods: what one session of a recorder received in one view of daemons."""
+"""A log cut into periods: the rows that one session of a recorder received in one view of
+daemons."""
 
 import zlib
 from collections.abc import Iterator
@@ -60,8 +61,8 @@ class ViewPeriod:
     Attributes:
         view: id of the view of daemons.
         member: the session.
-        joined: groups of which it is a member.
-        start: position after which nothing of the agreed order is missing; NEVER before it has
+        joined: the groups of which it is a member.
+        start: the position after which nothing of the agreed order is missing; NEVER before it has
             joined.
         next_view: view that followed for this session; None if none was delivered.
         regular_end: last position of the agreed order in the regular part of the view.
@@ -122,7 +123,7 @@ class _Cutter:
                 self._group_view(row)
 
     def end(self) -> Iterator[ViewPeriod]:
-        """End the period: what follows belongs to another session."""
+        """End the period: later rows belong to another session."""
         if self._period is not None:
             yield self._period
         self._period = None

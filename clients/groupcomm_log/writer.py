@@ -53,8 +53,8 @@ class LogWriter:
 
     Attributes:
         epoch: epoch of the rows that it writes.
-        next_row: number of the next row.
-        found: what was in the folder before.
+        next_row: the number of the next row.
+        found: the contents of the folder before.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class LogWriter:
             try:
                 self._live.append(batch, self.next_row)
             except OSError:
-                self._roll()  # after a failed sync nobody knows what the file holds
+                self._roll()  # after a failed sync the contents of the file are unknown
                 raise
             self.next_row += count
             self._roll_if_due()
@@ -151,13 +151,13 @@ class LogWriter:
         if live.rows:
             self._unsealed.append(Unsealed(live.path, live.first, live.first.row + live.rows))
 
-    # ---- what can wait ----
+    # ---- deferred work ----
 
     def tend(self) -> list[Path]:
         """Seal and remove files that are due; return the files that were sealed.
 
         Raises:
-            OSError: some of it failed; the next call tries again.
+            OSError: a part of it failed; the next call tries again.
         """
         with self._live_lock:
             self._roll_if_due()
@@ -225,8 +225,8 @@ class _LiveFile:
     Attributes:
         path: path of the file.
         first: its first row.
-        since: when it was created.
-        size: number of synced bytes.
+        since: the time of its creation.
+        size: the number of synced bytes.
         rows: number of synced rows.
     """
 
@@ -253,8 +253,8 @@ class _LiveFile:
         self.size += len(data)
 
     def close(self) -> None:
-        """Close the file, without what was not synced."""
-        with suppress(OSError):  # then it is there, and does not count: `Unsealed.stop`
+        """Close the file, without rows that were not synced."""
+        with suppress(OSError):  # it then stays, but does not count: `Unsealed.stop`
             self._disk.truncate(self._descriptor, self.size)
         self._disk.close(self._descriptor)
 

@@ -1,4 +1,4 @@
-"""The rule behind exactly once: which batches of publishers are whole, and new. No I/O.
+"""The rule behind exactly once: decides which batches of publishers are whole, and new. No I/O.
 
 A publisher may die at any point, and another one may send the batch anew, even while the first
 still sends it. The markers at the end are AGREED or SAFE: every receiver accepts the publication
@@ -112,7 +112,7 @@ class _Open(Generic[T]):
     """A publication that has begun."""
 
     begin: Begin
-    number: int  # of the marker, as its sender counts
+    number: int  # the marker's number, as its sender counts
     item: T
     rows: list[tuple[int, Sequence[str], T]] = attrs.Factory(list)
 

@@ -13,7 +13,7 @@ from groupcomm_client.events import Received
 from groupcomm_client.thread_loop import run
 
 Given = Received | Batch[Message] | Incomplete
-"""What `receive` returns: batches in place of publishers' messages, and all other events."""
+"""The results of `receive`: batches in place of publishers' messages, and all other events."""
 
 
 class CommittedStream:
@@ -36,7 +36,7 @@ class CommittedStream:
         return self._publications.state
 
     def accept(self, event: Received) -> Given | None:
-        """Accept the next event; return what the program receives now, or None."""
+        """Accept the next event; return the event that the program receives now, or None."""
         if not isinstance(event, Message) or not is_publisher(event.sender.name):
             return event
         return self._publications.accept(

@@ -4,7 +4,7 @@
 
     with connect(user="ann") as connection, join_mutex(connection, "press") as mutex:
         with mutex:
-            ...  # nobody else is here
+            ...  # no other member is in this block
 """
 
 from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ __all__ = [
 
 
 class BlockingMutex:
-    """One program's side of a mutex; made by `join_mutex`. Threads of one program get it in turn.
+    """One program's side of a mutex, made by `join_mutex`. Threads of one program get it in turn.
 
     If this program is cut off while it holds the mutex, the calls to this library in its block end,
     and MutexLost is raised at the end of the block at the latest.

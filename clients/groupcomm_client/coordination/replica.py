@@ -235,7 +235,7 @@ class Replica:
         if self.status is Status.CURRENT:
             return  # the snapshot that it asks for is in flight, or will be
         if claim.exchange == view.id != self._exchange:
-            self._begin_exchange(view)  # all winners have gone; this one has not known of them
+            self._begin_exchange(view)  # all winners have gone; this replica did not know of them
         if claim.exchange == self._exchange and self._winners is None:
             self._claims[sender] = claim
             self._decide(view, at)
@@ -319,7 +319,7 @@ class Replica:
             self._release()
 
     def _catch_up(self, after: Position) -> None:
-        """Apply the backlog behind a place: from there on the state is up to date."""
+        """Apply the backlog after a place: from there on the state is up to date."""
         self.status = Status.CURRENT
         backlog, self._backlog = self._backlog, []
         for at, item in backlog:

@@ -25,7 +25,7 @@ class Command(msgspec.Struct, frozen=True, tag="do", array_like=True, gc=False):
 
 
 class Claim(msgspec.Struct, frozen=True, tag="my", array_like=True):
-    """A claim: which state some replicas have in common, sent by the first of them.
+    """A claim: the state that some replicas have in common, sent by the first of them.
 
     Attributes:
         exchange: the view of the group in which claims are compared.

@@ -101,7 +101,7 @@ class Replicated:
         for action in self.replica.handle(event):
             if isinstance(action, Send):
                 self.driver.send(action.data)
-            elif action.number in self._outcomes:  # else its caller has given up
+            elif action.number in self._outcomes:  # otherwise its caller has given up
                 self._outcomes[action.number] = action
 
 

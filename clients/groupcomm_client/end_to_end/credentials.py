@@ -1,4 +1,4 @@
-"""The credentials of members: what a program shows, and which members it trusts.
+"""The credentials of members: a program's proofs, and the members that it trusts.
 
 A *proof* is made over a text that names its purpose, so it is worthless for any other purpose.
 """

@@ -71,7 +71,7 @@ class Holding:
                     break  # it continues to wait
 
     def remove(self, held: Held) -> None:
-        """Remove one of the heads, which waits no more."""
+        """Remove one of the heads, which no longer waits."""
         lane = _lane(held.message)
         queue = self._queues[lane]
         taken = queue.popleft()

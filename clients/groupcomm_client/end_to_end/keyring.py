@@ -12,14 +12,14 @@ class Keyring:
     """Keys by id: the latest of the present view, and old ones for a while.
 
     Attributes:
-        latest: the key that was given last in the present view; None before the first. This
-            member may not have got it.
+        latest: the last key given in the present view; None before the first. This member may not
+            have got it.
     """
 
     def __init__(self) -> None:
         self.latest: GroupKey | None = None
         self._keys: dict[bytes, GroupKey] = {}
-        self._expiry: dict[bytes, float] = {}  # of old ones
+        self._expiry: dict[bytes, float] = {}  # of old keys
 
     def get(self, identifier: bytes) -> GroupKey | None:
         """Return the key with this id."""
@@ -46,7 +46,7 @@ class Keyring:
         self._expiry.clear()
 
     def erase(self, now: float) -> None:
-        """Erase the keys whose time has come."""
+        """Erase the expired keys."""
         for identifier in [one for one, until in self._expiry.items() if until <= now]:
             del self._expiry[identifier], self._keys[identifier]
 

@@ -62,7 +62,7 @@ def wrap(
         info: the further text that the wrap is bound to: the key's id, giver and receiver.
 
     Raises:
-        NotGenuine: the public key is one of the few that give the wrapped key away.
+        NotGenuine: the public key is one of the few that reveal the wrapped key.
     """
     return AESGCM(_wrapping_key(private, public, mixed, epoch, info)).encrypt(
         _nonce(0, 0), key, info
@@ -126,7 +126,7 @@ class _Each:
     __slots__ = ("_beyond", "_floor")
 
     def __init__(self) -> None:
-        self._floor = 0  # this number and all below have come, or are given up
+        self._floor = 0  # this number and all lower ones have come, or are given up
         self._beyond: set[int] = set()
 
     def accept(self, number: int) -> bool:

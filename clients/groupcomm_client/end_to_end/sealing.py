@@ -349,7 +349,7 @@ class Sealing:
         if head.place >= agreement.epoch.place:
             return False
         if head.kind == Kind.DONE:
-            return True  # of an earlier view
+            return True  # from an earlier view
         raise NotGenuine(_too_late(agreement, head.place))
 
     def finish(self) -> None:

@@ -28,7 +28,7 @@ class Prekeys:
     def __init__(self, random: Random) -> None:
         self._random = random
         self._number = 0
-        self._private: dict[int, tuple[MemberId, X25519PrivateKey]] = {}  # with its giver
+        self._private: dict[int, tuple[MemberId, X25519PrivateKey]] = {}  # by number; its giver
 
     def make(self, giver: MemberId) -> tuple[int, bytes]:
         """Make a new prekey for a giver; return its number, and its public part."""
@@ -53,7 +53,7 @@ class Prekeys:
 
 
 class Taking:
-    """The part of a member that is given keys."""
+    """The part of a member that receives keys."""
 
     def __init__(
         self, me: MemberId, credentials: GroupSecret, keys: Keyring, prekeys: Prekeys
@@ -66,7 +66,7 @@ class Taking:
     def note(
         self, view: GroupView, epoch: Epoch, giver: MemberId, frame: KeyFrame, now: float
     ) -> GroupKey:
-        """Note which members are given which key, even if this one is not.
+        """Note which members get which key, even if this member is not among them.
 
         Raises:
             NotGenuine: the key is not for this view, its sender may not give one, or it has come

@@ -1,4 +1,4 @@
-"""A chain: the filters of a connection, one behind the other."""
+"""A chain: the filters of a connection, one after the other."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
@@ -62,7 +62,7 @@ class Step:
 
     Attributes:
         filter: the filter.
-        origin: its place among those on the wire, from 1; 0 if it is not.
+        origin: its place among those on the wire, from 1; 0 if it is not among them.
     """
 
     __slots__ = ("_above", "_below", "_chain", "_ends", "filter", "origin")
@@ -221,7 +221,7 @@ class Chain:
     # ---- in ----
 
     def receive(self, message: Message, opened: Opened) -> None:
-        """Undo what a chain of the same filters has done to a message."""
+        """Undo the work of a chain of the same filters on a message."""
         if opened.origin:
             fields = msgspec.structs.asdict(message) | {"data": opened.data}
             message = FilterMessage(**fields, origin=opened.origin)
@@ -276,7 +276,7 @@ class Chain:
         return min((time for time in times if time is not None), default=None)
 
     def wake(self) -> None:
-        """Wake the managers whose time has come."""
+        """Wake the managers whose deadlines have passed."""
 
         def wake(manager: Manager, step: Step) -> None:
             if manager.deadline is not None and manager.deadline <= step.now:

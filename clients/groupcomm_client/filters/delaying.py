@@ -1,7 +1,7 @@
 """The delay filter: holds messages for a time, to show the effects of late ones.
 
-It is for teaching and tests, as it breaks promises of the daemons: views do not wait for the held
-messages, and messages overtake each other unless the filter is to keep their order.
+It is for teaching and tests, as it breaks guarantees of the daemons: views do not wait for the held
+messages, and messages overtake each other unless the filter is set to keep their order.
 """
 
 import enum
@@ -37,8 +37,8 @@ class Way(enum.Enum):
 
 @attrs.define
 class _Sender:
-    """The state of one sender: when its last held message goes on, and what nothing may
-    overtake."""
+    """The state of one sender: the time at which its last held message goes on, and the limit for
+    later messages."""
 
     last: float = 0.0
     floor: float = 0.0

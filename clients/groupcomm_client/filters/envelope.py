@@ -6,7 +6,7 @@
 
 The names are those of the filters that are to undo it, from the program down. The origin is 0 for
 a program's message; a filter's own message has the place of that filter among the names, from 1.
-No text in UTF-8 begins with ff, so none is taken for an envelope.
+No text in UTF-8 begins with ff, so no text looks like an envelope.
 """
 
 from collections.abc import Iterable

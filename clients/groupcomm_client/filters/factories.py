@@ -63,12 +63,12 @@ def selected() -> Filter:
     """Return the filter that the two selectors choose; it adds nothing to messages.
 
     So it stands behind other filters, and receivers must select the filter that undoes the senders'
-    filter.
+    work.
     """
     return Filter("selected", _select_sent(), _select_received())
 
 
 def default() -> tuple[Factory, ...]:
-    """Return the default factories, with `selected` behind them if a selector was set."""
+    """Return the default factories, with `selected` after them if a selector was set."""
     chosen = _select_sent is not SendFilter or _select_received is not ReceiveFilter
     return (*_default, selected) if chosen else _default

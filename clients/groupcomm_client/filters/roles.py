@@ -37,8 +37,8 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A message on its way out.
 
     Attributes:
-        groups, data, level, type, self_discard, ordered: as the program has sent it.
-        ticket: the ticket of a message whose place a caller waits for; else 0.
+        groups, data, level, type, self_discard, ordered: the arguments of the program's call.
+        ticket: the ticket of a message whose place a caller waits for; otherwise 0.
         secret: whether its group had a secret when the program sent it: then it is sent sealed, or
             not at all.
     """

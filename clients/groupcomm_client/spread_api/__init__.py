@@ -1,6 +1,6 @@
 """Spread's interface: SP_connect, SP_multicast, SP_receive, over a blocking connection.
 
-docs/spread-api.md says what differs.
+docs/spread-api.md lists the differences.
 """
 
 from groupcomm_client.spread_api.constants import *  # noqa: F403 - all of Spread's names

@@ -135,7 +135,7 @@ def Is_transition_mess(service_type: int) -> bool:
 
 
 def Is_caused_join_mess(service_type: int) -> bool:
-    """Return whether somebody has joined."""
+    """Return whether a member has joined."""
     return bool(service_type & CAUSED_BY_JOIN)
 
 

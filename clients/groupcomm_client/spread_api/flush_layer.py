@@ -1,8 +1,8 @@
 """The flush layer of one mailbox: a message is delivered in the view in which it was sent.
 
 Before a new view of a group each member is asked to flush (FLUSH_REQ_MESS): it sends its last
-messages in the old view, calls `FL_flush`, and sends nothing to the group until the new view is
-there. All members of the coming view announce that with an AGREED message; once each of them has,
+messages in the old view, calls `FL_flush`, and sends nothing to the group until the new view is has
+come. All members of the coming view announce that with an AGREED message; once each of them has,
 all messages of the old view are delivered, and the new view begins at all members with the same
 messages.
 
@@ -93,8 +93,8 @@ class _Group:
         name: the name of the group.
         view: the key of the view in which messages are sent; empty before the first.
         members: the members of that view.
-        together: those of them that have come along with this member ever since.
-        coming: the view that is to follow; None while nothing changes.
+        together: the members among them that have come along with this member ever since.
+        coming: the view that follows; None while no change is in progress.
         changes: the number of changes that it unites.
         flushed: whether this member has announced that it sends nothing more in the old view.
         said: the members that have announced it, by the key of the coming view.

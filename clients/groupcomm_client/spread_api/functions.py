@@ -232,9 +232,9 @@ def SP_multigroup_multicast(
     Args:
         mbox: a mailbox of SP_connect.
         service_type: one of the six levels, with SELF_DISCARD if the sender is not to receive it.
-        groups: up to 255.
+        groups: up to 255 groups.
         mess_type: a tag, -32,768 to 65,535; receivers get it as 0 to 65,535.
-        mess: up to 64 MiB.
+        mess: the message, up to 64 MiB.
 
     Raises:
         SpreadError: nothing was sent.
@@ -289,7 +289,7 @@ def SP_scat_receive(
 
 
 def SP_poll(mbox: int) -> int:
-    """Return the size of the next message in bytes (1 if it is empty); 0 if none is there."""
+    """Return the size of the next message in bytes (1 if it is empty); 0 if none has come."""
     box = _mailbox(mbox)
     with _errors(mbox):
         return box.poll()

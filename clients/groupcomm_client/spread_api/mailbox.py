@@ -43,7 +43,7 @@ class membership_info:
     Attributes:
         gid: the view's identity.
         changed_member: the member that joined, left or disconnected; empty for other causes.
-        vs_sets: members that come along together; docs/spread-api.md says what is known of others.
+        vs_sets: members that come along together; docs/spread-api.md describes the sets of others.
         my_vs_set_index: the index of the receiver's own set.
     """
 
@@ -94,7 +94,7 @@ class Mailbox:
         self.connection = connection
         self._membership = membership
         self._waiting: deque[Received_message] = deque()
-        self._ids: dict[str, group_id] = {}  # of the last view of each group
+        self._ids: dict[str, group_id] = {}  # the ids of each group's last view
         self._kept_back = False
         self._lock = threading.Lock()
 
@@ -123,7 +123,7 @@ class Mailbox:
             self.connection.keep_back(bool(self._waiting) or more)
 
     def poll(self) -> int:
-        """Return the size of the next message in bytes, 1 if it is empty; 0 if none is there."""
+        """Return the size of the next message in bytes, 1 if it is empty; 0 if none has come."""
         with self._lock:
             while not self._waiting:
                 try:

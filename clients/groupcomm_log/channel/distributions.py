@@ -24,12 +24,12 @@ SCORES: Final = tuple(index / 8 for index in range(-32, 33))
 """The normal scores of tables, -4 to 4: shares of 0.00003 to 0.99997."""
 
 TOLERANCE: Final = 0.05
-"""The greatest distance (Kolmogorov and Smirnov) at which a family is taken for the delays; a table
+"""The greatest distance (Kolmogorov and Smirnov) at which a family fits the delays; a table
 takes the place of families that are farther away.
 """
 
 SHIFTS: Final = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0)
-"""How far below the least delay a family may begin, as a share of the mean excess over it."""
+"""The most that a family may begin below the least delay, as a share of the mean excess over it."""
 
 _STEPS: Final = 300
 _PRECISE: Final = 1e-12
@@ -61,7 +61,7 @@ class Lognormal:
 
     Attributes:
         shift_s: the constant.
-        mean_log, deviation_log: of the logarithm of the excess in seconds.
+        mean_log, deviation_log: mean and deviation of the logarithm of the excess in seconds.
     """
 
     shift_s: float
@@ -127,7 +127,7 @@ class Gamma:
 
     @classmethod
     def fit(cls, counted: Counted, shift_s: float) -> "Gamma":
-        """Return the most likely one with this shift, but for 1.5 % of its shape; delays are above
+        """Return the most likely one with this shift, within 1.5 % of its shape; delays are above
         the shift and differ.
         """
         total = sum(count for _, count in counted)
@@ -187,9 +187,10 @@ class Fit:
     """The fit of a family of distributions.
 
     Attributes:
-        family: its name.
-        log_likelihood: of all delays together.
-        distance: greatest difference of the two distribution functions (Kolmogorov and Smirnov).
+        family: the name of the family.
+        log_likelihood: the log-likelihood of all delays together.
+        distance: the greatest difference of the two distribution functions (Kolmogorov and
+            Smirnov).
     """
 
     family: str
@@ -204,7 +205,7 @@ def fit_delays(counted: Counted) -> tuple[Distribution, list[Fit]]:
     table. Both families have three parameters, so their likelihoods can be compared.
 
     Args:
-        counted: at least one delay.
+        counted: the counted delays, at least one.
     """
     least, greatest = counted[0][0], counted[-1][0]
     total = sum(count for _, count in counted)

@@ -1,12 +1,12 @@
-"""Losses in runs: a chain of two states, fitted to short stretches of what came and what did not.
+"""Losses in runs: a chain of two states, fitted to short stretches of received and lost messages.
 
 Pure. In each state a message is lost with a probability of the state; before each message the chain
 changes its state with a probability of the state.
 
 Sources: Gilbert, "Capacity of a Burst-Noise Channel", 1960; Elliott, "Estimates of Error Rates for
 Codes on Burst-Noise Channels", 1963. Fitted by expectation and maximization as in Baum, Petrie,
-Soules and Weiss, 1970; unlike there, to the counts of all stretches of WIDTH messages, so that what
-has to be kept does not grow with the number of messages.
+Soules and Weiss, 1970; unlike there, to the counts of all stretches of WIDTH messages, so that the
+memory does not grow with the number of messages.
 """
 
 import math
@@ -19,7 +19,7 @@ WIDTH: Final = 8
 """Messages in a stretch."""
 
 Windows = Mapping[int, int]
-"""How often each stretch was seen: bit 0 is its first message, and is set if that was lost."""
+"""The number of times of each stretch: bit 0 is its first message, and is set if that was lost."""
 
 _LIKELY_GAIN: Final = 7.8
 """Twice the gain in log likelihood of three more parameters that chance exceeds in 5 % of cases."""
@@ -176,12 +176,12 @@ def _step(
 def _forward(
     start: float, stay: tuple[tuple[float, float], ...], chances: list[list[float]]
 ) -> tuple[list[list[float]], list[float]]:
-    """Return the probabilities of the states behind each message, and how likely each message was.
+    """Return the probabilities of the states behind each message, and of each message's fate.
 
     Args:
         start: probability that the first is in the bad state.
-        stay: probability of each next state, by state.
-        chances: probability of what happened to each message, by state.
+        stay: the probability of each next state, by state.
+        chances: the probability of each message's fate, by state.
     """
     states = [1 - start, start]
     forward, norms = [], []

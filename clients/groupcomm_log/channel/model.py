@@ -1,4 +1,4 @@
-"""The model of a channel, and samples of it: when messages arrive, which are lost, in what order.
+"""The model of a channel, and samples of it: the arrivals of messages, their losses and order.
 
 Pure. A link is one sender and one receiver. Its losses come from a chain of two states (`losses`),
 its delays from a distribution (`distributions`) at normal scores that move as an Ornstein-Uhlenbeck
@@ -34,18 +34,18 @@ class Channel:
     """The delays and losses of one level, between programs at the same or different daemons.
 
     Attributes:
-        level: from UNRELIABLE to SAFE.
+        level: the level, from UNRELIABLE to SAFE.
         place: SAME or OTHER.
-        messages: number of deliveries from which the delays were fitted.
-        delays: of the messages that arrive; None if the log does not say when they were sent.
+        messages: the number of deliveries from which the delays were fitted.
+        delays: the delays of the messages that arrive; None if the log has no times of sending.
         fits: how well the families fit.
-        memory_s: time after which the correlation of the scores of delays has fallen to 1/e; 0 if
-            delays do not depend on each other.
+        memory_s: the time after which the correlation of the scores of delays has fallen to 1/e; 0
+            if delays do not depend on each other.
         interval_s: median time from one message of a sender to the next.
-        overtaken: share of messages that a later message of their sender overtook.
-        passing: probability that a message whose delay is that short overtakes the earlier ones;
-            else it arrives with them. 0 where the order is kept.
-        losses: which messages are lost.
+        overtaken: the share of messages that a later message of their sender overtook.
+        passing: the probability that a message with such a short delay overtakes the earlier ones;
+            otherwise it arrives with them. 0 where the order is kept.
+        losses: the model of the losses.
     """
 
     level: str
@@ -65,10 +65,10 @@ class Sharing:
     """The common fate of messages of two groups that travel in one packet.
 
     Attributes:
-        level, place: as in a channel.
-        groups: their names, in order.
-        pairs: number of pairs of messages behind it.
-        delays: correlation of the scores of their delays.
+        level, place: the level and place, as in a channel.
+        groups: the names of the groups, in order.
+        pairs: the number of pairs of messages behind it.
+        delays: the correlation of the scores of their delays.
         losses: correlation of their losses.
     """
 
@@ -88,7 +88,7 @@ class Clock:
         hosts: names of their daemons.
         ahead_s: the clock of the second, less that of the first: half of the difference of the
             least delays in both directions, which are taken as equal.
-        corrected: whether the delays of the model are free of it.
+        corrected: whether the delays of the model are free of the offset.
     """
 
     hosts: tuple[str, str]
@@ -100,8 +100,8 @@ class Link:
     """One sender and one receiver, in time.
 
     Args:
-        channel: what messages meet; with delays.
-        rng: the source of all chance.
+        channel: the channel of the messages; with delays.
+        rng: the source of all random choices.
     """
 
     def __init__(self, channel: Channel, rng: Random) -> None:
@@ -131,9 +131,9 @@ class Link:
         """Return when messages to several groups arrive that are sent now, in one packet.
 
         Args:
-            at_s: not before the last one.
-            sharing: what each two of the groups have in common; the mean of all pairs counts.
-            count: number of groups.
+            at_s: the time of sending, not before the last one.
+            sharing: the common part of each two of the groups; the mean of all pairs counts.
+            count: the number of groups.
         """
         score, lost = self._advance(at_s)
         common = _mean([each.delays for each in sharing])
@@ -184,11 +184,11 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True)
 class ChannelModel:
-    """Channels by level, and what groups have in common.
+    """Channels by level, and the common properties of groups.
 
     Attributes:
-        channels: at most one for each level and place.
-        sharing: for each two groups that were seen in one packet.
+        channels: the channels, at most one for each level and place.
+        sharing: the common properties of each two groups that were seen in one packet.
         clocks: offsets of clocks that the delays show.
     """
 
@@ -197,7 +197,7 @@ class ChannelModel:
     clocks: tuple[Clock, ...] = field(default=())
 
     def channel(self, level: str, place: str = OTHER) -> Channel:
-        """Return what messages of a level meet.
+        """Return the channel of messages of a level.
 
         Raises:
             LogError: the logs had no such messages.
@@ -228,8 +228,8 @@ class ChannelModel:
         """Return the delays of messages that one sender sends periodically; None for a loss.
 
         Args:
-            level: from UNRELIABLE to SAFE.
-            count: number of messages.
+            level: the level, from UNRELIABLE to SAFE.
+            count: the number of messages.
             rng: the source of all chance.
             period_s: time from one message to the next; None for that of the logs.
             place: SAME or OTHER.
@@ -256,9 +256,9 @@ class ChannelModel:
         """Return the delays of packets with a message to each of some groups; None for a loss.
 
         Args:
-            level: from UNRELIABLE to SAFE.
-            groups: each two of them were seen in one packet.
-            count: number of packets.
+            level: the level, from UNRELIABLE to SAFE.
+            groups: the groups; each two of them were seen in one packet.
+            count: the number of packets.
             rng: the source of all chance.
             period_s: time from one packet to the next; None for that of the logs.
             place: SAME or OTHER.

@@ -28,7 +28,7 @@ class Word(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         kind: the kind of the message.
-        number: the number of the request that it is about, as the requester counts.
+        number: the number of the request that it concerns, as the requester counts.
         place: in a STATE, the place of the request in the agreed order; None if it has none yet.
         view: in a STATE, the view of the group for which the sender reports its request.
     """
@@ -45,8 +45,8 @@ class AcknowledgedForm(TellingForm[Word]):
     def __init__(self, me: MemberId, group: str) -> None:
         """Begin before the first view of the group."""
         super().__init__(me, group, msgspec.msgpack.Decoder(Word))
-        self._number = 0  # of its present request, or of the last one
-        self._placed = 0  # number of its last request that has a place in the order
+        self._number = 0  # the number of its present request, or of the last one
+        self._placed = 0  # the number of its last request with a place in the order
         self._requests: dict[MemberId, Position] = {}
         self._acknowledged: set[MemberId] = set()
 

@@ -1,7 +1,7 @@
 """The mutex over agreed order alone: a queue as a replicated state machine.
 
-The agreed order already tells every member which one is first, so nothing needs to be acknowledged:
-members send requests and releases only.
+The agreed order already gives every member the same first request, so nothing needs to be
+acknowledged: members send requests and releases only.
 """
 
 import msgspec
@@ -74,7 +74,7 @@ class AgreedForm:
         self._exclusive = replicas is not None
         self._wanted = False
         self._holds = False
-        self._asked = 0  # number of the command whose outcome is awaited; 0 for none
+        self._asked = 0  # the number of the command whose outcome is awaited; 0 for none
         self._sends: list[Send] = []
 
     @property

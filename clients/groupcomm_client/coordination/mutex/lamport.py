@@ -35,7 +35,7 @@ class Word(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         kind: the kind of the message.
         clock: the sender's clock when it was sent; at least 1.
-        asked: the clock of the request that it is about.
+        asked: the clock of the request that it concerns.
         view: in a STATE, the view of the group for which the sender reports its request.
     """
 

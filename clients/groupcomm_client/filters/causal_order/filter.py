@@ -1,8 +1,8 @@
 """The causal filter: FIFO messages to a group come after those that may have caused them.
 
 It works on FIFO messages to exactly one group of which the sender is a member, if both sides use
-it. All other messages pass unchanged; docs/filters.md says what that means. Its manager handles
-both directions, as they share the vectors.
+it. All other messages pass unchanged; docs/filters.md describes the consequences. Its manager
+handles both directions, as they share the vectors.
 """
 
 from typing import Final
@@ -55,7 +55,7 @@ class CausalOrder(Manager):
     def __init__(self, mark_timeout_s: float) -> None:
         self._mark_timeout_s = mark_timeout_s
         self._groups: dict[str, CausalGroup] = {}
-        self._own_counts: dict[str, int] = {}  # of groups that it has left
+        self._own_counts: dict[str, int] = {}  # by the names of groups that it has left
         self._buffer = Buffer()
 
     # ---- views ----
@@ -118,7 +118,7 @@ class CausalOrder(Manager):
     # ---- out ----
 
     def send(self, message: Outgoing, path: Path) -> None:
-        """Put a stamp before a message, if it is one that this filter works on."""
+        """Put a stamp before a message, if this filter works on it."""
         if message.level != ServiceLevel.FIFO:
             path.send_on(message)
             return

@@ -1,4 +1,4 @@
-"""The causal filter's state of one group: its members, their counts, and the awaited ones.
+"""The causal filter's state of one group: its members, their counts, and the awaited members.
 
 Source: K. Birman, A. Schiper, P. Stephenson, "Lightweight Causal and Atomic Group Multicast", ACM
 TOCS 9(3), 1991, section 5. There all members learn of a join at one place among the messages. FIFO
@@ -13,7 +13,7 @@ messages have no place among views, so here each member announces its count:
 - A message that comes from a member before the mark with its table is delivered at once, as its
   stamp cannot be read. So it may come before its causes, but its effects do not come before it.
 - A member that has gone is dropped once all messages from it are delivered. Nobody waits for more
-  of them: members that continue together have been given the same messages. But its count stays in
+  of them: members that continue together have received the same messages. But its count stays in
   stamps until the next mark, as other members may learn of its end later, and still receive some of
   its messages.
 """

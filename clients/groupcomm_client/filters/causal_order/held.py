@@ -31,7 +31,7 @@ class Held:
 
     @property
     def is_next(self) -> bool:
-        """Return whether all that it waits for has come, except the messages before it."""
+        """Return whether everything that it waits for has come, except the messages before it."""
         if self.group is None or self.counts is None:
             return True
         return self.group.is_next(self.message.sender, self.counts)
@@ -61,12 +61,12 @@ class Buffer:
         self.size = 0
 
     def has(self, sender: MemberId, group: CausalGroup | None = None) -> bool:
-        """Return whether messages of a sender are here, in a group or at all."""
+        """Return whether messages of a sender are here, in one group or in any."""
         queue = self._queues.get(sender, ())
         return any(one.group is group for one in queue) if group is not None else bool(queue)
 
     def add(self, held: Held) -> None:
-        """Hold a message behind earlier ones of its sender, unless it has overtaken them."""
+        """Hold a message after earlier ones of its sender, unless it has overtaken them."""
         queue = self._queues.setdefault(held.message.sender, [])
         at = len(queue)
         while at and held.group is not None and queue[at - 1].group is held.group:

@@ -6,7 +6,8 @@ A stamp is made of numbers, each in seven bits a byte, lowest first, as LEB128 h
 
 `count` is the sender's own count of messages to the group, from 1. The others' counts stand in
 slots, in the order of the sender's table of that epoch: 0 for a member whose count the sender did
-not know, else 1 more than the count. Slots of 0 at the end are left out. A mark carries the table.
+not know, otherwise 1 more than the count. Slots of 0 at the end are left out. A mark carries the
+table.
 """
 
 from typing import Final, NamedTuple
@@ -85,7 +86,7 @@ def encode_stamp(stamp: Stamp) -> bytes:
 
 
 def decode_stamp_untrusted(data: bytes, at: int) -> tuple[Stamp, int]:
-    """Return the stamp that begins at an index, and the index behind it.
+    """Return the stamp that begins at an index, and the index after it.
 
     Raises:
         CannotUndo: there is no stamp.
