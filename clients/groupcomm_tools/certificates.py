@@ -1,4 +1,4 @@
-"""A small certificate authority in a folder: ``ca.pem``, ``ca.key``, and what it has issued.
+"""A small certificate authority in a folder: ``ca.pem``, ``ca.key``, and its certificates.
 
 It is for a first try, and for plants that have no other authority. Keys are of curve P-256, without
 a password, and readable by their owner only.
@@ -54,8 +54,8 @@ def issue(folder: Path, name: str, hosts: Sequence[str], days: float) -> tuple[P
     Args:
         folder: folder of the authority.
         name: name of the daemon or program.
-        hosts: names and addresses of a daemon's host; empty for a program.
-        days: how long it is valid.
+        hosts: the names and addresses of a daemon's host; empty for a program.
+        days: the days for which it is valid.
 
     Raises:
         ConfigError: there is no authority, or there is a certificate of this name.
@@ -129,7 +129,7 @@ def revoke_others(
     """Revoke certificates that need not be in the folder; return the file of revocations.
 
     Raises:
-        ConfigError: a principal is not one of a certificate, or the file is invalid.
+        ConfigError: a principal does not belong to a certificate, or the file is invalid.
         OSError: it cannot be read or written.
     """
     when = f"{note}, " if note else ""

@@ -23,8 +23,8 @@ class Command(NamedTuple):
     """A verb of `groupcomm`; it is the module of `groupcomm_tools.commands` with its name.
 
     Attributes:
-        what: what it does.
-        fails: when its exit status is 1.
+        what: its purpose.
+        fails: the condition for exit status 1.
         connects: whether it needs a daemon, and so can end with status 3.
     """
 
@@ -295,7 +295,7 @@ def make_parser(described: Collection[str] = COMMANDS) -> TopParser:
 
 
 def exit_statuses(told: Command) -> str:
-    """Return what the exit statuses of a command mean, as a sentence of its help."""
+    """Return the meanings of the exit statuses of a command, as a sentence of its help."""
     text = f"exit status: 0 done; 1 {told.fails}; 2 wrong usage"
     return f"{text}; 3 cannot connect" if told.connects else text
 

@@ -87,7 +87,7 @@ def lines_of(rows: Sequence[ComparisonRow], load: ComparisonLoad) -> list[str]:
 
 
 def list_of(entries: Sequence[Entry]) -> list[str]:
-    """Return the names of algorithms, what they claim, and how they are run."""
+    """Return the names of algorithms, their claims, and the way they are run."""
     width = max(len(entry.name) for entry in entries)
     return [
         f"{entry.name:<{width}}  {claims_of(entry):<19}  {entry.note}".rstrip() for entry in entries
@@ -154,7 +154,7 @@ def _orders(rows: Sequence[ComparisonRow]) -> Section:
 
 
 def _ways(rows: Sequence[ComparisonRow]) -> list[Section]:
-    """Return how some algorithms are run differently, and what is missing."""
+    """Return the special ways in which some algorithms are run, and the missing ones."""
     told = [
         TableRow(cells=[row.entry.name, _how(row)], wrong=row.is_wrong) for row in rows if _how(row)
     ]

@@ -93,12 +93,12 @@ class LocalDaemon:
 
     @property
     def tcp(self) -> str:
-        """Return the address where it listens for programs on TCP, if it does: ``host:port``."""
+        """Return the address at which it listens for programs on TCP, if it does: ``host:port``."""
         return str(json.loads(self._ports.read_text())["tcp"])
 
     @property
     def spread(self) -> Path:
-        """Where it listens for clients of Spread: the path of a unix socket."""
+        """The socket at which it listens for clients of Spread: a path."""
         return Path(json.loads(self._ports.read_text())["spread_unix"])
 
     @property
@@ -108,12 +108,13 @@ class LocalDaemon:
 
     @property
     def tls(self) -> str:
-        """Return the address where it listens for programs on TLS, if it does."""
+        """Return the address at which it listens for programs on TLS, if it does."""
         return str(json.loads(self._ports.read_text())["tls"])
 
     @property
     def http(self) -> str:
-        """Return the address where it answers HTTP, if it does: ``host:port`` or ``unix:PATH``."""
+        """Return the address at which it answers HTTP, if it does: ``host:port`` or
+        ``unix:PATH``."""
         return str(json.loads(self._ports.read_text())["http"])
 
     @property
@@ -167,7 +168,7 @@ class LocalDaemon:
         return "", ()
 
     def lines(self) -> list[dict[str, Any]]:
-        """Return what it has logged since its first start."""
+        """Return its log since its first start."""
         return self._lines(0)
 
     def _lines(self, begin: int) -> list[dict[str, Any]]:
@@ -252,7 +253,7 @@ class LocalCluster:
         self.close()
 
     def close(self) -> None:
-        """End all daemons, and remove what they have written."""
+        """End all daemons, and remove their files."""
         for daemon in self.daemons.values():
             daemon.stop()
         self._temporary.cleanup()
@@ -264,7 +265,7 @@ class LocalCluster:
         """Wait until these daemons have logged one view of exactly them.
 
         Raises:
-            ClusterError: one of them has ended, or they do not find each other in time.
+            ClusterError: a daemon has ended, or they do not find each other in time.
         """
         wanted, late = tuple(sorted(names)), ""
         with trio.move_on_after(START_S):

@@ -20,7 +20,7 @@ FIELDS: Final[Mapping[str, Callable[[Message], Any]]] = {
     "data": lambda message: message.data.decode(errors="backslashreplace"),
     "data_hex": lambda message: message.data.hex(),
 }
-"""What a format may name."""
+"""The names that a format may use."""
 
 _ESCAPES: Final = {"\\n": "\n", "\\t": "\t", "\\0": "\0", "\\\\": "\\"}
 

@@ -1,4 +1,4 @@
-"""A relay between the daemons of one host, which does to their datagrams what the user wants.
+"""A relay between the daemons of one host, with the faults that the user asks for.
 
 Each ordered pair of daemons has a UDP port of its own. A datagram takes a path of the simulator
 (`groupcomm.sim.network.network`) in real time: loss, delay, duplication, reordering, corruption and
@@ -29,7 +29,7 @@ MAX_READS: Final = 64
 """Datagrams of one port before other ports have their turn."""
 
 BUFFER_BYTES: Final = 4 * 1024 * 1024
-"""Buffer of each socket; the system would lose without a fault what does not fit."""
+"""Buffer of each socket; the system would silently lose datagrams without room."""
 
 Pair = tuple[str, str]
 """Names of the sending and of the receiving daemon."""
@@ -40,12 +40,12 @@ class Line:
     """The properties of a path without faults.
 
     Attributes:
-        delay_s: delay of one way.
-        jitter_s: maximum of the additional delay, drawn anew for each burst.
-        bytes_per_s: bandwidth, headers of IP and UDP included; None for unlimited.
-        queue_s: how long a path of little bandwidth queues datagrams; more are lost, as in a
-            router.
-        loss: probability that a datagram is lost; 1 if there is no way at all.
+        delay_s: the delay of one way.
+        jitter_s: the most additional delay, drawn anew for each burst.
+        bytes_per_s: the bandwidth, headers of IP and UDP included; None for unlimited.
+        queue_s: the longest time for which a path of little bandwidth queues datagrams; more are
+            lost, as in a router.
+        loss: the probability that a datagram is lost; 1 if there is no way.
     """
 
     delay_s: float = 0.0
@@ -88,7 +88,7 @@ class Port:
             except BlockingIOError:
                 return
             except ConnectionRefusedError:
-                continue  # the target is down; what was sent to it is lost
+                continue  # the target is down; datagrams to it are lost
             self.path.send(datagram)
 
     def _put(self, arrival: int, datagram: bytes) -> None:
@@ -138,11 +138,11 @@ class Relay:
         """Open the ports.
 
         Args:
-            addresses: where the daemons listen, by name.
-            seed: seed of all random decisions.
+            addresses: the addresses of the daemons, by name.
+            seed: the seed of all random decisions.
             line: properties of all paths.
-            lines: properties of single paths instead; None for daemons that communicate directly,
-                of which the relay knows nothing.
+            lines: the properties of single paths instead; None for daemons that communicate
+                directly, of which the relay knows nothing.
         """
         self._addresses = addresses
         pairs = [(source, target) for source in addresses for target in addresses]
@@ -204,7 +204,7 @@ class Relay:
         wait_s = math.inf if due is None else (due - self._loop.now) / SECOND
         self._timer.deadline = trio.current_time() + wait_s
 
-    # ---- what goes wrong ----
+    # ---- faults ----
 
     def cut(self, pairs: Iterable[Pair]) -> None:
         """Drop all datagrams of these pairs, until `mend`."""

@@ -68,12 +68,12 @@ class RunningCluster:
             clients: TOML for its table of this name.
             options: options for the command line of each.
             tcp: they listen for programs on TCP, too.
-            relay: put a relay between them, which `partition`, `suffer` and `line` need.
-            line: properties of the relay's paths; with several sites, of those between sites.
-            sites: number of sites among which they are shared, in order; several need no
+            relay: whether to put a relay between them, which `partition`, `suffer` and `line` need.
+            line: the properties of the relay's paths; with several sites, of those between sites.
+            sites: the number of sites among which they are shared, in order; several need no
                 `relay=True`.
-            shape: which sites have links: mesh, chain, ring or star.
-            seed: seed of the relay's random decisions.
+            shape: the sites that have links: mesh, chain, ring or star.
+            seed: the seed of the relay's random decisions.
         """
         if isinstance(daemons, int) and not 1 <= daemons <= len(string.ascii_lowercase):
             raise ConfigError(f"daemons is {daemons}; it must be 1 to 26, or their names")
@@ -125,10 +125,10 @@ class RunningCluster:
         self.close()
 
     def close(self) -> None:
-        """End all daemons, and remove what they have written."""
+        """End all daemons, and remove their files."""
         self._stack.close()
 
-    # ---- what is there ----
+    # ---- state ----
 
     def address(self, name: str) -> str:
         """Return the address where programs connect to a daemon."""
@@ -147,7 +147,7 @@ class RunningCluster:
         return self._local[name].pid
 
     def log(self, name: str) -> list[dict[str, Any]]:
-        """Return what a daemon has logged since its first start."""
+        """Return the log of a daemon since its first start."""
         return self._local[name].lines()
 
     @property
@@ -161,7 +161,7 @@ class RunningCluster:
         """Start daemons that do not run; return once they listen (see `settle` for their view).
 
         Raises:
-            ClusterError: one of them does not start.
+            ClusterError: a daemon does not start.
         """
         self._thread.call(self._start, names)
 
@@ -191,7 +191,7 @@ class RunningCluster:
         """Wait until these daemons, or all that run, are in one view of exactly them.
 
         Raises:
-            ClusterError: one of them has ended, or they do not find each other in time.
+            ClusterError: a daemon has ended, or they do not find each other in time.
         """
         self._thread.call(self._local.settle, names or self.running)
 
@@ -270,7 +270,7 @@ class TrioThread:
             self._thread.join()
 
     def call(self, function: Callable[..., Awaitable[_Value]], *arguments: Any) -> _Value:
-        """Call an async function in the thread; return or raise what it does."""
+        """Call an async function in the thread; return its result or raise its error."""
         answer: Future[_Value] = Future()
         self._token.run_sync_soon(
             self._nursery.start_soon, self._answer, answer, function, arguments
@@ -278,7 +278,7 @@ class TrioThread:
         return answer.result()
 
     def call_sync(self, function: Callable[..., _Value], *arguments: Any) -> _Value:
-        """Call a function that is not async in the thread; return or raise what it does."""
+        """Call a function that is not async in the thread; return its result or raise its error."""
 
         async def call() -> _Value:
             return function(*arguments)
@@ -286,7 +286,7 @@ class TrioThread:
         return self.call(call)
 
     def begin(self, function: Callable[..., Awaitable[object]], *arguments: Any) -> None:
-        """Start an async function in the thread; what it raises ends the thread."""
+        """Start an async function in the thread; its error ends the thread."""
         self._token.run_sync_soon(self._nursery.start_soon, function, *arguments)
 
     async def _main(self, begun: "Future[trio.lowlevel.TrioToken]") -> None:

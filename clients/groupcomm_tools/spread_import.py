@@ -1,4 +1,4 @@
-"""A configuration of Spread's daemons as one of ours: what has a meaning here, and what has none.
+"""A configuration of Spread's daemons as one of ours: its settings with and without a meaning here.
 
 Pure: text to text. A ``spread.conf`` holds segments, each with its daemons, and settings::
 
@@ -54,7 +54,7 @@ NO_MEANING: Final = {
     "lookuptimeout": "daemons look for each other all the time",
     "linkprotocol": "there is one",
 }
-"""Settings, in small letters, that are not taken over, and what serves in their place."""
+"""Settings, in small letters, that are not imported, and their substitutes."""
 
 
 @attrs.frozen(kw_only=True)
@@ -68,7 +68,7 @@ class Segment:
 
 @attrs.frozen(kw_only=True)
 class SpreadConf:
-    """The content of a file: segments, settings that were not taken over, and remarks."""
+    """The content of a file: segments, settings that were not imported, and remarks."""
 
     segments: tuple[Segment, ...]
     settings: tuple[tuple[str, str], ...]
@@ -88,7 +88,8 @@ class _Reader:
         return self._words[self._at][0] if self._at < len(self._words) else ""
 
     def pop(self, wanted: str = "") -> str:
-        """Return the next word, and go on behind it; ConfigError if it is not the one wanted."""
+        """Return the next word, and go on after it; raise ConfigError if it is not the expected
+        one."""
         if not self.next or (wanted and self.next != wanted):
             line = self._words[min(self._at, len(self._words) - 1)][1] if self._words else 1
             found = repr(self.next) if self.next else "the end of the file"
@@ -110,7 +111,7 @@ def parse_spread_conf(text: str) -> SpreadConf:
     """Read a ``spread.conf``.
 
     Raises:
-        ConfigError: it is none; the text tells the line and what is expected there.
+        ConfigError: it is none; the text names the line and the expected word.
     """
     reader = _Reader(text)
     segments: list[Segment] = []
@@ -199,7 +200,8 @@ def _is_address(text: str) -> bool:
 
 
 def to_groupcomm(conf: SpreadConf) -> str:
-    """Return the text of our configuration, with a comment for each thing not taken over."""
+    """Return the text of our configuration, with a comment for each setting that was not
+    imported."""
     several = len(conf.segments) > 1
     lines = [
         "# Made from a spread.conf by: groupcomm spread import. Start each daemon with its name:",

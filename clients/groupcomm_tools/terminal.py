@@ -20,7 +20,7 @@ class VisibleStream:
     `below`.
 
     A command may begin a text with a carriage return, to draw over its own line; any other one is
-    escaped. What must not be changed, such as a coloured picture, is written to `below`.
+    escaped. Texts that must not be changed, such as a coloured picture, are written to `below`.
     """
 
     def __init__(self, below: TextIO) -> None:
@@ -38,7 +38,7 @@ class VisibleStream:
             self.write(line)
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the stream below has of this name."""
+        """Return the attribute of the stream below with this name."""
         return getattr(self.below, name)
 
 

@@ -84,7 +84,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
-    """Add to the report of a failed test what its daemons have logged, or the seed of its
+    """Add to the report of a failed test the logs of its daemons, or the seed of its
     simulation.
     """
     outcome = yield

@@ -31,13 +31,13 @@ def make_line(
     """Return a line, from the units that people use.
 
     Args:
-        delay_ms: delay of one way, milliseconds.
-        jitter_ms: maximum of the additional delay, milliseconds.
+        delay_ms: the delay of one way, milliseconds.
+        jitter_ms: the most additional delay, milliseconds.
         mbit: bandwidth, megabits a second; None for unlimited.
         loss: probability that a datagram is lost.
 
     Raises:
-        ConfigError: one of them is out of its range.
+        ConfigError: an argument is out of its range.
     """
     if min(delay_ms, jitter_ms) < 0 or not 0 <= loss <= 1 or (mbit is not None and mbit <= 0):
         raise ConfigError(
@@ -72,8 +72,8 @@ class Topology:
         Args:
             names: names of the daemons.
             sites: number of sites, 1 to MAX_SITES.
-            line: line between two sites that have a link, in both directions.
-            shape: which sites have a link: each two (mesh), neighbours in a line (chain) or on a
+            line: the line between two sites that have a link, in both directions.
+            shape: the sites that have a link: each two (mesh), neighbours in a line (chain) or on a
                 circle (ring), or the first and each other one (star).
 
         Raises:
@@ -109,7 +109,7 @@ class Topology:
         """Return the lines of a relay, by ordered pair of daemons.
 
         Args:
-            within: line between daemons of one site; None if they communicate directly.
+            within: the line between daemons of one site; None if they communicate directly.
         """
         return {
             (source, target): within if near == far else self.link(near, far)

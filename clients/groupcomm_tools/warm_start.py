@@ -24,7 +24,7 @@ from types import FrameType
 from typing import Any, Final
 
 LOST: Final = 255
-"""Exit status of a process whose forking process was killed: nobody knows the real one."""
+"""Exit status of a process whose forking process was killed: the real one is unknown."""
 
 _REQUEST_BYTES: Final = 1 << 20
 _STATUS: Final = struct.Struct("=i")
@@ -153,7 +153,7 @@ def _read_at_start() -> list[str]:
     return sorted(f"{name}={text}" for name, text in found if name.startswith(("PYTHON", "LD_")))
 
 
-# ---- in the process that forks ----
+# ---- the forking process ----
 
 
 class _Forks:
@@ -165,7 +165,7 @@ class _Forks:
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
-        self._woken, self._waker = socket.socketpair()  # by the end of what was forked
+        self._woken, self._waker = socket.socketpair()  # by the end of a forked process
         self._woken.setblocking(False)
         self._waker.setblocking(False)
         self._statuses: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""From counts of what happened to messages to a channel; pure.
+"""From counts of the fates of messages to a channel; pure.
 
 The counts do not grow with the number of messages, so a cluster makes them
 (`groupcomm_spark.channel`), and this module does the rest. `count_link` makes them of one sender
@@ -24,7 +24,7 @@ FINEST_US: Final = 50
 """Is added to the excess: below it buckets are about equally wide, 1 us."""
 
 COARSE: Final = 4
-"""So many buckets are one where two delays are counted together."""
+"""The number of buckets that become one where two delays are counted together."""
 
 ENOUGH_PAIRS: Final = 20
 """Pairs of messages from which a correlation is computed."""
@@ -34,7 +34,7 @@ PASSING_SAMPLE: Final = 2000
 """Halvings, and messages of each sample, from which `passing` is found."""
 
 Pairs = Mapping[tuple[int, int], int]
-"""How often two buckets were seen together; each is COARSE buckets of delays."""
+"""The number of times that two buckets were seen together; each is COARSE buckets of delays."""
 
 
 @dataclass(kw_only=True)
@@ -45,8 +45,8 @@ class Counts:
         least_us: least delay; None if no message says when it was sent.
         delays: number of delays in each bucket above `least_us`.
         steps: delays of each two messages that a sender sent one after the other.
-        intervals: number of times (buckets above 0) from one message of a sender to the next.
-        windows: stretches of messages, by which of them were lost.
+        intervals: the number of times (buckets above 0) from one message of a sender to the next.
+        windows: the number of stretches of messages, by the lost ones among them.
         messages, overtaken: number of deliveries, and of those that later ones of their sender
             overtook.
     """
@@ -112,7 +112,7 @@ def fit_channel(level: str, place: str, counts: Counts) -> Channel:
 def find_passing(channel: Channel) -> float:
     """Return the `passing` with which as many messages of a sample are overtaken as were counted.
 
-    If even 1 gives fewer, that is taken.
+    If even 1 gives fewer, the result is 1.
     """
     if not channel.overtaken or channel.delays is None:
         return 0.0
@@ -136,11 +136,11 @@ def _overtaken_share(channel: Channel) -> float:
 def fit_sharing(
     level: str, place: str, groups: tuple[str, str], pairs: PairCounts, counts: Counts
 ) -> Sharing:
-    """Return what messages of two groups have in common.
+    """Return the common properties of messages of two groups.
 
     Args:
-        level, place, groups: of the messages.
-        pairs: these messages.
+        level, place, groups: the level, place and groups of the messages.
+        pairs: the pairs of messages.
         counts: all messages of the level and place.
     """
     return Sharing(
@@ -212,8 +212,8 @@ def count_link(messages: Sequence[tuple[float, float | None]]) -> Counts:
     """Return the counts of one sender and one receiver.
 
     Args:
-        messages: when each was sent and when it arrived, in seconds; None if it did not. In the
-            order in which they were sent.
+        messages: for each message its times of sending and arrival, in seconds; None if it did not
+            arrive. In the order of sending.
     """
     delays = [None if arrival is None else (arrival - sent) * 1e6 for sent, arrival in messages]
     known = [delay for delay in delays if delay is not None]

@@ -1,4 +1,4 @@
-"""The job that counts, in logs, what happened to messages, and fits a model to the counts.
+"""The job that counts, in logs, the fates of messages, and fits a model to the counts.
 
 Two passes. The first finds the least delay between each two daemons, from which follow the offsets
 of clocks. The second puts the messages of each sender in order at each receiver, the lost ones
@@ -36,8 +36,8 @@ COLUMNS: Final = (
 """The columns of logs that the job needs."""
 
 TOGETHER_US: Final = 1000
-"""UNRELIABLE messages that one sender sends within this time are taken for one packet: nothing in
-a log says whether they were.
+"""The time within which UNRELIABLE messages of one sender count as one packet: no log says whether
+they were one.
 """
 
 _LEVELS: Final = ("UNRELIABLE", "RELIABLE", "FIFO", "CAUSAL", "AGREED", "SAFE")
@@ -52,9 +52,9 @@ class Way(NamedTuple):
     Attributes:
         log: name of the log.
         receiver: daemon of its recorder; empty if the log does not say.
-        sender: daemon of the senders.
-        level: of the messages.
-        least_us: least delay; None if they do not say when they were sent.
+        sender: the daemon of the senders.
+        level: the level of the messages.
+        least_us: the least delay; None if the messages have no times of sending.
     """
 
     log: str
@@ -88,10 +88,11 @@ def make_model(
     """Return the model of the channel that the messages of these logs have met.
 
     Args:
-        logs: frame of `read_logs`, with at least COLUMNS.
-        sent_us: when a message was sent, microseconds since 1970; None for when it was numbered,
-            which UNRELIABLE messages are not.
-        correct_clocks: take the offsets of clocks, as the least delays show them, from the delays.
+        logs: the frame of `read_logs`, with at least COLUMNS.
+        sent_us: the time at which a message was sent, microseconds since 1970; None for the time at
+            which it was numbered, which UNRELIABLE messages do not have.
+        correct_clocks: whether to subtract the offsets of clocks, as the least delays show them,
+            from the delays.
         all_recorded: senders send to the recorded groups only, so a number that no log has was a
             message, and is lost; else only messages that another log has count as lost.
         tell: is called with messages about the progress.
@@ -115,7 +116,7 @@ def make_model(
 def find_clocks(ways: Sequence[Way], *, corrected: bool) -> list[Clock]:
     """Return the offset of the clocks of each two hosts with messages in both directions.
 
-    The least delays of both directions are taken as equal; what they differ by is twice the offset.
+    The least delays of both directions count as equal; their difference is twice the offset.
 
     Args:
         ways: the least delays.
@@ -138,7 +139,7 @@ def find_clocks(ways: Sequence[Way], *, corrected: bool) -> list[Clock]:
 
 
 def _offsets(clocks: Sequence[Clock]) -> dict[tuple[str, str], float]:
-    """Return what is in the delays from one host to another because their clocks differ, in us."""
+    """Return the part of delays from one host to another that their clocks cause, in us."""
     found = {}
     for clock in clocks:
         one, other = clock.hosts
@@ -149,7 +150,7 @@ def _offsets(clocks: Sequence[Clock]) -> dict[tuple[str, str], float]:
 def _bases(
     ways: Sequence[Way], offsets: Mapping[tuple[str, str], float]
 ) -> tuple[list[tuple[Any, ...]], dict[tuple[str, str], float]]:
-    """Return a row for each way with what is to be subtracted from delays, and the least delay of
+    """Return a row for each way with the part to subtract from delays, and the least delay of
     each level and place.
     """
     least: dict[tuple[str, str], float] = {}
@@ -255,7 +256,7 @@ def _expect(
 def _features(
     expected: "DataFrame", bases: Sequence[tuple[Any, ...]], least: Mapping[tuple[str, str], float]
 ) -> "DataFrame":
-    """Return for each expected message what is counted of it, as columns."""
+    """Return the counted properties of each expected message, as columns."""
     from pyspark.sql import functions as fn  # noqa: PLC0415 - an extra
     from pyspark.sql.window import Window  # noqa: PLC0415
 
@@ -274,7 +275,7 @@ def _features(
         mask = mask + each  # null unless all are known
     before_us = fn.lag("sent_us").over(order)
     apart_us = fn.col("sent_us") - before_us
-    # Messages of one packet; of UNRELIABLE ones those of one sender, if they were sent together.
+    # Messages of one packet; UNRELIABLE ones of one sender, if they were sent together.
     bunch = fn.coalesce("packet", "sender")
     in_bunch = Window.partitionBy(LOG, "start", "level", bunch).orderBy("sender", "number")
     sent_apart_us = fn.col("sent_us") - fn.lag("sent_us").over(in_bunch)
@@ -362,7 +363,7 @@ def _count(
 
 
 def _note(counted: Counts, what: str, one: int, other: int, number: int) -> None:
-    """Note how often one value, or two, were seen."""
+    """Note how many times one value, or two, were seen."""
     match what:
         case "message":
             counted.messages += number

@@ -51,7 +51,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the model and print what it says; return 0."""
+    """Write the model and print its summary; return 0."""
     # ruff: noqa: PLC0415 - extras
     from groupcomm_spark.channel.job import COLUMNS, make_model
     from groupcomm_spark.logs import read_logs

@@ -72,7 +72,7 @@ def _check_session(master: str | None) -> Iterator[Finding]:
     from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
 
     where = master or LOCAL
-    was_there = SparkSession.getActiveSession() is not None  # and belongs to somebody else
+    was_there = SparkSession.getActiveSession() is not None  # and belongs to the caller
     try:
         spark = open_session(master, name="groupcomm spark doctor")
         rows = spark.range(ROWS).count()

@@ -44,7 +44,7 @@ def session_of(options: argparse.Namespace) -> "SparkSession":
     """Return the session that the options ask for.
 
     Raises:
-        LogError: a folder of the options holds no log, which is told before Spark starts.
+        LogError: a folder of the options holds no log; this is raised before Spark starts.
     """
     from groupcomm_log.names import list_segments  # noqa: PLC0415 - an extra
 

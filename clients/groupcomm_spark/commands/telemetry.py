@@ -26,7 +26,7 @@ groupcomm spark telemetry vehicle-log \\
 
 ATTEMPTS: Final = 3
 SLOW_START: Final = "failed to connect back"
-"""What Spark says of a Python process that takes more than 10 s to start, as on a busy host."""
+"""Spark's error about a Python process that takes more than 10 s to start, as on a busy host."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -35,17 +35,19 @@ class ReadOptions:
 
     Attributes:
         folder: folder of the log.
-        columns: names of columns, in order.
-        groups: only rows that concern one of them, and rows without a group; empty for all rows.
-        levels: only messages of these levels, and rows that are not messages; empty for all rows.
+        columns: the names of columns, in order.
+        groups: the groups: only rows that concern one of them, and rows without a group; empty for
+            all rows.
+        levels: the levels: only messages of these, and rows that are not messages; empty for all
+            rows.
         kinds: only rows of these kinds; empty for all.
         first: first row; None for that of the log.
         stop: place after the last row; None for the end of the log.
         skip_damage: a row of kind `gap` takes the place of damaged rows; else the query fails.
         rows_per_task: approximate rows of a task; small files are read together, large ones in
             shares.
-        rows_per_batch: maximum rows of a batch of a stream; None for all that are there.
-        start: start of a stream: EARLIEST, LATEST or a row.
+        rows_per_batch: the most rows of a batch of a stream; None for all present rows.
+        start: the start of a stream: EARLIEST, LATEST or a row.
         fail_on_loss: a stream fails if rows that it has not read were removed; else it goes on.
     """
 
@@ -83,8 +85,8 @@ def parse_options(options: Mapping[str, str], *, streams: bool = True) -> ReadOp
         streams: options of streams are allowed.
 
     Raises:
-        ConfigError: an option is unknown or wrong; the text names it, its value and what is
-            allowed.
+        ConfigError: an option is unknown or wrong; the text names it, its value and the allowed
+            values.
     """
     given = {name.lower(): text for name, text in options.items()}
     allowed = KNOWN if streams else [name for name in KNOWN if name not in _OF_STREAMS]

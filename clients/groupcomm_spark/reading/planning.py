@@ -16,7 +16,7 @@ from groupcomm_log.schema import Offset
 from groupcomm_spark.reading.options import Place
 
 _TRIES: Final = 10
-"""How often live files may be sealed while a folder is listed."""
+"""The most sealings of live files while a folder is listed."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Planner:
         return max((part.end for part in self._all()), default=BEGIN)
 
     def parts(self, start: Offset = BEGIN, stop: Offset | None = None) -> list[Part]:
-        """Return the rows that are there, in order.
+        """Return the present rows, in order.
 
         Args:
             start: offset of the first row, which need not exist.
@@ -169,14 +169,14 @@ def to_tasks(parts: Iterable[Part], most: int) -> list[Task]:
 
 
 class _LiveFile:
-    """The known part of a live file: only what is new is read again."""
+    """The known part of a live file: only its new part is read again."""
 
     def __init__(self, segment: Segment) -> None:
         self._path = segment.path
         self._at = 0
         self._stop = segment.first.row
-        self._rows: list[int] = []  # the first ones of its batches
-        self._bytes: list[int] = []  # where these stand
+        self._rows: list[int] = []  # the first rows of its batches
+        self._bytes: list[int] = []  # the offsets of these
 
     def read_new(self) -> int:
         """Return the number after its last row."""
@@ -203,7 +203,7 @@ def _before(part: Part, following: Part | None) -> Part:
 
 
 def _row_in(epoch: int, place: Place, part: Part) -> int:
-    """Return where a place is among the rows of an epoch: before, in or after a part of it."""
+    """Return the relation of a place to the rows of an epoch: before, in or after a part of it."""
     if place.epoch is None or place.epoch == epoch:
         return place.row
     return part.start if place.epoch < epoch else part.stop

@@ -29,8 +29,8 @@ class BatchReader(DataSourceReader):
     """A reader that plans on the driver, and reads on the workers.
 
     Args:
-        options: which rows to read.
-        columns: names of columns, in this order.
+        options: the rows to read.
+        columns: the names of columns, in this order.
     """
 
     def __init__(self, options: ReadOptions, columns: Sequence[str]) -> None:
@@ -54,8 +54,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A reader that reports new rows to Spark on the driver, and reads them on the workers.
 
     Args:
-        options: which rows to read.
-        columns: names of columns, in this order.
+        options: the rows to read.
+        columns: the names of columns, in this order.
     """
 
     def __init__(self, options: ReadOptions, columns: Sequence[str]) -> None:
@@ -112,7 +112,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end._asdict()
 
     def reportLatestOffset(self) -> dict[str, int]:
-        """Return the end of the log, so that the progress of a query shows how far it is behind."""
+        """Return the end of the log, so that the progress of a query shows its lag."""
         return self._planner.end()._asdict()
 
     def prepareForTriggerAvailableNow(self) -> None:

@@ -27,7 +27,8 @@ def read_parts(
     """Yield the rows of parts in order, as far as the options ask for them.
 
     Raises:
-        LogDamaged: bytes are not what was written, and the options do not allow skipping them.
+        LogDamaged: bytes differ from those that were written, and the options do not allow skipping
+            them.
         LogRemoved: rows were removed since this was planned, and the options do not allow going on.
         OSError: a file cannot be read.
     """
@@ -97,14 +98,14 @@ class _Wanted:
 
 
 def _has_any(lists: pa.ListArray, names: pa.Array) -> pa.Array:
-    """Return which lists contain one of the names."""
+    """Return the lists that contain one of the names."""
     found = pc.is_in(pc.list_flatten(lists), names)
     having = pc.unique(pc.list_parent_indices(lists).filter(found))
     every = pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), len(lists)), start=-1)
     return pc.is_in(every, pc.cast(having, pa.int64()))
 
 
-# ---- what is there ----
+# ---- present rows ----
 
 
 class _PartReader:
@@ -152,7 +153,7 @@ class _PartReader:
         damage = check_sealed(segment) if is_alone else _checked_before(segment)
         rows = part.start, part.stop - 1
         if damage is not None:
-            if part.share[0] == 0:  # the others would tell the same
+            if part.share[0] == 0:  # the other shares would report the same
                 yield from self._damaged(*rows, damage)
             return
         try:
@@ -179,7 +180,8 @@ class _PartReader:
                 next_row = each.first + each.count
             if next_row >= part.stop:
                 return
-        # What was whole when this was planned is not: a crash or a full disk took it back.
+        # A part that was complete at planning is not complete now: a crash or a full disk took it
+        # back.
         yield from self._damaged(next_row, part.stop - 1, damage or self._gone(next_row))
 
     def _gone(self, row: int) -> Damage:

@@ -57,8 +57,8 @@ class Figures:
     Attributes:
         logs: names of the logs.
         begin_us: wall clock of the first row, microseconds since 1970; None without rows.
-        seconds: from the first row to the last.
-        step_s: length of a slice.
+        seconds: the time from the first row to the last.
+        step_s: the length of a slice, in seconds.
         messages: number of deliveries in all logs together.
         slices: deliveries by slice.
         delays: counts by bucket of `histogram`.
@@ -91,9 +91,10 @@ def gather(
 
     Args:
         logs: frame of `read_logs`, with at least COLUMNS.
-        sites: sites by the daemon's name; without them a site is the ring of the sender's daemon.
-        sent_us: when a message was sent, microseconds since 1970; None for when it was numbered,
-            which UNRELIABLE messages are not.
+        sites: the sites by the daemon's name; without them a site is the ring of the sender's
+            daemon.
+        sent_us: the time at which a message was sent, microseconds since 1970; None for the time at
+            which it was numbered, which UNRELIABLE messages do not have.
         tell: is called with messages about the progress.
     """
     from pyspark.sql import functions as fn  # noqa: PLC0415 - an extra

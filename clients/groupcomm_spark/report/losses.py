@@ -1,6 +1,6 @@
-"""Losses of UNRELIABLE messages: messages that one receiver lacks, and another has.
+"""Losses of UNRELIABLE messages: messages that one receiver lacks, but another has.
 
-Messages are numbered by their sender, also those that it sends to others. So a number that is
+A sender numbers all its messages, also those to other receivers. So a number that is
 missing everywhere may never have been for these receivers; a message in another log was.
 """
 

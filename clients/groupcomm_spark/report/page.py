@@ -69,7 +69,7 @@ def _percentiles(counts: Counts) -> dict[str, float | None]:
 
 
 ROWS: Final = 50
-"""Maximum number of rows of a table, which says how many it leaves out."""
+"""The most rows of a table; a table says how many it leaves out."""
 
 _STYLE: Final = """\
 body{font-family:system-ui,sans-serif;margin:2em auto;max-width:76em;padding:0 1em;color:#222}
@@ -221,7 +221,7 @@ def _delays(found: Figures) -> Iterable[str]:
 
 
 def _curves(found: Figures, by: str) -> Mapping[str, Sequence[Point]]:
-    """Return the curves of the most frequent names: more could not be told apart."""
+    """Return the curves of the most frequent names: the eye could not distinguish more."""
     return {name: later_than(c) for name, c in [*grouped_delays(found, by).items()][:6]}
 
 

@@ -15,9 +15,9 @@ class ViewChange(NamedTuple):
 
     Attributes:
         log: name of the receiver's log.
-        view: id of the view.
-        at: when it was delivered, by the receiver's clock.
-        daemons: daemons of the new view.
+        view: the id of the view.
+        at: the time of its delivery, by the receiver's clock.
+        daemons: the daemons of the new view.
         came, went: daemons added and removed since the view before at this receiver.
         majority: `majority`, `minority` or None.
         transition_ms: time since the regular part of the view before ended; None for a first view.

@@ -44,11 +44,11 @@ class SinkOptions:
 
     Attributes:
         staging: the folder for batches that are not published yet.
-        address: address of the daemon; None for the default one of the driver's host.
-        group: destination of rows that name none; None if all rows name one.
+        address: the address of the daemon; None for the default one of the driver's host.
+        group: the destination of rows that name none; None if all rows name one.
         level: level of all rows.
-        type: type of rows that have none.
-        timeout_s: seconds within which the daemon must answer, and accept what it is sent.
+        type: the type of rows that have none.
+        timeout_s: the seconds within which the daemon must answer, and accept messages.
     """
 
     staging: Path
@@ -180,7 +180,7 @@ def to_staged(batch: pa.RecordBatch, options: SinkOptions) -> pa.RecordBatch:
     """Return the rows as they are staged.
 
     Args:
-        batch: at least one row.
+        batch: the batch, at least one row.
 
     Raises:
         ConfigError: a row cannot be sent.

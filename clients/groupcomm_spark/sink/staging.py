@@ -2,7 +2,7 @@
 
 Each attempt of a task writes a file of its own. The manifest defines a batch. The driver creates it
 when all tasks have succeeded, and only once: whatever later attempts compute, also for another
-driver at the same time, the batch is what the manifest names.
+driver at the same time, the manifest defines the batch.
 """
 
 import os
@@ -57,7 +57,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
     Attributes:
         query, batch: identity of the batch.
-        parts: parts with rows, in order.
+        parts: the parts with rows, in order.
         after: for each destination, the batch before this one that had rows for it.
     """
 
@@ -135,7 +135,7 @@ class Staging:
     # ---- on the driver ----
 
     def published(self) -> Published:
-        """Return what was noted last."""
+        """Return the last note."""
         self.check()
         return self._load(self.folder / _NOTED, Published) or Published()
 
@@ -217,7 +217,7 @@ class Staging:
     # ---- files ----
 
     def check(self) -> None:
-        """Check that nobody else could decide what a batch is.
+        """Check that no other user could change a batch.
 
         Raises:
             ConfigError: another user could put files there, or a folder in the place of this one.
@@ -262,7 +262,7 @@ class Staging:
 
 
 def _fault(status: os.stat_result, *, sticky_will_do: bool) -> str | None:
-    """Return what is wrong with a folder; None if only this user, or root, can change its contents.
+    """Return the fault of a folder; None if only this user, or root, can change its contents.
 
     Args:
         status: status of the folder.

@@ -197,7 +197,7 @@ class GroupCommStreamWriter(DataSourceStreamArrowWriter):
         staging.note(manifest)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Keep what is staged: the query publishes it when it is started again."""
+        """Keep the staged batch: the query publishes it when it is started again."""
 
 
 def open_writer(

@@ -1,6 +1,6 @@
-"""Kinds of messages, what is normal of each, and what is alarming about a window.
+"""Kinds of messages, the normal properties of each, and the alarms of a window.
 
-Pure but for `read_kinds`: figures in, alarms out. docs/spark.md describes the file of kinds.
+Pure except for `read_kinds`: figures in, alarms out. docs/spark.md describes the file of kinds.
 """
 
 from collections.abc import Iterator, Sequence
@@ -46,9 +46,9 @@ class MessageKinds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             its sender's count, which also counts messages to other groups.
         made_at: offset of the time at which a message was made: nanoseconds since 1970, 8 bytes,
             big-endian. None for the time of receipt.
-        window_s: length of a window, seconds, by when messages were made.
-        watermark_s: a window is over once a message was made so many seconds after its end; what
-            comes later is dropped, and counted.
+        window_s: the length of a window, seconds, by the times at which messages were made.
+        watermark_s: a window is over once a message was made this many seconds after its end; later
+            messages of the window are dropped, and counted.
     """
 
     kinds: dict[str, MessageKind]
@@ -75,7 +75,7 @@ def read_kinds(path: Path) -> MessageKinds:
 
 
 def _wrong(kinds: MessageKinds) -> list[str]:
-    """Return what is invalid although it is of the right type."""
+    """Return the values that are invalid although their type is right."""
     found = [] if kinds.kinds else ["there are no kinds: write [kinds.NAME]"]
     for name, byte in (("number_at", kinds.number_at), ("made_at", kinds.made_at)):
         if byte is not None and byte < 0:
@@ -146,7 +146,7 @@ class Window(NamedTuple):
 
 
 class Alarm(msgspec.Struct, frozen=True):
-    """A deviation from what is normal.
+    """A deviation from the normal properties.
 
     Attributes:
         alarm: `silent`, `rate`, `missing`, `late` or `bandwidth`.

@@ -93,7 +93,7 @@ def _messages(rows: "DataFrame", kinds: MessageKinds) -> "DataFrame":
             "received",
             limits.alias("limit"),
         )
-        # A message that is too short to tell when it was made, or of another kind, is not judged.
+        # A message that is too short to hold its time, or of another kind, is not judged.
         .where(fn.col("name").isNotNull() & fn.col("made_us").isNotNull())
         .select(
             *("name", "sender", "number", "size"),
@@ -124,8 +124,8 @@ def alarms_of(windows: "DataFrame", kinds: MessageKinds) -> "DataFrame":
     """Return the alarms as rows for the sink: `data` is an `Alarm` as JSON.
 
     Args:
-        windows: frame of `windows_of`.
-        kinds: what is normal.
+        windows: the frame of `windows_of`.
+        kinds: the normal properties of each kind.
     """
 
     def check_all(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -134,7 +134,7 @@ def alarms_of(windows: "DataFrame", kinds: MessageKinds) -> "DataFrame":
         data = [msgspec.json.encode(alarm) for alarm in alarms]
         yield pa.RecordBatch.from_arrays([pa.array(data, pa.binary())], ["data"])
 
-    # Few windows end at a time; together they can be told in their order.
+    # Few windows end at a time; together they can be reported in their order.
     return windows.repartition(1).mapInArrow(check_all, "data binary")
 
 
@@ -168,8 +168,8 @@ class Pace:
     """The intervals at which a query looks for new rows.
 
     Attributes:
-        every_s: seconds between two looks.
-        available_now: it reads what is there, and ends.
+        every_s: the seconds between two looks.
+        available_now: whether to read the present rows only, and end.
     """
 
     every_s: float = 1.0
@@ -190,9 +190,9 @@ def start_queries(
 
     Args:
         spark: session of Spark.
-        log: folder of the log, which may be written meanwhile.
-        kinds: kinds to count, and what is normal.
-        checkpoint: folder of their own, which executors can reach, too.
+        log: the folder of the log, which may be written meanwhile.
+        kinds: the kinds to count, with their normal properties.
+        checkpoint: a folder of the queries' own, which executors can reach, too.
         show: is called with each window that is over.
         alarms: destination of alarms; None for none.
         pace: see `Pace`.

@@ -1,1 +1,1 @@
-"""Proofs over the logs of many receivers; docs/spark.md, Verifying, says what is proved."""
+"""Proofs over the logs of many receivers; docs/spark.md, Verifying, lists the proved properties."""

@@ -1,4 +1,4 @@
-"""Checks of what one receiver received, row by row: order, causes, views. Arrays in, few numbers
+"""Checks of the rows of one receiver, one by one: order, causes, views. Arrays in, few numbers
 out.
 
 A block is some rows of some logs. It is cut into pieces of consecutive rows in one period. Whatever
@@ -36,7 +36,7 @@ NUMBERS: Final = ("log", "row", "code", "view", *KEY, "sender", "daemon", "numbe
 
 NONE: Final = -1
 SHOWN: Final = 50
-"""Violations of one kind that are reported for a piece; the others are counted."""
+"""The violations of one kind that are reported for a piece; others are counted."""
 
 
 class What(IntEnum):
@@ -73,10 +73,10 @@ class LogPlan:
     """The periods of one log, by row.
 
     Attributes:
-        first: first row of each period.
-        session, era: of each period; see LogPeriod.
-        view: code of each period's view, where it is known.
-        is_known: the view is known, or it is known that there is none.
+        first: the first row of each period.
+        session, era: the session and the era of each period; see LogPeriod.
+        view: the code of each period's view, where it is known.
+        is_known: whether the view is known, or it is known that there is none.
         daemons: codes of the names of its daemons; None if they are unknown.
     """
 
@@ -103,7 +103,7 @@ def examine(block: pa.Table, plan: Plan) -> pa.RecordBatch:
         rows of LINES.
     """
     columns = {name: block[name].to_numpy() for name in NUMBERS}
-    columns["context"] = np.arange(block.num_rows)  # where it stands
+    columns["context"] = np.arange(block.num_rows)  # the index of its row
     log, row = columns["log"], columns["row"]
     follows = (log[1:] == log[:-1]) & (row[1:] == row[:-1] + 1)
     if not follows.all() and ((log[1:] == log[:-1]) & (row[1:] <= row[:-1])).any():
@@ -174,7 +174,7 @@ class _Lines:
         self.add(What.SPAN, log, [0, first, first, 0, 0, 0, last, last, 0, 0, 0])
 
     def broken(self, what: What, log: int, rows: Ints, earlier: Ints | int = NONE) -> None:
-        """Add lines for rows that should not be where they are."""
+        """Add lines for rows at wrong places."""
         if not len(rows):
             return
         shown = min(len(rows), SHOWN)

@@ -35,7 +35,7 @@ LEAST: Final = -(2**63)
 MOST: Final = 2**63 - 1
 
 Views = dict[str, list[LogPeriod]]
-"""Periods by view, of those that were a member of any group in it."""
+"""The periods of each view that were a member of any group in it."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ def by_view(periods: Sequence[LogPeriod]) -> Views:
 
 
 def complete(logs: "DataFrame", periods: Sequence[LogPeriod]) -> None:
-    """Fill in what only messages show: where regular parts end, and what comes first after a
-    gap.
+    """Fill in the facts that only messages show: the ends of regular parts, and the first messages
+    after gaps.
     """
     from pyspark.sql.functions import col, max_by, min, min_by  # noqa: PLC0415 - an extra
 
@@ -237,8 +237,8 @@ class _Suspect:
 
     Attributes:
         part: the part.
-        having, needing: numbers of periods; a message of one of the first must be in each of the
-            second.
+        having, needing: the numbers of periods; a message of one of the first must be in each of
+            the second.
     """
 
     part: _Part
@@ -253,7 +253,7 @@ def compare_cells(
     verdict: Verdict,
     most: int,
 ) -> None:
-    """Find messages that one log has, and another lacks or has otherwise."""
+    """Find messages that one log has, and another lacks or has with other contents."""
     found = _sums(logs, cells, periods)
     suspects = list(_suspects(found, cells, periods, verdict))
     if suspects:
@@ -290,7 +290,7 @@ def _sums(
     return found
 
 
-# ---- who must have the same ----
+# ---- logs that must have the same messages ----
 
 
 def _suspects(

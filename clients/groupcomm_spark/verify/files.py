@@ -24,8 +24,8 @@ class Files:
 
     Attributes:
         violations: damaged files.
-        damaged: paths of files that cannot be trusted.
-        lost: for each log, first and last row of what they held.
+        damaged: the paths of files that cannot be trusted.
+        lost: for each log, the first and the last row of their contents.
     """
 
     violations: list[Violation] = field(default_factory=list)
@@ -37,8 +37,8 @@ def check_files(spark: "SparkSession", folders: Sequence[Path]) -> Files:
     """Read all bytes of all files.
 
     Args:
-        spark: session whose workers read.
-        folders: folders of the logs, which all workers see at the same path.
+        spark: the session whose workers read.
+        folders: the folders of the logs, which all workers see at the same path.
 
     Raises:
         LogError: one of them is no log.

@@ -22,7 +22,7 @@ def check_groups(periods: Sequence[LogPeriod], views: Views) -> Iterator[Violati
         yield from _compare(peers)
 
 
-# ---- of one log ----
+# ---- groups of one log ----
 
 
 def _check_period(period: LogPeriod) -> Iterator[Violation]:
@@ -70,7 +70,7 @@ def _without(members: tuple[str, ...], changed: tuple[str, ...]) -> list[str]:
     return [name for name in members if name not in changed]
 
 
-# ---- of several ----
+# ---- groups of several logs ----
 
 
 def _compare(peers: Sequence[LogPeriod]) -> Iterator[Violation]:

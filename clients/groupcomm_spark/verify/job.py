@@ -70,7 +70,7 @@ def _session(periods: Sequence[LogPeriod], log: str, row: int) -> int:
 
 
 MOST: Final = 20
-"""Violations of one name that are reported for the same logs; all are counted."""
+"""The violations of one name that are reported for the same logs; all are counted."""
 
 Stage = Callable[[str], AbstractContextManager[None]]
 """A function that returns a context for each stage of the work, from its name."""

@@ -1,7 +1,7 @@
-"""Logs cut into periods: what one session of a recorder received in one view of daemons.
+"""Logs cut into periods: the rows that one session of a recorder received in one view of daemons.
 
-`groupcomm_log.view_periods` cuts in the same way; it knows what is promised to a recorder, and from
-when on. Here many logs are cut at once, from the few rows that are not messages.
+`groupcomm_log.view_periods` cuts in the same way; it knows the guarantees to a recorder, and when
+they begin. Here many logs are cut at once, from the few rows that are not messages.
 """
 
 import json
@@ -40,19 +40,19 @@ class LogPeriod:
     Attributes:
         number: index among all periods of all logs.
         log: name of the log.
-        session: number of the session in the log, from 0.
-        era: number shared by the periods of one session in one view, which gaps separate.
-        member: name of the session; empty if its beginning was removed from the log.
+        session: the number of the session in the log, from 0.
+        era: the number shared by the periods of one session in one view, which gaps separate.
+        member: the name of the session; empty if its beginning was removed from the log.
         view: id of the view of daemons; None without a view, or if it is unknown after a gap.
         daemons: daemons of the view; None if unknown.
         view_code, daemon_codes: their hashes, as the JVM computes them.
         first, end: first row, and number after the last row.
-        joined: groups of which it is a member at the end.
-        start: position after which nothing of the agreed order is missing; NEVER before it has
+        joined: the groups of which it is a member at the end.
+        start: the position after which nothing of the agreed order is missing; NEVER before it has
             joined.
-        next_view: view that followed for this session; None if none was delivered.
-        came_along: members that come to the next view with it, as far as it was notified.
-        transition: row from which on the view is transitional.
+        next_view: the view that followed for this session; None if none was delivered.
+        came_along: the members that come to the next view with it, as far as it was notified.
+        transition: the row from which on the view is transitional.
         regular_end: last position of the agreed order in the regular part of the view.
         changes: group views.
         is_behind_gap: `start` is the first position of the agreed order that comes.
@@ -223,8 +223,8 @@ class _Cutter:
             period.regular_end = max(period.regular_end, change.key)
 
     def _note_came_along(self, period: LogPeriod, came_along: frozenset[str]) -> None:
-        """Note who came along from the view before, which the first group view of this one
-        shows.
+        """Note the members that came along from the previous view, which the first group view of
+        this one shows.
         """
         before = self._periods[period.number - 1] if period.number else period
         if before.log == period.log and before.next_view == period.view:

@@ -48,8 +48,8 @@ class Broken:
     """A rule that one log breaks.
 
     Attributes:
-        what: the rule.
-        log: code of the log.
+        what: the broken rule.
+        log: the code of the log.
         row: row that should not be there.
         earlier: earlier row that it contradicts; NONE if there is none.
         count: number of violations that it represents.
@@ -154,7 +154,7 @@ def _broken(what: What, end: Ints, before: Ints) -> Broken:
 
 
 def count(broken: list[Broken]) -> Counter[What]:
-    """Return how often each rule is broken."""
+    """Return the number of violations of each rule."""
     found: Counter[What] = Counter()
     for each in broken:
         found[each.what] += each.count
@@ -166,7 +166,7 @@ BLOCK: Final = 200_000
 
 
 def make_plan(periods: Iterable[LogPeriod], log_codes: dict[str, int]) -> Plan:
-    """Return what blocks need to know about periods."""
+    """Return the facts about periods that blocks need."""
     by_log: dict[str, list[LogPeriod]] = {}
     for period in periods:
         by_log.setdefault(period.log, []).append(period)

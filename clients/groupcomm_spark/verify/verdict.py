@@ -1,4 +1,5 @@
-"""The verdict of the proof: violations by name, each with its evidence, and what was checked."""
+"""The verdict of the proof: violations by name, each with its evidence, and the extent of the
+checks."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -57,8 +58,8 @@ class Violation:
     """A broken promise.
 
     Attributes:
-        name: one of NAMES.
-        logs: names of the logs in which it shows.
+        name: the violation's name, one of NAMES.
+        logs: the names of the logs in which it shows.
         row: row in the first of these logs; None without a row.
         evidence: a sentence with rows, positions and messages.
     """
@@ -80,12 +81,13 @@ class Verdict:
         violations: reported violations; of each name at most as many as were requested.
         counts: number of violations by name, reported or not.
         logs: names of the verified logs.
-        rows: number of rows examined one by one.
-        compared: number of messages compared with those of another log, by level.
-        alone: number of messages above UNRELIABLE not compared: no other log was promised the same.
-        causal_checked: number of messages whose causes are known.
-        causal_unknown: number of messages above UNRELIABLE without `causal_context`.
-        notes: what else could not be checked, and why.
+        rows: the number of rows examined one by one.
+        compared: the number of messages compared with those of another log, by level.
+        alone: the number of messages above UNRELIABLE not compared: no other log was owed the same
+            ones.
+        causal_checked: the number of messages whose causes are known.
+        causal_unknown: the number of messages above UNRELIABLE without `causal_context`.
+        notes: further unchecked parts, with the reasons.
     """
 
     violations: list[Violation] = field(default_factory=list)

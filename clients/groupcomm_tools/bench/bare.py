@@ -37,8 +37,8 @@ class BareRelay:
     """One relay, which takes the place of a daemon.
 
     Args:
-        ports: UDP ports of all relays.
-        index: which one this is.
+        ports: the UDP ports of all relays.
+        index: the index of this relay.
     """
 
     def __init__(self, ports: list[int], index: int) -> None:
@@ -112,8 +112,8 @@ def relay_command(
 
     Args:
         paths: unix sockets of all relays.
-        ports: UDP ports of all relays.
-        index: which one this is.
+        ports: the UDP ports of all relays.
+        index: the index of this relay.
         module: the module to run.
     """
     words = ["relay", paths[index], str(index), json.dumps(ports)]
@@ -199,7 +199,7 @@ def _end(process: subprocess.Popen[Any]) -> None:
 
 
 def main() -> int:
-    """Run one of the programs; the command line says which."""
+    """Run one of the programs, which the command line names."""
     role, path, *words = sys.argv[1:]
     if role == "relay":
         trio.run(BareRelay(json.loads(words[1]), int(words[0])).run, path)

@@ -60,7 +60,7 @@ class Content:
         return True
 
     def _run(self, first: int, count: int) -> tuple[int, int]:
-        """Return where a message begins, and how many follow it before the ring ends."""
+        """Return the start of a message, and the number of messages before the ring ends."""
         place = first * self._size % self._count
         room = self._count + self._size - place
         return place, min(count, room // self._size)
@@ -136,7 +136,7 @@ class Receipts:
 
 
 def lost_of(report: Mapping[str, int], sent: int) -> int:
-    """Return how many of the sent messages have not come, according to a report."""
+    """Return the number of sent messages that have not come, according to a report."""
     return report["skipped"] + max(0, sent - report["expected"])
 
 

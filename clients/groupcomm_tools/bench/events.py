@@ -59,9 +59,9 @@ class EventTimes:
     """Delays of an event, in milliseconds.
 
     Attributes:
-        view_ms: from the disturbance to the new view at the programs.
-        merged_ms: from the start of the process, or from the healing, to the view of all daemons at
-            the programs.
+        view_ms: the time from the disturbance to the new view at the programs.
+        merged_ms: the time from the start of the process, or from the healing, to the view of all
+            daemons at the programs.
     """
 
     view_ms: float

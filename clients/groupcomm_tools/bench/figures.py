@@ -1,4 +1,4 @@
-"""Figures of a run of the benchmark: rates, delays, losses, and what they cost."""
+"""Figures of a run of the benchmark: rates, delays, losses, and their cost."""
 
 import os
 import platform
@@ -187,7 +187,7 @@ def _inside(at: int, window: tuple[int, int]) -> bool:
 
 
 def _rate(plan: Plan, report: dict[str, Any], window: tuple[int, int]) -> float:
-    """Return how many messages a second a receiver received in the window."""
+    """Return the number of messages a second that a receiver received in the window."""
     timed = sum(_inside(at, window) for at, _ in report["delays"])
     counts = [(0, 0), *map(tuple, report["counts"])]
     got = _at(counts, window[1]) - _at(counts, window[0]) if not plan.is_timed else 0
@@ -195,7 +195,7 @@ def _rate(plan: Plan, report: dict[str, Any], window: tuple[int, int]) -> float:
 
 
 def _at(counts: Sequence[tuple[int, ...]], time_ns: int) -> int:
-    """Return how many messages had come at a time."""
+    """Return the number of messages that had come at a time."""
     return max((count for at, count in counts if at <= time_ns), default=0)
 
 

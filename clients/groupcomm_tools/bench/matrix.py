@@ -21,7 +21,7 @@ from groupcomm_tools.bench.plan import Plan
 from groupcomm_tools.bench.runs import measure, open_daemons
 
 LONE_RATE: Final = 200.0
-"""Messages a second, so far apart that each is alone."""
+"""Messages a second, so few that each is alone."""
 
 SIZES: Final = (100, 1_000, 8_000, 100_000)
 LARGEST: Final = 4_000_000
@@ -29,7 +29,7 @@ SMALL_PACKET: Final = 1_400
 IDLE_SESSIONS: Final = 1_000
 IDLE_GROUPS: Final = 10_000
 IDLE_RATE: Final = 200_000.0
-"""Fixed, because at full rate the cost of a message depends on how many happen to come at once."""
+"""Fixed, because at full rate the cost of a message depends on the number that come at once."""
 
 LARGE_PACKET: Final = 60_000
 
@@ -45,12 +45,12 @@ class Row:
     """One row of the matrix.
 
     Attributes:
-        name: name for `--rows` and scripts.
-        section: key of the part of the page where it stands.
+        name: the row's name for `--rows` and scripts.
+        section: the key of its part of the page.
         line: its label there; rows with one label are drawn below each other.
-        series: number of its colour there, 0 or 1.
+        series: the number of its colour there, 0 or 1.
         what: the run or the event.
-        floor: bare relays are measured in turn with it.
+        floor: whether bare relays are measured in turn with it.
         beside: name of the row that it is compared with; empty for none.
     """
 
@@ -202,7 +202,7 @@ Tell = Callable[[str], None]
 
 _RUN_S = 4.0
 _EVENT_S = 3.5
-"""Seconds that a start and an end take, before any row has shown it."""
+"""The seconds that a start and an end take, before any row has shown it."""
 
 
 @attrs.define(kw_only=True)
@@ -296,7 +296,7 @@ def _event_json(event: Event, times: Sequence[EventTimes]) -> dict[str, Any]:
 
 
 async def run_matrix(results: Sequence[Result], rounds: int, tell: Tell) -> None:
-    """Run all rows in rounds; note what fails, and go on.
+    """Run all rows in rounds; note failures, and go on.
 
     Args:
         results: results of the rows, filled in as rounds end.

@@ -29,9 +29,9 @@ class Plan:
     Attributes:
         daemons: number of daemons to start on this host; 0 to use running daemons.
         senders, receivers: programs, dealt out to the daemons in turn.
-        size: bytes of a message.
-        level: of all messages.
-        rate: messages a second of all senders together; 0 for as many as pass.
+        size: the bytes of a message.
+        level: the level of all messages.
+        rate: the messages a second of all senders together; 0 for as many as pass.
         duration_s: length of the measurement.
         warm_up_s: length of the load before the measurement.
         bundling: senders pass many messages at once; else they await each one.
@@ -42,10 +42,10 @@ class Plan:
         spin: daemons never sleep.
         idle_sessions: number of other connected programs, which do nothing.
         idle_groups: number of groups of these programs, with one member each.
-        sites: number of sites among which the daemons are shared.
-        shape: which sites have a link: mesh, chain, ring or star.
-        delay_ms, jitter_ms: of each link, one way.
-        loss: the chance that a datagram is lost on a link.
+        sites: the number of sites among which the daemons are shared.
+        shape: the sites that have a link: mesh, chain, ring or star.
+        delay_ms, jitter_ms: the delay and the jitter of each link, one way.
+        loss: the probability that a datagram is lost on a link.
         mbit: bandwidth of each link, megabits a second; None for any.
         members_in: number of sites with programs, from the first one on; 0 for all.
     """

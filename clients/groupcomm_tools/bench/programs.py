@@ -1,9 +1,9 @@
 """Programs that the benchmark starts as processes: senders, receivers and idle ones.
 
 A sender prints {"ready"}, and {"sent", "timed"} once it is told to stop. A receiver checks every
-message; it prints {"ready"}, and what it has received once all senders have ended, or once its
-input says so. An idle program holds many sessions in many groups; it prints {"ready"} once all have
-joined, and ends with its input.
+message; it prints {"ready"}, and its results once all senders have ended, or once its input says
+so. An idle program holds many sessions in many groups; it prints {"ready"} once all have joined,
+and ends with its input.
 """
 
 import gc
@@ -48,7 +48,7 @@ class Sender:
         self._stop = trio.Event()
 
     async def run(self, address: str) -> None:
-        """Connect; send from the first line of the input to the second; print how much was sent."""
+        """Connect; send from the first line of the input to the second; print the amount sent."""
         plan = self._plan
         async with connect(address) as connection:
             print(json.dumps({"ready": connection.name}), flush=True)
@@ -127,8 +127,8 @@ class Receiver:
         self._known: dict[MemberId, int] = {}
         self._timed = [0] * plan.senders  # number of the next one
         self._wrong_timed = 0
-        self._delays: list[tuple[int, int]] = []  # when it came, and after how long, ns
-        self._counts: list[tuple[int, int]] = []  # when, and how many had come
+        self._delays: list[tuple[int, int]] = []  # time of arrival, and delay, ns
+        self._counts: list[tuple[int, int]] = []  # time, and number of messages so far
         self._order = 0
         self._ended = 0
 

@@ -307,7 +307,7 @@ def _costs(result: Result) -> dict[str, str]:
 
 
 def _went_wrong(result: Result) -> str:
-    """Return in a few words what went wrong; "nothing" if all was right."""
+    """Return the faults in a few words; "nothing" if there was none."""
     found = [*result.failures]
     for name in ("lost", "duplicated", "misordered", "wrong"):
         count = sum(getattr(figures, name) for figures in result.runs.values())

@@ -1,5 +1,5 @@
-"""One run of the benchmark: daemons, senders and receivers as processes, and what they have
-used.
+"""One run of the benchmark: daemons, senders and receivers as processes, and the resources that
+they used.
 """
 
 import json
@@ -108,7 +108,7 @@ class Program:
             await self.process.stdin.send_all(line.encode() + b"\n")
 
     async def end(self) -> None:
-        """End the program if it has not ended, and release what it holds."""
+        """End the program if it has not ended, and release its resources."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.kill()
@@ -224,12 +224,12 @@ def commands(plan: Plan, addresses: Sequence[str]) -> tuple[list[Command], list[
 async def measure_programs(
     plan: Plan, receiving: Sequence[Command], sending: Sequence[Command], daemons: Sequence[int]
 ) -> Figures:
-    """Run any programs that read and print what those of the benchmark do; return the figures.
+    """Run any programs that read and print like those of the benchmark; return the figures.
 
     Args:
         plan: parameters of the run.
-        receiving, sending: command lines of the receivers and the senders.
-        daemons: process numbers of the daemons whose processor time counts.
+        receiving, sending: the command lines of the receivers and the senders.
+        daemons: the process numbers of the daemons whose processor time counts.
 
     Raises:
         GroupCommError: a program ends, or is not ready in time.

@@ -32,8 +32,8 @@ class InputLines:
         self._descriptor = descriptor
         self._most_bytes = most_bytes
         self._waiting = bytearray()
-        self._searched = 0  # bytes of it that hold no end of a line
-        self._dropping = False  # the line that comes is too long already
+        self._searched = 0  # bytes of the input without an end of a line
+        self._dropping = False  # the present line is too long already
         self._ended = False
         self._watchable = True
 
@@ -112,7 +112,7 @@ class ChatCommands:
         spuser: every line is a command, and all words after ``s`` are groups, as in spuser; else
             commands begin with a slash, and all other lines are messages.
         say: is called with messages for the user.
-        prompt: asks for the next line, if there is somebody to ask.
+        prompt: asks for the next line, if there is a user to ask.
     """
 
     def __init__(

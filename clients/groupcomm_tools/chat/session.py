@@ -93,8 +93,8 @@ class ChatSession:
         """Send messages.
 
         Args:
-            messages: at most 64 MiB each.
-            groups: names of groups, or private names; empty for the current group.
+            messages: the messages, at most 64 MiB each.
+            groups: the names of groups, or private names; empty for the current group.
 
         Raises:
             LocalProtocolError: there is no current group, a name is invalid, or a message is too
@@ -147,8 +147,8 @@ class ChatSession:
         self._show(event)
 
     async def waiting(self) -> int:
-        """Return the number of events that have come and were not shown."""
-        await self.connection.ask("status")  # what comes before the answer has been read with it
+        """Return the number of received events that were not shown."""
+        await self.connection.ask("status")  # all events before the answer have been read with it
         return len(self.connection.protocol.events)
 
     # ---- the end ----

@@ -1,5 +1,5 @@
 """The subcommands of `groupcomm`, one module each.
 
-A module has EXAMPLE, ``add_options(parser)`` and ``run(options) -> exit status``; what the command
-does stands in `groupcomm_tools.cli.COMMANDS`.
+A module has EXAMPLE, ``add_options(parser)`` and ``run(options) -> exit status``; the purpose of
+the command stands in `groupcomm_tools.cli.COMMANDS`.
 """

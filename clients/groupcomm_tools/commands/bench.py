@@ -95,7 +95,7 @@ def _site_settings(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _print_sites(figures: Figures) -> None:
-    """Print what the sites are, and the figures of each; nothing if there is one site."""
+    """Print the sites, and the figures of each; nothing if there is one site."""
     plan = figures.plan
     if plan.sites == 1:
         return

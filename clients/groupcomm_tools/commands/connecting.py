@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def connect_blocking(
     options: argparse.Namespace, *, reconnect: bool = False
 ) -> AbstractContextManager[BlockingConnection]:
-    """Return a connection for the length of a block, whose calls wait.
+    """Return a connection for a block, with calls that wait.
 
     Args:
         options: as `groupcomm_tools.commands.options.add_connection_options` declares them.
@@ -47,7 +47,7 @@ def connect_trio(
 
     Args:
         options: as in `connect_blocking`.
-        causes: each message is to name the messages that it depends on.
+        causes: whether each message names the messages that it depends on.
 
     Raises:
         CannotConnect: no daemon answers, or it does not admit this session.

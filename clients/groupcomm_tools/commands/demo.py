@@ -78,7 +78,7 @@ class Participants:
     """All programs, also those whose daemon has died.
 
     Attributes:
-        all: in the order in which they connected.
+        all: the programs in the order in which they connected.
     """
 
     def __init__(self, say: Callable[[str], None], nursery: trio.Nursery) -> None:
@@ -145,7 +145,7 @@ class Participants:
         return sorted({position for participant in self.all for position in participant.agreed})
 
     def wrong(self) -> list[str]:
-        """Return what is wrong: messages out of order, duplicated, or missing."""
+        """Return the faults: messages out of order, duplicated, or missing."""
         found: list[str] = []
         for participant in self.all:
             names = Counter((m.sender, m.number) for m in participant.received)
@@ -244,7 +244,7 @@ async def _play(options: argparse.Namespace, lines: Sequence[bytes]) -> int:
 
 @asynccontextmanager
 async def _recorded(folder: Path | None, cluster: LocalCluster) -> AsyncIterator[None]:
-    """Record meanwhile what the daemons deliver that survive, if a folder is given."""
+    """Record the deliveries of surviving daemons meanwhile, if a folder is given."""
     if folder is None:
         yield
         return

@@ -1,6 +1,4 @@
-"""`groupcomm doctor`: find out what may be wrong with a daemon and its host, and how to repair
-it.
-"""
+"""`groupcomm doctor`: find the faults of a daemon and its host, and their remedies."""
 
 import argparse
 from collections.abc import Iterator
@@ -53,10 +51,10 @@ def examine(
     """Yield the findings of all checks that apply, as they are made.
 
     Args:
-        path: path of the configuration; None for the daemon that programs of this user find.
-        name: name of the daemon; None to take it from the file.
-        address: address of the daemon; None to take it from the file.
-        others: addresses of other daemons.
+        path: the path of the configuration; None for the daemon that programs of this user find.
+        name: the name of the daemon; None to take it from the file.
+        address: the address of the daemon; None to take it from the file.
+        others: the addresses of other daemons.
     """
     found, config = host_checks.check_configuration(path, name)
     yield found

@@ -20,8 +20,8 @@ def add_options(parser: argparse.ArgumentParser, counted: str) -> None:
     """Declare when the command ends and how it prints.
 
     Args:
-        parser: of the command.
-        counted: plural noun for the events that `--count` counts.
+        parser: the parser of the command.
+        counted: the plural noun for the events that `--count` counts.
     """
     parser.add_argument("--count", type=one_or_more, metavar="N", help=f"end after N {counted}")
     parser.add_argument("--duration-s", type=positive, metavar="S", help="end after S seconds")
@@ -44,8 +44,8 @@ def run(
     """Join the groups and print events until the count or the duration is reached; return 0.
 
     Args:
-        options: of the command.
-        shown: classes of the events to print.
+        options: the options of the command.
+        shown: the classes of the events to print.
         counted: classes of the events that count.
         show: prints an event; None for `print_for`.
     """

@@ -96,7 +96,7 @@ READ: Final = "the daemon of this host has read its configuration and its identi
 
 
 def _have_it_read(options: argparse.Namespace) -> str:
-    """Have the daemon read its files again; return what came of it."""
+    """Have the daemon read its files again; return the result."""
     try:
         with connect_blocking(options) as connection:
             if connection.ask("keys").get("identities") is None:

@@ -1,4 +1,4 @@
-"""`groupcomm latency`: measure how long a message takes from a program to the daemon and back."""
+"""`groupcomm latency`: measure the time of a message from a program to the daemon and back."""
 
 import argparse
 import json
@@ -17,7 +17,7 @@ from groupcomm_tools.commands.options import add_connection_options, add_level_o
 EXAMPLE: Final = "groupcomm latency --level safe --count 500"
 
 LAST_WAIT_S: Final = 5.0
-"""Seconds that the last messages may take, beyond the time that sending takes by its rate."""
+"""The seconds that the last messages may take, beyond the time of sending at their rate."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

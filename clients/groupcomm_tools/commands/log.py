@@ -1,4 +1,4 @@
-"""`groupcomm log`: print, check and compare what was recorded."""
+"""`groupcomm log`: print, check and compare recorded messages and views."""
 
 import argparse
 import json
@@ -81,7 +81,7 @@ class Damages:
 
 
 def batches_from(options: argparse.Namespace, damages: Damages) -> Iterator["pa.RecordBatch"]:
-    """Return the rows of a log, from where the options say, up to what is there now.
+    """Return the rows of a log, from the start in the options up to the present end.
 
     Raises:
         ConfigError: `--from` names no place.

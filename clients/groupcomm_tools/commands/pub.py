@@ -44,7 +44,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Send all of it; return 0 once the daemon has accepted it.
+    """Send all messages; return 0 once the daemon has accepted them.
 
     Raises:
         AccessRefused: the daemon's rules do not allow a message.

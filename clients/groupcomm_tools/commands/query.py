@@ -9,7 +9,7 @@ from groupcomm_tools.commands.options import add_connection_options
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Declare the options that all of them share."""
+    """Declare the options that all queries share."""
     parser.add_argument("--json", action="store_true", help="print one line of JSON")
     add_connection_options(parser)
 

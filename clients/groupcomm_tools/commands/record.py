@@ -1,4 +1,4 @@
-"""`groupcomm record`: write what is delivered to groups to a durable log, in its order."""
+"""`groupcomm record`: write the messages and views of groups to a durable log, in their order."""
 
 import argparse
 import json
@@ -92,7 +92,7 @@ def _make_recorder(options: argparse.Namespace, groups: tuple[str, ...]) -> "Rec
 
 
 def _report(options: argparse.Namespace, happened: dict[str, Any]) -> None:
-    """Print what happens: as JSON on standard output, or as text on standard error."""
+    """Print events: as JSON on standard output, or as text on standard error."""
     if options.json:
         try:
             print(json.dumps(happened), flush=True)

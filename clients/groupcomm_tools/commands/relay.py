@@ -116,7 +116,7 @@ def read_link(text: str, sites: Mapping[str, Sequence[str]]) -> tuple[tuple[str,
     """Return two sites and the line between them, as in ``north-south:delay-ms=40,loss=0.01``.
 
     Raises:
-        ConfigError: the text names no link; the message says what is wrong.
+        ConfigError: the text names no link; the message names the fault.
     """
     names, _, rest = text.partition(":")
     found: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""`groupcomm replay`: send again what was recorded, in its order."""
+"""`groupcomm replay`: send recorded messages again, in their order."""
 
 import argparse
 import json

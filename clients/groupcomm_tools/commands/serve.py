@@ -25,7 +25,7 @@ LAST_REPLY_S: Final = 0.1
 """The time that the last reply has to reach the daemon."""
 
 SHOWN_BYTES: Final = 500
-"""What a caller is told of what a command that failed has written to standard error."""
+"""The bytes of a failed command's standard error that a caller gets."""
 
 
 class CommandFailed(GroupCommError):
@@ -67,7 +67,7 @@ class Server:
     """A server that handles requests with a command.
 
     Args:
-        options: of the command line.
+        options: the options of the command line.
     """
 
     def __init__(self, options: argparse.Namespace) -> None:

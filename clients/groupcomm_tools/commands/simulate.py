@@ -183,7 +183,7 @@ def _run_all(
 
 
 def show_failure(result: RunResult, options: Options) -> None:
-    """Print on standard error what was found in one run, and how to repeat it."""
+    """Print the findings of one run on standard error, with the command that repeats it."""
     seed = result.settings.seed
     say(f"seed {seed}: {len(result.findings)} violations")
     for line in result.last_events:

@@ -1,4 +1,4 @@
-"""`groupcomm simulate --topology`: find what sites, links and loads will cost."""
+"""`groupcomm simulate --topology`: find the costs of sites, links and loads."""
 
 import argparse
 import json

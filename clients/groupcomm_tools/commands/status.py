@@ -21,7 +21,7 @@ _COLUMNS: Final = (
     *("uptime_s", "programs", "groups", "messages", "deliveries", "to_read", "to_send"),
     *("rejected", "refused", "version", "host"),
 )
-"""What a daemon reports, in the order of the table."""
+"""The figures of a daemon, in the order of the table."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

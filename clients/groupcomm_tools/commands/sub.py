@@ -1,4 +1,4 @@
-"""`groupcomm sub`: print what is delivered to groups, in its order."""
+"""`groupcomm sub`: print the messages and views of groups, in their order."""
 
 import argparse
 import sys

@@ -15,7 +15,7 @@ class Subcommand(NamedTuple):
     Attributes:
         name: the word.
         run: runs it, and returns the exit status.
-        what: what it does.
+        what: its purpose.
         example: the words after the two verbs.
         add_options: declares its options.
     """

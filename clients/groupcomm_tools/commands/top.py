@@ -94,7 +94,7 @@ def _run(options: argparse.Namespace, show: Show) -> Frame:
             groups = connection.ask("groups")["groups"]
             connection.pop_waiting()  # events are of no interest here
             if after["pid"] != before["pid"] or after["daemon"] != before["daemon"]:
-                before, asked_s = after, now_s  # another daemon, whose counters tell no rate yet
+                before, asked_s = after, now_s  # another daemon, whose counters give no rate yet
                 continue
             frame = make_frame(before, after, groups, now_s - asked_s)
             show(frame)

@@ -34,9 +34,9 @@ class Bar:
 
     Attributes:
         value: length in units of the panel, 0 or more.
-        low, high: ends of the whisker; equal if there is none.
-        text: text behind the bar.
-        series: number of the colour, 0 or 1.
+        low, high: the ends of the whisker; equal if there is none.
+        text: the text beside the bar.
+        series: the number of the colour, 0 or 1.
         wrong: the bar is red.
     """
 
@@ -66,10 +66,10 @@ class Chart:
     """A chart, which is drawn as one picture.
 
     Attributes:
-        title: text for readers who cannot see the picture.
-        panels: what the axis of each panel shows, with its unit.
-        lines: from top to bottom.
-        series: names of the colours; empty if there is only one.
+        title: the text for readers who cannot see the picture.
+        panels: the quantity on the axis of each panel, with its unit.
+        lines: the lines, from top to bottom.
+        series: the names of the colours; empty if there is only one.
     """
 
     title: str
@@ -141,7 +141,7 @@ def _panel(chart: Chart, index: int) -> _Panel:
     bars = [bar for line in chart.lines for bar in line.cells[index]]
     longest = max((bar.high for bar in bars), default=0.0) or 1.0
     least = min((bar.value for bar in bars if bar.value > 0), default=longest)
-    if longest > WIDE * least:  # short bars could not be told apart
+    if longest > WIDE * least:  # the eye could not distinguish short bars
         first, last = math.floor(math.log10(least)), math.ceil(math.log10(longest) - 1e-9)
         return _Panel(left, room, [10.0**power for power in range(first, last + 1)], log=True)
     step = nice_step(longest, TICKS)

@@ -18,7 +18,7 @@ class Tile:
 
     Attributes:
         value: the figure, with its unit.
-        label: what the figure is.
+        label: the meaning of the figure.
     """
 
     value: str
@@ -31,9 +31,9 @@ class TableRow:
 
     Attributes:
         cells: texts, from left to right.
-        wrong: the row is red.
-        marks: of some cells, by their text, the mark before it and its class in STYLE: a sign that
-            tells them apart without colours, too.
+        wrong: whether the row is red.
+        marks: for some cells, by their text, the mark before it and its class in STYLE: a sign that
+            distinguishes them without colours, too.
     """
 
     cells: Sequence[str]
@@ -78,7 +78,7 @@ class Page:
         verdict: the most important result.
         wrong: the verdict is bad.
         tiles: figures for the head.
-        sections: from top to bottom.
+        sections: the sections, from top to bottom.
     """
 
     title: str

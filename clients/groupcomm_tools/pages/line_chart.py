@@ -28,8 +28,8 @@ class Axis:
     """One axis.
 
     Attributes:
-        label: what it shows, with its unit.
-        log: each decade takes the same room; values of 0 and below then have no place.
+        label: its quantity, with the unit.
+        log: whether each decade takes the same room; values of 0 and below then have no place.
         least, most: ends of the axis; None to fit the points.
     """
 

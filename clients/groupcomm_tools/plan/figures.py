@@ -71,13 +71,16 @@ class CostFigures:
 
     Attributes:
         sites, daemons: numbers of sites and daemons.
-        forming_s: seconds from the start of all daemons to one view.
-        forming_datagrams, forming_mb: received until then, at all daemons.
-        forming_unheard: sent until then to sites where nobody hears the sender.
-        idle_datagrams_per_s: received by a daemon on average, while nothing is sent.
-        idle_kbit_per_s: on the busiest direction of a link, while nothing is sent.
+        forming_s: the seconds from the start of all daemons to one view.
+        forming_datagrams, forming_mb: the datagrams and megabytes received until then, at all
+            daemons.
+        forming_unheard: the datagrams sent until then to sites where nobody hears the sender.
+        idle_datagrams_per_s: the datagrams that a daemon receives on average, while nothing is
+            sent.
+        idle_kbit_per_s: the rate on the busiest direction of a link, while nothing is sent.
         load_kbit_per_s: the same under load.
-        datagrams_per_message: received, at all daemons, beside what an idle cluster receives.
+        datagrams_per_message: the datagrams received at all daemons, beyond those of an idle
+            cluster.
         steps_per_message: steps of all daemons; one step handles everything that has come
             meanwhile.
         messages, deliveries: counted messages and deliveries.

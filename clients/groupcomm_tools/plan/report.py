@@ -22,9 +22,9 @@ def page_of(plan: PlanFigures, growing: Sequence[tuple[str, Series]], facts: Seq
     """Return the page of a plan.
 
     Args:
-        plan: figures of the plan as it is in the file.
-        growing: what grows, and the figures of each size.
-        facts: lines about how the figures were found.
+        plan: the figures of the plan in the file.
+        growing: the growing quantity, and the figures of each size.
+        facts: lines about the way in which the figures were measured.
     """
     wrong = [each.wrong for each in (plan, *(one for _, some in growing for one in some))]
     first_wrong = next((each for each in wrong if each), "")

@@ -94,7 +94,7 @@ def to_rows(batches: Iterable[EventBatch]) -> pa.RecordBatch:
     """Return the rows of received events, in order."""
     parts: list[pa.RecordBatch] = []
     messages: list[Message] = []
-    times: list[tuple[int, int]] = []  # when, and behind how many messages it ends
+    times: list[tuple[int, int]] = []  # time, and number of messages before its end
     for received_us, events in batches:
         for event in _runs(events):
             if isinstance(event, list):
@@ -206,7 +206,7 @@ def _spread(values: list[int], ends: list[int]) -> pa.Array:
     return pc.run_end_decode(runs)
 
 
-# ---- what is no message ----
+# ---- other events ----
 
 
 def _other_row(event: _Other) -> dict[str, Any]:

@@ -31,7 +31,7 @@ BATCH_BYTES: Final = 16 * 1024 * 1024
 
 
 class WriteQueue:
-    """A bounded queue of events for the disk. What does not fit is dropped, and a gap marks the
+    """A bounded queue of events for the disk. Events without room are dropped, and a gap marks the
     place.
 
     The alternative, to receive no more, would have the senders wait for this disk, or end the
@@ -45,7 +45,7 @@ class WriteQueue:
     def __init__(self, cap_bytes: int) -> None:
         self._cap_bytes = cap_bytes
         self._queue: deque[tuple[EventBatch, int]] = deque()
-        self._missing = 0  # messages dropped behind the last one that waits
+        self._missing = 0  # messages dropped after the last one that waits
         self.bytes = 0
         self.dropped = 0
 
@@ -73,7 +73,7 @@ class WriteQueue:
             self._missing = 0
 
     def pop(self) -> list[EventBatch]:
-        """Remove and return what is to be written next; the queue must not be empty."""
+        """Remove and return the next events to write; the queue must not be empty."""
         if not self._queue:
             self._end_gap()
         taken: list[EventBatch] = []
@@ -93,7 +93,7 @@ TEND_S: Final = 1.0
 """Seconds between checks whether a file is to be sealed or removed."""
 
 Tell = Callable[[dict[str, Any]], None]
-"""A function that is called with what happens: ``event`` names it, the other keys depend on it."""
+"""A function that is called with each event: ``event`` names it, the other keys depend on it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -143,7 +143,7 @@ class Recorder:
         for damage in writer.found.damage:
             tell({"event": "damage", "text": str(damage)})
 
-    # ---- what is received ----
+    # ---- input ----
 
     @property
     def is_done(self) -> bool:
@@ -193,10 +193,10 @@ class Recorder:
             )
         self._arrived.set()
 
-    # ---- what is written ----
+    # ---- output ----
 
     async def write(self) -> None:
-        """Write what comes, until cancelled."""
+        """Write events, until cancelled."""
         while True:
             next_write = trio.current_time() + self._pace.sync_s
             await self._arrived.wait()
@@ -247,7 +247,7 @@ class Recorder:
         """Write the rest of the queue and seal it; no other method may run.
 
         Raises:
-            LogError: not all that was received is on disk.
+            LogError: some received events are not on disk.
         """
         try:
             while self._batches or self._waiting:
@@ -305,7 +305,7 @@ Connect = Callable[[], AbstractAsyncContextManager[Connection]]
 async def record(
     connect: Connect, groups: Sequence[str], recorder: Recorder, *, reconnect: bool = True
 ) -> None:
-    """Record until the count is reached; what was received is then on disk, also after a
+    """Record until the count is reached; received events are then on disk, also after a
     cancellation.
 
     A session that ends is followed by another one.
@@ -318,7 +318,7 @@ async def record(
 
     Raises:
         CannotConnect, SessionEnded: there is no first session, or no other can follow.
-        LogError: not all that was received is on disk.
+        LogError: some received events are not on disk.
     """
     try:
         async with trio.open_nursery() as nursery:

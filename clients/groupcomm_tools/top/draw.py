@@ -24,7 +24,7 @@ PICTURE_LINES = 40
 @contextmanager
 def screen() -> Iterator[Callable[[Frame], None]]:
     """Yield a function that draws a frame in place of the one before."""
-    console = Console(file=below(sys.stdout))  # it has colours; what others have written is escaped
+    console = Console(file=below(sys.stdout))  # it has colours; texts of others are escaped
     with Live(console=console, auto_refresh=False) as live:
         yield lambda frame: live.update(picture(frame, console.height), refresh=True)
 
@@ -42,7 +42,7 @@ def save_svg(frame: Frame, path: Path) -> None:
 
 
 def picture(frame: Frame, height: int) -> RenderableType:
-    """Return a frame as far as it fits this number of lines; the rest is counted."""
+    """Return the lines of a frame that fit; the rest is counted."""
     daemons = 1 + len(frame.peers)
     rows = max(3, (height - FIXED_LINES - daemons) // 2)
     tables = (_daemons(frame), _rates(frame), _sessions(frame, rows), _groups(frame, rows))

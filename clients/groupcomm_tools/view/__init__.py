@@ -1,1 +1,1 @@
-"""Space-time diagrams of traces: a model of what is drawn, and a page that draws it."""
+"""Space-time diagrams of traces: a model of the drawing, and a page that draws it."""

@@ -28,7 +28,7 @@ from groupcomm_tools.view.step_events import StepSide
 
 
 def make_diagram(name: str, trace: Iterable[TraceEvent]) -> Diagram:
-    """Return the diagram of a trace, with what the checkers found.
+    """Return the diagram of a trace, with the findings of the checkers.
 
     Args:
         name: name of the trace.
@@ -71,8 +71,8 @@ def _read(
     """Return a draft of all events, and the marks of the events that prove something.
 
     Args:
-        events: of the trace.
-        proofs: `id` of each event that proves something.
+        events: the events of the trace.
+        proofs: the `id` of each event that proves a violation.
         alone: see `DaemonSide`.
     """
     draft = Draft()
@@ -155,7 +155,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
     ]
 
 
-# ---- what is on them ----
+# ---- contents of lines ----
 
 
 def _point(mark: Mark, places: Mapping[str, int]) -> Point:
@@ -228,7 +228,7 @@ def _evidence(proof: Sequence[TraceEvent], marks: Mapping[int, Mark]) -> tuple[E
     return tuple(
         Evidence(
             t=event.t,
-            text=" ".join(readable(event).split()[1:]),  # the time is told where it is drawn
+            text=" ".join(readable(event).split()[1:]),  # the page draws the time
             point=_place(marks.get(id(event))),
         )
         for event in proof

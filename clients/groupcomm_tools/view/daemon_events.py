@@ -43,7 +43,7 @@ REMEMBERED: Final = 256
 """More events than a daemon handles at once before it releases messages."""
 
 SHOWN_CAUSES: Final = 20
-"""Of a packet with more messages, the first ones represent it."""
+"""The messages of a packet that represent it: the first ones, if it has more."""
 
 OF_SESSIONS: Final = (Ask, Send, Deliver, Member)
 """Events that only clients' traces have."""
@@ -57,10 +57,10 @@ class Passage:
     """The passage of a message through a receiver's daemon.
 
     Attributes:
-        held: when its packet came; None if that is unknown.
-        released: when it was released.
+        held: the time at which its packet came; None if that is unknown.
+        released: the time at which it was released.
         by: the packet for which it waited; None if it was not a packet.
-        reason: what it waited for; empty if it waited for nothing, or for a packet.
+        reason: the reason for which it waited; empty if it did not wait, or for a packet.
     """
 
     held: int | None
@@ -77,7 +77,7 @@ class _Daemon:
     recent: deque[Hold | Count | Table | Conf] = attrs.field(
         factory=lambda: deque(maxlen=REMEMBERED)
     )
-    safe: Release | None = None  # the last one that was given out
+    safe: Release | None = None  # the last one that was released
 
 
 class Holdings:
@@ -252,7 +252,7 @@ class DaemonSide:
         }
 
     def finish(self) -> None:
-        """Note what each message waited for, now that all packets are known."""
+        """Note the reason for which each message waited, now that all packets are known."""
         for arrival, passage in self._passages:
             arrival.waits = self._holdings.messages_in(passage.by)
             arrival.reason = passage.reason

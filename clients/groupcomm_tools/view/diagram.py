@@ -63,9 +63,9 @@ class Point:
         line: index of its line.
         t: time of the trace.
         clock: Lamport's clock.
-        kind: what happened.
+        kind: the kind of event.
         message: the message that was sent, received or delivered; None without a message.
-        text: what happened, in words; empty if kind and message say everything.
+        text: the event in words; empty if kind and message say everything.
     """
 
     line: int
@@ -105,14 +105,14 @@ class Arrival:
 
     Attributes:
         message: index of the message.
-        line: index of the line.
-        origin: point from which it came: its sending, or where it was forwarded; None if unknown.
+        line: the index of the line.
+        origin: the point from which it came: its sending, or its forwarding; None if unknown.
         received: point of its receipt if it was not delivered at once; None if it was, or if it
             never travelled.
         delivered: point of its delivery; None without a delivery: then it waits to the end, if
             waits or reason say so, or no user receives it.
         waits: messages that it waited for, as far as known.
-        reason: what it waited for, in words, if waits do not say everything.
+        reason: the reason for which it waited, in words, if waits do not say everything.
     """
 
     message: int
@@ -149,9 +149,9 @@ class Evidence:
     """An event that proves a violation.
 
     Attributes:
-        t: time.
-        text: who did what, in words.
-        point: where it is drawn; None if it belongs to no process.
+        t: the time.
+        text: the event in words, with its subject.
+        point: the point at which it is drawn; None if it belongs to no process.
     """
 
     t: int
@@ -165,9 +165,9 @@ class Violation:
 
     Attributes:
         name: name of the property in docs/properties.md, or of the order that was not kept.
-        claimed: it had to hold; an algorithm may never have claimed an order.
-        text: what is wrong, in one sentence.
-        evidence: events that prove it, the last one first.
+        claimed: whether it had to hold; an algorithm may never have claimed an order.
+        text: the violation, in one sentence.
+        evidence: the events that prove it, the last one first.
     """
 
     name: str
@@ -181,15 +181,15 @@ class Diagram:
     """A whole diagram.
 
     Attributes:
-        lines: with clients below their daemon.
-        points: in the order in which they happened.
-        messages: in the order of the trace.
-        arrivals: in the order of the trace.
-        bands: views of daemons, by line, then time.
+        lines: the lines, with clients below their daemon.
+        points: the points in the order in which they happened.
+        messages: the messages in the order of the trace.
+        arrivals: the arrivals in the order of the trace.
+        bands: the views of daemons, by line, then time.
         violations: violations found; only the first ones if there are very many.
         counted: times are counts of steps, not microseconds.
-        complete: the trace ends with quiet, so that missing deliveries were checked, too.
-        unjudged: what was not checked, and why; empty if everything was.
+        complete: whether the trace ends with quiet, so that missing deliveries were checked, too.
+        unjudged: the unchecked parts, with the reasons; empty if everything was checked.
     """
 
     lines: tuple[Line, ...]

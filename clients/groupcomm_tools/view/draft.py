@@ -19,10 +19,10 @@ class Mark:
 
     Attributes:
         line: identity of the line.
-        kind: None for a point that is not drawn, and only passes clocks on.
-        after: marks whose clock must be lower, besides those of its own line.
+        kind: the kind; None for a point that is not drawn, and only passes clocks on.
+        after: the marks whose clock must be lower, besides those of its own line.
         clock: Lamport's clock, once all marks are there.
-        place: index among the drawn points, once all marks are there.
+        place: its index among the drawn points, once all marks are there.
     """
 
     line: str
@@ -53,8 +53,8 @@ class Reached:
     """A future arrival; see `diagram.Arrival`.
 
     Attributes:
-        waits: messages by their names in the trace.
-        given: a step of an algorithm or a filter delivered it.
+        waits: the messages that it waits for, by their names in the trace.
+        given: whether a step of an algorithm or a filter delivered it.
     """
 
     message: Sent
@@ -73,10 +73,10 @@ class Draft:
     Attributes:
         lines: kind of each line by identity, in the order in which they were first seen.
         begins: time of the first mark on each line.
-        last: last mark on each line.
-        marks: in the order of the trace.
-        messages: by sender and number, in the order of the trace.
-        arrivals: in the order of the trace.
+        last: the last mark on each line.
+        marks: the marks in the order of the trace.
+        messages: the messages by sender and number, in the order of the trace.
+        arrivals: the arrivals in the order of the trace.
     """
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ class Draft:
         """Assign clocks and indexes to all marks; return those that are drawn, in the order of
         time.
         """
-        self.marks.sort(key=lambda mark: mark.t)  # those of equal times as in the trace
+        self.marks.sort(key=lambda mark: mark.t)  # stable: equal times stay in order
         clocks: dict[str, LamportClock] = {}
         drawn: list[Mark] = []
         for mark in self.marks:

@@ -63,14 +63,14 @@ def figure_of(
     """Return a diagram as SVG, with a text for readers who cannot see it.
 
     Args:
-        diagram: what is drawn: sendings (filled), receipts of what has to wait (bars), deliveries
-            (hollow), views and ends. What a process delivers to itself as it sends has no point of
-            its own.
+        diagram: the diagram to draw: sendings (filled), receipts of messages that have to wait
+            (bars), deliveries (hollow), views and ends. A delivery of a process to itself as it
+            sends has no point of its own.
         title: title of the figure.
         logical: draw it along Lamport's clocks instead of the trace's time.
-        ticks: draw the lines between equal clocks.
-        marks: names of violations whose proof is marked; None for all.
-        since: events before this time of the trace are left out.
+        ticks: whether to draw the lines between equal clocks.
+        marks: the names of violations whose proof is marked; None for all.
+        since: the time of the trace before which events are left out.
 
     Raises:
         TooLong: it has more than MAX_COLUMNS moments.

@@ -13,7 +13,7 @@ from groupcomm.trace.events import TraceEvent
 from groupcomm.trace.steps import Given, MessageId
 
 JUDGED_DELIVERIES: Final = 50_000
-"""A longer trace is not checked: it would take more than some seconds."""
+"""The longest trace that is checked: a longer one would take more than some seconds."""
 
 SHOWN: Final = 30
 """Violations of each order that are shown."""
@@ -25,8 +25,8 @@ class Unkept:
 
     Attributes:
         order: name of the order.
-        text: one sentence.
-        proof: deliveries, the later one first; for total order those of two processes.
+        text: the violation, in one sentence.
+        proof: the deliveries, the later one first; for total order those of two processes.
     """
 
     order: str
@@ -35,8 +35,8 @@ class Unkept:
 
 
 def unkept_orders(events: Sequence[TraceEvent]) -> tuple[list[Unkept], str]:
-    """Return what breaks FIFO, causal or total order, whether claimed or not; and what was not
-    checked.
+    """Return the violations of FIFO, causal or total order, whether claimed or not, and the
+    unchecked parts.
     """
     deliveries = [event for event in events if isinstance(event, Given)]
     if len(deliveries) > JUDGED_DELIVERIES:

@@ -74,7 +74,7 @@ class StepSide:
         self._receipts[event.p] = _Receipt(event.t, message.id)
         arrival = draft.latest(message, line)
         if arrival is not None and arrival.delivered is not None and not arrival.given:
-            # To a filter comes what the connection has delivered.
+            # A filter receives the deliveries of the connection.
             arrival.received, arrival.delivered = arrival.delivered, None
             arrival.received.kind = PointKind.RECEIVE
             return
@@ -125,8 +125,8 @@ class StepSide:
         return came if came is self._draft.last.get(event.p) else None
 
     def _let_go(self, arrival: Reached, event: Given) -> None:
-        """Note what released a message, if its stamp does not name it but the last packet shows
-        it.
+        """Note the event that released a message, if its stamp does not name it but the last packet
+        shows it.
         """
         last = self._receipts.get(event.p)
         if not arrival.reason or arrival.waits or last is None or last.t != event.t:
