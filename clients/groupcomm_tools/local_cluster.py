@@ -98,7 +98,7 @@ class LocalDaemon:
 
     @property
     def spread(self) -> Path:
-        """The socket at which it listens for clients of Spread: a path."""
+        """Return the path of the unix socket for clients of Spread."""
         return Path(json.loads(self._ports.read_text())["spread_unix"])
 
     @property

@@ -151,7 +151,7 @@ class Recorder:
         return self._wanted is not None and self.count >= self._wanted
 
     def begin_session(self, member: MemberId, why: str) -> None:
-        """Begin a session: what follows was delivered to it, and something may be missing before.
+        """Begin a session: later events belong to it, and some may be missing before.
 
         Args:
             member: the session.
