@@ -103,7 +103,7 @@ class LocalDaemon:
 
     @property
     def spread_tcp(self) -> str:
-        """Return the same on TCP, if it does: ``host:port``."""
+        """Return the address for clients of Spread on TCP, if it listens there: ``host:port``."""
         return str(json.loads(self._ports.read_text())["spread_tcp"])
 
     @property

@@ -14,7 +14,7 @@ A caller::
         print(await caller.call("doubler", b"21"))
 
 `call` has one server handle a request: all servers see the same requests in the same order, so each
-knows without further messages which server's turn it is; if that one goes before it has replied,
+knows without further messages whose turn it is; if that server goes before it has replied,
 the next one handles the request. So a request is handled at least once: twice, if its server was
 cut off or died between handling it and replying. `call_all` has every server handle a request.
 """
@@ -114,7 +114,7 @@ Key: TypeAlias = tuple[MemberId, int]
 
 
 class Rota:
-    """The rota of one server: it tells which requests are this server's. Pure.
+    """The rota of one server: it finds the requests that are this server's. Pure.
 
     Attributes:
         open: the requests for one server that none has replied to.
@@ -186,7 +186,7 @@ async def serve(connection: Connection, group: str, handler: Handler) -> None:
         failed = False
         try:
             data = await handler(request)
-        except Exception as error:  # whatever it is, the caller has to learn of it
+        except Exception as error:  # the caller has to learn of every error
             data, failed = f"{type(error).__name__}: {error}".encode(), True
         reply = Reply(*key, data, failed, request.servers)
         to = [key[0].name, group] if whom is Whom.ONE else [key[0].name]

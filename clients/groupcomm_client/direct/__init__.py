@@ -11,7 +11,7 @@
         print(await bob.receive())
 
 Their datagrams are not sealed: anybody who reaches a peer's port can pose as any peer.
-docs/direct.md says what is promised.
+docs/direct.md lists the guarantees.
 """
 
 from groupcomm.algorithms.direct.events import Cause, MemberJoined, MemberLeft, NotDelivered

@@ -47,8 +47,8 @@ async def open(
         bind: the address to listen at; port 0 lets the system choose.
         members: all founding members, with or without this one; by their addresses where these are
             known. None for a latecomer, or for the first member of a session.
-        join: the address of one member, from which the peer learns those of all others.
-        timing: timeouts.
+        join: the address of one member, from which the peer learns the addresses of all others.
+        timing: the timeouts.
         seed: the seed of all random faults; None for a random one.
         anywhere: whether to allow an address that other hosts can reach. Nothing is sealed.
         trace: the folder for a trace of the algorithm's steps (docs/trace.md).

@@ -145,8 +145,8 @@ class DirectPeer:
         """Delay everything that is sent to another member by at least this time; 0 ends the delay.
 
         Raises:
-            ConfigError: there is no such member, or the delay is so long that the member would take
-                it for silence.
+            ConfigError: there is no such member, or the delay is so long that the member would
+                count it as silence.
         """
         longest_s = self._peer.timing.longest_delay_s
         if not 0 <= seconds <= longest_s:

@@ -114,7 +114,7 @@ class Agreement:
         self._giving = Giving(view.group, me, credentials, random)
         self._ready_sent_to: MemberId | None = None  # the last Ready's receiver
         self._silent: set[MemberId] = set()
-        self._distrusted: set[MemberId] = set()  # the program was told
+        self._distrusted: set[MemberId] = set()  # members of which the program was notified
         self._times: dict[_Timer, float] = {}
         self._asks_left = ASKS
         self._done = b""  # the key to which all have moved, as this member has announced
@@ -147,8 +147,8 @@ class Agreement:
 
     @property
     def giver(self) -> MemberId:
-        """Return the oldest member that does its part; the same at all members with the same
-        information."""
+        """Return the oldest member that does its part; all members with the same information return
+        the same."""
         return next(one for one in self._view.members if one == self.me or one not in self._silent)
 
     # ---- the giver ----
@@ -180,8 +180,8 @@ class Agreement:
     def _serve_soon(self, now: float) -> list[Action]:
         """Give the key once all may have it, so that no message is sent that a member cannot read.
 
-        A member that is late is waited for during a bounded time; one that is known not to be
-        ready, not at all.
+        A late member is waited for during a bounded time; a member that is known not to be
+        ready is not waited for.
         """
         offer = self._giving.offer
         if offer is None or (offer.sent and not self._giving.unserved(self._view.members)):
@@ -224,7 +224,7 @@ class Agreement:
     def _get_ready(
         self, giver: MemberId, moved: bytes = b"", *, again: bool = False
     ) -> list[Action]:
-        """Tell the giver the public key for which the next key is to be wrapped."""
+        """Send the giver the public key for which the next key is to be wrapped."""
         number, public = self._prekeys.make(giver)
         ready = Ready(self.group, self.epoch.place, number, again, moved, public)
         proof = self._credentials.prove(ready_text(ready, self.me, giver))
@@ -331,7 +331,7 @@ class Agreement:
     # ---- another key ----
 
     def rekey(self, now: float) -> list[Action]:
-        """Draw another key in the same view; do nothing while the next one is in flight."""
+        """Draw another key in the same view; do nothing while a next one is in flight."""
         key = self.keys.latest
         if key is None or key.secret is None:
             return []

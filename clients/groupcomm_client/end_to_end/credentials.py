@@ -27,8 +27,8 @@ class GroupSecret(Protocol):
 
     Attributes:
         mixed: a secret that is mixed into every wrapped key, so that nobody can unwrap without it.
-        names_members: whether a proof tells holders apart, and so is worth showing to all members;
-            the proof of a shared secret shows only that somebody knows it.
+        names_members: whether a proof distinguishes holders, and so is worth showing to all
+            members; the proof of a shared secret shows only that its sender knows the secret.
     """
 
     @property

@@ -21,7 +21,7 @@ class Prekeys:
     """The private keys for which this member may be given the next key of the group.
 
     Each is for one wrap by one giver. It is kept until this giver has shown, by using a later one,
-    that it needs it no more, or until all members are known to have moved on: a view may change
+    that it no longer needs it, or until all members are known to have moved on: a view may change
     before the giver has heard of the later one, and another member may give a key meanwhile.
     """
 
