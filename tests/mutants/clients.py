@@ -12,7 +12,7 @@ FRAMES_TO_GO = 100
 
 @mutant((LocalSessions, "_begin_end"))
 def sessions_lose_the_queue_at_a_goodbye(right: Right) -> Right:
-    """What was queued for a client is lost when it says goodbye; what comes then is not."""
+    """Frames queued for a client are lost when it says goodbye; later frames are not."""
 
     def begin_end(self: LocalSessions, session: DaemonSession) -> None:
         if session.state is DaemonSessionState.LEAVING:
@@ -24,7 +24,7 @@ def sessions_lose_the_queue_at_a_goodbye(right: Right) -> Right:
 
 @mutant((DaemonSession, "push"))
 def session_drops_a_frame_before_a_cut_off(right: Right) -> Right:
-    """A session drops the frame that is too much, and cuts its client off some frames later."""
+    """A session drops the frame above its cap, and cuts its client off some frames later."""
     queued: dict[int, int] = {}  # of sessions, by their id
 
     def push(self: DaemonSession, *frame: Raw, droppable: bool = False) -> bool:

@@ -67,7 +67,7 @@ def once_per_group(right: Right) -> Right:
 
 @mutant((Groups, "_unite"))
 def private_by_name(right: Right) -> Right:
-    """A private message goes to whoever has the name when it is delivered."""
+    """A private message goes to the session that has the name at its delivery."""
 
     def unite(self: Groups, bundle: Bundle) -> dict[int, None]:
         names = [group for group in bundle.groups if group[0] == "#"]
@@ -99,7 +99,7 @@ def reassembly_by_sender(right_find: Right, right_finish: Right) -> tuple[Right,
 
 @mutant((Groups, "_recipients"))
 def self_discard_ignored(right: Right) -> Right:
-    """A sender gets its own messages also where it did not want them."""
+    """A sender gets its own messages in spite of SELF_DISCARD."""
 
     def recipients(self: Groups, bundle: Bundle, daemon: int) -> Iterable[int]:
         flags, bundle.flags = bundle.flags, 0
@@ -112,7 +112,7 @@ def self_discard_ignored(right: Right) -> Right:
 
 @mutant((Groups, "_bounce"))
 def undeliverable_when_taken(right: Right) -> Right:
-    """Whether a private message is undeliverable is checked when its daemon takes it."""
+    """A private message's target is checked when its daemon accepts the message."""
 
     def bounce(self: Groups, bundle: Bundle) -> None:
         if not all(bundle.targets):

@@ -15,7 +15,7 @@ from tests.mutants.mutant import Right, site_mutant
 
 @site_mutant((InFlight, "pop_lost"), (InFlight, "pop_requested"))
 def link_without_probes(right: Right, _right_requested: Right) -> tuple[Right, Right]:
-    """A link tries nothing again unless something later has arrived, not even what is asked for."""
+    """A link sends no packet again unless a later one has arrived, not even a requested one."""
 
     def pop_lost(self: InFlight, now: float) -> list[Queued]:
         self._last_at = now
@@ -43,7 +43,7 @@ def links_number_anew(right: Right) -> Right:
 
 @site_mutant((Link, "_retransmit"))
 def lost_on_a_link_for_good(_right: Right) -> Right:
-    """What was lost on a link is not sent again, as if it were still in flight."""
+    """A packet lost on a link is not sent again, as if it were still in flight."""
 
     def retransmit(_self: Link, _lost: list[Queued]) -> None:
         """Forget them."""
@@ -67,7 +67,7 @@ def notices_not_passed_on(right: Right) -> Right:
 
 @site_mutant((Forwarding, "__init__"))
 def one_book_for_all_links(right: Right) -> Right:
-    """A daemon keeps in one book what has come over its links, though each has its own numbers."""
+    """A daemon records the numbers of all its links together, though each link has its own."""
 
     def init(self: Forwarding, *arguments: Any) -> None:
         right(self, *arguments)
@@ -80,7 +80,7 @@ def one_book_for_all_links(right: Right) -> Right:
 
 @site_mutant((Delivery, "is_new_unreliable"))
 def unreliable_over_two_ways(_right: Right) -> Right:
-    """An UNRELIABLE packet that has come over two ways is given out twice."""
+    """An UNRELIABLE packet that has come over two ways is delivered twice."""
 
     def is_new(_self: Delivery, _packet: UnreliablePacket) -> bool:
         return True

@@ -93,7 +93,7 @@ def fifo_on_receipt(right_link: Right, right_extend: Right) -> tuple[Right, Righ
 
 @mutant((Blocks, "announce"))
 def horizon_counts_at_once(_right: Right) -> Right:
-    """A horizon counts although packets that it speaks of are missing."""
+    """A horizon counts although packets that it covers are missing."""
 
     def announce(self: Blocks, ring: int, value: int, upto: int, _held: int) -> bool:
         return self._count(ring, value, upto)
@@ -114,7 +114,7 @@ def ordered_at_stamping(right: Right) -> Right:
 
 @mutant((Order, "_next_agreed"))
 def safe_by_own_frontier(_right: Right) -> Right:
-    """SAFE is delivered once this daemon holds all below it, whatever others hold."""
+    """SAFE is delivered once this daemon holds everything below it, whatever others hold."""
 
     def next_agreed(self: Order) -> DataPacket | None:
         return _take_agreed(self, self.blocks.least, self.blocks.least)
@@ -149,7 +149,8 @@ def ties_by_arrival(right: Right) -> Right:
 
 @mutant((Order, "causes"))
 def vector_is_prefix(_right: property) -> property:
-    """V says what is held without gap, not the highest that anything was delivered from."""
+    """V has the number up to which packets are held without a gap, not the highest delivered
+    one."""
 
     def causes(self: Order) -> tuple[tuple[int, ...], Stamp]:
         return tuple(stream.held for stream in self._streams), self.done

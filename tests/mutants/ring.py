@@ -76,7 +76,8 @@ def hop_in_32_bits(right: Right) -> Right:
 
 @mutant((Ring, "_answers"))
 def held_though_some_is_missing(_right: Right) -> Right:
-    """A daemon says that it holds all up to a packet that asks, whether it holds what is before."""
+    """A daemon reports that it holds all packets up to one that asks, though earlier ones may
+    lack."""
 
     def answers(self: Ring) -> tuple[int, int] | None:
         number = self._holdings.owed
@@ -161,7 +162,7 @@ def request_sent_once(right_ask: Right, right_rests: Right) -> tuple[Right, Righ
 
 @mutant((Ring, "on_token"))
 def token_copy_taken(right: Right) -> Right:
-    """A copy of a token that was here already is taken for the token."""
+    """A copy of a token that was here already counts as the token."""
 
     def on_token(self: Ring, token: Token, now: float) -> None:
         self.last_hop = min(self.last_hop, token.hop - 1)

@@ -10,7 +10,7 @@ _COUNTER_AT = HEAD_BYTES - 8
 
 @mutant((ReplayWindow, "check"))
 def replays_taken(_right: Right) -> Right:
-    """A datagram that comes twice is taken twice."""
+    """A datagram that comes twice is accepted twice."""
 
     def check(_self: ReplayWindow, _counter: int) -> bool:
         return True
@@ -20,7 +20,7 @@ def replays_taken(_right: Right) -> Right:
 
 @mutant((Sealer, "seal"))
 def seal_for_anyone(right: Right) -> Right:
-    """The seal of a token does not say which daemon it is meant for."""
+    """The seal of a token does not name its receiver."""
 
     def seal(self: Sealer, packet: bytes, channel: Channel, _receiver: int | None = None) -> bytes:
         sealed: bytes = right(self, packet, channel)

@@ -17,7 +17,7 @@ from tests.mutants.mutant import Right, site_mutant
 
 @site_mutant((FailureDetector, "watch"))
 def far_end_unwatched(right: Right) -> Right:
-    """A daemon watches the fellows of its ring only, not the other ends of its links."""
+    """A daemon watches the members of its ring only, not the other ends of its links."""
 
     def watch(self: FailureDetector, view: View, gathered_at: float, now: float) -> None:
         right(self, view, gathered_at, now)
@@ -31,7 +31,8 @@ def far_end_unwatched(right: Right) -> Right:
 
 @site_mutant((ViewState, "ring_frontier"))
 def forgotten_by_own_site(right: Right) -> Right:
-    """A packet is forgotten once all of one's own site can deliver it, whatever others lack."""
+    """A packet is forgotten once all daemons of the own site can deliver it, whatever others
+    lack."""
 
     def ring_frontier(self: ViewState, value: int) -> None:
         right(self, value)
@@ -43,7 +44,7 @@ def forgotten_by_own_site(right: Right) -> Right:
 
 @site_mutant((HorizonNotices, "horizon_if_due"))
 def frontier_of_the_sender(right: Right) -> Right:
-    """A horizon notice tells the frontier of the daemon that sends it, not of its ring."""
+    """A horizon notice has the frontier of its sender, not of the sender's ring."""
 
     def horizon_if_due(
         self: HorizonNotices, last: int, held: list[int], _frontier: int, now: float
@@ -55,7 +56,7 @@ def frontier_of_the_sender(right: Right) -> Right:
 
 @site_mutant((ViewState, "_on_horizon"))
 def gateway_counts_at_once(right: Right) -> Right:
-    """Where a notice enters a site it counts although packets that it speaks of are missing."""
+    """Where a notice enters a site it counts although packets that it covers are missing."""
 
     def on_horizon(self: ViewState, packet: bytes) -> None:
         right(self, packet)
@@ -69,7 +70,7 @@ def gateway_counts_at_once(right: Right) -> Right:
 
 @site_mutant((FlowControl, "on_held_remotely"))
 def held_far_unheard(_right: Right) -> Right:
-    """A ring does not hear how much of its stream others hold."""
+    """A ring does not receive the reports of the packets of its stream that others hold."""
 
     def on_held_remotely(_self: FlowControl, _ring: int, _number: int, _now: float) -> None:
         """Forget it."""
@@ -79,7 +80,7 @@ def held_far_unheard(_right: Right) -> Right:
 
 @site_mutant((HorizonNotice, "encode"))
 def horizon_taken_for_frontier(right: Right) -> Right:
-    """A horizon notice tells the ring's horizon where its frontier belongs."""
+    """A horizon notice has the ring's horizon in place of its frontier."""
 
     def encode(self: HorizonNotice) -> bytes:
         self.frontier = self.horizon
@@ -91,7 +92,7 @@ def horizon_taken_for_frontier(right: Right) -> Right:
 
 @site_mutant((FailureDetector, "pass_on_targets"))
 def membership_not_passed_on(_right: Right) -> Right:
-    """What daemons say to find a view is not passed on to those that do not hear them."""
+    """Control messages are not passed on to daemons that do not hear their origin."""
 
     def lacking(*_: object) -> list[int]:
         return []
@@ -101,7 +102,7 @@ def membership_not_passed_on(_right: Right) -> Right:
 
 @site_mutant((HorizonNotices, "horizon_if_due"))
 def notice_of_what_is_held(right: Right) -> Right:
-    """A horizon notice speaks of the packets that all its ring holds, not of all with numbers."""
+    """A horizon notice covers the packets that all its ring holds, not all with numbers."""
 
     def horizon_if_due(
         self: HorizonNotices, _last: int, held: list[int], frontier: int, now: float
@@ -113,7 +114,7 @@ def notice_of_what_is_held(right: Right) -> Right:
 
 @site_mutant((Recovery, "__init__"))
 def recovery_within_the_site(right: Right) -> Right:
-    """When a view ends, only daemons of one site bring each other to hold the same."""
+    """When a view ends, only daemons of one site repair each other's packets."""
 
     def init(
         self: Recovery,

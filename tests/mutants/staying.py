@@ -13,7 +13,7 @@ from tests.mutants.mutant import Right, site_mutant
 
 @site_mutant((DeferredHeaders, "pop_ready"))
 def headers_before_the_packet_is_everywhere(right: Right) -> Right:
-    """Headers go out at once, though fellows may lack what they stand for."""
+    """Headers go out at once, though members of the ring may lack their packets."""
 
     def take(self: DeferredHeaders, _everywhere: int) -> list[tuple[int, bytes]]:
         self.released_upto = self._stream.held
@@ -25,7 +25,8 @@ def headers_before_the_packet_is_everywhere(right: Right) -> Right:
 
 @site_mutant((Delivery, "_note_subscription"))
 def pruned_by_the_senders_group_table(right: Right) -> Right:
-    """What stays is found by the members that the sender's daemon knows, not by subscriptions."""
+    """Local-only packets are found by the members that the sender's daemon knows, not by
+    subscriptions."""
 
     def note_subscription(self: Delivery, packet: DataPacket, bundle: Bundle) -> None:
         right(self, packet, bundle)

@@ -29,7 +29,8 @@ from tests.mutants.mutant import Right, mutant
 
 @mutant((RecoveryWalk, "deliverable"))
 def transitional_rule_by_the_streams_holes(right: Right) -> Right:
-    """After a stream's first hole all of it is dropped, not only what follows in its chains."""
+    """After a stream's first hole all its packets are dropped, not only later ones of its
+    chains."""
 
     def deliverable(self: RecoveryWalk, packet: DataPacket) -> list[Bundle]:
         kept: list[Bundle] = right(self, packet)
@@ -50,7 +51,7 @@ def own_horizons_at_the_boundary(_right: Right) -> Right:
 
 @mutant((ViewChange, "accept_obligation"))
 def obligations_forgotten(right: Right) -> Right:
-    """A daemon that has said that it holds the union is not bound by it when the attempt fails."""
+    """A daemon that has announced the recovered set has no obligation when the attempt fails."""
 
     def bind(self: ViewChange, union: RecoveredSet, transitional_members: frozenset[int]) -> None:
         right(self, union, transitional_members)
@@ -86,7 +87,7 @@ def stale_commits_count(_right: Right) -> Right:
 
 @mutant((Announcements, "complete"))
 def announcements_but_one(_right: property) -> property:
-    """A view's groups are taken as known when the announcement of one daemon is missing."""
+    """A view's groups count as known when the announcement of one daemon is missing."""
 
     def complete(self: Announcements) -> bool:
         if len(self.whole) < self._daemons - 1:
@@ -100,7 +101,8 @@ def announcements_but_one(_right: property) -> property:
 
 @mutant((DaemonCore, "freeze"), (CarriedGroups, "announce"))
 def announced_as_of_the_freeze(freeze: Right, _right: Right) -> tuple[Right, Right]:
-    """A daemon announces the sessions and groups of before the old view's last deliveries."""
+    """A daemon announces the sessions and groups as they were before the old view's last
+    deliveries."""
     seen: dict[int, list[Bundle]] = {}
 
     def freeze_and_note(self: DaemonCore) -> None:
@@ -119,7 +121,7 @@ def announced_as_of_the_freeze(freeze: Right, _right: Right) -> tuple[Right, Rig
 
 @mutant((Announcements, "together"))
 def everybody_came_along(_right: Right) -> Right:
-    """The vs_set of a group view names all members, whoever came from the same view or not."""
+    """The vs_set of a group view names all members, whether they came from the same view or not."""
 
     def together(self: Announcements, me: int, keys: object) -> frozenset[int]:
         return frozenset(self.whole)
@@ -141,7 +143,8 @@ def merge_keeps_the_lower_counter(right: Right) -> Right:
 
 @mutant((gather_module, "find_ready"), (agreement_module, "make_view"))
 def views_wait_for_every_disk(_right: Right, make_view: Right) -> tuple[Right, Right]:
-    """The counter of a view follows physical time, and who has not reserved it is waited for."""
+    """The counter of a view follows physical time, and daemons that have not reserved it are waited
+    for."""
 
     def find_ready(mutual: Any, _claims: object, me: int) -> Ready:
         return Ready(component(mutual, me), 0)
@@ -172,7 +175,7 @@ def beacon_only_when_idle(right: Right) -> Right:
 def old_view_goes_on(
     right_receive: Right, right_step: Right, right_deliver: Right
 ) -> tuple[Right, Right, Right]:
-    """While the next view is agreed on, packets of the present one are taken and delivered."""
+    """While the next view is agreed on, packets of the present one are accepted and delivered."""
 
     def goes_on(self: DaemonCore) -> bool:
         ended = (MembershipState.OPERATIONAL, MembershipState.LEFT)
@@ -201,7 +204,7 @@ def old_view_goes_on(
 
 @mutant((ViewChange, "_deliver"))
 def walked_twice(right: Right) -> Right:
-    """What was delivered before the view ended is delivered once more at its end."""
+    """Messages delivered before the view ended are delivered once more at its end."""
 
     def deliver(self: ViewChange, bundles: list[Bundle]) -> None:
         for stream in self._delivery.streams:
@@ -227,7 +230,7 @@ def fragments_go_on(_right: Right) -> Right:
 
 @mutant((LocalSessions, "end"))
 def waiting_lost_with_the_view(right: Right) -> Right:
-    """What waits for a number when a view ends is forgotten."""
+    """Bundles that wait for a number when a view ends are forgotten."""
 
     def end(self: LocalSessions) -> None:
         right(self)
@@ -239,7 +242,7 @@ def waiting_lost_with_the_view(right: Right) -> Right:
 
 @mutant((LocalSessions, "end"))
 def credit_lost_with_the_view(right: Right) -> Right:
-    """What waits when a view ends is charged to its session once more; nobody gives it back."""
+    """Bundles that wait when a view ends are charged to their session once more, for good."""
 
     def end(self: LocalSessions) -> None:
         right(self)
@@ -276,7 +279,7 @@ def view_counters_forgotten(right: Right) -> Right:
 
 @mutant((Recovery, "__init__"))
 def members_by_name_alone(right: Right) -> Right:
-    """All who were in the old view count as coming from it, wherever they have been since."""
+    """All members of the old view count as coming from it, wherever they have been since."""
 
     def init(
         self: Recovery,
@@ -301,7 +304,7 @@ def members_by_name_alone(right: Right) -> Right:
 
 @mutant((Delivery, "_on_release"))
 def delivery_before_announcements(right: Right) -> Right:
-    """Messages are given out while groups of the view are not known yet."""
+    """Messages are delivered while groups of the view are not known yet."""
 
     def release(self: Delivery, bundle: Bundle) -> None:
         if not self.complete and bundle.groups:

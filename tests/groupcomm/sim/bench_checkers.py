@@ -1,4 +1,4 @@
-"""How many events the checkers check in a second: the first 10^5, and all of 10^6.
+"""The number of events that the checkers check in a second: the first 10^5, and all of 10^6.
 
     python tests/groupcomm/sim/bench_checkers.py
 
@@ -18,7 +18,7 @@ SIZES = (100_000, 1_000_000)
 
 
 def slices(events: int) -> Iterator[list[TraceEvent]]:
-    """Yield a history of about so many events, some thousands at a time."""
+    """Yield a history of about this many events, some thousands at a time."""
     history = History(1, daemons=5, rings=2, clients=10)
     made = 0
     while made < events:
@@ -31,7 +31,7 @@ def slices(events: int) -> Iterator[list[TraceEvent]]:
 
 
 def measure(events: int) -> tuple[int, float]:
-    """Return how many events were checked, and in how many seconds of the processor."""
+    """Return the number of checked events, and the processor seconds that they took."""
     checkers, checked, took = Checkers(), 0, 0.0
     feed = checkers.feed
     for part in slices(events):

@@ -1,4 +1,4 @@
-"""`make figures`: how fast the simulator is, how long each level takes, how fast checkers check.
+"""`make figures`: the speed of the simulator, the delays of each level, the speed of the checkers.
 
     python tests/groupcomm/sim/bench_simulator.py [--json FILE]
 
@@ -39,11 +39,11 @@ class Figure:
     """One measured number.
 
     Attributes:
-        name: what was measured.
-        value: the number.
-        unit: of it, and of the bound.
-        least: what is required at least, or None.
-        most: what is required at most, or None.
+        name: the measured quantity.
+        value: its value.
+        unit: the unit of value and bounds.
+        least: the lower bound, or None.
+        most: the upper bound, or None.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Figure:
 
     @property
     def missed(self) -> bool:
-        """Return whether the figure is not what is required."""
+        """Return whether the figure is outside of its bounds."""
         too_low = self.least is not None and self.value < self.least
         too_high = self.most is not None and self.value > self.most
         return too_low or too_high

@@ -1,4 +1,4 @@
-"""Everything that was sent in a simulated cluster, to be sent once more; and what that changes."""
+"""All datagrams of a simulated cluster, to be sent once more; and the changes that this causes."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -14,12 +14,12 @@ from groupcomm.sim.cluster.process import SimulatedProcess
 from groupcomm.sim.settings import Settings
 
 UNDER_WAY_US: Final = 200_000
-"""What was sent so long ago has arrived, on every path of these tests."""
+"""After this time a datagram has arrived, on every path of these tests."""
 
 _SKIPPED: Final = frozenset(
     {"_protection", "counters", "_counters", "_out", "_output", "probe", "_probe", "__weakref__"}
 )
-"""Of a core: its protection may note whom it has asked, and what was dropped is counted."""
+"""Parts of a core that may change: protection notes its challenges, and drops are counted."""
 
 
 def sealed_cluster(
@@ -55,7 +55,8 @@ class Captured:
             self.sent.append((self._cluster.loop.now, source, target, datagram))
 
     def arrived(self, target: int, source: int | None = None) -> list[bytes]:
-        """Return what has surely come to a host so far, or of it what came from one other."""
+        """Return the datagrams that have surely come to a host so far, or those of one other
+        host."""
         before = self._cluster.loop.now - UNDER_WAY_US
         return [
             datagram
@@ -72,12 +73,12 @@ def running(host: SimulatedHost) -> SimulatedProcess:
 
 @attrs.frozen
 class Effect:
-    """What came of datagrams that were given to a daemon at one moment.
+    """The effects of datagrams that were given to a daemon at one moment.
 
     Attributes:
-        rejected: how many were dropped, by reason.
-        changed: names of the parts of the core that are not as before.
-        said: what it sent.
+        rejected: the number of dropped datagrams, by reason.
+        changed: the names of the changed parts of the core.
+        said: the datagrams that it sent.
     """
 
     rejected: dict[str, int]
@@ -119,7 +120,7 @@ def _parts(process: SimulatedProcess) -> dict[str, Any]:
 
 
 def picture(value: Any, seen: set[int] | None = None) -> Any:
-    """Return all that an object holds, and all that these hold, as plain values that can be
+    """Return everything that an object refers to, directly or not, as plain values that can be
     compared."""
     seen = set() if seen is None else seen
     if isinstance(value, int | float | str | bytes | None):

@@ -18,10 +18,10 @@ LOOK_S: Final = 0.02
 
 
 def with_few_notices(settings: Settings) -> Settings:
-    """Return settings for rings that tell each other of their horizons every SELDOM_S at most.
+    """Return settings for rings that announce their horizons every SELDOM_S at most.
 
-    A test that measures no delays gets by with them: of what is sent between sites that are quiet,
-    and of the work of daemons there, horizon notices are nearly all.
+    They suffice for a test that measures no delays: horizon notices are nearly all datagrams
+    between quiet sites, and nearly all work of the daemons there.
     """
     return attrs.evolve(settings, notice_interval_s=SELDOM_S)
 
@@ -39,14 +39,14 @@ class CheckedCluster:
         self.cluster = Cluster(settings, self._recorder.record)
 
     def connect(self, count: int) -> list[SimulatedClient]:
-        """Return so many clients, spread over the daemons, once they are connected."""
+        """Return this number of clients, spread over the daemons, once they are connected."""
         daemons = len(self.cluster.daemons)
         clients = [self.cluster.connect(f"user{user}", user % daemons) for user in range(count)]
         self.run_until(lambda: all(client.connected for client in clients))
         return clients
 
     def join(self, group: str, clients: Sequence[SimulatedClient]) -> None:
-        """Have clients join a group, and each of them see all others there."""
+        """Have clients join a group, and wait until each of them sees all others there."""
         for client in clients:
             client.join(group)
         wanted = len(clients)
@@ -68,6 +68,6 @@ class CheckedCluster:
 
 
 def members_seen(client: SimulatedClient, group: str) -> int:
-    """Return how many members the client's last view of a group has, 0 if there is none."""
+    """Return the number of members in the client's last view of a group, 0 if there is none."""
     views = (event for event in reversed(client.events) if isinstance(event, GroupView))
     return next((len(view.members) for view in views if view.group == group), 0)

@@ -2,9 +2,9 @@
 
     python tests/groupcomm/sim/compare_checkers.py --seeds 400 --kinds 40
 
-Both must find nothing in a history as it was made, and the same in each mutation of it. A line is
-printed for each difference, with what to give to `--kind` and `--first` to see just that one again,
-and at the end which properties were violated how often. Some hundred seeds take minutes.
+Both must find nothing in a valid history, and the same in each mutation of it. The program prints a
+line for each difference, with the `--kind` and `--first` that show it again alone, and at the end
+the number of violations of each property. Some hundred seeds take minutes.
 """
 
 import argparse
@@ -34,22 +34,22 @@ def fast(events: History) -> Checkers:
 
 
 def break_history(history: History, kind: str, seed: int) -> list[TraceEvent] | None:
-    """Return a mutation of a history; None if it has nothing of the kind, or nothing has
-    changed."""
+    """Return a mutation of a history; None if the history has nothing of the kind, or stays the
+    same."""
     trace = mutate(Random(f"{kind} {seed}"), history, kind)
     return None if trace == list(history) else trace
 
 
 @attrs.define
 class Comparison:
-    """What came of it.
+    """The results.
 
     Attributes:
-        traces: how many were checked, by kind of mutation; whole ones under "".
-        noticed: how many of them violate something.
-        found: in how many each property is violated.
-        differences: on how many checkers and check differ.
-        alarms: how many whole histories violate something.
+        traces: the number of checked traces, by kind of mutation; valid ones under "".
+        noticed: the number of traces among them with a violation.
+        found: the number of traces that violate each property.
+        differences: the number of traces on which checkers and reference checker differ.
+        alarms: the number of valid histories with a violation.
     """
 
     traces: Counter[str] = attrs.Factory(Counter)

@@ -1,7 +1,7 @@
-"""Daemons whose work takes time: what programs make one do, others wait for; all of it counted.
+"""Daemons whose work takes time: one program's load makes others wait; all of it is counted.
 
 Virtual time. A step of a daemon takes STEP_S, and UNIT_S for each unit of work that its programs
-were charged; what comes of it leaves when it is over, and whatever comes meanwhile waits. Programs
+were charged; its output leaves when the step is over, and input waits meanwhile. Programs
 send and read as through sockets: a daemon reads one while its session says so, CHUNK_BYTES at once.
 """
 
@@ -54,7 +54,7 @@ class Polite:
         self.delays: list[float] = []
 
     def read(self, data: bytes, now: float) -> None:
-        """It is told something."""
+        """Receive an event."""
         for event in self.session.receive(data):
             if isinstance(event, Message):
                 self.delays.append(now - float(event.data))
@@ -64,8 +64,9 @@ class Rude:
     """Connections that send whatever a test says, as fast as they are read.
 
     Args:
-        principal: whose they are.
-        streams: what each of them says, for ever; one that ends is closed, and opened anew.
+        principal: the principal of its programs.
+        streams: the bytes of each program, without end; a program that ends is closed, and opened
+            again.
     """
 
     def __init__(self, principal: str, streams: list[Iterator[bytes]]) -> None:
@@ -74,9 +75,9 @@ class Rude:
         self.numbers: dict[int, Iterator[bytes]] = {}
 
     def speak(self, daemon: "Loaded") -> list[ClientInput]:
-        """Return what comes of it until the next step."""
+        """Return its input until the next step."""
         sessions, inputs = daemon.core.sessions.by_connection, list[ClientInput]()
-        if self.streams:  # one is accepted in each round
+        if self.streams:  # one program is accepted in each round
             number = daemon.core.next_connection()
             self.numbers[number] = self.streams.pop()
             inputs.append(ClientOpened(number, self.principal))
@@ -121,7 +122,7 @@ class Loaded:
         return max(self.busy_until, min(arrivals, self.core.deadline, self.answers.due))
 
     def step(self, now: float) -> None:
-        """Take what is there; what comes of it leaves when that is done."""
+        """Process the waiting input; the output leaves when that is done."""
         taken = [datagram for at, datagram in self.inbox if at <= now]
         self.inbox = [each for each in self.inbox if each[0] > now]
         spent, self._now = self._spent, now
@@ -133,7 +134,7 @@ class Loaded:
         self._answered += marks_stored_at_once(wanted)
 
     def send(self, output: Output) -> bool:
-        """Return what the step has done takes time, then the datagrams leave."""
+        """Wait for the time of the step's work, then send the datagrams."""
         self._done = self._now + STEP_S + UNIT_S * self.core.sessions.intake.work_done
         for target, datagram in output.datagrams:
             self._plant.send(self.name, target, datagram, self._done)
@@ -179,8 +180,8 @@ class Plant:
     """Daemons of one site.
 
     Attributes:
-        now: seconds.
-        daemons: by name.
+        now: the time in seconds.
+        daemons: the daemons by name.
     """
 
     def __init__(self, names: str) -> None:

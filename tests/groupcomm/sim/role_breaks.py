@@ -1,4 +1,4 @@
-"""What holds against each role of the attacker, taken away: some seeds of that role find it."""
+"""Defences against each role of the attacker, removed: some seeds of that role then find it."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -26,13 +26,13 @@ _TAG: Final = 16
 
 @mutant((ReplayWindow, "check"))
 def replays_are_taken(_: Right) -> Right:
-    """What was captured is taken again."""
+    """Captured datagrams are accepted again."""
     return lambda self, counter: True
 
 
 @mutant((Opener, "_open"))
 def seals_are_not_checked(right: Right) -> Right:
-    """What does not open is taken as it is."""
+    """A datagram that does not open is accepted as it is."""
 
     def open_(self: Opener, lane: Any, decrypt: Any, datagram: bytes, scope: int) -> bytes:
         try:
@@ -55,13 +55,13 @@ def windows_move_before_the_signature_fits(_: Right) -> int:
 
 @mutant((Signer, "check"))
 def anybody_signs(_: Right) -> Right:
-    """Nobody looks whether a daemon has signed what is said in its name."""
+    """No daemon checks the signatures of others."""
     return lambda self, *said: None
 
 
 @mutant((Exchange, "secret_of"), (SecretSealer, "_encrypt"))
 def the_key_file_is_enough(opens: Right, seals: Right) -> tuple[Right, Right]:
-    """What a daemon seals depends on no secret of its own."""
+    """The seal of a daemon depends on no secret of its own."""
 
     def secret_of(self: Exchange, start: StartId, number: int) -> bytes | None:
         return None if opens(self, start, number) is None else b""
@@ -79,7 +79,7 @@ def the_key_file_is_enough(opens: Right, seals: Right) -> tuple[Right, Right]:
 
 @mutant((SecretOpener, "forget_daemon"))
 def the_evicted_is_heard(_: Right) -> Right:
-    """What an evicted daemon seals still opens."""
+    """The seals of an evicted daemon still open."""
     return lambda self, number: None
 
 
@@ -114,7 +114,7 @@ def rules_are_not_asked(_: Right) -> Right:
 
 @mutant((AccessControl, "find_refusal"))
 def leaves_of_nothing_are_ordered(right: Right) -> Right:
-    """A session may have everybody order that it leaves a group that it never was in."""
+    """A session may have all daemons order its leave of a group that it never was in."""
 
     def refusal_of(self: AccessControl, session: DaemonSession, bundle: Bundle) -> Refused | None:
         if bundle.kind == BundleKind.LEAVE:
@@ -127,7 +127,7 @@ def leaves_of_nothing_are_ordered(right: Right) -> Right:
 
 @mutant((Access, "may_be_called"))
 def names_are_free(_: Right) -> Right:
-    """A session is called as it likes."""
+    """A session may have any name."""
     return lambda self, principal, name: True
 
 
@@ -136,7 +136,7 @@ def names_are_free(_: Right) -> Right:
 
 @mutant((Opener, "_open"), (Opener, "_open_unproven"))
 def whoever_sends_is_heard(opens: Right, strangers: Right) -> tuple[Right, Right]:
-    """What does not open is taken as it is, and its sender for a daemon."""
+    """A datagram that does not open is accepted as it is, and its sender as a daemon."""
 
     def open_stranger(self: Opener, *arguments: Any) -> Opened:
         opened: Opened = strangers(self, *arguments)
@@ -164,4 +164,4 @@ BREAKS: Final = (
     (names_are_free, "user"),
     (whoever_sends_is_heard, "user"),
 )
-"""What is taken away, and the role whose seeds find it."""
+"""The removed defence, and the role whose seeds find it."""

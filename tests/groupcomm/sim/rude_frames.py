@@ -1,4 +1,4 @@
-"""What a program without rights may send: every kind of frame, as fast as it is read."""
+"""Frames that a program without rights may send: every kind, as fast as it is read."""
 
 import struct
 from collections.abc import Callable, Iterator
@@ -21,13 +21,13 @@ from tests.groupcomm.wire.payloads import encode_messages
 AGREED = ServiceLevel.AGREED
 FIRST_FROM_DAEMONS = 16
 FRAMES = 128
-"""Of one connection that are written at once."""
+"""The bytes of one connection that are written at once."""
 
 Stream = Callable[[int], Iterator[bytes]]
 
 
 def hello(number: int) -> bytes:
-    """Return a frame whose name looks random, which everybody may have."""
+    """Return a frame whose name looks random, as every program may have one."""
     return encode_hello(f"u{number:012x}", 2)
 
 

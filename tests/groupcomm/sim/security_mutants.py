@@ -1,7 +1,7 @@
 """Wrong ways to keep the rules of security, which tests find rather than the simulator's checkers.
 
-A checker checks what programs and daemons were told; these bugs let somebody in, or repeat a nonce,
-and nobody is told anything wrong. docs/mutants.md lists them, each with the test that finds it.
+A checker checks the notices of programs and daemons; these bugs let an attacker in, or repeat a
+nonce, and cause no wrong notice. docs/mutants.md lists them, each with the test that finds it.
 """
 
 from collections.abc import Sequence
@@ -91,7 +91,7 @@ def channels_share_a_key(seals: Right, opens: Right) -> tuple[Right, Right]:
 
 @mutant((Rotation, "_agree"))
 def promoted_before_all_have_it(right: Right) -> Right:
-    """A daemon seals with a new key as soon as it has it, whoever lacks it."""
+    """A daemon seals with a new key as soon as it has it, even if other members lack it."""
 
     def agree(self: Rotation, reports: Sequence[KeyReport]) -> None:
         target = max(max(report.active, report.wish) for report in reports)
@@ -113,12 +113,12 @@ def retired_at_once(right: Right) -> Right:
     return retire
 
 
-# ---- who may do what ----
+# ---- access ----
 
 
 @mutant((LocalSessions, "review_members"))
 def only_joins_are_checked(_right: Right) -> Right:
-    """Rules are asked when somebody joins; other rules do not concern who is a member."""
+    """Rules are checked when a program joins; later rules do not concern members."""
 
     def review(_self: LocalSessions) -> None:
         pass
@@ -128,7 +128,7 @@ def only_joins_are_checked(_right: Right) -> Right:
 
 @mutant((LocalSessions, "set_rules"))
 def checked_once(right: Right) -> Right:
-    """What a session was allowed to send it may send for ever, whatever the rules become."""
+    """A program may send for ever to the groups that it was once allowed to send to."""
 
     def govern(self: LocalSessions, *rules: Any) -> None:
         allowed = {number: set(session.allowed) for number, session in self.by_connection.items()}
@@ -141,7 +141,7 @@ def checked_once(right: Right) -> Right:
 
 @mutant((GroupTable, "own_principals"))
 def principals_stay_behind(_right: Right) -> Right:
-    """A daemon does not bring into a new view whose its sessions are."""
+    """A daemon does not announce the principals of its sessions in a new view."""
 
     def own_principals(_self: GroupTable) -> list[tuple[int, str]]:
         return []
@@ -180,10 +180,10 @@ def charged_for_nothing(right: Right) -> Right:
 
 @mutant((Signer, "check"))
 def anybody_signs(_: Right) -> Right:
-    """Nobody looks whether a daemon has signed what is said in its name."""
+    """No daemon checks the signatures of others."""
 
     def check(self: Signer, *arguments: Any) -> None:
-        """All are taken at their word."""
+        """Accept every signature."""
 
     return check
 
@@ -214,7 +214,7 @@ def wrapped_anew(right: Right) -> Right:
 
 @mutant((Exchange, "erase_before"))
 def secrets_are_kept(_: Right) -> Right:
-    """What opened a view's datagrams is kept after they cannot be under way any more."""
+    """Keys of a view are kept after its datagrams cannot be in flight any more."""
 
     def erase_before(self: Exchange, start: StartId, number: int) -> None:
         """Nothing is erased."""
@@ -224,7 +224,7 @@ def secrets_are_kept(_: Right) -> Right:
 
 @mutant((SecretOpener, "forget_daemon"))
 def evicted_is_heard(_: Right) -> Right:
-    """Who was evicted gets no new secrets, and is heard with those that it had."""
+    """An evicted daemon gets no new secrets, but its old ones still count."""
 
     def forget_daemon(self: SecretOpener, number: int) -> None:
         """It goes on."""

@@ -1,9 +1,9 @@
 """`make soak`: hunt every mutant anew, then run new seeds of the core as it is.
 
-It may be stopped at any moment, also by being killed: the state of it is in ``soak/``, and is
-written after each run. There are how far the hunt for each bug is, the next seed that was never
-run, and a file for each seed that failed. After a change of the sources the hunts start anew, and
-what has failed before is run again first.
+It may be stopped at any moment, also by being killed: its state is in ``soak/``, and is written
+after each run. It has the progress of the hunt for each bug, the next new seed, and a file for each
+seed that failed. After a change of the sources the hunts start again, and earlier failures run
+again first.
 """
 
 import argparse
@@ -35,7 +35,7 @@ UNHUNTED = "not hunted yet"
 
 
 class Hunt(msgspec.Struct):
-    """How far the hunt for one bug is: seeds tried, and the one that found it, if any."""
+    """The progress of the hunt for one bug: the seeds tried, and the one that found it, if any."""
 
     tried: int = 0
     seed: int | None = None
@@ -43,7 +43,7 @@ class Hunt(msgspec.Struct):
 
 
 class Failure(msgspec.Struct):
-    """A seed for which the core as it is, or as it was with these sources, breaks properties."""
+    """A seed for which the present core, or the core of these sources, breaks properties."""
 
     seed: int
     options: Options
@@ -52,14 +52,14 @@ class Failure(msgspec.Struct):
 
 
 class State(msgspec.Struct):
-    """What is kept between runs.
+    """The state that is kept between runs.
 
     Attributes:
-        sources, duration_s: what the hunts were run with.
-        hunts: by bug.
-        next_seed: the first that was never run with the core as it is.
-        views, simulated_s: of all runs of new seeds.
-        failures: what has to be looked at.
+        sources, duration_s: the sources and the duration of the hunts.
+        hunts: the hunts by bug.
+        next_seed: the first seed that never ran with the present core.
+        views, simulated_s: the sums over all runs of new seeds.
+        failures: the failures that need attention.
     """
 
     sources: str = ""
@@ -79,12 +79,12 @@ class Soak:
     """Hunts and runs, keeping its state in a folder.
 
     Args:
-        folder: where the state and the failures go.
-        run: how seeds are run.
-        duration_s: simulated seconds for each seed.
+        folder: the folder of the state and the failures.
+        run: runs seeds.
+        duration_s: the simulated seconds for each seed.
 
     Attributes:
-        state: what there is in the folder.
+        state: the state in the folder.
     """
 
     def __init__(self, folder: Path, run: Run, duration_s: float) -> None:
@@ -103,21 +103,21 @@ class Soak:
             self.state.sources, self.state.duration_s = self._sources, duration_s
 
     def _save(self) -> None:
-        """Write the state, whole or not at all."""
+        """Write the state, completely or not at all."""
         new = self._file.with_suffix(".new")
         new.write_bytes(msgspec.json.encode(self.state))
         new.replace(self._file)
 
     def _progress(self, text: str) -> None:
-        """Say how far it is, now and then."""
+        """Report progress now and then."""
         if time.monotonic() >= self._said_at + PROGRESS_S:
             say(text)
             self._said_at = time.monotonic()
 
-    # ---- what failed before ----
+    # ---- earlier failures ----
 
     def retry(self) -> None:
-        """After a change of the sources: run again what has failed; what holds now is no failure.
+        """After a change of the sources run earlier failures again; those that pass are removed.
 
         Its file stays, under another name: a run of the same seed may be another one by now.
         """
@@ -141,7 +141,7 @@ class Soak:
         return MutantOptions(mutant=bug.name, sites=bug.sites, duration_s=self._duration_s)
 
     def hunt(self, bug: Mutant, seeds: int) -> Hunt:
-        """Run a wrong core until a checker notices, over at most so many seeds."""
+        """Run a mutant until a checker notices, over at most this many seeds."""
         hunt = self.state.hunts.setdefault(bug.name, Hunt())
         if hunt.seed is None and hunt.tried < seeds:
             rest = range(hunt.tried + 1, seeds + 1)
@@ -158,7 +158,7 @@ class Soak:
                     self._progress(f"{bug.name}: {hunt.tried} of {seeds} seeds tried")
         return hunt
 
-    # ---- the core as it is ----
+    # ---- the present core ----
 
     def run_new_seeds(self, until: float) -> None:
         """Run seeds that were never run, until a time of the monotonic clock."""
@@ -186,7 +186,7 @@ class Soak:
         )
 
     def file_of(self, seed: int) -> Path:
-        """Return where is kept what happened in a run that failed."""
+        """Return the path of the record of a run that failed."""
         return self.folder / f"seed-{seed}.txt"
 
     def _fail(self, result: RunResult, options: Options) -> None:
@@ -208,12 +208,12 @@ def say(text: str) -> None:
 
 
 def properties_of(result: RunResult) -> list[str]:
-    """Return what does not hold in a run, each once."""
+    """Return the violated properties of a run, each once."""
     return sorted({found.property for found in result.findings})
 
 
 def digest_of_sources() -> str:
-    """Return what tells whether an earlier hunt still says something about this core."""
+    """Return a digest of the sources: an earlier hunt with the same digest is still valid."""
     digest = hashlib.blake2b(digest_size=16)
     for path in sorted((ROOT / "groupcomm").rglob("*.py")):
         digest.update(path.read_bytes())
@@ -221,7 +221,7 @@ def digest_of_sources() -> str:
 
 
 def hunt_all(soak: Soak, bugs: Sequence[Mutant], seeds: int) -> int:
-    """Hunt these bugs, and say what came of it; return how many were not found."""
+    """Hunt these bugs, and report the results; return the number of bugs not found."""
     missed = 0
     for bug in bugs:
         hunt = soak.hunt(bug, seeds)
@@ -252,11 +252,11 @@ def table_of(hunts: dict[str, Hunt]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None, run: Run | None = None) -> int:
-    """Hunt, run, report; 1 if a bug was not found or a seed of the core as it is failed.
+    """Hunt, run, report; 1 if a bug was not found or a seed of the present core failed.
 
     Args:
-        arguments: of the command line.
-        run: how seeds are run; in as many processes as the command line says by default.
+        arguments: the arguments of the command line.
+        run: runs seeds; by default in the number of processes that the command line gives.
     """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=60.0, help="for new seeds, after the hunt")

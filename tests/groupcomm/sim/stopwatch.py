@@ -1,4 +1,4 @@
-"""How long messages take between rings, in units of the one-way delay; virtual time is exact.
+"""Delays of messages between rings, in units of the one-way delay; virtual time is exact.
 
 Three rings of three daemons, an equal 40 ms apart, clocks within 1 ms, a member at each daemon.
 """
@@ -27,17 +27,17 @@ BOUNDS = {
     ServiceLevel.AGREED: 1.15,
     ServiceLevel.SAFE: 2.3,
 }
-"""What the median of each level may take at most."""
+"""The bound of the median delay of each level."""
 
 FIRST_BOUND = 2.2
-"""What the first AGREED message after silence may take at most."""
+"""The bound of the delay of the first AGREED message after silence."""
 
 
 class Stopwatch:
     """Notes from each call of `send` to its deliveries at the members of other rings.
 
     Attributes:
-        delays: so far, in one-way delays.
+        delays: the delays so far, in one-way delays.
     """
 
     def __init__(self, seed: int) -> None:
@@ -68,8 +68,8 @@ class Stopwatch:
 
 
 def delays_of(level: ServiceLevel, messages: int, seed: int) -> list[float]:
-    """Return the delays of so many messages of one level, lowest first; senders and times are
-    random."""
+    """Return the delays of this number of messages of one level, lowest first; senders and times
+    are random."""
     watch = Stopwatch(seed)
     rng = Random(seed)
     for _ in range(messages):

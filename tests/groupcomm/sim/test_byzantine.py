@@ -1,4 +1,4 @@
-"""Runs in which a daemon lies: each way of lying ends nobody; what is checked, and found."""
+"""Runs in which a daemon lies: no way of lying ends a survivor; the checks and their findings."""
 
 from collections.abc import Callable
 from typing import Any
@@ -74,7 +74,7 @@ def test_some_daemons_always_tell_the_truth() -> None:
     assert draw_settings(1, Options()).liars == ()
 
 
-# ---- what is found ----
+# ---- findings ----
 
 
 def nothing(*_: Any) -> None:

@@ -28,36 +28,36 @@ from tests.mutations import CHANGE_MUTATIONS, MUTATIONS
 from tests.reference import reference_check
 
 VALID = 160
-"""So many histories are there; see compare_checkers.py for more."""
+"""The number of histories; see compare_checkers.py for more."""
 
 ROUNDS = 24
 """Small ones."""
 
 BROKEN = 4
-"""So many of them are broken in each way."""
+"""The number of histories that are broken in each way."""
 
 COMPARED = 2
-"""So many of those go to the reference checker, too."""
+"""The number of those that go to the reference checker, too."""
 
 KINDS = sorted(MUTATIONS | CHANGE_MUTATIONS)
 
 MAY_BE_HARMLESS = {
     "acceptance lost": 0.4,  # nobody has released it
     "bounce lost": 0.3,  # its client does not stay
-    "conf early": 0.2,  # nothing of its process stands between
+    "conf early": 0.2,  # no event of its process stands between
     "deliveries swapped": 0.0,  # of RELIABLE and UNRELIABLE, or of different senders
     "delivery early": 0.4,
     "delivery late": 0.2,  # nobody promises when a message comes
     "delivery lost": 0.3,  # its client does not stay
-    "majority altered": 0.5,  # of a view that nobody else is told of
+    "majority altered": 0.5,  # of a view that no other client is told of
     "network view lost": 0.3,
-    "own message not delivered": 0.4,  # nobody else has it, and its daemon does not go on
+    "own message not delivered": 0.4,  # no other client has it, and its daemon does not go on
     "release lost": 0.5,  # of UNRELIABLE
     "releases swapped": 0.3,
     "self delivery lost": 0.2,
     "send late": 0.4,  # but before its acceptance
     "stamp lowered everywhere": 0.4,
-    "table altered": 0.2,  # where a daemon is alone there is none to differ from
+    "table altered": 0.2,  # where a daemon is alone there is no other table
     "table lost": 0.2,
     "transition late": 0.2,
     "transition lost": 0.4,
@@ -66,10 +66,10 @@ MAY_BE_HARMLESS = {
     "view of a disconnect lost": 0.3,
     "ordered lost": 0.3,
 }
-"""Mutations that the rules often allow, and how many of them must be noticed at least."""
+"""Mutations that the rules often allow, and the least share of them that must be noticed."""
 
 RARE = {"delivery after crash", "delivery to a later owner"}
-"""What few histories have anything of."""
+"""Mutations for which few histories have events."""
 
 
 @lru_cache(maxsize=VALID)
@@ -104,7 +104,7 @@ def test_mutations_are_noticed_and_both_checks_agree(kind: str) -> None:
 
 
 def test_traces_have_what_changing_views_bring() -> None:
-    """What is not in them is not tested by them."""
+    """Parts that no history has are not tested by them."""
     there = Counter[str]()
     for seed in range(VALID):
         events = list(history(seed))

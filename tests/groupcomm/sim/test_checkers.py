@@ -24,26 +24,26 @@ from tests.mutations import CHANGE_MUTATIONS, MUTATIONS
 from tests.reference import reference_check
 
 VALID = 80
-"""So many histories are there; see compare_checkers.py for more."""
+"""The number of histories; see compare_checkers.py for more."""
 
 BROKEN = 4
-"""So many of them are broken in each way."""
+"""The number of histories that are broken in each way."""
 
 COMPARED = 2
-"""So many of those go to the reference checker, too."""
+"""The number of those that go to the reference checker, too."""
 
 MAY_BE_HARMLESS = {
-    "conf late": 0.2,  # nothing of its process stands between
-    "delivery late": 0.2,  # nobody promises when a message comes
+    "conf late": 0.2,  # no event of its process stands between
+    "delivery late": 0.2,  # no rule demands when a message comes
     "view late": 0.2,
     "deliveries swapped": 0.4,  # of RELIABLE and UNRELIABLE, or of different senders
     "releases swapped": 0.4,
     "delivery early": 0.4,
     "release lost": 0.5,  # of UNRELIABLE
-    "table altered": 0.5,  # with one daemon there is none to differ from
+    "table altered": 0.5,  # with one daemon there is no other table
     "table lost": 0.5,
 }
-"""Mutations that the rules often allow, and how many of them must be noticed at least."""
+"""Mutations that the rules often allow, and the least share of them that must be noticed."""
 
 PROPERTIES = (Path(__file__).parents[3] / "docs" / "properties.md").read_text()
 
@@ -80,9 +80,9 @@ def test_mutations_are_noticed_and_both_checks_agree(kind: str) -> None:
 
 
 def test_every_property_can_be_violated() -> None:
-    """No check is there that nothing sets off."""
+    """Every check is set off by some mutation."""
     documented = set(re.findall(r"^\| ([A-Z]+\d*) \| [^|]+ \|$", PROPERTIES, re.MULTILINE))
-    documented -= {"B1", "B2", "B3", "B4"}  # of runs with liars: test_byzantine.py
+    documented -= {"B1", "B2", "B3", "B4"}  # rules about runs with liars: test_byzantine.py
     assert len(documented) > 40
     found: set[str] = set()
     for kind in MUTATIONS:

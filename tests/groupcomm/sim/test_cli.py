@@ -178,7 +178,7 @@ def test_interrupting_tells_what_was_done_and_ends_with_130() -> None:
 def test_check_verifies_the_steps_of_algorithms(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An effect that comes before its cause is told, and total order if it is asked for."""
+    """An effect that comes before its cause is reported, and total order if requested."""
     steps: list[AlgorithmStep] = []
     network = Network([FanOut(name, "pqr") for name in "pqr"], steps.append)
     network.send("p", b"question")
@@ -200,7 +200,7 @@ def test_check_verifies_the_steps_of_algorithms(
 
 
 def test_check_leaves_the_filters_of_a_session_alone(tmp_path: Path) -> None:
-    """Its messages are of all levels, and most of them promise no order."""
+    """A connection's messages are of all levels, and most of them promise no order."""
     steps: list[AlgorithmStep] = []
     trace = StepTrace(Network([]), steps.append, "#ann#a/1")
     for number in (2, 1):

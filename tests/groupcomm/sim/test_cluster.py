@@ -1,4 +1,4 @@
-"""Clusters in the simulator: what programs see, with and without faults."""
+"""Clusters in the simulator: the events of programs, with and without faults."""
 
 import attrs
 import msgspec

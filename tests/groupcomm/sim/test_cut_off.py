@@ -1,4 +1,4 @@
-"""Programs that do not read and are cut off, or leave: what they are given has no hole."""
+"""Programs that do not read and are cut off, or leave: the messages that they got have no hole."""
 
 import attrs
 import pytest
@@ -14,7 +14,7 @@ LARGE = 20_000
 
 
 class CutOffRun:
-    """A program that does not read while another one sends to it, and what the checkers find."""
+    """A program that does not read while another one sends to it, and the checkers' findings."""
 
     def __init__(self) -> None:
         self.checkers = Checkers()
@@ -41,7 +41,7 @@ class CutOffRun:
             self.cluster.run(0.05)
 
     def found(self) -> set[str]:
-        """Return what the checkers find, once everything has settled."""
+        """Return the checkers' findings, once everything has settled."""
         self.slow.set_reading(True)
         self.cluster.settle()
         self.checkers.finish()
@@ -74,7 +74,7 @@ HOLES = {
     ServiceLevel.AGREED: {"F1", "CA", "O4"},
     ServiceLevel.SAFE: {"F1", "CA", "O4"},
 }
-"""What a hole among messages of one level violates."""
+"""The property that a hole among messages of one level violates."""
 
 
 @pytest.mark.parametrize("level", list(HOLES))

@@ -1,4 +1,4 @@
-"""How long messages take between rings, in units of the one-way delay; virtual time is exact."""
+"""Delays of messages between rings, in units of the one-way delay; virtual time is exact."""
 
 import statistics
 

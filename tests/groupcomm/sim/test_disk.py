@@ -1,4 +1,4 @@
-"""Simulated disks: what lasts, when, and what their faults leave."""
+"""Simulated disks: the durable records, their times, and the effects of faults."""
 
 from random import Random
 

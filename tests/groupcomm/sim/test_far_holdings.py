@@ -1,4 +1,4 @@
-"""What a ring holds of another's stream is told in time: senders do not wait to hear of it."""
+"""A ring reports in time what it holds of another's stream: senders do not wait for the report."""
 
 import attrs
 
@@ -11,13 +11,13 @@ from tests.groupcomm.sim.checked_cluster import CheckedCluster
 DELAY_S = 0.02
 
 LARGE_PACKET = 9000
-"""Bytes: few of them may be on their way, and a message that is not bundled has one of its own."""
+"""The bytes of a message: few may be in flight, and an unbundled one has a packet of its own."""
 
 
 def most_behind(
     checked: CheckedCluster, members: list[SimulatedClient], each_s: float, size: int
 ) -> int:
-    """Return how many messages the last member lacks at most while the first sends for 0.5 s."""
+    """Return the most messages that the last member lacks while the first sends for 0.5 s."""
     count = round(0.5 / each_s)
     lacking = []
     for sent in range(1, count + 1):
@@ -31,7 +31,7 @@ def most_behind(
 
 
 def rings(checked: CheckedCluster) -> list[int]:
-    """Return how many daemons are in each ring."""
+    """Return the number of daemons in each ring."""
     view = checked.cluster.daemons[0].core.view
     assert view is not None
     return [len(ring) for ring in view.rings]

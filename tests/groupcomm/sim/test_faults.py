@@ -1,4 +1,4 @@
-"""Each fault that breaks views does what it says, and all of them end."""
+"""Each fault that breaks views has its effect, and all of them end."""
 
 from itertools import pairwise
 
@@ -15,7 +15,7 @@ LOOK_S = 0.02
 
 
 class Suffering:
-    """A cluster of five with these faults, nobody connected, and what was seen of it."""
+    """A cluster of five with these faults and without programs, and the observed effects."""
 
     def __init__(self, faults: Faults, seed: int = 1) -> None:
         self.trace: list[TraceEvent] = []
@@ -27,7 +27,7 @@ class Suffering:
         self.clones = 0
 
     def run(self, seconds: float) -> "Suffering":
-        """Look again and again for what goes wrong."""
+        """Note the effects of faults again and again."""
         for _ in range(int(seconds / LOOK_S)):
             self.cluster.run(LOOK_S)
             paths = self.cluster.network.paths

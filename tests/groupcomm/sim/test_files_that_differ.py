@@ -25,8 +25,8 @@ class Stage:
     """Hosts of which one, the second, has another file.
 
     Attributes:
-        cluster: of their daemons.
-        trace: what happened.
+        cluster: the cluster of their daemons.
+        trace: the trace of the run.
     """
 
     def __init__(self, settings: Settings, other: CoreConfig | None = None) -> None:
@@ -47,7 +47,7 @@ class Stage:
 
     @property
     def members(self) -> list[list[str]]:
-        """Return per daemon who is in its view."""
+        """Return for each daemon the members of its view."""
         views = [host.core.view for host in self.cluster.daemons]
         return [[] if view is None else [d.name for d in view.daemons] for view in views]
 
@@ -78,7 +78,8 @@ class Stage:
         assert self.checkers.violations == []
 
     def check_words(self) -> None:
-        """All know of the other file, and the one daemon whose file it is that it is wrong."""
+        """All daemons know of the other file, and the daemon with that file knows that it is
+        wrong."""
         for host in self.cluster.daemons:
             now = host.clock.monotonic(self.cluster.loop.now)
             (other,) = host.core.membership.comparison.others(host.core.view, now)
@@ -120,7 +121,7 @@ PARTS: Final = {
 
 
 QUICK: Final = ("a daemon in another site", "timings")
-"""Parts whose tests run with all others; those of the rest run with the campaigns."""
+"""Parts whose tests run with all others; the tests of other parts run with the campaigns."""
 
 
 @pytest.mark.parametrize(
@@ -142,7 +143,7 @@ def test_sealed_daemons_with_identities_that_differ() -> None:
 
 
 def test_a_daemon_in_the_middle_of_a_chain_parts_its_ends() -> None:
-    """What goes over it does not, though it hears both; and no view comes of that."""
+    """A daemon with another file passes nothing on, though it hears both; no view comes of that."""
     links = (SimulatedLink(sites=(0, 1), delay_s=0.02), SimulatedLink(sites=(1, 2), delay_s=0.02))
     settings = plain_settings(daemons=(1, 1, 1), links=links)
     config = config_of(settings)

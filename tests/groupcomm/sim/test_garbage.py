@@ -1,4 +1,4 @@
-"""What daemons are done with goes at once: nothing is left to the collector of cycles."""
+"""Objects that daemons no longer need are freed at once: the cycle collector finds nothing."""
 
 import gc
 from collections import Counter

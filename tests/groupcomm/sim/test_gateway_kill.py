@@ -1,4 +1,4 @@
-"""A gateway is killed under load: how long until traffic is on again, and what is said for it."""
+"""A gateway is killed under load: the time until traffic flows again, and the messages for it."""
 
 from collections import Counter
 from functools import partial
@@ -21,28 +21,28 @@ from tests.groupcomm.sim.checked_cluster import CheckedCluster
 
 WAY_S = 0.04
 WAYS = 5
-"""Joins there, joins back, commits with what others lack, "I hold all", announcements."""
+"""Joins there, joins back, commits with lacking packets, "I hold all", announcements."""
 
 SPARE_S = 0.02
-"""For all that is done within the sites."""
+"""The time for all work within the sites."""
 
 TOKEN_TIMEOUT_S = Timing().token_timeout_s
 RATE = 30
 CRC_BYTES = 4
-"""Behind a packet, in clusters of simulations."""
+"""The time between a packet and the next one, in clusters of simulations."""
 
 LEAST_REPAIRS = 50
-"""What its fellow lacks is what other sites have sent for a token timeout."""
+"""A member may lack the packets that other sites have sent within a token timeout."""
 
 
 class Killed:
     """Three sites of two daemons, a member at each; one daemon is killed while all send.
 
     Attributes:
-        view_s, traffic_s: how long until all others were told of a view, and until they were given
-            a message of another site in it.
-        repairs: how often a packet of the old view was sent to a host.
-        in_vain: messages of others that were passed on to the daemon that is dead.
+        view_s, traffic_s: the time until all others were told of a view, and until they got a
+            message of another site in it.
+        repairs: the number of times that a packet of the old view was sent to a host.
+        in_vain: the number of messages passed on to the dead daemon.
     """
 
     def __init__(self, victim: int) -> None:

@@ -1,4 +1,4 @@
-"""Holes at clients that end before Quiet: nothing is missed there but what comes shows it."""
+"""Holes at clients that end before Quiet: a later delivery shows every missing message."""
 
 from functools import lru_cache
 
@@ -11,10 +11,10 @@ from tests.mutations.holes import HOLE_MUTATIONS
 from tests.reference import reference_check
 
 HISTORIES = 15
-"""So many of each kind are broken in each way; see compare_checkers.py for more."""
+"""The number of histories of each kind that are broken in each way; see compare_checkers.py."""
 
 COMPARED = 3
-"""So many of those go to the reference checker, too."""
+"""The number of those that go to the reference checker, too."""
 
 
 REASONS = {

@@ -109,7 +109,7 @@ def test_a_daemon_can_die_between_two_datagrams(sends: int) -> None:
 
 @pytest.mark.parametrize("kind", FUSE_KINDS)
 def test_a_fuse_kills_in_the_middle_of_a_step(kind: str) -> None:
-    """The event that it waits for is the last but the death; nothing of that step is sent."""
+    """The awaited event is the last one but the death; no datagram of that step is sent."""
     last = {"installed": "Conf", "transitional": "Conf", "held": "Hold", "accepted": "Accept"}
     traced = Traced()
     clients = [traced.member(0), traced.member(1)]
@@ -247,7 +247,7 @@ def test_after_healing_the_core_runs_and_the_rest_is_dead_or_cut_off(seed: int) 
 
 @pytest.mark.parametrize("source", [0, 1], ids=["of one who is cut off", "of the core itself"])
 def test_healing_waits_for_what_was_sent_before(source: int) -> None:
-    """Found at seed 676: a beacon of one who was cut off came a second later, and made a view."""
+    """Found at seed 676: a beacon of a cut-off daemon came a second later, and caused a view."""
     traced = Traced(4, 1)
     cluster = traced.cluster
     arrival = cluster.network.paths[source, 2].transfer(b"late", 3 * SECOND // 2, True)

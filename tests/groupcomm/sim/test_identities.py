@@ -1,4 +1,4 @@
-"""Clusters whose daemons have identities: faults, eviction, thieves, and what these can read."""
+"""Clusters whose daemons have identities: faults, eviction, thieves, and the data they can read."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -101,7 +101,7 @@ def test_an_evicted_daemon_reads_nothing_more_and_does_not_come_back() -> None:
     load.run(0.2)
     for _, source, _, datagram in captured.sent[begun:]:
         if source != 3:
-            with pytest.raises(BadDatagram):  # with all that it ever had
+            with pytest.raises(BadDatagram):  # with all secrets that it ever had
                 spy.open_untrusted(datagram)
     view = cluster.daemons[0].core.view
     gone.kill()
@@ -231,7 +231,7 @@ class Stolen:
 
 
 def opened(cluster: Cluster, datagrams: Iterable[bytes], secret: bytes) -> int:
-    """Return how many somebody opens who has the key file and one secret."""
+    """Return the number of datagrams that a holder of the key file and one secret opens."""
     number, nobody = cluster_number(cluster.config.cluster), (0, Incarnation(0, 0))
     thief = SecretOpener(cluster.daemons[0].keys, number, nobody, Stolen(secret), QUICK)  # type: ignore[arg-type]
     count = 0
@@ -242,7 +242,7 @@ def opened(cluster: Cluster, datagrams: Iterable[bytes], secret: bytes) -> int:
 
 
 def test_what_an_intruder_has_learned_is_of_no_use_in_the_next_view() -> None:
-    """All secrets that a daemon has are in his hands, its own and others'; then he listens."""
+    """An intruder has all secrets of a daemon, its own and others'; then the intruder listens."""
     cluster = cluster_with_identities(3)
     captured, exchange = Captured(cluster), gate_of(cluster, 0)._exchange
     stolen = [exchange.secret]

@@ -1,4 +1,4 @@
-"""A daemon that is told to leave ends within its bound, whatever state it is in."""
+"""A daemon that is told to leave ends within its bound, in every state."""
 
 from collections.abc import Callable
 from itertools import permutations
@@ -21,18 +21,18 @@ from groupcomm.trace.events import Fail, Left, TraceEvent
 
 TIMEOUT_S: Final = 1.5
 MARGIN_S: Final = 0.1
-"""Four goodbyes, 2 ms apart, and a step in which a slow disk or a fellow is seen."""
+"""Four goodbyes, 2 ms apart, and a step in which a slow disk or a member is noticed."""
 
 LOOK_S: Final = 0.00002
 
 
 class Stage:
-    """Four daemons with programs that send, and one of them that is to leave.
+    """Four daemons with programs that send; one of the daemons is to leave.
 
     Attributes:
-        cluster: of the daemons.
-        trace: what happened.
-        host: of the daemon that leaves.
+        cluster: the cluster of the daemons.
+        trace: the trace of the run.
+        host: the host of the daemon that leaves.
     """
 
     def __init__(self, *, sites: int = 1, timeout_s: float = TIMEOUT_S) -> None:
@@ -83,7 +83,7 @@ class Stage:
         self.cluster.loop.at(at, self.flap)
 
     def hang_disk(self, index: int = 1) -> None:
-        """What a daemon writes from now on never lasts; so it agrees to no view."""
+        """No write of a daemon is durable from now on; so it agrees to no view."""
         host = self.cluster.daemons[index]
         host.disk.crash()
         host.disk.write = lambda record, done, failed: None  # type: ignore[method-assign]
@@ -227,7 +227,7 @@ IN_ORDER = (
 """Nothing is missing anywhere then; with some a view without others has to come first."""
 
 CUT_SHORT = (in_a_storm_of_views, as_it_leaves_already)
-"""No view lasts, so what its programs have sent is not handed over to all."""
+"""No view lasts, so messages of its programs are not handed over to all."""
 
 EITHER = (in_recovered, with_a_disk_that_hangs)
 

@@ -1,4 +1,4 @@
-"""What each level waits for, and what it does not, in whole clusters."""
+"""The events that each level waits for, and those that it does not, in whole clusters."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -26,7 +26,7 @@ DELAY_S = 0.04
 
 
 class Losing(PathFaults):
-    """A path that loses what `loses` says; datagrams must not be encrypted."""
+    """A path that loses the datagrams that `loses` selects; they must not be encrypted."""
 
     loses: Callable[[bytes], bool]
 
@@ -115,7 +115,7 @@ def test_only_causal_waits_for_what_its_sender_had_received(
 
 
 def hops_of(cluster: Cluster) -> list[int]:
-    """Return how often the token has moved, as each daemon knows."""
+    """Return the number of times that the token has moved, as each daemon knows."""
     operations = [host.core.view_state for host in cluster.daemons]
     return [operation.ring.monitor.hop for operation in operations if operation is not None]
 
@@ -227,7 +227,7 @@ def test_ordered_answers_when_its_promise_holds(
 
 
 class Telephone:
-    """Whoever is told `cause` first has `answers` send at once, whatever the network does."""
+    """Each client that receives `cause` has `answers` sent at once, whatever the network does."""
 
     def __init__(
         self, told: SimulatedClient, cause: type[Event], answers: SimulatedClient, text: str
@@ -266,7 +266,7 @@ def test_what_is_caused_over_a_telephone_comes_after_its_cause(
     assert not all(call.heard_before for call in calls), "else CAUSAL would do"
 
 
-# ---- who receives ----
+# ---- recipients ----
 
 
 @pytest.mark.parametrize("level", [RELIABLE, FIFO, CAUSAL, AGREED, SAFE])

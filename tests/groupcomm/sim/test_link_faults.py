@@ -1,4 +1,4 @@
-"""What happens to links: the shapes in which they are cut, and what becomes of a run's cluster."""
+"""Faults of links: the shapes in which they are cut, and their effects on a run's cluster."""
 
 from itertools import pairwise, permutations
 from random import Random

@@ -1,4 +1,4 @@
-"""Links between sites: who is whose neighbour, how wide the way is, and what is drawn for a run."""
+"""Links between sites: the neighbours, the bandwidths, and the draws for a run."""
 
 from math import inf
 
@@ -179,7 +179,7 @@ def test_sites_that_are_no_neighbours_do_not_hear_each_other() -> None:
     assert len(ears[1].times) == 2
 
 
-# ---- what is drawn ----
+# ---- draws ----
 
 
 def drawn(options: Options) -> list[Settings]:

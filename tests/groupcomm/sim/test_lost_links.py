@@ -1,4 +1,4 @@
-"""Links between sites in whole clusters: what is lost is repaired, and a way around is found."""
+"""Links between sites in whole clusters: losses are repaired, and packets find a way around."""
 
 from collections.abc import Sequence
 
@@ -30,7 +30,7 @@ class Sites:
 
     @property
     def views(self) -> int:
-        """Return how many views some daemon has left so far."""
+        """Return the number of views that some daemon has left so far."""
         return sum(host.core.membership.reasons.total() for host in self.cluster.daemons)
 
     def cut(self, one: int, other: int) -> None:
@@ -38,7 +38,7 @@ class Sites:
         self.cluster.network.cut([(one, other), (other, one)])
 
     def talk(self, seconds: float) -> None:
-        """Everybody sends at each level, one after the other."""
+        """Have every client send at each level, one after the other."""
         levels = (ServiceLevel.RELIABLE, ServiceLevel.CAUSAL, ServiceLevel.SAFE)
         for turn in range(int(seconds / 0.02)):
             sender = self.members[turn % 6]

@@ -1,8 +1,8 @@
 """Every mutant is on its page, replaces something of the core, and still fits the core.
 
-`make soak` is where the bugs are hunted: which seed finds one moves with every change of the
-protocol, so no test here depends on a seed. docs/mutants.md keeps what the last hunt found. Its
-last part is for test_security_mutants.py.
+`make soak` hunts the bugs: the seed that finds one moves with every change of the protocol, so no
+test here depends on a seed. docs/mutants.md keeps the results of the last hunt. Its last part
+belongs to test_security_mutants.py.
 """
 
 import itertools
@@ -33,7 +33,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "mutants.md"
 RESULT = re.compile(
     rf"({SITES} sites: )?\d+ \| [A-Z]+\d*(, [A-Z]+\d*)*|- \| {MISSED} \d+ seeds|- \| {UNHUNTED}"
 )
-"""The last two cells of a row: the seed and what it violates, or that no seed is known."""
+"""The last two cells of a row: the seed and the violated property, or that no seed is known."""
 
 
 def rows_of(part: str) -> list[list[str]]:
@@ -66,7 +66,7 @@ def test_every_bug_replaces_its_targets_for_the_length_of_a_run() -> None:
 
 @pytest.mark.long
 def test_every_bug_still_fits_the_core() -> None:
-    """A variant that uses what the core has no longer would end in an error of Python's own."""
+    """A variant that uses a removed part of the core would end in an error of Python's own."""
     assert {bug.name: error for bug in MUTANTS if (error := misfit_of(bug))} == {}
 
 

@@ -11,7 +11,7 @@ from groupcomm.sim.network.links import SimulatedLink, equal_links
 from tests.groupcomm.sim.test_lost_links import DELAY_S, Sites, texts
 
 LARGEST_BYTES = 1211
-"""Of a datagram without the heads of UDP and IPv6: what fits the 1,280 bytes of RFC 8200."""
+"""A datagram without the heads of UDP and IPv6 that fits the 1,280 bytes of RFC 8200."""
 
 LARGE = b"x" * 8_000
 """A message of many full packets."""
@@ -20,7 +20,7 @@ LEVELS = (ServiceLevel.FIFO, ServiceLevel.CAUSAL, ServiceLevel.AGREED, ServiceLe
 
 
 def narrow(cluster: Cluster, largest_bytes: float) -> None:
-    """Between sites only datagrams of so many bytes pass."""
+    """Between sites only datagrams of at most this size pass."""
     place = sites_by_host(cluster.settings)
     network = cluster.network
     far = [(one, other) for one, other in network.paths if place[one] != place[other]]
@@ -34,7 +34,7 @@ def narrow_links(largest_bytes: int) -> list[SimulatedLink]:
 
 
 def send_large(sites: Sites, times: int) -> None:
-    """Everybody sends a large message at each level, and all get all of them."""
+    """Every client sends a large message at each level, and all of them arrive."""
     before = [texts(member).count(LARGE.decode()) for member in sites.members]
     for _ in range(times):
         for member in sites.members:
@@ -47,7 +47,7 @@ def send_large(sites: Sites, times: int) -> None:
 
 
 def paths(sites: Sites) -> list[PathMtu]:
-    """Return what is known of the links that are in use."""
+    """Return the known sizes of the links in use."""
     operations = [host.core.view_state for host in sites.cluster.daemons]
     return [
         link.path
@@ -85,7 +85,8 @@ def test_links_that_become_narrow_under_load_and_wide_again() -> None:
 
 
 def test_views_come_and_go_over_narrow_links_while_much_is_on_its_way() -> None:
-    """What one site has of the old view and another lacks is repaired, in parts that pass."""
+    """Packets of the old view that one site has and another lacks are repaired, in parts that
+    pass."""
     sites = Sites(narrow_links(LARGEST_BYTES))
     network = sites.cluster.network
     away = [pair for pair in network.paths if (pair[0] in (0, 1)) != (pair[1] in (0, 1))]

@@ -1,4 +1,4 @@
-"""The simulated network: what arrives, when, in which order, without and with faults."""
+"""The simulated network: the arrivals, their times and order, without and with faults."""
 
 from itertools import pairwise
 from random import Random
@@ -18,7 +18,7 @@ NAMES = ("alfa", "bravo", "charlie")
 
 
 class Ear:
-    """A host that only notes what arrives and when."""
+    """A host that only notes arrivals and their times."""
 
     def __init__(self, loop: Loop) -> None:
         self.loop = loop
@@ -158,7 +158,7 @@ def test_some_delayed_datagrams_come_very_late_behind_others() -> None:
 
 
 def test_what_is_late_when_the_faults_end_is_lost() -> None:
-    """Else who is cut off then would still be heard seconds later, and start one more view."""
+    """Otherwise a cut-off daemon would be heard seconds later, and cause one more view."""
     wire = Wire(Faults(delay_mean_s=0.0001))
     for number in range(PACKETS):
         wire.network.unicast(0, NAMES[1], number.to_bytes(4, "big"))

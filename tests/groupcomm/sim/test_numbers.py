@@ -19,7 +19,7 @@ class AfterADay(CheckedCluster):
     """Three daemons whose counters are a day ahead; the second one's disk gets restored.
 
     Attributes:
-        host: of the second daemon.
+        host: the host of the second daemon.
     """
 
     def __init__(self) -> None:

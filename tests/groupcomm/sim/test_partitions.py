@@ -1,4 +1,4 @@
-"""Shapes of partitions: who no longer hears whom."""
+"""Shapes of partitions: the hosts that no longer hear each other."""
 
 from itertools import permutations
 from random import Random
@@ -24,7 +24,7 @@ SEEDS = range(30)
 
 
 def hears(pairs: set[Pair], hosts: int) -> list[set[int]]:
-    """Return per host whom it hears, itself included."""
+    """Return for each host the hosts that it hears, itself included."""
     return [{b for b in range(hosts) if (b, a) not in pairs} for a in range(hosts)]
 
 

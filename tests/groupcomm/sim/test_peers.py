@@ -1,4 +1,4 @@
-"""Peers without a daemon in virtual time: each algorithm keeps what it claims, whatever is lost."""
+"""Peers without a daemon in virtual time: each algorithm keeps its claims, whatever is lost."""
 
 import json
 from random import Random
@@ -39,14 +39,14 @@ def started(
     network = PeerNetwork(seed, usual)
     network.add_founders(names, make)
     for _ in range(20):
-        network.run(3.0)  # on the worst ways some greetings take more than one
+        network.run(3.0)  # on the worst paths some greetings take more than one
         if all(peer.state is State.RUNNING for peer in network.peers.values()):
             return network
     raise AssertionError(f"after a minute: {[peer.state for peer in network.peers.values()]}")
 
 
 def news(network: PeerNetwork, name: Name) -> list[str]:
-    """Return what a peer was told, messages by their names."""
+    """Return the deliveries of a peer, messages by their names."""
     found = []
     for told in network.events:
         match told.news:
@@ -95,7 +95,8 @@ def test_messages_to_some_are_in_causal_order_too(seed: int) -> None:
 
 
 def churn(seed: int) -> tuple[PeerNetwork, set[Name]]:
-    """Return members come, leave and send, all at once; the names of those that were to leave."""
+    """Have members come, leave and send, all at once; return the names of those that were to
+    leave."""
     rng = Random(seed)
     network = started(seed, VectorSession, some_way(rng))
     coming, leaving = ["aaa", "dan", "eve", "abe"], set()
@@ -109,7 +110,7 @@ def churn(seed: int) -> tuple[PeerNetwork, set[Name]]:
         elif lot < 0.85 and coming:
             network.add(coming.pop(rng.randrange(len(coming))), VectorSession, (), [staying[0]])
         elif lot < 0.93 and len(staying) > 2:
-            name = rng.choice(staying[1:])  # the first one, whom latecomers greet, stays
+            name = rng.choice(staying[1:])  # the first one, which latecomers greet, stays
             leaving.add(name)
             network.leave(name)
     network.run(60.0)
@@ -119,7 +120,7 @@ def churn(seed: int) -> tuple[PeerNetwork, set[Name]]:
 @examples(4)
 @given(seed=seeds)
 def test_members_come_and_leave_in_order_while_messages_are_under_way(seed: int) -> None:
-    """Nobody who stays misses anything or gets it twice, and all agree on who is there."""
+    """No peer that stays misses a message or gets one twice, and all agree on the members."""
     network, leaving = churn(seed)
     assert not leaving & set(network.peers), "who was to leave has left"
     history = network.history

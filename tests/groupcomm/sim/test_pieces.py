@@ -60,7 +60,7 @@ def test_rates_and_jumps_stay_in_their_bounds() -> None:
 
 
 class Ends:
-    """A pipe with both ends: what was read, how often it drained, whether it ended."""
+    """A pipe with both ends: the read bytes, the number of drains, and whether it ended."""
 
     def __init__(self) -> None:
         self.loop = Loop()

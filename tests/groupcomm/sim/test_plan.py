@@ -1,4 +1,4 @@
-"""Planning: files that are understood or refused, what is measured, and how plans grow."""
+"""Planning: files that are accepted or refused, the measured figures, and the growth of plans."""
 
 import tomllib
 from pathlib import Path

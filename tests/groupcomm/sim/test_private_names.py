@@ -70,7 +70,7 @@ def test_a_private_message_is_received_or_comes_back(level: ServiceLevel) -> Non
     assert back, "some were on their way when the owner left"
     assert back == sorted(set(back))
     assert sorted(set(old + back + new)) == succession.sent
-    if level in ORDERED:  # those below may arrive before their position, and come back as well
+    if level in ORDERED:  # lower levels may arrive before their position, and come back as well
         assert old + back + new == succession.sent
 
 
@@ -96,7 +96,7 @@ def test_a_private_message_to_one_who_crashed_comes_back(level: ServiceLevel) ->
 
 
 def test_a_name_that_appears_between_fragments_is_still_nobody() -> None:
-    """All fragments mean whom the first one meant: the message comes back, whole."""
+    """All fragments have the first one's target: the message comes back, complete."""
     cluster = Cluster(plain_settings(daemons=2))
     sender = cluster.connect("sender", 0)
     cluster.run(1.0)

@@ -1,7 +1,7 @@
 """The reference checker by itself: mutations that it must notice for one given reason.
 
-That check and checkers agree says nothing about what both overlook; here the reason is written
-down.
+That reference checker and checkers agree says nothing about violations that both overlook; here the
+reason is written down.
 """
 
 from collections.abc import Callable
@@ -68,10 +68,10 @@ CHANGE_REASONS = {
 """The same for histories with changing views."""
 
 BROKEN = 4
-"""So many histories are broken in each way."""
+"""The number of histories that are broken in each way."""
 
 ROUNDS = 24
-"""Of changing histories: small ones."""
+"""The size of changing histories: small ones."""
 
 
 @lru_cache(maxsize=200)
@@ -87,7 +87,7 @@ def changing_history(seed: int) -> tuple[TraceEvent, ...]:
 def assert_noticed(
     make: Callable[[int], tuple[TraceEvent, ...]], kind: str, reason: str, wanted: int
 ) -> None:
-    """So many histories, broken in one way, are found to be so for one reason."""
+    """Check that this number of histories, broken in one way, violate one property."""
     found = 0
     for seed in range(200):
         trace = break_history(make(seed), kind, seed)

@@ -73,7 +73,7 @@ class WithoutNotices(PathFaults):
 
 
 def test_a_daemon_that_missed_a_notice_asks_though_its_ring_has_settled() -> None:
-    """Its fellows have forgotten all; only it never heard that ring 1 can deliver, too."""
+    """Other members have forgotten all; only it never heard that ring 1 can deliver, too."""
     cluster = Cluster(plain_settings(daemons=4, sites=2))
     clients = members_of(cluster, 0, 1, 2, 3)
     path = cluster.network.paths[0, 1]
@@ -114,7 +114,7 @@ def test_an_overdue_round_of_the_token_is_not_taken_for_a_pause() -> None:
 
 
 def test_a_notice_that_was_lost_in_one_ring_only_is_passed_on_again() -> None:
-    """Who passes notices on takes each once; so one that is repeated has to say something new."""
+    """A daemon that passes notices on accepts each once; so a repeated one has to have news."""
     cluster = two_rings_in_one_site()
     clients = members_of(cluster, *range(6))
     paths = [cluster.network.paths[fellow, 0] for fellow in (1, 2)]
@@ -172,12 +172,12 @@ def test_an_attempt_after_many_failures_over_long_ways_is_waited_for() -> None:
 
 def test_all_is_well_only_once_what_faults_have_delayed_has_come() -> None:
     """Simulator seed 720023, three sites: a token that was sent before Heal came after it, so late
-    that it was taken for lost, and the view that followed counted as a fault of the core.
+    that it counted as lost, and the view that followed counted as a fault of the core.
     """
     events: list[TraceEvent] = []
     cluster = Cluster(plain_settings(daemons=3), events.append)
     members_of(cluster, 0, 1, 2)
-    for target in (1, 2):  # all that daemon 0 sends from now on follows this
+    for target in (1, 2):  # all datagrams of daemon 0 from now on follow this one
         arrival = cluster.network.paths[0, target].transfer(b"late", 7 * SECOND // 10, False)
     cluster.heal((0, 1, 2))
     (heal,) = [event for event in events if isinstance(event, Heal)]
@@ -189,7 +189,7 @@ def test_all_is_well_only_once_what_faults_have_delayed_has_come() -> None:
 
 
 def test_a_view_that_stands_still_is_no_agreement() -> None:
-    """Simulator seed 8631: the last word was taken while the core looked for its next view."""
+    """Simulator seed 8631: the last message came while the core looked for its next view."""
     cluster = Cluster(plain_settings(daemons=3))
     cluster.run(1.0)
     assert cluster.agree(range(3))
@@ -217,9 +217,9 @@ def test_what_a_new_start_has_no_time_for_was_not_forged(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("delay_s", [0.074, 0.0784, 0.083])
 def test_two_sites_whose_quick_way_has_gone_find_each_other_on_the_slow_one(delay_s: float) -> None:
-    """Simulator seed 950085, three sites: what is waited for follows the quickest way, which led
-    over the third site. Each of two gave up for ever what it had agreed to, as the other had begun
-    anew.
+    """Simulator seed 950085, three sites: timeouts follow the quickest way, which led over the
+    third site. Each of two sites gave its agreement up for ever, as the other had begun a new
+    attempt.
     """
     links = (
         SimulatedLink(sites=(0, 1), delay_s=delay_s),
@@ -235,7 +235,7 @@ def test_two_sites_whose_quick_way_has_gone_find_each_other_on_the_slow_one(dela
 @pytest.mark.parametrize("seed", range(8))
 def test_what_a_dead_daemon_was_writing_changes_no_key_file_later(seed: int) -> None:
     """Simulator seed 1, suite 2, an evicted daemon: the file was changed after the next start had
-    read it, so the new daemon was taken for one that knew of the eviction.
+    read it, so the new daemon counted as one that knew of the eviction.
     """
     cluster = Cluster(attrs.evolve(plain_settings(daemons=3), suite=1, seed=seed))
     host = cluster.daemons[1]

@@ -33,7 +33,7 @@ RULES: Final = (
     allowing(("unix:ann", "*"), ("unix:bob", "chat"), ("token:rude", "yard")),
     allowing(("unix:ann", "chat"), ("unix:bob", "*")),
 )
-"""Whom a session is may not change: names are free in all of them."""
+"""The names of sessions may change: all rule sets leave names free."""
 
 
 class Life:
@@ -101,7 +101,7 @@ def memberships(cluster: Cluster, index: int) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("seed", range(1, 5))
 def test_what_rules_end_with_is_what_holds_whatever_was_under_way(seed: int) -> None:
-    """Tables are equal, nobody is where he may not be, and programs know where they are."""
+    """Tables are equal, no program is in a forbidden group, and programs know their groups."""
     life = Life(seed)
     cluster = life.cluster
     for _ in range(400):
@@ -124,7 +124,7 @@ def test_what_rules_end_with_is_what_holds_whatever_was_under_way(seed: int) -> 
 
 
 def check_counts(cluster: Cluster, alive: Sequence[SimulatedClient]) -> None:
-    """What counts for the quota of groups is what there is."""
+    """The count for the quota of groups is the number of memberships."""
     for host in cluster.daemons:
         desk = host.core.sessions
         counted: Counter[str] = Counter()

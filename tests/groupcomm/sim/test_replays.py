@@ -1,4 +1,4 @@
-"""Whatever was sent, once more, at any later time: nothing comes of it, and each is counted."""
+"""Replays of all datagrams, at any later time: they change nothing, and each is counted."""
 
 from types import SimpleNamespace
 
@@ -20,7 +20,7 @@ CHANNELS = set(Channel)
 
 
 def replay_all(cluster: Cluster, captured: Captured, host: SimulatedHost) -> Effect:
-    """Give a host all that has ever come to it; nothing may change, each datagram must count."""
+    """Give a host all its earlier datagrams; nothing may change, each datagram must count."""
     datagrams = captured.arrived(host.index)
     effect = give(cluster, captured, host, datagrams)
     assert effect.changed == []
@@ -30,7 +30,7 @@ def replay_all(cluster: Cluster, captured: Captured, host: SimulatedHost) -> Eff
 
 
 def busy(cluster: Cluster) -> None:
-    """Programs at all daemons send a while, at all levels."""
+    """Have programs at all daemons send for a while, at all levels."""
     clients = [
         cluster.connect(f"u{cluster.loop.now}", host.index)
         for host in cluster.daemons
@@ -61,7 +61,7 @@ def test_nothing_is_taken_twice(sites: int, suite: int) -> None:
     assert {datagram[HEAD_BYTES] for _, _, _, datagram in captured.sent} == channels
     assert {datagram[1] for _, _, _, datagram in captured.sent} == {suite}
 
-    # In suite 2 what came before its secret was not taken; then that secret is erased.
+    # In suite 2 datagrams before their secret were not accepted; then that secret is erased.
     stale = {"replay"} if suite == SUITE_AES_GCM else {"replay", "epoch"}
     for host in cluster.daemons:
         assert set(replay_all(cluster, captured, host).rejected) <= stale

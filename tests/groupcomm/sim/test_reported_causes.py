@@ -1,4 +1,4 @@
-"""What sessions are told of causes: it is what packets carried, and what is told keeps to it.
+"""Causes that sessions receive: they are those of packets, and deliveries respect them.
 
 Under loss, partitions and merges, over one ring and several.
 """
@@ -28,18 +28,18 @@ FAULTS = "loss,burst,reorder,delay,capacity,partition,flapping,crash,pause,links
 
 
 class Asking(Cluster):
-    """A cluster whose programs all ask to be told causes."""
+    """A cluster whose programs all ask for causes."""
 
     def connect(self, user: str, daemon: int, *, causes: bool = True) -> SimulatedClient:
         return super().connect(user, daemon, causes=causes)
 
 
 class Watch:
-    """What packets were numbered, and what programs were told.
+    """The numbers of packets, and the deliveries of programs.
 
     Attributes:
-        packets: by view, time and ring the number of a packet, and the causes it was given.
-        told: to each client, whoever replaces its `on_event`.
+        packets: by view, time and ring the number of a packet, and its causes.
+        told: the events of each client, whatever replaces its `on_event`.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +68,7 @@ class Watch:
         monkeypatch.setattr(SimulatedClient, "_note", noting)
 
     def compare(self, events: Sequence[Event], seen: Counter[str]) -> None:
-        """Each message has the causes that its packet was given, and counts in `seen`."""
+        """Check that each message has the causes of its packet, and counts in `seen`."""
         transitional = False
         for event in events:
             if isinstance(event, DaemonView | Transition):
@@ -145,7 +145,7 @@ def test_deliveries_that_do_not_wait_for_their_causes_are_found(
 
 
 def test_two_rows_that_have_changed_places_are_found(watch: Watch) -> None:
-    """Wherever a message stands before one that it depends on, and only there."""
+    """A message before one that it depends on is reported, and only such a message."""
     client = max(play(2, 1).clients, key=lambda client: client.notified)
     events = watch.told[client]
     found = missed = 0

@@ -1,4 +1,4 @@
-"""Attackers with what each role has: nothing comes of it that would not be there without them."""
+"""Attackers with the means of each role: the cluster behaves as without them."""
 
 import attrs
 import pytest
@@ -64,7 +64,7 @@ def watched(settings: Settings) -> Cluster:
 def test_without_faults_there_are_the_same_views_as_without_an_attacker(
     role: str, suite: int
 ) -> None:
-    """The daemons stay in their view; but for the one that comes of the eviction itself."""
+    """The daemons stay in their view, except for the one that the eviction itself causes."""
     settings = draw_settings(2, small(role, suite=suite, faults="none"))
     quiet = attrs.evolve(
         settings, attackers=(), evicted=None, faults=attrs.evolve(settings.faults, attacker=False)
@@ -130,7 +130,7 @@ def test_programs_without_rights_are_let_in_and_refused_and_users_are_not_let_in
         assert attacker.acts > 30
 
 
-# ---- how it is asked for ----
+# ---- options ----
 
 
 def test_roles_are_parsed_in_one_order() -> None:

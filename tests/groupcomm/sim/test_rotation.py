@@ -15,7 +15,7 @@ from groupcomm.sim.settings import plain_settings
 from tests.groupcomm.sim.captured import Captured, give, running, sealed_cluster
 from tests.groupcomm.sim.checked_cluster import with_few_notices
 
-OLD: Final = bytes(range(32))  # what the simulator's hosts have
+OLD: Final = bytes(range(32))  # the key of the simulator's hosts
 NEW: Final = b"n" * 32
 GROUP: Final = "g"
 QUICK: Final = Rekeying(lifetime_s=0.2)
@@ -93,7 +93,7 @@ def test_a_rotation_under_load_changes_no_view_and_loses_nothing(sites: int, sui
 
 
 def test_all_seal_with_the_new_key_from_one_position_on() -> None:
-    """Whoever is first: nobody promotes before all members have told that they can open."""
+    """Whichever daemon is first: none promotes before all members have said that they can open."""
     cluster = sealed_cluster(plain_settings(daemons=3), QUICK)
     load_keys(cluster, [0, 1])
     cluster.run(0.5)
@@ -195,7 +195,7 @@ def test_a_rotation_without_a_daemon_that_is_down_goes_on_under_load() -> None:
     load.run(0.2)
     command(cluster, 1, "promote", 2)
     load.run(0.2)
-    cluster.daemons[2].boot()  # with the old key alone: it is told, and let in by nobody
+    cluster.daemons[2].boot()  # with the old key alone: it is told, and no daemon accepts it
     load.run(0.5)
     cluster.run(1.0)
     assert cluster.daemons[0].core.view is view
@@ -221,7 +221,7 @@ def test_a_daemon_that_was_down_learns_which_key_it_lacks() -> None:
     assert cluster.agree([0, 1])
 
     cluster.daemons[2].kill()
-    cluster.daemons[2].keys = KeyRing({1: OLD, 2: NEW}, 1)  # as an operator brings it
+    cluster.daemons[2].keys = KeyRing({1: OLD, 2: NEW}, 1)  # as an operator copies it
     cluster.daemons[2].boot()
     cluster.form()
     cluster.run(0.5)

@@ -55,7 +55,7 @@ def test_every_frame_of_a_client_has_a_price_and_an_attack() -> None:
     assert len(FRAMES_OF_DAEMONS) <= CONNECTIONS
 
 
-# ---- what others notice ----
+# ---- effects on others ----
 
 
 def play(attack: Stream | None) -> tuple[list[float], Plant]:
@@ -105,7 +105,7 @@ def test_without_a_bound_for_each_step_others_would_wait(monkeypatch: pytest.Mon
     assert p99(play(ATTACKS["MESSAGES"])[0]) > 20 * quiet_p99()
 
 
-# ---- what it costs ----
+# ---- costs ----
 
 CALLS_A_UNIT = 80
 """Calls of functions, Python's own included, that a unit of work may take."""
@@ -134,7 +134,7 @@ def test_no_frame_takes_more_work_than_its_price(attack: str) -> None:
 
 
 def calls_of(act: Callable[[], object]) -> int:
-    """Return how many functions are called."""
+    """Return the number of called functions."""
     called = 0
 
     def count_call(_frame: FrameType, event: str, _what: object) -> None:

@@ -36,16 +36,16 @@ FINDERS: Final[tuple[Test, ...]] = (
     gates.test_old_secrets_are_erased_once_nothing_can_be_under_way,
     gates.test_who_is_evicted_is_a_stranger_at_once,
 )
-"""In the order of BUGS."""
+"""Tests in the order of BUGS."""
 
 FAILS: Final = (AssertionError, ValueError, pytest.fail.Exception)
-"""How tests do: what is not so, events that are more or fewer, and an error that does not come."""
+"""The ways in which tests fail: a wrong value, more or fewer events, a missing error."""
 
 FOUND: Final = list(zip(BUGS, FINDERS, strict=True))
 
 
 def run(test: Test, patch: pytest.MonkeyPatch) -> None:
-    """Run a test with what it asks for."""
+    """Run a test with its fixtures."""
     given: dict[str, Callable[[], Any]] = {
         "monkeypatch": lambda: patch,
         "pair": access.two_daemons,

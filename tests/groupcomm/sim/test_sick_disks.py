@@ -1,4 +1,4 @@
-"""Clusters in which disks are slow, hang or fail: views of the others, and who is checked."""
+"""Clusters in which disks are slow, hang or fail: views of the others, and the checked daemons."""
 
 from math import inf
 
@@ -66,7 +66,8 @@ def test_a_daemon_alone_works_with_a_disk_that_takes_seconds() -> None:
     [pytest.param(0.1, marks=pytest.mark.long), 0.5, pytest.param(1.0, marks=pytest.mark.long)],
 )
 def test_nobody_is_left_out_because_another_has_started(write_s: float) -> None:
-    """All disks are alike, as on one file server: those who have a view follow, and keep it."""
+    """All disks are equally slow, as on one file server: daemons with a view follow, and keep
+    it."""
     views: list[Conf] = []
 
     def record(event: TraceEvent) -> None:
@@ -111,7 +112,7 @@ def test_no_counter_is_used_twice_whatever_becomes_of_writes() -> None:
         assert run(settings).findings == ()
 
 
-# ---- who stands aside is not of the core ----
+# ---- daemons aside are not in the core ----
 
 
 @pytest.mark.parametrize("ailment", Ailment)
@@ -156,7 +157,7 @@ def test_disks_of_daemons_that_others_need_recover() -> None:
     assert cluster.core, "somebody is left"
 
 
-# ---- how that is checked ----
+# ---- the checks ----
 
 AFTER_S = 2.0
 
@@ -168,9 +169,9 @@ def conf(at_s: float, p: str, kind: str, counter: int, members: str, old: int = 
 
 
 def history(*moves: tuple[float, int, str, str]) -> list[TraceEvent]:
-    """Views of a and b, healed at 1 s, with c aside; d is somebody else.
+    """Views of a and b, healed at 1 s, with c aside; d is another daemon.
 
-    Each move: when, the counter of the next view, its members, and who of these came along.
+    Each move: the time, the counter of the next view, its members, and those that came along.
     """
     trace: list[TraceEvent] = [Boot(0, f"{name}/1", "1.1") for name in "abcd"]
     before: dict[str, int] = {}
@@ -191,7 +192,7 @@ def history(*moves: tuple[float, int, str, str]) -> list[TraceEvent]:
 
 
 def both(trace: list[TraceEvent]) -> set[str]:
-    """Return what both checks find about the views of the core."""
+    """Return the findings of both checkers about the views of the core."""
     found = fast(trace).ids & {"L1", "L2"}
     assert reference_check(trace) & {"L1", "L2"} == found
     return found

@@ -1,4 +1,4 @@
-"""Delays over several sites: what a loss costs, and what CAUSAL spares; virtual time is exact."""
+"""Delays over several sites: the cost of a loss, and the gain of CAUSAL; virtual time is exact."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -21,7 +21,7 @@ ARRIVE_S = 0.5
 
 
 class Watch:
-    """A member at the first daemon of each site, and when each gets what the first one sends."""
+    """A member at the first daemon of each site, and the times at which each gets a message."""
 
     def __init__(self, sizes: Sequence[int], links: Sequence[SimulatedLink]) -> None:
         self.cluster = Cluster(plain_settings(daemons=sizes, links=links))

@@ -1,4 +1,4 @@
-"""Sites that do not all hear each other: one view, one order, and what becomes of them in trouble.
+"""Sites that do not all hear each other: one view, one order, and the effects of faults.
 
 All is verified by the checkers; load goes on while links break, gateways die and parts meet again.
 """
@@ -27,8 +27,8 @@ class Busy:
     """Sites of different sizes, with members of one group that multicast all the time.
 
     Args:
-        topology: who is whose neighbour.
-        links: takes the place of 20 ms between all of these.
+        topology: the neighbours of each site.
+        links: replaces the links of 20 ms between all of these.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Busy:
         self.cluster.network.cut(between(sides))
 
     def mend(self, sides: list[int]) -> None:
-        """Take that back."""
+        """Undo that."""
         self.cluster.network.mend(between(sides))
 
     def part(self, *parts: Sequence[int]) -> None:

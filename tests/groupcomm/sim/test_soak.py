@@ -1,4 +1,4 @@
-"""`make soak` in small: it hunts, keeps what fails, and goes on where it was stopped."""
+"""`make soak` in small: it hunts, keeps failures, and continues after a stop."""
 
 import shlex
 from collections.abc import Callable, Generator, Sequence
@@ -26,9 +26,9 @@ class Runs:
 
     Attributes:
         finds: for a bug ("" for none) and a seed, the properties that do not hold.
-        stops_after: so many more results, then ^C.
-        seeds: what was run, by bug.
-        sites: in how many sites, by bug; None if that is drawn.
+        stops_after: the number of results before ^C.
+        seeds: the seeds that were run, by bug.
+        sites: the number of sites, by bug; None if it is drawn.
     """
 
     finds: Callable[[str, int], Sequence[str]] = lambda bug, seed: ()
@@ -60,7 +60,7 @@ class Runs:
 
 
 def ninth_finds(bug: str, seed: int) -> Sequence[str]:
-    """Of each bug the ninth seed; before, an assertion, which is no checker's merit."""
+    """The ninth seed of each bug finds it; earlier ones fail an assertion, which is no finding."""
     return {9: ("O1",), 4: ("assert",)}.get(seed, ()) if bug else ()
 
 
@@ -84,7 +84,7 @@ CLOCK = Clock()
 
 @pytest.fixture(autouse=True)
 def no_real_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test here depends on how long anything takes."""
+    """No test here depends on the time that anything takes."""
     monkeypatch.setattr(soak, "time", CLOCK)
 
 

@@ -18,7 +18,7 @@ NUMBERED = [level for level in LEVELS if level > ServiceLevel.UNRELIABLE]
 
 
 class Watched:
-    """Three sites, a program at each daemon, and what crosses the links of what has the mark."""
+    """Three sites, a program at each daemon, and the packets with the mark that cross links."""
 
     def __init__(self, faults: Faults | None = None, seed: int = 1) -> None:
         links = [
@@ -114,7 +114,7 @@ def test_bodies_cross_while_somebody_outside_is_a_member_and_then_no_more() -> N
 
 @pytest.mark.parametrize("seed", range(1, 4))
 def test_whoever_joins_and_leaves_while_others_send_misses_nothing(seed: int) -> None:
-    """The checkers know who was a member of what, where, when each message was delivered there."""
+    """The checkers know the members of each group at each delivery."""
     watched = Watched(Faults(loss=0.05, reorder_packets=8), seed)
     rng = Random(seed)
     groups = ["g", "h", "i"]
@@ -138,7 +138,7 @@ def test_whoever_joins_and_leaves_while_others_send_misses_nothing(seed: int) ->
 
 @pytest.mark.parametrize("victims", [(0,), (0, 1), (2,)])
 def test_what_stays_survives_with_its_site(victims: tuple[int, ...]) -> None:
-    """A gateway dies, a whole site does, or a relay: the rest agrees on what was delivered."""
+    """A gateway dies, a whole site does, or a relay: the others agree on the deliveries."""
     watched = Watched()
     watched.join("inside", 0, 1)
     watched.join("all", *range(6))

@@ -1,4 +1,4 @@
-"""Attacks by somebody who has the ring's key file, and no identity that counts."""
+"""Attacks by a holder of the ring's key file without a trusted identity."""
 
 from typing import Final
 
@@ -46,7 +46,7 @@ def forge_in_all_names(cluster: Cluster, epoch: int) -> None:
 
 @pytest.mark.parametrize("epoch", [0, 1, 7])
 def test_unsigned_introductions_change_nothing(epoch: int) -> None:
-    """A new view needs introductions: they are still taken after one forgery for each pair."""
+    """A new view needs introductions: they are accepted even after one forgery for each pair."""
     cluster = cluster_with_identities(4)
     load = Load(cluster)
     load.run(0.2)
@@ -80,7 +80,7 @@ def test_an_introduction_counts_once_although_its_window_moves_late() -> None:
     cluster.daemons[1].boot()
     cluster.form()
     cluster.run(0.5)
-    place = 45  # of the channel, behind the head
+    place = 45  # of the channel, after the head
     hellos = [datagram for datagram in sent if datagram[place] == Channel.HELLO]
     assert hellos
     before = gate_counters(cluster, 0).get("replay", 0)

@@ -1,4 +1,4 @@
-"""Another cluster's whole life, given to daemons that share no key with it: nothing comes of it."""
+"""All datagrams of another cluster, given to daemons that share no key with it: no effect."""
 
 from collections.abc import Callable
 from typing import Final
@@ -23,7 +23,7 @@ CHECKSUM_BYTES: Final = 4
 GROUP: Final = "g"
 
 AT_ONCE: Final = 900
-"""Datagrams a second; of more unknown starts a daemon does not look at all."""
+"""Datagrams a second; a daemon does not derive keys for more unknown starts."""
 
 
 def live(cluster: Cluster) -> None:
@@ -41,7 +41,7 @@ def live(cluster: Cluster) -> None:
     pairs += [(b, a) for a, b in pairs]
     cluster.network.cut(pairs)
     cluster.run(2.0)
-    for client in clients:  # alone with its fellow: in a view of one ring
+    for client in clients:  # alone with its member: in a view of one ring
         client.multicast([GROUP], bytes(100), level=ServiceLevel.SAFE)
     cluster.run(0.3)
     cluster.network.mend(pairs)
@@ -53,7 +53,7 @@ def live(cluster: Cluster) -> None:
 
 
 def strangers(suite: int, key: KeyRing | None = None, name: str | None = None) -> list[bytes]:
-    """Return all that such a cluster of daemons with the same names has sent, each datagram
+    """Return all datagrams that such a cluster of daemons with the same names has sent, each
     once."""
     settings = with_few_notices(plain_settings(daemons=4, sites=2))
     settings = attrs.evolve(settings, suite=suite, seed=77)
@@ -69,7 +69,7 @@ def strangers(suite: int, key: KeyRing | None = None, name: str | None = None) -
 
 
 def renamed(cluster: Cluster, place: slice) -> Callable[[bytes], bytes]:
-    """Writes into a head what the daemons of a cluster have there."""
+    """Writes the values of a cluster's daemons into a head."""
     captured = Captured(cluster)
     cluster.run(1.0)
     own = captured.sent[0][3][place]
@@ -101,7 +101,7 @@ def nothing_comes_of(ours: Cluster, datagrams: list[bytes], reasons: set[str]) -
 
 
 def test_a_life_has_every_kind_of_packet_that_daemons_send() -> None:
-    """Joins, tokens, leaves, and what finds other parts; so the tests below have them, too."""
+    """The captured packets have joins, tokens, leaves and merges, so the tests below have them."""
     packets = [datagram[HEAD_BYTES:-CHECKSUM_BYTES] for datagram in strangers(0)]
     found = {packet[0] for packet in packets}
     assert found >= set(PacketKind) - {PacketKind.HELLO, PacketKind.RESEND, PacketKind.HEADERS}

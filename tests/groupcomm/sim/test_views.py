@@ -1,4 +1,4 @@
-"""Views that change, one cause at a time: how soon the next one is there, and what stays still."""
+"""Views that change, one cause at a time: the time until the next one, and the unchanged parts."""
 
 import gc
 import sys
@@ -25,11 +25,11 @@ TIMEOUT_S = Timing().token_timeout_s
 CRASH_BOUND_S = TIMEOUT_S + 0.1
 LEAVE_BOUND_S = 0.05
 FAR_LEAVE_BOUND_S = 1.0
-"""50 ms away: until all there hold what it sent, and the way of four messages."""
+"""50 ms away: the time until all there hold its packets, and the way of four messages."""
 
 MERGE_BOUND_S = 1.5
 LOOK_S = 0.0101
-"""`Cluster.form` looks every 10 ms, so what it returns may be so much too long."""
+"""`Cluster.form` looks every 10 ms, so its result may be this much too long."""
 
 
 class Watched:
@@ -46,7 +46,7 @@ class Watched:
         self.cluster.run(0.5)
 
     def views(self) -> int:
-        """Return how many regular views were installed, each counted once."""
+        """Return the number of installed regular views, each counted once."""
         confs = [event for event in self.trace if isinstance(event, Conf)]
         return len({conf.view for conf in confs if conf.kind == "R"})
 
@@ -117,7 +117,8 @@ def test_a_daemon_that_leaves_is_gone_at_once_and_nothing_of_it_is_lost(seed: in
 
 
 def test_a_daemon_leaves_while_its_fellow_goes_on_sending_to_another_site() -> None:
-    """What the fellow sends is always under way somewhere; it is not for the leaver to wait for."""
+    """Packets of the other members are always in flight; the leaving daemon need not wait for
+    them."""
     watched = Watched(4, sites=2)
     cluster = watched.cluster
     stop = watched.load(every_s=0.01, burst=1, size=100)
@@ -236,8 +237,8 @@ def test_sites_that_were_apart_merge() -> None:
 
 
 def size_of(root: object, stop: frozenset[int]) -> int:
-    """Return bytes of everything that is reached from an object, but for what `stop` names and
-    code."""
+    """Return the bytes of all objects that are reached from an object, except those that `stop`
+    names and code."""
     seen, edge, size = {id(root), *stop}, [root], 0
     while edge:
         found = edge.pop()
