@@ -27,20 +27,20 @@ TOGETHER: Final = (
 
 load_profiles()
 
-# Who runs the tests in the background of a shell has SIGINT ignored, and so would have all
-# processes that tests start: those that are to be interrupted would never end.
+# Tests that run in the background of a shell have SIGINT ignored, and so would all
+# processes that they start: those that are to be interrupted would never end.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
-    """Have the collector of cycles not look again and again at all that was imported."""
+    """Have the collector of cycles ignore all imported objects."""
     gc.collect()
     gc.freeze()
 
 
 class Folders(LoadScopeScheduling):  # type: ignore[misc]
-    """Tests that share what is slow to set up run in one process, the most first; others singly."""
+    """Run tests that share a slow setup in one process, the largest groups first; others singly."""
 
     def _split_scope(self, nodeid: str) -> str:
         for folder in TOGETHER:
@@ -58,7 +58,7 @@ def shares_its_setup(file: str) -> bool:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
-    """By the names of tests: what xdist adds to them for its groups is lost with some pytest."""
+    """Group tests by name: some releases of pytest lose the suffix that xdist adds for groups."""
     return Folders(config, log)
 
 
@@ -70,7 +70,7 @@ def umask() -> None:
 
 @pytest.fixture(autouse=True)
 def daemon_log() -> Iterator[None]:
-    """Put a daemon's log back as it was: one that ran in this process has set it up for itself."""
+    """Restore a daemon's log: one that ran in this process has set it up for itself."""
     log = logging.getLogger("groupcommd")
     before = log.handlers[:], log.level, log.propagate
     yield
@@ -79,10 +79,10 @@ def daemon_log() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def state_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What daemons keep by default stays out of the user's folders."""
+    """Keep the files that daemons write by default out of the user's folders."""
     os.environ["STATE_DIRECTORY"] = str(tmp_path_factory.mktemp("state"))
 
 
 def pytest_report_header() -> str | None:
-    """What is left out here, and why."""
+    """Report the tests that are left out here, and the reason."""
     return f"tests/browser left out: {missing()}" if missing() else None

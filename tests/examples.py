@@ -1,4 +1,4 @@
-"""How many examples Hypothesis draws, and by what chance.
+"""The number of examples that Hypothesis draws, and their random source.
 
 The tests draw the same examples each time, whatever else runs beside them or ran before;
 `make properties` draws others each time, and many more.
@@ -16,12 +16,12 @@ GATE: Final = 15
 MANY: Final = int(os.environ.get("EXAMPLES", "1000"))
 """The same for `make properties`."""
 
-# How long an example takes says something of the machine, and nothing of what is tested.
+# The time of an example says something about the machine, not about the tested code.
 COMMON: Final = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def load_profiles() -> None:
-    """Make both profiles known, and take that of the tests; an option of pytest names the other."""
+    """Register both profiles, and use that of the tests; an option of pytest names the other."""
     settings.register_profile(
         "gate", COMMON, max_examples=GATE, derandomize=True, database=None, print_blob=True
     )
@@ -31,10 +31,10 @@ def load_profiles() -> None:
 
 
 def draw_no_constants_of_modules() -> None:
-    """Keep what Hypothesis draws from depending on which modules are imported.
+    """Make Hypothesis's draws independent of the modules that are imported.
 
-    It borrows numbers and texts from the source of each module of this project that is imported by
-    then, so the tests that ran before would change the examples of those that follow.
+    It borrows numbers and texts from the source of each module of this project that is imported
+    then, so the tests that ran before would change the examples of later ones.
     """
     assert hasattr(providers, "is_local_module_file"), (
         "this release of Hypothesis borrows constants in another way: adapt tests/examples.py"
@@ -43,7 +43,7 @@ def draw_no_constants_of_modules() -> None:
 
 
 def examples(count: int) -> settings:
-    """Return settings for a property of which the gate tries so many, and `make properties` more.
+    """Return settings for a property with this number of examples; `make properties` tries more.
 
     The proportion is that of all properties.
     """

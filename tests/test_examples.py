@@ -1,4 +1,4 @@
-"""What the tests draw is the same each time, whatever ran before them."""
+"""The draws of the tests are the same each time, whatever ran before them."""
 
 import importlib.util
 import sys

@@ -1,4 +1,4 @@
-"""What `make` installs: packages whose files are known by their hashes, and no others."""
+"""The packages that `make` installs: their files have known hashes, and there are no others."""
 
 import os
 import re
@@ -72,7 +72,7 @@ def project() -> dict[str, Any]:
 
 
 def wanted(target: str) -> list[Requirement]:
-    """Return what pyproject.toml asks for, extras of extras too."""
+    """Return the requirements of pyproject.toml, extras of extras too."""
     found = project()["project"]["dependencies"] + project()["build-system"]["requires"]
     extras = target.split(",") if target else []
     while extras:
@@ -161,7 +161,7 @@ chmod +x .venv/bin/python
 
 
 def installs(folder: Path, target: str, **environment: str) -> tuple[list[str], str]:
-    """Run .ci/venv with an uv that does nothing; return what it was told, and what was said."""
+    """Run .ci/venv with an uv that does nothing; return its arguments, and the output."""
     (folder / "bin").mkdir()
     (folder / "bin" / "uv").write_text(UV)
     (folder / "bin" / "uv").chmod(0o755)

@@ -39,7 +39,8 @@ CONTRACT = frozenset(
     command deadline groups heard members next_connection pop_output report status
     """.split()  # noqa: SIM905
 )
-"""What the daemon may use of a core, besides `drive`: see groupcomm/engine/daemon.py."""
+"""The attributes of a core that the daemon may use, besides `drive`: see
+groupcomm/engine/daemon.py."""
 
 CONTRACT_MODULES = frozenset(("", "probe", "status"))
 """The modules of groupcomm.engine that the daemon may import."""
@@ -54,7 +55,7 @@ PURE = frozenset(
     attrs cryptography google_crc32c msgspec groupcomm
     """.split()  # noqa: SIM905 - words read better than thirty quoted lines
 )
-"""What the core may import: nothing here does I/O, reads a clock or draws random numbers."""
+"""The modules that the core may import: none does I/O, reads a clock or draws random numbers."""
 
 PURE_EXCEPTIONS = {
     "sim": frozenset({"random"}),  # only ever Random(seed)
@@ -82,7 +83,7 @@ LAYERS = (
     {"trace"},
     {"sim", "algorithms"},
 )
-"""Bottom up. A layer imports only what stands below it, and those of one row not each other."""
+"""From bottom to top. A layer imports only lower ones, and those of one row not each other."""
 
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
@@ -119,8 +120,8 @@ class Source:
     """The parts of a module that rules ask for, with their lines.
 
     Attributes:
-        lines: how many it has.
-        imports: the absolute name of everything it imports, in functions too.
+        lines: the number of its lines.
+        imports: the absolute name of every import, in functions too.
         calls: each name that is called.
         functions: each function with its length.
         skips: each attribute that skips a test.

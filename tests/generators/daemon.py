@@ -1,8 +1,8 @@
 """An abstract daemon for generated histories: the rules of the order without any protocol.
 
-There are no packets on a wire, no token and no bytes. A daemon looks at what all daemons hold
-where a real one would wait for messages that tell it so. Every rule is written down once more
-here, so that checkers and core are not tested against themselves.
+There are no packets on a wire, no token and no bytes. A daemon looks at the packets that all
+daemons hold where a real one would wait for messages that report them. Every rule is written down
+once more here, so that checkers and core are not tested against themselves.
 """
 
 from collections import deque
@@ -25,13 +25,13 @@ from tests.generators.sessions import AbstractSessions
 
 
 class Daemon:
-    """One daemon: what it holds, what it may release, whom it tells.
+    """One daemon: its packets, its releases, and the notices to its clients.
 
     Attributes:
         blocks: per ring, nothing at or below can still come.
         prefix: per ring, everything up to this number is held.
         waiting: bundles without a number.
-        inbox: what is on its way here.
+        inbox: the items in flight to it.
         desk: its clients, and the groups as it knows them.
     """
 
@@ -49,8 +49,8 @@ class Daemon:
         self.low: list[Bundle] = []  # held and not released, below AGREED
         self.agreed: list[Bundle] = []  # the same from AGREED on, sorted by place
         self.done: Place = (0, 0, 0)
-        self.ranks: dict[Session, int] = {}  # of a client the last released at FIFO or above
-        self.answers: list[Bundle] = []  # ordered, not yet told
+        self.ranks: dict[Session, int] = {}  # of released items at FIFO or above
+        self.answers: list[Bundle] = []  # ordered, and not yet answered
         self.checks: list[Bundle] = []  # with private names, not yet known to have arrived
 
     def join_view(self, daemons: list["Daemon"], rings: int, start: int) -> None:
@@ -66,10 +66,10 @@ class Daemon:
         """Return whether everything at or below is held here, and nothing of it can still come."""
         return min(self.blocks)
 
-    # ---- what comes in ----
+    # ---- input ----
 
     def hold(self, packet: Packet) -> None:
-        """Take a packet."""
+        """Accept a packet."""
         ring, number, time = packet.ring, packet.number, packet.time
         self._log.add(Hold(self._log.tick(), self.identity, ring, number, time))
         self.held = max(self.held, time)
@@ -86,7 +86,7 @@ class Daemon:
         self.agreed.sort(key=lambda bundle: bundle.key)
 
     def receive_notice(self, notice: Notice) -> None:
-        """Take a horizon; it counts once everything up to its packet is held."""
+        """Accept a horizon; it counts once everything up to its packet is held."""
         self.notices.append(notice)
 
     def count(self) -> None:
@@ -100,15 +100,15 @@ class Daemon:
                     self._log.add(Count(self._log.tick(), self.identity, ring, value, upto))
 
     def accept_unreliable(self, bundle: Bundle) -> None:
-        """Release what has no place in the order."""
+        """Release bundles without a place in the order."""
         self.emit_release(bundle)
         if bundle.client not in self.desk.gone:
             self.desk.send_out(bundle)
 
-    # ---- what may go out ----
+    # ---- releases ----
 
     def release_all(self) -> None:
-        """Release what may be, lower levels before the next agreed bundle."""
+        """Release all deliverable bundles, lower levels before the next agreed bundle."""
         self.count()
         while bundle := self._next_low() or self._next_agreed():
             self._release(bundle)
@@ -135,7 +135,8 @@ class Daemon:
         return all(daemon.least >= bundle.time for daemon in everywhere)
 
     def _is_next(self, bundle: Bundle) -> bool:
-        """RELIABLE waits for nothing, others for those of their client before."""
+        """Return whether a bundle may go: RELIABLE at once, others after earlier ones of their
+        client."""
         return bundle.level < FIFO or self.ranks.get(bundle.client, 0) + 1 == bundle.rank
 
     def _has_causes(self, bundle: Bundle) -> bool:
@@ -147,7 +148,7 @@ class Daemon:
         )
 
     def number(self, packet: Packet) -> None:
-        """Give a packet to its bundles, with what was released here as causes."""
+        """Give a packet to its bundles, with the releases here as causes."""
         causes = (tuple(self.highest), self.done)
         ring, number, time = packet.ring, packet.number, packet.time
         self._log.add(Stamped(self._log.tick(), self.identity, self.view, ring, number, time))
@@ -196,7 +197,7 @@ class Daemon:
             )
         )
 
-    # ---- what senders are told ----
+    # ---- notices to senders ----
 
     def _answer(self) -> None:
         for bundle in list(self.answers):

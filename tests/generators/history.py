@@ -27,17 +27,17 @@ from tests.generators.records import (
 VIEW = "7.alfa.2a"
 NAMES = ("alfa", "bravo", "charlie", "delta", "echo")
 WINDOW = 4
-"""So many packets may overtake each other on the way to one daemon."""
+"""The packets that may overtake each other on the way to one daemon."""
 
 
 class History(Programs):
     """One run; `play` and `settle` make its trace.
 
     Args:
-        seed: of everything random.
-        daemons: how many, 1 to 5.
-        rings: over how many rings they are spread, at most as many.
-        clients: how many programs are there at a time.
+        seed: the seed of all random choices.
+        daemons: the number of daemons, 1 to 5.
+        rings: the number of rings over which they are spread, at most as many.
+        clients: the number of programs at a time.
 
     Attributes:
         log: the trace.
@@ -63,7 +63,7 @@ class History(Programs):
     # ---- the run ----
 
     def play(self, rounds: int) -> None:
-        """Let so many rounds pass; in each, everybody may do something."""
+        """Let this number of rounds pass; in each, every participant may act."""
         for _ in range(rounds):
             while sum(not program.silent for program in self._programs) < self._clients:
                 self._connect()
@@ -91,7 +91,7 @@ class History(Programs):
         self.log.add(Quiet(self.log.tick()))
 
     def _serve(self, *, all_of_it: bool) -> None:
-        """Move what waits in every queue; all that is there now, or some of it."""
+        """Move waiting items of every queue: all present ones, or some of them."""
         rng = self._rng
 
         def share(count: int) -> range:
@@ -111,7 +111,7 @@ class History(Programs):
             for _ in share(len(program.session.down)):
                 self._notify(program)
 
-    # ---- what daemons do ----
+    # ---- acts of daemons ----
 
     def _hosts(self) -> list[Daemon]:
         return self._daemons
@@ -133,7 +133,7 @@ class History(Programs):
         daemon.waiting.append(bundle)
 
     def _number(self, daemon: Daemon) -> None:
-        """Number what waits at a daemon as a packet, and send it."""
+        """Number the bundles that wait at a daemon as a packet, and send it."""
         if not daemon.waiting:
             return
         ring = daemon.ring

@@ -29,8 +29,8 @@ class Programs:
     """The programs of one run, and the queues between them and their daemons.
 
     Args:
-        rng: decides everything.
-        clients: how many programs are there at a time.
+        rng: the source of all decisions.
+        clients: the number of programs at a time.
 
     Attributes:
         log: the trace.
@@ -42,12 +42,12 @@ class Programs:
         self._clients = clients
         self._connections = 0
         self._programs: list[Program] = []
-        self._groups: tuple[str, ...] = GROUPS  # that they join, some more often
+        self._groups: tuple[str, ...] = GROUPS  # the groups that they join, some more often
 
-    # ---- what daemons are there ----
+    # ---- daemons ----
 
     def _hosts(self) -> Sequence[Daemon]:
-        """Return the daemons that take new clients."""
+        """Return the daemons that accept new clients."""
         raise NotImplementedError
 
     def _home(self, session: Session) -> Daemon:
@@ -57,7 +57,7 @@ class Programs:
         """Give a client's bundle to its daemon, to be ordered or sent as UNRELIABLE."""
         raise NotImplementedError
 
-    # ---- what programs do ----
+    # ---- acts of programs ----
 
     def _connect(self) -> None:
         rng = self._rng
@@ -90,7 +90,8 @@ class Programs:
                 self._send(program)
 
     def _crash(self, program: Program) -> None:
-        """What the kernel has is still sent; a message in fragments may be cut."""
+        """Crash a program: bytes in the kernel are still sent; a message in fragments may be
+        cut."""
         program.open, program.silent, program.crashed = False, True, True
         program.session.ended = True
         program.session.down.clear()
@@ -152,7 +153,7 @@ class Programs:
         name = self._rng.choice(self._programs).session.name
         return (name,) if lot < 0.95 else (name, self._rng.choice(GROUPS))
 
-    # ---- what their daemons take ----
+    # ---- input of daemons ----
 
     def _accept(self, program: Program) -> None:
         """Accept the next bundle of a client at its daemon."""
@@ -216,7 +217,7 @@ class Programs:
         bundle.first = bundle.last = number
         self._order(bundle)
 
-    # ---- what they are told ----
+    # ---- output of daemons ----
 
     def _notify(self, program: Program) -> None:
         """Deliver one event to a client."""

@@ -1,4 +1,4 @@
-"""What generated histories are made of: messages, bundles, packets, clients, and the log."""
+"""Records of generated histories: messages, bundles, packets, clients, and the log."""
 
 from collections import deque
 
@@ -68,7 +68,7 @@ class Session:
 
 
 class Bundle:
-    """What daemons order: messages, one fragment, or a request."""
+    """The unit that daemons order: messages, one fragment, or a request."""
 
     __slots__ = (
         "causes",
@@ -97,7 +97,7 @@ class Bundle:
         self.group = ""
         self.messages: list[Sent] = []
         self.targets: list[tuple[str, Session | None]] = []
-        self.rank = 0  # among those of its sender at FIFO or above, from 1
+        self.rank = 0  # among its sender's items at FIFO or above, from 1
         self.ring = self.number = self.time = self.place = 0
         self.causes: tuple[tuple[int, ...], Place] = ((), (0, 0, 0))
 
@@ -125,7 +125,7 @@ class Program:
         self.session = session
         self.up: deque[Request] = deque()
         self.number = 0
-        self.part = 0  # how many fragments of the first message in the queue are accepted
+        self.part = 0  # the number of accepted fragments of the first message in the queue
         self.open = False  # welcomed, and neither leaving nor crashed
         self.silent = False  # nothing more comes from it
         self.crashed = False

@@ -1,4 +1,4 @@
-"""An abstract daemon's clients and groups: who gets what is released."""
+"""An abstract daemon's clients and groups: the recipients of releases."""
 
 import google_crc32c
 
@@ -21,9 +21,9 @@ class AbstractSessions:
 
     Attributes:
         sessions: all clients that ever connected here.
-        left: those of them whose end is known here; the disconnect may still wait.
-        gone: clients of any daemon whose disconnect is released here.
-        names: clients of any daemon that are connected, by what is released here.
+        left: the clients among these whose end is known here; the disconnect may still wait.
+        gone: the clients of any daemon whose disconnect is released here.
+        names: the connected clients of any daemon, by the releases here.
     """
 
     def __init__(self, identity: str, view: str, log: Log) -> None:
@@ -90,11 +90,11 @@ class AbstractSessions:
     # ---- joins, leaves, connects, disconnects ----
 
     def position(self, bundle: Bundle, index: int = 0) -> TracePosition:
-        """Return where a bundle or one of its messages stands."""
+        """Return the position of a bundle or of one of its messages."""
         return (self._view, bundle.time, bundle.ring, bundle.place, index)
 
     def control(self, bundle: Bundle) -> None:
-        """Take a connect, join, leave or disconnect."""
+        """Apply a connect, join, leave or disconnect."""
         session = bundle.client
         if bundle.kind == CONNECT:
             self.names[session.name] = session
@@ -153,7 +153,7 @@ class AbstractSessions:
             Member(LATER, session.identity, group, position, members, cause, changed, together)
         )
 
-    # ---- what senders are told ----
+    # ---- notices to senders ----
 
     def tell_position(self, bundle: Bundle) -> None:
         """Answer ``ordered=True``."""
@@ -163,7 +163,7 @@ class AbstractSessions:
             session.down.append(Order(LATER, session.identity, number, position))
 
     def bounce(self, bundle: Bundle) -> None:
-        """Send back what has passed its place and found its receiver gone."""
+        """Send back messages that have passed their place after their receiver disconnected."""
         session = bundle.client
         if session.ended:
             return

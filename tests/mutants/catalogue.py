@@ -27,7 +27,7 @@ MUTANTS: tuple[Mutant, ...] = tuple(
         key=lambda bug: bug.name,
     )
 )
-"""All of them, sorted by name."""
+"""All mutants, sorted by name."""
 
 
 def find_mutant(name: str) -> Mutant:

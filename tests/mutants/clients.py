@@ -1,4 +1,4 @@
-"""Wrong ways to hand on what a client is owed: it ends before anybody can miss anything."""
+"""Wrong ways to pass owed messages on to a client: it ends before anybody can miss anything."""
 
 from groupcomm.engine.sessions import LocalSessions
 from groupcomm.errors import Code
@@ -7,7 +7,7 @@ from groupcomm.wire.packet import Raw
 from tests.mutants.mutant import Right, mutant
 
 FRAMES_TO_GO = 100
-"""So many more are queued for a session that is to be cut off."""
+"""The further frames that are queued for a session that is to be cut off."""
 
 
 @mutant((LocalSessions, "_begin_end"))
@@ -25,7 +25,7 @@ def sessions_lose_the_queue_at_a_goodbye(right: Right) -> Right:
 @mutant((DaemonSession, "push"))
 def session_drops_a_frame_before_a_cut_off(right: Right) -> Right:
     """A session drops the frame above its cap, and cuts its client off some frames later."""
-    queued: dict[int, int] = {}  # of sessions, by their id
+    queued: dict[int, int] = {}  # by id of the session
 
     def push(self: DaemonSession, *frame: Raw, droppable: bool = False) -> bool:
         if self.closed or droppable:

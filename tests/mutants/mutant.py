@@ -1,4 +1,4 @@
-"""What a mutant is: attributes of the core that are replaced for the length of a run."""
+"""A mutant: attributes of the core that are replaced for the length of a run."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -9,13 +9,13 @@ import attrs
 from groupcomm.order import order
 
 SITES: Final = 3
-"""Of the runs in which a bug between sites is looked for: of all seeds few have several."""
+"""The share of runs in which a bug between sites is looked for: of all seeds few have several."""
 
 Target = tuple[Any, str]
-"""A class or module, and the name of what is replaced there."""
+"""A class or module, and the name of the replaced attribute."""
 
 Right = Callable[..., Any]
-"""What is replaced, mostly a method; what replaces it is alike."""
+"""The replaced attribute, mostly a method; its replacement has the same form."""
 
 
 @attrs.frozen(kw_only=True)
@@ -23,12 +23,12 @@ class Mutant:
     """One way to do it wrong.
 
     Attributes:
-        name: as the command line takes it, words with hyphens between them.
-        sentence: what is wrong, in one sentence.
-        targets: what to replace.
-        variant: takes what is right, one argument for each target, and returns what is wrong: a
-            tuple, or with one target just that.
-        sites: how many the runs have that it is looked for in; None draws them, as for any run.
+        name: its name on the command line, words with hyphens between them.
+        sentence: the fault, in one sentence.
+        targets: the attributes to replace.
+        variant: takes the right attributes, one argument for each target, and returns the wrong
+            ones: a tuple, or with one target just that.
+        sites: the number of sites of the runs in which it is hunted; None draws it, as for any run.
     """
 
     name: str

@@ -20,7 +20,7 @@ _NEVER = 2**64
 
 
 def _take_agreed(self: Order, highest: int, highest_safe: int) -> DataPacket | None:
-    """Take the lowest agreed packet, if its time is not above what is allowed for its level."""
+    """Remove the lowest agreed packet, if its time is not above the bound of its level."""
     if not self._agreed:
         return None
     packet = self._agreed[0][2]

@@ -76,8 +76,7 @@ def hop_in_32_bits(right: Right) -> Right:
 
 @mutant((Ring, "_answers"))
 def held_though_some_is_missing(_right: Right) -> Right:
-    """A daemon reports that it holds all packets up to one that asks, though earlier ones may
-    lack."""
+    """A daemon reports all packets up to one that asks as held, though earlier ones are missing."""
 
     def answers(self: Ring) -> tuple[int, int] | None:
         number = self._holdings.owed

@@ -1,4 +1,4 @@
-"""Runs of the simulator in which a mutant stands in for what is right."""
+"""Runs of the simulator in which a mutant replaces the right attributes."""
 
 from contextlib import nullcontext
 

@@ -1,4 +1,4 @@
-"""Wrong ways to know how far other sites are, and which of them are there."""
+"""Wrong ways to know the progress of other sites, and their presence."""
 
 from typing import Any
 

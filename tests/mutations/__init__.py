@@ -1,8 +1,8 @@
 """Ways to break a history, to see whether the checkers notice.
 
-A mutation takes a valid trace and gives back a changed one, or None where there is nothing of the
-kind to change. The result may happen to be valid still: who lowers a horizon that nobody needed
-breaks no promise. The events that are not changed stay as they are.
+A mutation takes a valid trace and returns a changed one, or None where there is nothing of the kind
+to change. The result may still be valid: a lower horizon that no daemon needed breaks no promise.
+Other events stay as they are.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ def mutate(rng: Random, trace: Sequence[TraceEvent], kind: str) -> Trace | None:
     """Break a trace in one way.
 
     Args:
-        rng: what is hit.
+        rng: chooses the changed events.
         trace: a valid history.
         kind: a key of MUTATIONS or CHANGE_MUTATIONS.
 

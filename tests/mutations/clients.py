@@ -1,4 +1,4 @@
-"""Mutations of what clients did and were told: sends, deliveries, views, answers."""
+"""Mutations of acts and events of clients: sends, deliveries, views, answers."""
 
 from random import Random
 from typing import Any, Final
@@ -32,7 +32,7 @@ def _reliable(event: Deliver) -> bool:
 
 
 def swap_deliveries(rng: Random, trace: Trace) -> Trace | None:
-    """Return a trace in which two neighbours among what one client gets change places."""
+    """Return a trace in which two neighbouring deliveries of one client change places."""
     client = rng.choice(clients(trace) or [""])
     mine = [i for i, e in enumerate(trace) if isinstance(e, Deliver) and e.c == client]
     if len(mine) < 2:
@@ -77,7 +77,7 @@ def phantom_delivery(rng: Random, trace: Trace) -> Trace | None:
 
 
 def wrong_recipient(rng: Random, trace: Trace) -> Trace | None:
-    """Return a trace in which a client gets what is not for it, or gets it twice."""
+    """Return a trace in which a client gets a message that is not for it, or gets one twice."""
     picked = pick(rng, trace, Deliver)
     if picked is None:
         return None

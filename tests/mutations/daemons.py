@@ -1,4 +1,4 @@
-"""Mutations of what daemons did: stamps, horizons, packets, releases, tables."""
+"""Mutations of acts of daemons: stamps, horizons, packets, releases, tables."""
 
 from random import Random
 from typing import Any, Final
@@ -41,7 +41,7 @@ def unsafe_safe(rng: Random, trace: Trace) -> Trace | None:
 
 
 def stamp_lowered_everywhere(rng: Random, trace: Trace) -> Trace | None:
-    """Return a trace in which a packet has a lower stamp, and everybody agrees on it."""
+    """Return a trace in which a packet has a lower stamp, at all daemons."""
     picked = pick(rng, trace, Stamped)
     if picked is None:
         return None
@@ -95,7 +95,7 @@ def early_agreed(rng: Random, trace: Trace) -> Trace | None:
 
 
 def swap_releases(rng: Random, trace: Trace) -> Trace | None:
-    """Return a trace in which two neighbours among what one daemon releases change places."""
+    """Return a trace in which two neighbouring releases of one daemon change places."""
     picked = pick(rng, trace, Release, _reliable)
     if picked is None:
         return None

@@ -1,4 +1,4 @@
-"""Mutations of how views end: what is released in which part of them, and by whom."""
+"""Mutations of the ends of views: the releases in each part, and their processes."""
 
 from collections import Counter
 from random import Random
@@ -60,7 +60,7 @@ def _in_transition(trace: Trace) -> list[int]:
 
 
 def dropped_by_one(rng: Random, trace: Trace) -> Trace | None:
-    """Of those who end a view together one drops what the others deliver."""
+    """Return a trace in which one of the daemons that end a view together drops a bundle."""
     found = _in_transition(trace)
     if not found:
         return None
@@ -69,7 +69,7 @@ def dropped_by_one(rng: Random, trace: Trace) -> Trace | None:
 
 
 def _without(trace: Trace, at: int) -> Trace:
-    """Without a Release and the deliveries that come of it."""
+    """Return the trace without a Release and the deliveries that it causes."""
     release = trace[at]
     assert isinstance(release, Release)
     home = "#" + release.p.rpartition("/")[0] + "/"
@@ -141,7 +141,7 @@ def _numbers(event: object, conf: Conf) -> bool:
 
 
 def event_after_end(rng: Random, trace: Trace) -> Trace | None:
-    """Return a trace in which a daemon that failed or left does something, or one of its clients
+    """Return a trace in which a daemon that failed or left acts, or one of its clients
     does."""
     ends = [(i, e) for i, e in enumerate(trace) if isinstance(e, Fail | Left)]
     if not ends:

@@ -1,7 +1,7 @@
-"""Mutations that lose one thing in the middle of what a client that ends later did or was told.
+"""Mutations that lose one event amid the acts or events of a client that ends later.
 
-What comes behind it stays. Of a client that is there at Quiet everything that is missing is noticed
-then; of one that crashed, left, was cut off or lost its daemon only the hole itself tells.
+Later events stay. For a client that is present at Quiet every missing event is noticed
+then; for one that crashed, left, was cut off or lost its daemon only the hole itself shows it.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ Told = tuple[int, TraceEvent]
 """An event of a client with its index."""
 
 Hole = Callable[[Trace, int, list[Told]], bool]
-"""Whether an event at an index is missed, by what its client is told behind it."""
+"""Returns whether an event at an index is missed, by the client's later events."""
 
 
 def _ending(trace: Trace) -> dict[str, int]:
@@ -47,7 +47,7 @@ def _ending(trace: Trace) -> dict[str, int]:
 
 
 def _told(trace: Trace) -> dict[str, list[Told]]:
-    """Return what each client was told, or what its daemon took from it, with indices."""
+    """Return the events of each client, and the items that its daemon accepted, with indices."""
     found: dict[str, list[Told]] = {}
     for index, event in enumerate(trace):
         if isinstance(event, Deliver | Member | Accept):
@@ -90,7 +90,7 @@ def _passed_by_sender(trace: Trace, index: int, later: list[Told]) -> bool:
 
 
 def _passed_by_order(trace: Trace, index: int, later: list[Told]) -> bool:
-    """Return whether something behind an AGREED or SAFE message or a view in their order comes."""
+    """Return whether an event after an AGREED or SAFE message or a view in their order comes."""
     lost = trace[index]
     assert isinstance(lost, Deliver | Member)
     if isinstance(lost, Deliver) and lost.level < _AGREED:
@@ -126,7 +126,7 @@ def _passed_by_effect(trace: Trace, index: int, later: list[Told]) -> bool:
 def _passed_by_acceptance(trace: Trace, index: int, later: list[Told]) -> bool:
     """Return whether something later of the same client is accepted, in a trace with Quiet.
 
-    Of a message in fragments some Release has to tell how many there are.
+    For a message in fragments some Release has to give their number.
     """
     lost = trace[index]
     assert isinstance(lost, Accept)

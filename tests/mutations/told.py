@@ -1,4 +1,4 @@
-"""Mutations of what clients are told of views that change."""
+"""Mutations of the notices to clients about views that change."""
 
 from random import Random
 from typing import Any, Final
@@ -42,8 +42,8 @@ def _other_together(rng: Random, trace: Trace, event: Member) -> Member | None:
 
 
 def ghost(rng: Random, trace: Trace) -> Trace | None:
-    """Return a trace in which a network view has a member that is not there; everybody is told
-    so."""
+    """Return a trace in which a network view has a member that does not exist, at all
+    clients."""
     picked = pick(rng, trace, Member, _is_network)
     if picked is None:
         return None

@@ -22,7 +22,7 @@ def pick(
 
 
 def move(trace: Trace, start: int, end: int) -> Trace:
-    """Let an event happen elsewhere: before what stands at index `end` now; times stay in order."""
+    """Move an event before the event that is at index `end` now; times stay in order."""
     rest = [*trace[:start], *trace[start + 1 :]]
     at = end if end <= start else end - 1
     order = [*rest[:at], trace[start], *rest[at:]]
@@ -35,7 +35,7 @@ def insert(trace: Trace, index: int, event: TraceEvent) -> Trace:
 
 
 def after(rng: Random, trace: Trace, index: int) -> int:
-    """Any place behind an event, but not behind the last one if there is another."""
+    """Return any place after an event, but not after the last one if there is another."""
     return rng.randrange(index + 1, max(len(trace), index + 2))
 
 

@@ -1,4 +1,4 @@
-"""Mutations of views: which daemons installed, with whom, and when."""
+"""Mutations of views: the daemons that installed them, their members, and the times."""
 
 from random import Random
 from typing import Any, Final
@@ -119,7 +119,7 @@ def reused_id(rng: Random, trace: Trace) -> Trace | None:
 
 
 def _of_other_core(rng: Random, trace: Trace, heal: Heal) -> Heal | None:
-    """Somebody less."""
+    """Return a Heal with one process less in its core."""
     if len(heal.core) < 2:
         return None
     gone = rng.choice(heal.core)

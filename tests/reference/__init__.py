@@ -1,8 +1,8 @@
 """The reference checker: every property straight from its definition, over a whole trace at once.
 
-It is what the checkers are compared with: simple loops, nothing remembered from event to event,
-nothing shared with the checkers but the events. Traces of some hundred events take milliseconds,
-longer ones soon take minutes.
+The checkers are compared with it: simple loops, no state kept from event to event, nothing shared
+with the checkers but the events. Traces of some hundred events take milliseconds, longer ones soon
+take minutes.
 """
 
 from groupcomm.trace.events import TraceEvent

@@ -1,4 +1,4 @@
-"""Who comes along with whom from view to view, and who shares which part of one."""
+"""The processes that come along with each other from view to view, and that share a part of one."""
 
 from tests.reference.terms import NO_VIEW
 from tests.reference.views import Views
@@ -14,7 +14,8 @@ def are_together(views: Views, one: str, other: str, view: str) -> bool:
 
 
 def _past(views: Views, process: str, view: str) -> tuple[str, set[str]]:
-    """Return what a process had completed at its Conf R of a view, and who was in every T since."""
+    """Return the view that a process had completed at a Conf R, and the processes in every T
+    since."""
     last, companions = NO_VIEW, set[str]()
     installed = views.installed_at(process, view)
     for start, old in views.installs(process):
@@ -29,7 +30,7 @@ def _past(views: Views, process: str, view: str) -> tuple[str, set[str]]:
 
 
 def half_of(views: Views, process: str | None, view: str, *, regular: bool) -> object:
-    """Return what those have in common that deliver the same in a part of a view."""
+    """Return the common key of processes that deliver the same in a part of a view."""
     turn = None if process is None else views.turn(process, view)
     if regular or turn is None:
         return regular

@@ -1,4 +1,4 @@
-"""H1 to H6: stamps, horizons, and what daemons hold."""
+"""H1 to H6: stamps, horizons, and the packets that daemons hold."""
 
 from groupcomm.trace.events import Count, Hold, Horizon, Order, Stamped
 from tests.reference.facts import Facts, Released
@@ -16,7 +16,7 @@ class Daemons:
         self.facts = facts
         self.stages = stages
         self.found: set[str] = set()
-        self.stamped: dict[Ring, list[tuple[int, Stamped]]] = {}  # those that rise
+        self.stamped: dict[Ring, list[tuple[int, Stamped]]] = {}  # rising ones
         self._find_stamped()
         self.holds: dict[tuple[str, Ring], list[tuple[int, Hold]]] = {}  # first, rightly stamped
         self._find_holds()
@@ -56,7 +56,7 @@ class Daemons:
             else:
                 holds.append((index, event))
 
-    # ---- what was there before an index ----
+    # ---- events before an index ----
 
     def packets(self, ring: Ring, before: int) -> list[Stamped]:
         """Return the packets that were stamped in a ring."""
@@ -82,7 +82,7 @@ class Daemons:
         return number
 
     def block(self, process: str, ring: Ring, before: int) -> int:
-        """Return what a process knew to be complete of a ring."""
+        """Return the number up to which a process knew a ring to be complete."""
         found = [-1]
         found += [e.value for i, e in self.counts.get((process, ring), []) if i < before]
         packets = self.packets(ring, before)
@@ -121,7 +121,7 @@ class Daemons:
         return next((e.p for e in packets if e.number == number), None)
 
     def _check_member(self, event: Stamped | Horizon, index: int) -> None:
-        """Check H1, for who may number and promise."""
+        """Check H1, for the processes that may number and promise."""
         view = self.facts.views.view(event.p, index)
         if self.facts.views.ring_of(event.p, view) != event.ring:
             self.found.add("H1")

@@ -1,4 +1,4 @@
-"""D1 to D8, U, V4, R, G4, MG3: who gets what."""
+"""D1 to D8, U, V4, R, G4, MG3: the recipients of messages."""
 
 from groupcomm.trace.events import (
     Accept,
@@ -47,7 +47,7 @@ class Deliveries:
         self.kept: list[tuple[int, Deliver]] = []
         self._sort_out()
 
-    # ---- what is owed ----
+    # ---- owed messages ----
 
     def _find_owed(self) -> dict[tuple[str, Name], Released]:
         owed: dict[tuple[str, Name], Released] = {}
@@ -59,7 +59,7 @@ class Deliveries:
         return owed
 
     def _recipients(self, name: Name, process: str, parts: list[Released]) -> list[str]:
-        """Return those for whom it held at each of the message's Releases up to the last."""
+        """Return the clients for which it held at each of the message's Releases up to the last."""
         found = self._recipients_at(name, process, parts[0].index)
         for released in parts[1:]:
             now = self._recipients_at(name, process, released.index)
@@ -83,7 +83,7 @@ class Deliveries:
                 found += [] if target in gone else [target]
         return [client for client in found if not (message.discard and client == name[0])]
 
-    # ---- what is got ----
+    # ---- delivered messages ----
 
     def _sort_out(self) -> None:
         before: set[tuple[str, Name]] = set()
@@ -223,7 +223,7 @@ class Deliveries:
                 leaving.add(event.c)
 
     def _check_daemons(self) -> None:
-        """Check D8, and D1 for what daemons accept and release."""
+        """Check D8, and D1 for the items that daemons accept and release."""
         for released in [*self.facts.everywhere(), *self.facts.repeated]:
             event = released.event
             if event.kind not in (CONNECT, DISCONNECT):

@@ -1,4 +1,4 @@
-"""What a whole trace says, gathered by simple loops: the terms of docs/properties.md.
+"""The facts of a whole trace, gathered by simple loops: the terms of docs/properties.md.
 
 An *index* is an event's place in the trace. Nothing here is fast, and nothing is shared with the
 checkers.
@@ -48,19 +48,19 @@ class Released:
         return (self.view, self.event.ring, self.event.number, self.event.bundle)
 
     def position(self, message: int = 0) -> Position:
-        """Return where a message of it stands."""
+        """Return the position of one of its messages."""
         return (order_of(self.view), *self.place, message)
 
 
 class Facts:
-    """One trace, and what follows from it.
+    """One trace, and the facts that follow from it.
 
     Attributes:
-        views: who was in which view when.
-        found: ids of violated properties.
+        views: the processes in each view, and their times.
+        found: the ids of violated properties.
         live: the events that are not void, with their indices.
-        end: how many events there are.
-        sent: per item the index of its Send or Ask.
+        end: the number of events.
+        sent: for each item the index of its Send or Ask.
         reused: indices of Sends and Asks with a number used before.
         accepted: per item the indices of its Accepts.
         releases: per process its Releases, each bundle once.
@@ -99,7 +99,7 @@ class Facts:
         return homes
 
     def _is_void(self, index: int, event: TraceEvent) -> bool:
-        """Return whether an event counts for nothing; D5 for clients whose home has ended."""
+        """Return whether an event is ignored; D5 for clients whose home has ended."""
         if index in self.views.void:
             return True
         client = getattr(event, "c", None)
@@ -209,7 +209,7 @@ class Facts:
         return sorted(found, key=lambda released: released.index)
 
     def of(self, process: str, view: str) -> list[Released]:
-        """Return what a process released in a view above UNRELIABLE."""
+        """Return the bundles above UNRELIABLE that a process released in a view."""
         return [r for r in self.releases[process] if r.view == view and r.event.level > 0]
 
     def _covers(self, released: Released, name: Name) -> bool:
@@ -265,7 +265,7 @@ class Facts:
     # ---- positions ----
 
     def positions(self, name: Name, processes: list[str]) -> list[tuple[Released, Position]]:
-        """Return the Releases at these processes that tell an item's position, the first one
+        """Return the Releases at these processes that give an item's position, the first one
         first."""
         found = [
             (released, released.position(name[1] - released.event.first))

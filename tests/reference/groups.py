@@ -126,7 +126,7 @@ class Groups:
                 self.found.add("G2")
 
     def _check_views(self) -> None:
-        """Check G2 and G3, by what is owed."""
+        """Check G2 and G3, by the views that are owed."""
         owed = [entry for process in self.views.processes for entry in self._owed(process)]
         for index, event in self.facts.all(Member):
             matching = [

@@ -8,10 +8,10 @@ from tests.reference.terms import NO_VIEW
 from tests.reference.views import Views, flat
 
 GRACE_US = 1_000_000
-"""So long after Heal what went wrong before may have consequences."""
+"""The time after Heal in which earlier faults may have consequences."""
 
 FORMED_US = 3_000_000
-"""So long after Heal its processes have one view at the latest."""
+"""The time after Heal at which its processes have one view at the latest."""
 
 
 def check_healing(views: Views) -> set[str]:
@@ -38,7 +38,7 @@ def check_healing(views: Views) -> set[str]:
 
 
 def _admissions(views: Views, heal: Heal, agreed: int) -> set[int]:
-    """Return the indices of the Confs from the agreement on that take in somebody from aside."""
+    """Return the indices of the Confs from the agreement on that take in a process aside."""
     core, aside = set(heal.core), set(heal.aside)
     left = aside - set(views.members(views.view(heal.core[0], agreed)))
     admitting: set[str] = set()
@@ -58,7 +58,7 @@ def _admissions(views: Views, heal: Heal, agreed: int) -> set[int]:
 
 
 def _agreement(views: Views, heal: Heal) -> int | None:
-    """Return the index before which all processes of Heal are in one view, with nobody but those
+    """Return the index before which all processes of Heal are in one view, with no others but those
     aside."""
     assert views.healed is not None
     for index, event in enumerate(views.events):
@@ -72,10 +72,10 @@ def _is_late(heal: Heal, event: TraceEvent) -> bool:
 
 
 def _is_formed(views: Views, heal: Heal, index: int) -> bool:
-    """Return whether, before an event, the last Conf of all is R of one view, with nobody else
+    """Return whether, before an event, the last Conf of all is R of one view, with no other process
     inside.
 
-    Those aside may be in it.
+    Processes aside may be in it.
     """
     last = {views.view(process, index) for process in heal.core}
     regular = all(views.is_regular(process, index) for process in heal.core)

@@ -1,4 +1,4 @@
-"""F1, F2, CA, O4, G3, P3, L5: what a client, ended or not, should have got before what it got."""
+"""F1, F2, CA, O4, G3, P3, L5: the events that a client, ended or not, lacks at a delivery."""
 
 from groupcomm.trace.events import Ask, Member
 from tests.reference.deliveries import Deliveries
@@ -9,7 +9,7 @@ from tests.reference.terms import AGREED, CAUSAL, FIFO, Name, Position, told_pos
 
 
 class Holes:
-    """Checker of what a client lacks at the moment at which it gets something else."""
+    """Checker of the events that a client lacks at the moment at which it gets another one."""
 
     def __init__(
         self, facts: Facts, deliveries: Deliveries, orders: Orders, groups: Groups
@@ -78,7 +78,7 @@ class Holes:
         return bool(crashes) and crashes[0] < index
 
     def _check_position(self, client: str, index: int, position: Position) -> None:
-        """Check O4 and G3, by anything that a client is told at a position of the agreed order."""
+        """Check O4 and G3, at each event of a client at a position of the agreed order."""
         for other in self._lacking(client, index):
             lower = self.orders.positions[other]
             if self.facts.level(other) >= AGREED and lower is not None and lower < position:

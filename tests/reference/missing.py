@@ -1,4 +1,4 @@
-"""D6, R, G4, X3, L5, G6: what is missing when a trace ends with Quiet."""
+"""D6, R, G4, X3, L5, G6: the events that are missing when a trace ends with Quiet."""
 
 from groupcomm.trace.events import Ask, Member, Order, Send
 from tests.reference.deliveries import Deliveries
@@ -9,7 +9,7 @@ from tests.reference.terms import AGREED, NO_VIEW, RELIABLE, Name, daemon_of, na
 
 
 class Missing:
-    """Checker of what is missing at the end."""
+    """Checker of the events that are missing at the end."""
 
     def __init__(
         self, facts: Facts, tables: Tables, stages: Stages, deliveries: Deliveries
@@ -108,7 +108,7 @@ class Missing:
         return [(client, number) for client, _, number in waiting]
 
     def _check_homeless(self) -> None:
-        """Check L5, for clients that no daemon has taken."""
+        """Check L5, for clients that no daemon has admitted."""
         asked = {e.c: i for i, e in reversed(self.facts.all(Ask)) if e.what == "connect"}
         for client, index in asked.items():
             if self.facts.home(client) is not None:

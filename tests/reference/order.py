@@ -250,7 +250,7 @@ class Orders:
                     self.found.add("X2")
 
     def _completed(self, before: int, view: str) -> list[Position]:
-        """Return what anybody had got of a view in its regular part, or been told."""
+        """Return the highest position in a view's regular part that any client had got."""
         found = [(i, e.c, e.pos) for i, e in self.facts.all(Order) if not e.trans]
         for index, event in self.deliveries.kept:
             if event.level >= AGREED and event.pos is not None:
@@ -280,7 +280,7 @@ class Orders:
 
 
 def _keys_of(released: Released) -> list[tuple[object, object]]:
-    """Return what is the same wherever a bundle, and the messages or requests in it, are
+    """Return the properties that are equal wherever a bundle, and its messages or requests, are
     released."""
     e = released.event
     if e.level == 0:

@@ -15,7 +15,7 @@ from tests.reference.terms import (
 
 
 class Private:
-    """Checker of who has gone, and what is for one client only."""
+    """Checker of disconnects, and of messages for one client only."""
 
     def __init__(self, facts: Facts, tables: Tables, deliveries: Deliveries) -> None:
         self.facts = facts
@@ -60,7 +60,7 @@ class Private:
                 if private_name(event.c) in names:
                     self.found.add("P4")
 
-    # ---- what comes back ----
+    # ---- bounces ----
 
     def _check_bounces(self) -> None:
         """Check P2."""

@@ -1,4 +1,4 @@
-"""C3, C5: what clients are told of views, and at which stage each of them is."""
+"""C3, C5: the views that clients are told, and the stage of each client."""
 
 from groupcomm.trace.events import Conf, Dview, Release, Table, Trans
 from tests.reference.facts import Facts
@@ -10,7 +10,7 @@ Stage = tuple[str, bool]
 
 
 class Stages:
-    """What each client was told, and when.
+    """The views that each client was told, and the indices.
 
     Attributes:
         found: ids of violated properties.

@@ -1,4 +1,4 @@
-"""Who is connected and who is in which group, as a process knows it at a moment."""
+"""The connected clients and the members of groups, as a process knows them at a moment."""
 
 from groupcomm.trace.events import Conf, Release
 from groupcomm.trace.events import Table as TableEvent
@@ -33,7 +33,7 @@ class Table:
         return self.groups.get(group, [])
 
     def apply(self, facts: Facts, index: int, event: Release) -> None:
-        """Take one Release into account."""
+        """Apply one Release."""
         client, name = event.c, private_name(event.c)
         if event.kind not in (CONNECT, JOIN, LEAVE, DISCONNECT) or client in self.gone:
             return
@@ -81,7 +81,7 @@ class Tables:
         return next((table for i, table in reversed(states) if i < index), None) or Table()
 
     def _own(self, process: str, index: int) -> Table:
-        """Return what a process knows of its own clients."""
+        """Return the part of a process's table about its own clients."""
         own, whole = Table(), self.at(process, index)
         for name, client in whole.names.items():
             if self.facts.home(client, index) == process:
@@ -91,7 +91,8 @@ class Tables:
         return own
 
     def _united(self, process: str, index: int, view: str) -> Table:
-        """Return what the members of a view have brought to it, in the order of their names."""
+        """Return the parts that the members of a view have brought to it, in the order of their
+        names."""
         table = Table()
         table.gone = set(self.at(process, index).gone)
         for member in self.facts.views.members(view):
@@ -101,7 +102,7 @@ class Tables:
                 table.groups.setdefault(group, []).extend(members)
         return table
 
-    # ---- what is asked of them ----
+    # ---- queries ----
 
     def local(self, process: str, group: str, index: int) -> list[str]:
         """Return the members of a group at a process that are its own clients."""
@@ -119,7 +120,7 @@ class Tables:
         return Table() if completed is None else self.at(process, completed + 1)
 
     def target(self, name: Name, private: str) -> str | None:
-        """Whom a private name means in a message, once it is accepted."""
+        """Return the client behind a private name in a message, once it is accepted."""
         accepts = self.facts.accepted.get(name)
         if not accepts:
             return None

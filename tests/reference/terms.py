@@ -12,7 +12,7 @@ Name = tuple[str, int]
 Place = tuple[int, int, int]
 """Time, ring, bundle."""
 Position = tuple[tuple[int, str, int], int, int, int, int]
-"""What positions sort by: the view, then time, ring, bundle, message."""
+"""The sort key of positions: the view, then time, ring, bundle, message."""
 
 
 def name_of(process: str) -> str:
@@ -31,7 +31,7 @@ def private_name(client: str) -> str:
 
 
 def order_of(view: str) -> tuple[int, str, int]:
-    """Return what a view sorts by; NO_VIEW comes first."""
+    """Return the sort key of a view; NO_VIEW comes first."""
     return (-1, "", 0) if view == NO_VIEW else view_order(view)
 
 

@@ -1,4 +1,4 @@
-"""V1, V2, D6, O5, S1 to S3: what the members of a view share."""
+"""V1, V2, D6, O5, S1 to S3: the agreement of the members of a view."""
 
 from itertools import combinations, pairwise
 
@@ -12,7 +12,7 @@ from tests.reference.terms import AGREED, CAUSAL, SAFE, Name
 
 
 class Together:
-    """Checker of what is delivered of a view by the time that it is left."""
+    """Checker of the releases and deliveries of a view by the time that it is left."""
 
     def __init__(
         self, facts: Facts, stages: Stages, deliveries: Deliveries, daemons: Daemons
@@ -54,10 +54,10 @@ class Together:
         if complete[0] != complete[1]:
             self.found.add("V1")
 
-    # ---- who must release what ----
+    # ---- due releases ----
 
     def _check_obligations(self, view: str) -> None:
-        """Check D6, O5, S1, S3: what who has left a view should have released."""
+        """Check D6, O5, S1, S3: the releases due at a process that has left a view."""
         everything = [r for r in self.facts.everywhere() if r.view == view and r.event.level > 0]
         for process in self.views.processes:
             if self.views.left_at(process, view) is None:
@@ -78,15 +78,15 @@ class Together:
                     self.found.add("O5")
 
     def _bound(self, released: Released) -> list[str]:
-        """Return who must release a SAFE bundle, too."""
+        """Return the processes that must release a SAFE bundle, too."""
         if released.regular:
             return self.views.members(released.view)
         return self.views.fellows(released.event.p, released.view)
 
-    # ---- what must be everywhere before ----
+    # ---- conditions of SAFE releases ----
 
     def _check_stable(self, released: Released) -> None:
-        """Check S1, S2, S3: who has what when something is released."""
+        """Check S1, S2, S3: the packets that members hold at a release."""
         index, event, view = released.index, released.event, released.view
         if not released.regular and event.level > 0:
             for fellow in self.views.fellows(event.p, view):
@@ -116,7 +116,7 @@ class Together:
             view, _ = self.stages.at(order.c, index)
             self._check_prefixes(view, order.pos[1], index)
 
-    # ---- what clients share ----
+    # ---- agreement of clients ----
 
     def _check_intervals(self) -> None:
         """V2: two that come along from view to view get the same in between."""
@@ -142,7 +142,8 @@ class Together:
         return (before.group, before.pos, after.pos, half)
 
     def _got(self, client: str, start: tuple[int, Member], end: tuple[int, Member]) -> set[Name]:
-        """Return what a client got to a group between two of its views, as far as it counts."""
+        """Return the messages to a group that a client got between two of its views, if they
+        count."""
         found = set()
         for index, event in self.deliveries.kept:
             name = (event.s, event.m)

@@ -1,7 +1,7 @@
-"""C1 to C8, D3, D5, G1, L1, L2: which process was in which view, when, and with whom.
+"""C1 to C8, D3, D5, G1, L1, L2: the view of each process, its members, and the times.
 
 A *process* is one start of a daemon; a view stands for its text, an *index* for an event's place in
-the trace. What makes an event void is decided here, in one pass, for all that processes do.
+the trace. This module decides in one pass which events are void, for all events of processes.
 """
 
 from groupcomm.trace.events import (
@@ -32,9 +32,9 @@ class Views:
 
     Attributes:
         found: ids of violated properties.
-        void: indices of events that count for nothing else.
-        processes: all that booted or installed a view, in the order in which they first did.
-        booted: per process the index of its Boot.
+        void: the indices of events that other rules ignore.
+        processes: the processes that booted or installed a view, in the order of their first event.
+        booted: for each process the index of its Boot.
         ends: per process the index of its Fail or Left.
         confs: per process its Confs, with their indices.
         rings: per regular view the rings that its first Conf names.
@@ -62,7 +62,7 @@ class Views:
             else:
                 self._add(event, index)
 
-    # ---- what makes an event void ----
+    # ---- void events ----
 
     def _why_void(self, event: TraceEvent, index: int) -> str | None:
         """Return the first rule that makes an event void: D5, then in the order of the page."""
@@ -83,7 +83,7 @@ class Views:
         return rule
 
     def _why_unborn(self, event: TraceEvent, process: str) -> str | None:
-        """Return what contradicts C1, or None."""
+        """Return the violated part of C1, or None."""
         if isinstance(event, Boot):
             return "C1" if process in self.confs else None
         if self.booted and process not in self.booted:
@@ -96,7 +96,7 @@ class Views:
         return None
 
     def _why_wrong(self, conf: Conf, index: int) -> str | None:
-        """Return what contradicts C2 to C6 and C10, or None."""
+        """Return the violated property among C2 to C6 and C10, or None."""
         if conf.p not in flat(conf):
             return "C2"
         if conf.kind == "R":
@@ -110,9 +110,9 @@ class Views:
         return self._why_no_turn(conf)
 
     def _earlier(self, process: str, index: int) -> list[str]:
-        """Views of a process, and of those of its name that had ended before it began.
+        """Return the views of a process, and of those of its name that had ended before it began.
 
-        Where a restart count shows that a disk was lost, what was before does not count.
+        Where a restart count shows that a disk was lost, earlier views do not count.
         """
         first = self._begun.get(process, index)
         lost = self._lost_disk(process)
@@ -138,7 +138,7 @@ class Views:
         return found
 
     def _why_no_way(self, conf: Conf) -> str | None:
-        """Return what contradicts C5, for regular views, or None."""
+        """Return the violation of C5, for regular views, or None."""
         before = self.confs.get(conf.p)
         if not before:
             return None
@@ -148,7 +148,7 @@ class Views:
         return None
 
     def _why_no_turn(self, conf: Conf) -> str | None:
-        """Return what contradicts C5, C6 and C10, for transitional views, or None."""
+        """Return the violated property among C5, C6 and C10, for transitional views, or None."""
         members = flat(conf)
         if self.confs[conf.p][-1][1].kind == "T" or self._installs(conf.p)[-1] != conf.old:
             return "C5"
@@ -170,7 +170,7 @@ class Views:
         return sorted((entry for confs in self.confs.values() for entry in confs), key=_index)
 
     def _why_too_soon(self, table: Table) -> str | None:
-        """Return what contradicts C8, or None."""
+        """Return the violation of C8, or None."""
         view, *place = table.pos
         if any(place):
             return None
@@ -179,7 +179,7 @@ class Views:
         return None
 
     def _why_elsewhere(self, event: TraceEvent, process: str) -> str | None:
-        """Return what contradicts D3, or None."""
+        """Return the violation of D3, or None."""
         installs = self._installs(process)
         view = installs[-1] if installs else NO_VIEW
         if isinstance(event, Stamped | Horizon) and event.view != view:
@@ -194,7 +194,7 @@ class Views:
         return None
 
     def _why_incomplete(self, event: Release | Table) -> str | None:
-        """Return what contradicts G1, or None."""
+        """Return the violation of G1, or None."""
         view = self._installs(event.p)[-1]
         complete = self.booted.get(event.p) is None or (event.p, view) in self._complete
         if isinstance(event, Release):
@@ -204,7 +204,7 @@ class Views:
             return "G1" if complete or transitional else None
         return None
 
-    # ---- what counts ----
+    # ---- events that count ----
 
     def _installs(self, process: str) -> list[str]:
         return [conf.view for _, conf in self.confs.get(process, []) if conf.kind == "R"]
@@ -232,7 +232,7 @@ class Views:
         elif isinstance(event, Table) and not any(event.pos[1:]):
             self._complete[process, event.pos[0]] = index
 
-    # ---- who is in a view ----
+    # ---- members of views ----
 
     def members(self, view: str) -> list[str]:
         """Return the members of a regular view, by name."""

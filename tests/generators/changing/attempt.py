@@ -1,7 +1,7 @@
-"""An attempt at a new view: its members stop, exchange what they hold, agree, and install it.
+"""An attempt at a new view: its members stop, exchange their packets, agree, and install it.
 
-It may fail at any moment: before all members say that they hold the union nothing has come of it,
-afterwards some may install the view and others not.
+It may fail at any moment: before all members announce that they hold the recovered set it has no
+effect, afterwards some may install the view and others not.
 """
 
 import enum
@@ -14,7 +14,7 @@ from tests.generators.records import Notice
 
 
 class Phase(enum.Enum):
-    """How far an attempt is."""
+    """The phase of an attempt."""
 
     GATHER = enum.auto()  # not all have stopped
     EXCHANGE = enum.auto()  # not all hold the union of their old view
@@ -26,14 +26,14 @@ class Attempt:
     """One attempt.
 
     Args:
-        rng: decides everything.
-        members: who shall be in the view.
-        bystanders: how many other daemons there are, for what is said of a majority.
-        connected: whether two daemons hear each other.
+        rng: the source of all decisions.
+        members: the daemons of the view.
+        bystanders: the number of other daemons, for the majority that clients are told.
+        connected: returns whether two daemons hear each other.
 
     Attributes:
-        members: those for whom it is not over.
-        phase: how far it is.
+        members: the members for which it is not over.
+        phase: its phase.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Attempt:
     # ---- one step ----
 
     def step(self) -> None:
-        """Go on where it can."""
+        """Continue where it can."""
         if self.phase is not Phase.INSTALL and self._is_broken():
             self.give_up()
         elif self.phase is Phase.GATHER:
@@ -151,7 +151,7 @@ class Attempt:
 
 
 def unite(fellows: list[ChangingDaemon]) -> GeneratedRecovery:
-    """Return what daemons that come from one view hold together."""
+    """Return the recovered set of daemons that come from one view."""
     view = fellows[0].config
     assert view is not None
     packets: dict[tuple[int, int], ViewPacket] = {}

@@ -1,8 +1,8 @@
 """An abstract daemon over changing views: one start of it, from boot to its end.
 
-In a view it follows the rules of the one-view daemon, with two differences. What all daemons can
-deliver it knows only as far as it was told (`frontiers`); and a message at FIFO or above waits for
-its daemon's chain of packets, as the end of a view asks for that, too.
+In a view it follows the rules of the one-view daemon, with two differences. It knows only the
+frontiers that others told (`frontiers`); and a message at FIFO or above waits for its daemon's
+chain of packets, as the end of a view asks for that, too.
 """
 
 from collections import Counter, deque
@@ -25,8 +25,8 @@ class ChangingDaemon(Daemon):
         config: the regular view installed last; None before the first.
         complete: all announcements of that view are here.
         heard: all horizons heard in it.
-        frontiers: per ring, what all its daemons can deliver, as far as known.
-        fellows: with whom it is bound to end the view alike, by attempts that failed.
+        frontiers: for each ring the frontier of all its daemons, as far as known.
+        fellows: the transitional members that it has an obligation to, by attempts that failed.
         counter: the highest counter of a view that it has taken part in agreeing on.
         unreliable: bundles of its own clients that need no number.
     """
@@ -52,9 +52,9 @@ class ChangingDaemon(Daemon):
         self._together: frozenset[str] = frozenset()
         self._start = 0
         self._given: set[Bundle] = set()
-        self._parts_here: Counter[str] = Counter()  # of announcements, per daemon
-        self._announced = 0  # of its own
-        self._last: int | None = None  # its own packet before
+        self._parts_here: Counter[str] = Counter()  # the announcement parts that came, by daemon
+        self._announced = 0  # its own announcement parts
+        self._last: int | None = None  # its own previous packet
         self._numbered: dict[Session, int] = {}  # per client, bundles at FIFO or above
         self._open: dict[Session, list[Bundle]] = {}  # fragments of messages without the last one
 
@@ -107,10 +107,10 @@ class ChangingDaemon(Daemon):
         }
         self.desk.begin(self.config, together | {self.identity})
 
-    # ---- what comes ----
+    # ---- input ----
 
     def receive(self, packet: ViewPacket) -> None:
-        """Take a packet, unless it is here already."""
+        """Accept a packet, unless it is here already."""
         if (packet.ring, packet.number) in self.packets:
             return
         self.packets[packet.ring, packet.number] = packet
@@ -118,12 +118,12 @@ class ChangingDaemon(Daemon):
         self.hold(packet)
 
     def receive_notice(self, notice: Notice) -> None:
-        """Take a horizon."""
+        """Accept a horizon."""
         super().receive_notice(notice)
         self.heard.append(notice)
 
     def release_all(self) -> None:
-        """Release what may be, once all announcements are here."""
+        """Release all deliverable bundles, once all announcements are here."""
         if not self.operates:
             return
         self.count()
@@ -136,7 +136,7 @@ class ChangingDaemon(Daemon):
         assert self.config is not None
         return all(self._parts_here[p] == parts for p, parts in self.config.parts.items())
 
-    # ---- what may go out ----
+    # ---- releases ----
 
     def _is_stable(self, bundle: Bundle) -> bool:
         packet = self.packets[bundle.ring, bundle.number]
@@ -195,7 +195,7 @@ class ChangingDaemon(Daemon):
         return packet
 
     def accept_unreliable(self, bundle: Bundle) -> None:
-        """Release what has no place in the order."""
+        """Release bundles without a place in the order."""
         if self.whole:
             super().accept_unreliable(bundle)
 
@@ -213,7 +213,7 @@ class ChangingDaemon(Daemon):
             self.frontiers[ring] = max(self.frontiers[ring], frontier)
 
     def finish(self, union: GeneratedRecovery, fellows: tuple[str, ...], coming: str) -> None:
-        """Deliver what is left of the view, as all who come along do."""
+        """Deliver the rest of the view, like all that come along."""
         assert self.config is not None
         if not self.complete and self._knows_all():
             self._complete()
@@ -265,7 +265,7 @@ class ChangingDaemon(Daemon):
         self._turn(fellows, coming)
         self.desk.end_regular()
 
-    # ---- what senders are told ----
+    # ---- notices to senders ----
 
     def _answer(self) -> None:
         for bundle in list(self.answers):

@@ -13,10 +13,10 @@ class ChangingHistory(Network):
     """One run.
 
     Args:
-        seed: of everything random.
-        daemons: how many names there are, 1 to 5.
-        clients: how many programs are there at a time.
-        unrest: how likely something happens to daemons in a round, 0 to 1.
+        seed: the seed of all random choices.
+        daemons: the number of names, 1 to 5.
+        clients: the number of programs at a time.
+        unrest: the probability of an event at daemons in a round, 0 to 1.
     """
 
     def __init__(self, seed: int, *, daemons: int, clients: int, unrest: float) -> None:
@@ -26,7 +26,7 @@ class ChangingHistory(Network):
         for name in self._names:
             self._boot(name)
 
-    # ---- what happens to daemons ----
+    # ---- events at daemons ----
 
     def _disturb(self) -> None:
         rng, lot = self._rng, self._rng.random()
@@ -59,7 +59,7 @@ class ChangingHistory(Network):
             self._queue(program.session, DISCONNECT, "", 0)
 
     def _finish_leaving(self, daemon: ChangingDaemon) -> None:
-        """It goes once its sessions have ended and all of its view hold what it sent."""
+        """End a daemon once its sessions have ended and all of its view hold its packets."""
         if not daemon.whole or daemon.waiting or daemon.config is None:
             return
         own = [p for p in self._programs if p.session.home == daemon.identity]
@@ -86,7 +86,8 @@ class ChangingHistory(Network):
         self._attempts.append(Attempt(rng, members, bystanders, self.connected))
 
     def _look_after_views(self) -> None:
-        """Who has no view, or has lost or found somebody, makes an attempt, sooner or later."""
+        """Have daemons without a view, or with lost or new daemons, make an attempt sooner or
+        later."""
         busy = {daemon for attempt in self._attempts for daemon in attempt.members}
         for daemon in self._daemons:
             heard = [other for other in self._daemons if self.connected(daemon, other)]
@@ -100,7 +101,7 @@ class ChangingHistory(Network):
     # ---- the run ----
 
     def play(self, rounds: int) -> None:
-        """Let so many rounds pass."""
+        """Let this number of rounds pass."""
         for _ in range(rounds):
             if self._hosts():
                 while sum(not program.silent for program in self._programs) < self._clients:
@@ -120,7 +121,7 @@ class ChangingHistory(Network):
         self._programs = [p for p in self._programs if p.up or not p.silent or p.session.down]
 
     def _serve(self, share: float) -> None:
-        """Move what waits in every queue: all if `share` is 1, or some of it."""
+        """Move waiting items of every queue: all if `share` is 1, or some of them."""
         rng = self._rng
         for program in rng.sample(self._programs, len(self._programs)):
             for _ in self._some(len(program.up), share):

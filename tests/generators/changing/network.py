@@ -1,7 +1,7 @@
 """Daemons that work in views, and the paths between them, as far as there are any.
 
-What is on its way between two daemons that lose each other is lost, and what a crashed one sent may
-be: so views end with packets that only some hold, or nobody.
+Items in flight between two daemons that lose each other are lost, and so may be those of a crashed
+daemon: so views end with packets that only some daemons hold, or none.
 """
 
 from random import Random
@@ -15,21 +15,21 @@ from tests.generators.records import Bundle, Notice, Session
 
 NAMES: Final = ("alfa", "bravo", "charlie", "delta", "echo")
 WINDOW: Final = 4
-"""So many packets may overtake each other on the way to one daemon."""
+"""The packets that may overtake each other on the way to one daemon."""
 
 CORE: Final = 7
-"""The side of those that hear each other in the end."""
+"""The side of the daemons that hear each other in the end."""
 
 Item = ViewPacket | Notice | Bundle
 
 
 class Network(Programs):
-    """The daemons that run, who hears whom, and what is on its way.
+    """The running daemons, the pairs that hear each other, and the items in flight.
 
     Args:
-        seed: of everything random.
-        daemons: how many names there are, 1 to 5.
-        clients: how many programs are there at a time.
+        seed: the seed of all random choices.
+        daemons: the number of names, 1 to 5.
+        clients: the number of programs at a time.
     """
 
     def __init__(self, seed: int, *, daemons: int, clients: int) -> None:
@@ -41,15 +41,15 @@ class Network(Programs):
         self._starts = dict.fromkeys(self._names, 0)
         self._restarts = dict.fromkeys(self._names, 0)
         self._counters = dict.fromkeys(self._names, 1)
-        self._side = dict.fromkeys(self._names, 0)  # who is on one side hears each other
-        self._daemons: list[ChangingDaemon] = []  # that run
+        self._side = dict.fromkeys(self._names, 0)  # daemons on one side hear each other
+        self._daemons: list[ChangingDaemon] = []  # the running ones
         self._by_identity: dict[str, ChangingDaemon] = {}
         self._flying: dict[str, list[tuple[ChangingDaemon, View, Item]]] = {}
 
     # ---- daemons and paths ----
 
     def _boot(self, name: str) -> None:
-        """Start a daemon; now and then its disk is lost, and with it all that it knew."""
+        """Start a daemon; now and then its disk is lost, and with it everything that it knew."""
         if self._starts[name] and self._rng.random() < 0.15:
             self._restarts[name], self._counters[name] = 0, 1
         self._starts[name] += 1
@@ -67,7 +67,7 @@ class Network(Programs):
         return one.alive and other.alive and self._side[one.name] == self._side[other.name]
 
     def _receivable_from(self, daemon: ChangingDaemon) -> list[ChangingDaemon]:
-        """Return who takes part in the same view and is heard, itself included."""
+        """Return the heard daemons that take part in the same view, itself included."""
         return [
             other
             for other in self._daemons
@@ -92,7 +92,7 @@ class Network(Programs):
             flying[:] = [x for x in flying if x[0] is not daemon or self._rng.random() < 0.5]
 
     def _split(self) -> None:
-        """Who hears whom from now on; what flies between others is lost."""
+        """Change the pairs that hear each other; items in flight between others are lost."""
         apart = len(set(self._side.values())) > 1
         sides = self._rng.choice((1, 1, 1, 2) if apart else (2, 2, 3))
         for name in self._names:
@@ -104,7 +104,7 @@ class Network(Programs):
             name = self._by_identity[identity].name
             flying[:] = [x for x in flying if self._side[x[0].name] == self._side[name]]
 
-    # ---- what daemons take ----
+    # ---- input of daemons ----
 
     def _hosts(self) -> list[ChangingDaemon]:
         return [daemon for daemon in self._daemons if not daemon.leaving]
@@ -181,7 +181,7 @@ class Network(Programs):
         daemon.release_all()
 
     def _learn(self, daemon: ChangingDaemon, share: float) -> None:
-        """Get what is missing from others, and hear how far they are."""
+        """Get missing packets from others, and their frontiers."""
         if not daemon.operates or daemon.config is None:
             return
         heard = self._receivable_from(daemon)
@@ -196,7 +196,7 @@ class Network(Programs):
                 daemon.frontiers[ring] = max(daemon.frontiers[ring], least)
         daemon.release_all()
 
-    # ---- what daemons do ----
+    # ---- acts of daemons ----
 
     def _some(self, count: int, share: float) -> range:
         return range(count if share == 1 else self._rng.randint(0, count))
@@ -213,7 +213,7 @@ class Network(Programs):
                 self._announce(daemon)
 
     def _core_waits(self, daemon: ChangingDaemon) -> bool:
-        """Return whether the core waits for horizons, and this daemon is of it."""
+        """Return whether the core waits for horizons, and this daemon is in it."""
         return self._side[daemon.name] == CORE and any(
             other.agreed or other.answers or other.checks for other in self._receivable_from(daemon)
         )

@@ -1,4 +1,4 @@
-"""What histories with changing views are made of besides: views, tokens, announcements, unions."""
+"""Further records of histories with changing views: views, tokens, announcements, unions."""
 
 from typing import TYPE_CHECKING
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Announcement:
-    """With what one daemon comes into a view.
+    """The state that one daemon brings into a view.
 
     Attributes:
-        completed: the last view whose groups it knew whole; empty before the first.
-        together: identities of the daemons that came along with it ever since.
+        completed: the last view whose groups it knew completely; empty before the first.
+        together: the identities of the daemons that came along with it since.
         sessions: its clients.
         groups: per group its own members, in the order in which they joined.
     """
@@ -29,7 +29,7 @@ class Announcement:
 
 @attrs.define
 class Token:
-    """The right to number in one ring: who has it, and what it says."""
+    """The right to number in one ring: its holder, and its contents."""
 
     holder: "ChangingDaemon"
     last: int  # packet number
@@ -44,10 +44,10 @@ class View:
         text: its id.
         rings: the daemons of each ring, sorted.
         start: packets are numbered from ``start + 1`` on.
-        tokens: by ring.
-        parts: per daemon, by identity, in how many packets it announces what it brings.
-        majority: what clients are told of it.
-        announcements: per daemon what it brings; set when it installs the view.
+        tokens: the tokens, by ring.
+        parts: for each daemon, by identity, the number of packets of its announcement.
+        majority: the majority that clients are told.
+        announcements: for each daemon its announcement; set when it installs the view.
     """
 
     text: str
@@ -73,10 +73,11 @@ class ViewPacket(Packet):
     """A packet of one view.
 
     Attributes:
-        daemon: who numbered it.
-        previous: the number of its packet before; None if it is its first in the view.
-        announces: it is a part of its daemon's announcement.
-        causes: what was released there before: per ring the highest number, and the last place.
+        daemon: the daemon that numbered it.
+        previous: the number of its previous packet; None if it is its first in the view.
+        announces: whether it is a part of its daemon's announcement.
+        causes: its daemon's releases before it: for each ring the highest number, and the last
+            place.
     """
 
     __slots__ = ("announces", "causes", "daemon", "previous")
@@ -108,14 +109,14 @@ class ViewPacket(Packet):
 
 @attrs.frozen
 class GeneratedRecovery:
-    """What the daemons that come from one view hold together.
+    """The recovered set of the daemons that come from one view.
 
     Attributes:
-        packets: in the order of their stamps.
-        prefix: per ring, nothing up to here is missing.
+        packets: the packets in the order of their stamps.
+        prefix: for each ring the number up to which none is missing.
         notices: all horizons that one of them has heard.
-        frontiers: per ring the highest that one of them knows.
-        fellows: identities of those with whom one of them is bound, and their own.
+        frontiers: for each ring the highest frontier that one of them knows.
+        fellows: the identities of the daemons, and of those to which one of them has an obligation.
     """
 
     packets: tuple[ViewPacket, ...]

@@ -18,10 +18,10 @@ from tests.generators.sessions import AbstractSessions
 
 
 class ChangingSessions(AbstractSessions):
-    """The clients of one daemon, and the groups as it knows them since the last whole view.
+    """The clients of one daemon, and the groups as it knows them since the last completed view.
 
     Attributes:
-        welcomed: sessions of its own whose connect is released here.
+        welcomed: its own sessions whose connect is released here.
     """
 
     def __init__(self, identity: str, log: Log) -> None:
@@ -44,7 +44,8 @@ class ChangingSessions(AbstractSessions):
         return own, {group: members for group, members in groups.items() if members}
 
     def begin(self, view: View, together: set[str]) -> None:
-        """All announcements of a view are here; `together`: who came with this daemon."""
+        """Begin with all announcements of a view; `together`: the daemons that came with this
+        one."""
         self._view = view.text
         self._daemons = tuple(daemon.name for daemon in view.daemons)
         self._majority = view.majority
@@ -77,7 +78,7 @@ class ChangingSessions(AbstractSessions):
         session.down.append(event)
 
     def end_regular(self) -> None:
-        """What follows is transitional."""
+        """Begin the transitional part."""
         for session in self.welcomed:
             if not session.ended:
                 session.down.append(Trans(LATER, session.identity, self._view))
@@ -90,7 +91,7 @@ class ChangingSessions(AbstractSessions):
     # ---- events of the order ----
 
     def control(self, bundle: Bundle) -> None:
-        """Take a connect, join, leave or disconnect."""
+        """Apply a connect, join, leave or disconnect."""
         session = bundle.client
         gone = session in self.gone
         super().control(bundle)
@@ -118,7 +119,7 @@ class ChangingSessions(AbstractSessions):
             session.down.append(order)
 
     def bounce(self, bundle: Bundle) -> None:
-        """Send back what finds, at its place, its receiver not among the connected ones."""
+        """Send back messages whose receiver, at their place, is not connected."""
         session = bundle.client
         if session.ended:
             return

@@ -1,4 +1,4 @@
-"""The walk: what is delivered of a view that has ended, by the rules that all who stay share."""
+"""The walk: the deliveries of a view that has ended, by the rules of all that come along."""
 
 from tests.generators.changing.records import GeneratedRecovery, ViewPacket
 from tests.generators.records import AGREED, CAUSAL, RELIABLE, Bundle, Place, Session
@@ -23,14 +23,14 @@ def find_boundary(union: GeneratedRecovery, horizon: int, frontier: int) -> tupl
 
 
 class Walk:
-    """What of the union is delivered, packet by packet in the order of their stamps."""
+    """The deliveries of the recovered set, packet by packet in the order of their stamps."""
 
     def __init__(self, union: GeneratedRecovery, start: int) -> None:
         self._recovery = union
         self._start = start
         self._numbers = union.numbers
         self._whole: set[tuple[int, int]] = set()  # packets that end an unbroken chain
-        self._broken: set[Session] = set()  # of whom something was dropped
+        self._broken: set[Session] = set()  # sessions with a dropped bundle
         self._dropped: list[Bundle] = []
 
     def deliverable(self, packet: ViewPacket) -> list[Bundle]:
