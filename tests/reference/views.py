@@ -4,6 +4,8 @@ A *process* is one start of a daemon; a view stands for its text, an *index* for
 the trace. This module decides in one pass which events are void, for all events of processes.
 """
 
+from math import inf
+
 from groupcomm.trace.events import (
     Accept,
     Boot,
@@ -112,15 +114,34 @@ class Views:
     def _earlier(self, process: str, index: int) -> list[str]:
         """Return the views of a process, and of those of its name that had ended before it began.
 
-        Where a restart count shows that a disk was lost, earlier views do not count.
+        Where a restart count shows that a disk was lost, earlier views do not count; nor do views in
+        which a clone, or its original, was alone.
         """
         first = self._begun.get(process, index)
         lost = self._lost_disk(process)
         found = self._installs(process)
         for other, end in self.ends.items():
             if name_of(other) == name_of(process) and lost <= self._begun[other] and end < first:
-                found = found + self._installs(other)
+                found = found + self._known_views(other)
         return found
+
+    def _known_views(self, process: str) -> list[str]:
+        """Return the views of a process that others know of, or that were certainly on its disk."""
+        views = self._installs(process)
+        if not self._is_cloned(process):
+            return views
+        return [view for view in views if sum(map(len, self.rings[view])) > 1]
+
+    def _is_cloned(self, process: str) -> bool:
+        """Return whether another process of its name ran at the same time."""
+        begun, end = self._begun[process], self.ends.get(process, inf)
+        return any(
+            name_of(other) == name_of(process)
+            and other != process
+            and at < end
+            and begun < self.ends.get(other, inf)
+            for other, at in self._begun.items()
+        )
 
     def _lost_disk(self, process: str) -> int:
         """Return the index of the last Boot with a restart count not above all earlier ones."""

@@ -80,6 +80,9 @@ class ObservedState:
             self._disks[name] = (generation, max(most, restarts))
         floor = self._floors.get((name, generation), LOWEST)
         process = ProcessRecord(identity, booted, self.events, floor, generation)
+        for other in self.processes.values():
+            if other.name == name and not other.ended:
+                other.is_cloned = process.is_cloned = True
         if not self.processes:
             self.plain = not booted
         self.boots |= booted
@@ -102,7 +105,9 @@ class ObservedState:
         process.ended = True
         self.stays.pop(process.identity, None)
         disk = (process.name, process.generation)
-        self._floors[disk] = max(self._floors.get(disk, LOWEST), process.floor)
+        # The disk of a clone may be gone, and with it all that is known of views of its own.
+        known = process.shared if process.is_cloned else process.floor
+        self._floors[disk] = max(self._floors.get(disk, LOWEST), known)
         for view in process.views:
             self._has_gone(process, view)
         process.views.clear()
@@ -111,6 +116,8 @@ class ObservedState:
     def install(self, process: ProcessRecord, view: ViewRecord) -> Stay:
         """Enter a view that a daemon has installed."""
         process.floor = view.order
+        if len(view.members) > 1:
+            process.shared = view.order
         still = []
         for other in process.views:
             if other is view or other.order > view.order:

@@ -324,6 +324,8 @@ class ProcessRecord:
         ended: whether it was killed or has left.
         generation: the number of times that its daemon's disk was lost before.
         floor: the view above which its next view must be (C4).
+        shared: the latest of these views that others can know of: another daemon was in it.
+        is_cloned: whether another start of its name ran at the same time.
         stay: its time in the present view; None before the first view.
         table: its table of groups.
         completed: the last view that it has left with a complete group table; empty before.
@@ -341,7 +343,9 @@ class ProcessRecord:
         "floor",
         "generation",
         "identity",
+        "is_cloned",
         "name",
+        "shared",
         "stay",
         "table",
         "together",
@@ -356,7 +360,8 @@ class ProcessRecord:
         self.booted = booted
         self.booted_at = now
         self.ended = False
-        self.floor = floor
+        self.floor = self.shared = floor
+        self.is_cloned = False
         self.generation = generation
         self.stay: Stay | None = None
         self.table = TableRecord()

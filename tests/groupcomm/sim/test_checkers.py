@@ -17,7 +17,16 @@ from groupcomm.sim.checkers import (
     state,
 )
 from groupcomm.sim.checkers.report import MAX_VIOLATIONS
-from groupcomm.trace.events import Deliver, Send, TraceEvent, decode_event_untrusted, encode_event
+from groupcomm.trace.events import (
+    Boot,
+    Conf,
+    Deliver,
+    Fail,
+    Send,
+    TraceEvent,
+    decode_event_untrusted,
+    encode_event,
+)
 from tests.generators import History, make_changing_history, make_history
 from tests.groupcomm.sim.compare_checkers import break_history, fast
 from tests.mutations import CHANGE_MUTATIONS, MUTATIONS
@@ -94,6 +103,36 @@ def test_every_property_can_be_violated() -> None:
         for trace in islice((trace for trace in changed if trace is not None), 12):
             found |= fast(trace).ids
     assert found == documented
+
+
+def boot(process: str, restarts: int) -> Boot:
+    return Boot(0, process, f"{restarts}.{restarts:x}")
+
+
+def installs(process: str, counter: int, *others: str) -> Conf:
+    return Conf(0, process, "R", f"{counter}.a.{counter:x}", ((process, *others),))
+
+
+@pytest.mark.parametrize(
+    ("clone_is_with", "found"), [((), set()), (("b/1",), {"C4"})], ids=["alone", "with another"]
+)
+def test_a_view_that_only_a_clone_knew_may_be_passed_by_later(
+    clone_is_with: tuple[str, ...], found: set[str]
+) -> None:
+    """Simulator seed 463, suite 2, an evicted daemon: a clone was alone in a view with a counter
+    far ahead, its disk is gone, and the next start learns only how often it had started."""
+    events = [
+        boot("a/1", 1),
+        boot("b/1", 1),
+        installs("a/1", 10),
+        boot("a/2", 2),  # a clone
+        installs("a/2", 20, *clone_is_with),
+        Fail(0, "a/2"),
+        Fail(0, "a/1"),
+        boot("a/3", 3),
+        installs("a/3", 15),
+    ]
+    assert fast(events).ids == found == reference_check(events)
 
 
 def test_what_the_rules_allow_is_no_violation() -> None:
