@@ -61,15 +61,18 @@ class Evicted(KeyHolder):
 
     @property
     def is_prepared(self) -> bool:
-        """Return whether all daemons know of the eviction, and have a view without the evicted
-        one."""
+        """Return whether all daemons know of the eviction, and all have one view without the
+        evicted one: where a site is far, the view comes later there."""
         if self._gate is None or not all(map(self._knows, self._others)):
             return False
         first = self._others[0].completed
         if first is None or any(host.completed != first for host in self._others):
             return False
-        view = self._others[0].core.view
-        return view is not None and len(view.daemons) == len(self._others)
+        views = [host.core.view for host in self._others]
+        view = views[0]
+        if view is None or len(view.daemons) != len(self._others):
+            return False
+        return all(each is not None and each.id == view.id for each in views)
 
     def start(self) -> None:
         """Begin as a daemon of the cluster."""
@@ -95,10 +98,14 @@ class Evicted(KeyHolder):
         self._stage.loop.at(self._stage.loop.now + ORDER_US, self._order)
 
     def _knows(self, host: SimulatedHost) -> bool:
-        """Return whether a running daemon knows of the eviction, and its file does, too."""
+        """Return whether a running daemon knows of the eviction, its file does, and a clone of it,
+        which has the same address and read the file when it started."""
         if host.process is None or host.credentials is None:
             return False
-        return not host.credentials.roll.is_trusted(self._host.name)
+        rolls = [host.credentials.roll]
+        if host.clone is not None and (read := host.clone.core._protection.roll) is not None:
+            rolls.append(read)
+        return not any(roll.is_trusted(self._host.name) for roll in rolls)
 
     def _seize_host(self) -> None:
         """Give the host to the attacker, with everything that its daemon has."""

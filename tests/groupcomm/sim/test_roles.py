@@ -119,6 +119,14 @@ def test_who_was_evicted_goes_on_as_a_daemon_and_is_heard_by_nobody() -> None:
     assert all(len(host.core.view.daemons) == 2 for host in others if host.core.view)
 
 
+@pytest.mark.parametrize(("seed", "faults"), [(37, "none"), (463, "all")])
+def test_who_was_evicted_acts_only_where_all_know_of_it(seed: int, faults: str) -> None:
+    """Seed 37: the other site had its view without the evicted one 60 ms later. Seed 463: a clone,
+    at the address of a daemon that knew, had read the file before."""
+    options = Options(suite=2, attackers=("evicted",), faults=faults, duration_s=3.0)
+    assert not told(run_seed(seed, options)), replay_command(seed, options)
+
+
 def test_programs_without_rights_are_let_in_and_refused_and_users_are_not_let_in() -> None:
     for role, welcomed in (("program", True), ("user", False)):
         cluster = watched(draw_settings(1, small(role, faults="none")))
