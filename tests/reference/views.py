@@ -114,8 +114,8 @@ class Views:
     def _earlier(self, process: str, index: int) -> list[str]:
         """Return the views of a process, and of those of its name that had ended before it began.
 
-        Where a restart count shows that a disk was lost, earlier views do not count; nor do views in
-        which a clone, or its original, was alone.
+        Where a restart count shows that a disk was lost, earlier views do not count; nor do views
+        in which a clone, or its original, was alone.
         """
         first = self._begun.get(process, index)
         lost = self._lost_disk(process)

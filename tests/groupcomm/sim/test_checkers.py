@@ -121,7 +121,7 @@ def test_a_view_that_only_a_clone_knew_may_be_passed_by_later(
 ) -> None:
     """Simulator seed 463, suite 2, an evicted daemon: a clone was alone in a view with a counter
     far ahead, its disk is gone, and the next start learns only how often it had started."""
-    events = [
+    events: list[TraceEvent] = [
         boot("a/1", 1),
         boot("b/1", 1),
         installs("a/1", 10),
