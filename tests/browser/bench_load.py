@@ -1,4 +1,4 @@
-"""How fast the page of a long trace is there: navigation to its load event, median of 5.
+"""The load time of the page of a long trace: navigation to its load event, median of 5.
 
 `make browser-bench` takes a trace of 10,000 messages to 4 processes, as tests draw it; an argument
 names another file or folder.
@@ -43,7 +43,8 @@ def main(arguments: list[str]) -> int:
 
 
 def measure(path: Path) -> tuple[list[int], int]:
-    """Milliseconds of each round, each in a profile of its own; and how much is drawn."""
+    """Return the milliseconds of each round, each in a profile of its own, and the drawn
+    objects."""
     took_ms = []
     with open_browser() as browser:
         for _ in range(ROUNDS):

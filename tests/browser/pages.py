@@ -1,4 +1,4 @@
-"""What tests ask of the page of `groupcomm view`, and do to it."""
+"""Queries and acts of tests on the page of `groupcomm view`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ def count(page: Page, selector: str) -> int:
 
 
 def settle(page: Page) -> None:
-    """Wait until what was asked for is drawn."""
+    """Wait until the requested parts are drawn."""
     page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 

@@ -51,7 +51,7 @@ def cluster() -> Iterator[LocalCluster]:
 def open_page(
     browser: "Browser", at: str, complaints: list[str], width: int = 1400, *, dark: bool = False
 ) -> "Page":
-    """Open the page; what it complains of, and what it loads from elsewhere, is noted."""
+    """Open the page; note its complaints, and its requests elsewhere."""
     context = browser.new_context(
         viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light"
     )

@@ -1,4 +1,4 @@
-"""The page of `groupcomm view` in a browser: what keys and choices do, violations, long traces.
+"""The page of `groupcomm view` in a browser: keys and choices, violations, long traces.
 
 All of it is long. The short form is `test_view_in_short.py`.
 """
@@ -50,7 +50,7 @@ def test_who_waits_for_an_own_message_and_what_no_user_gets(view: View) -> None:
 
 
 def test_messages_that_are_concurrent_stay_dark(view: View) -> None:
-    """Of two messages that cross neither causes the other; what follows both has both causes."""
+    """Of two messages that cross neither causes the other; a later one has both causes."""
     names = ("p", "q")
     page = view(
         [
@@ -182,7 +182,7 @@ def test_a_violation_is_marked_where_it_happened(view: View) -> None:
     """Of a run with a known bug: what proves it has a ring, on the list and in the diagram."""
     page = view(buggy())
     assert "Does not hold: D2" in page.locator(".verdict").inner_text()
-    press(page, "0")  # what is outside the window is not drawn
+    press(page, "0")  # events outside of the window are not drawn
     rings = count(page, "circle.proof")
     assert rings == len(make_diagram("buggy", buggy()).violations)
     press(page, "v")
@@ -241,7 +241,7 @@ def test_a_folder_of_real_daemons_and_programs(show: Show, tmp_path: Path) -> No
     assert messages(page, ".arrow") >= {1, 2, 3, 4, 5, 7}  # all but the UNRELIABLE ones, at least
     press(page, *("n" for _ in range(8)))
     causes = set(page.evaluate("[...scene.causes]"))
-    assert causes >= {1, 2, 3, 4, 5, 6}  # bob had been delivered all that ann sent
+    assert causes >= {1, 2, 3, 4, 5, 6}  # bob had received all of ann's messages
     assert "Every property holds" in page.locator(".verdict").inner_text()
 
 

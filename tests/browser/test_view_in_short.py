@@ -1,4 +1,4 @@
-"""The page of `groupcomm view` in a browser: what is drawn, what a click does, how text is shown.
+"""The page of `groupcomm view` in a browser: the drawing, the effect of a click, the text.
 
 `test_view.py` has everything else, and is long.
 """
@@ -20,7 +20,7 @@ def test_all_is_drawn_and_a_click_lights_up_causes_and_effects(view: View) -> No
     names = page.eval_on_selector_all("#diagram .label", "all => all.map(n => n.firstChild.data)")
     assert names == ["p", "q", "r"]
     assert page.locator(".verdict").inner_text() == "Order kept: fifo, causal, total"
-    click(page, page.locator("#diagram .wait"))  # of q's answer, message 1
+    click(page, page.locator("#diagram .wait"))  # q's answer, message 1
     assert messages(page, ".chosen") == {1}
     assert messages(page, ".cause") == messages(page, ".waited") == {0}
     assert not messages(page, ".effect")

@@ -3,7 +3,8 @@
     python -m tests.campaigns.attackers --seeds 500
 
 A row is a role in a suite: seeds with faults, and seeds without, in which there must be as many
-views as without the attacker. An eviction brings one of its own, so its runs check that themselves.
+views as without the attacker. An eviction causes a view of its own, so its runs check that
+themselves.
 """
 
 import argparse
@@ -31,14 +32,14 @@ def suites_of(role: str) -> tuple[int, ...]:
 
 @attrs.frozen(kw_only=True)
 class Row:
-    """What came of one role in one suite.
+    """The results of one role in one suite.
 
     Attributes:
-        role, suite: which.
-        seeds: how many runs, with faults and without.
-        views: of the runs without faults, with the attacker.
-        without: of the same runs without the attacker; None where it brings one itself.
-        failed: commands that show again what was found.
+        role, suite: the role and the suite.
+        seeds: the number of runs, with faults and without.
+        views: the views of the runs without faults, with the attacker.
+        without: the views of the same runs without the attacker; None where it causes one itself.
+        failed: commands that repeat the failures.
         differing: commands of runs without faults that have another number of views than
             without the attacker.
     """
@@ -66,7 +67,7 @@ def run_whole(seed: int, options: Options) -> RunResult:
     """Run one seed in which none is cut off but the evicted, and keys change as seldom as usual.
 
     Settings with an attacker draw epochs of half a second, too, in which daemons that are 0.1 s
-    apart cannot keep a view: what would be compared are epochs, not attackers.
+    apart cannot keep a view: the comparison would be of epochs, not of attackers.
     """
     drawn = draw_settings(seed, options)
     core = () if drawn.evicted is None else drawn.core
@@ -75,7 +76,7 @@ def run_whole(seed: int, options: Options) -> RunResult:
 
 @attrs.frozen
 class Campaign:
-    """How the runs of all rows are made."""
+    """The way in which the runs of all rows are made."""
 
     seeds: Sequence[int]
     roles: Sequence[str]
@@ -109,7 +110,7 @@ class Campaign:
     def run_suite(self, suite: int) -> Iterator[Row]:
         """Run without an attacker, then each role with faults and without faults."""
         quiet = Options(suite=suite, faults="none", duration_s=self.duration_s / 2)
-        alone, wrong = self.run(quiet, run_whole)  # what every role is compared with
+        alone, wrong = self.run(quiet, run_whole)  # every role is compared with these
         for role in self.roles:
             if suite not in suites_of(role):
                 continue

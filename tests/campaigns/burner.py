@@ -1,4 +1,4 @@
-"""Use so much of the processors as one is told, for nothing; a process of its own.
+"""Burn a given share of the processors; a process of its own.
 
 Runs with SHARE, in units of one processor and at most 1, until the end of its input.
 """
@@ -13,7 +13,7 @@ TICK_S: Final = 0.001
 
 
 def wait_for_end(ended: threading.Event) -> None:
-    """Of the input."""
+    """Wait for the end of the input, then set the event."""
     sys.stdin.read()
     ended.set()
 

@@ -1,4 +1,4 @@
-"""bus1 with real threads for as long as you like: order, causality, and how long messages wait.
+"""bus1 with real threads for as long as you like: order, causality, and the delays of messages.
 
 python -m tests.campaigns.bus1 --seconds 60 --producers 8 --receivers 4
 """
@@ -15,7 +15,7 @@ from tests.groupcomm.algorithms.bus_threads import Recorded, Stress, switching
 
 
 def figures_of(run: Recorded) -> dict[str, Any]:
-    """Return how long sendings took, and how long after its sending a message was received."""
+    """Return the times of sendings, and the times from a sending to its receipt."""
     durations = sorted(run.durations_s())
     delays = sorted(run.delays_s())
     return {

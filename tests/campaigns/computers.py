@@ -2,7 +2,7 @@
 
 Each computer is a network namespace on a bridge, or with --delay-ms or --loss at a switch that
 delays and loses frames, those of TCP, too. Programs of other computers reach the one daemon
-over TCP with TLS, as they would in a vehicle; those beside a daemon use its unix socket.
+over TCP with TLS, as they would in a vehicle; programs beside a daemon use its unix socket.
 
 python -m tests.campaigns.computers --computers 3 6 --rounds 3
 """
@@ -42,10 +42,10 @@ class Shape:
     """A vehicle that is to run.
 
     Attributes:
-        folder: of all files.
+        folder: the folder of all files.
         nodes: the computers.
-        each: whether each has a daemon; else the first has the only one.
-        daemons: by name; that of the first computer first.
+        each: whether each has a daemon; otherwise the first has the only one.
+        daemons: the daemons by name; that of the first computer first.
     """
 
     folder: Path

@@ -37,17 +37,17 @@ PATIENCE_S: Final = 20.0
 
 @attrs.frozen(kw_only=True)
 class Played:
-    """What has come of one order of starts.
+    """The results of one order of starts.
 
     Attributes:
-        order: of the starts.
-        views: of each daemon in the end.
-        views_a_minute: that all daemons together installed in steady state.
-        admitted: how many programs were admitted, of three, and got what they sent.
-        sigterm_s: until all had ended.
-        statuses: with which they did.
-        log, status, doctor: the words of each daemon's tools on files.
-        wrong: what does not hold.
+        order: the order of the starts.
+        views: the view of each daemon in the end.
+        views_a_minute: the views that all daemons together installed in steady state.
+        admitted: the number of programs, of three, that were admitted and got their own messages.
+        sigterm_s: the time until all had ended.
+        statuses: the exit statuses.
+        log, status, doctor: the texts of each daemon's tools about files.
+        wrong: the violated expectations.
     """
 
     order: str
@@ -75,7 +75,8 @@ class Stage:
             self.cluster[name]._config = file
 
     async def start(self, order: str) -> None:
-        """Start the daemons in turn, and wait until each has a view and has named what differs."""
+        """Start the daemons in turn, and wait until each has a view and has named the
+        differences."""
         for name in order:
             await self.cluster[name].start()
             await trio.sleep(BETWEEN_S)
@@ -88,16 +89,16 @@ class Stage:
         return views == [("a", "c"), ("b",), ("a", "c")]
 
     def words(self, name: str) -> str:
-        """Return the last line of a daemon's log that says whose file counts."""
+        """Return the last line of a daemon's log that names the file that counts."""
         lines = [line for line in self.cluster[name].lines() if "differ" in line]
         return lines[-1]["text"] if lines and lines[-1]["differ"]["counts"] != "open" else ""
 
     def installed(self) -> int:
-        """Return how many views all daemons have logged."""
+        """Return the number of views that all daemons have logged."""
         return sum("view" in line for name in NAMES for line in self.cluster[name].lines())
 
     async def admits(self, name: str) -> bool:
-        """Return whether a program is admitted and gets what it sends to a group."""
+        """Return whether a program is admitted and gets its own message to a group."""
         try:
             with trio.fail_after(PATIENCE_S):
                 async with connect(str(self.cluster[name].unix)) as program:
@@ -111,14 +112,14 @@ class Stage:
         return False
 
     async def status(self, name: str) -> str:
-        """Return what `groupcomm status` says of files."""
+        """Return the text of `groupcomm status` about files."""
         _, told, _ = await command("status", "--json", *self._address(name))
         return " ".join(
             f"{each['text']}: {each['remedy']}" for each in json.loads(told)["files"]["differ"]
         )
 
     async def doctor(self, name: str) -> str:
-        """Return what `groupcomm doctor` says of files."""
+        """Return the text of `groupcomm doctor` about files."""
         where = ("--config", str(self.files[name]), "--name", name)
         _, told, _ = await command("doctor", "--json", *where, *self._address(name))
         found = [each for each in json.loads(told)["findings"] if each["check"] == "files"]
@@ -128,7 +129,7 @@ class Stage:
         return "--address", str(self.cluster[name].unix)
 
     async def end(self) -> float:
-        """Tell all to leave; return the seconds until all have ended."""
+        """Have all daemons leave; return the seconds until all have ended."""
         began = trio.current_time()
         for daemon in self.cluster.daemons.values():
             daemon.signal(signal.SIGTERM)
@@ -137,7 +138,7 @@ class Stage:
         return trio.current_time() - began
 
     def missing(self, name: str, words: str) -> list[str]:
-        """Return what words of a tool at one host lack: file, key, and the other host."""
+        """Return the missing words in a tool's text at one host: file, key, and the other host."""
         others = "ac" if name == "b" else "b"
         wanted = [str(self.files[name]), KEY, *(f"{other} (127." for other in others)]
         return [each for each in wanted if each not in words]
@@ -199,7 +200,7 @@ async def run(orders: Sequence[str], seconds: float) -> list[Played]:
 
 
 def page(found: Sequence[Played]) -> str:
-    """Return what people read."""
+    """Return the text for people."""
     lines = ["order  views a minute  programs  SIGTERM s  views"]
     for each in found:
         views = " ".join(f"{name}:{{{members}}}" for name, members in each.views.items())

@@ -1,8 +1,8 @@
-"""Connections to daemons that never say who they are; a process of its own.
+"""Connections to daemons that never authenticate; a process of its own.
 
 Runs with COUNT and ADDRESSES (JSON) until the end of its input. Whatever is cut off is opened anew
 at once. Prints {"opening"} once it has begun all, and {"established", "peak", "cut"} at the end:
-how many daemons' systems had taken then, and at most, and how many were cut off.
+the connections that daemons' systems had then, and at most, and the number that was cut off.
 """
 
 import errno
@@ -15,22 +15,22 @@ from itertools import cycle, product
 from typing import Final
 
 SOURCES: Final = 16
-"""Addresses to connect from: each has some 28,000 ports, and those of the last minute are kept."""
+"""Addresses to connect from: each has some 28,000 ports, and used ones are kept for a minute."""
 
 SPARE_FILES: Final = 64
 WAIT_S: Final = 0.1
 
-_IP_BIND_ADDRESS_NO_PORT: Final = 24  # <linux/in.h>; a port is chosen when it is known for whom
+_IP_BIND_ADDRESS_NO_PORT: Final = 24  # <linux/in.h>; the port is chosen at the connect
 _CUT: Final = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 
 
 class HalfOpen:
-    """So many connections, established or on their way.
+    """This number of connections, established or in progress.
 
     Attributes:
-        established: of these.
-        peak: the most that ever were.
-        cut: how many were ended from the other side.
+        established: the number of established ones.
+        peak: the most that were ever established.
+        cut: the number that the other side ended.
     """
 
     def __init__(self, count: int, targets: list[tuple[str, int]]) -> None:
@@ -53,7 +53,7 @@ class HalfOpen:
         self._epoll.register(made, select.EPOLLOUT | select.EPOLLET | _CUT)
 
     def turn(self) -> None:
-        """Take what has happened, and open anew what was cut off."""
+        """Process events, and open connections that were cut off again."""
         for number, events in self._epoll.poll(WAIT_S):
             made, was_established = self._open[number]
             if events & _CUT:

@@ -1,4 +1,4 @@
-"""HTTP under load: many scrapes and open streams of events, and what messages notice of them.
+"""HTTP under load: many scrapes and open streams of events, and their effect on messages.
 
 Three daemons carry AGREED messages from one to another. In each round they do so quietly, then
 while another process scrapes all three as fast as they answer and keeps streams open. Views must
@@ -30,7 +30,8 @@ from groupcomm_tools.local_cluster import LocalCluster
 NAMES: Final = ("a", "b", "c")
 RATE: Final = 200
 LIMIT: Final = 4.0
-"""Of p99 under load by p99 when quiet. The goal is 1.5; the load runs on the same processors."""
+"""The bound of p99 under load by p99 when quiet. The goal is 1.5; the load shares the
+processors."""
 
 SCRAPERS: Final = 6
 SETTLE_S: Final = 2.0
@@ -40,7 +41,7 @@ STREAM: Final = b"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
 @attrs.frozen
 class Phase:
-    """What one phase has shown: delays in milliseconds."""
+    """The results of one phase: delays in milliseconds."""
 
     p50: float
     p99: float
@@ -77,14 +78,14 @@ async def measure(cluster: LocalCluster, seconds: float, busy: trio.Event | None
 
 
 def phase(delays: list[float], views: int, told: dict[str, Any]) -> Phase:
-    """Return what a phase has shown."""
+    """Return the results of a phase."""
     ordered = sorted(delays)
     p50, p99 = (ordered[int(share * (len(ordered) - 1))] * 1e3 for share in (0.5, 0.99))
     return Phase(round(p50, 2), round(p99, 2), views, told)
 
 
 def views(cluster: LocalCluster) -> int:
-    """Return how many views all daemons have logged."""
+    """Return the number of views that all daemons have logged."""
     return sum("view" in line and "daemons" in line for d in NAMES for line in cluster[d].lines())
 
 
@@ -130,7 +131,7 @@ async def run(rounds: int, scrapes: int, streams: int, quiet_s: float) -> bool:
 
 
 def scrape(at: str, count: int, times: list[float]) -> None:
-    """Scrape one daemon so often over one connection."""
+    """Scrape one daemon at this rate over one connection."""
     host, _, port = at.rpartition(":")
     connection = HTTPConnection(host, int(port), timeout=60)
     for _ in range(count):
@@ -145,7 +146,7 @@ def scrape(at: str, count: int, times: list[float]) -> None:
 
 
 def work_s(at: str) -> float:
-    """Return how much of its time a daemon has given to HTTP."""
+    """Return the share of its time that a daemon has given to HTTP."""
     host, _, port = at.rpartition(":")
     connection = HTTPConnection(host, int(port), timeout=60)
     connection.request("GET", "/metrics")
@@ -167,7 +168,7 @@ def open_streams(addresses: Sequence[str], count: int) -> list[socket.socket]:
 
 
 def drain(streams: list[socket.socket], over: threading.Event, counts: dict[str, int]) -> None:
-    """Read what comes until it is over; count events, and streams that were closed."""
+    """Read until the end; count events, and streams that were closed."""
     poll = select.epoll()
     by_number = {stream.fileno(): stream for stream in streams}
     for number in by_number:
@@ -182,7 +183,7 @@ def drain(streams: list[socket.socket], over: threading.Event, counts: dict[str,
 
 
 def load(addresses: Sequence[str], scrapes: int, streams: int) -> None:
-    """Load the daemons; print what came of it as JSON."""
+    """Load the daemons; print the results as JSON."""
     began, over, times = time.perf_counter(), threading.Event(), list[float]()
     counts = {"events": 0, "closed": 0}
     opened = open_streams(addresses, streams)

@@ -1,11 +1,11 @@
-"""Junk at the ports of daemons: what it does to the view, and to the delays of those who work.
+"""Junk at the ports of daemons: its effect on the view, and on the delays of the load.
 
     python -m tests.campaigns.junk --rate 100000 --half-open 10000 --duration-s 20 --json
 
 Three sealed daemons and a modest load of AGREED messages. In each round they are left alone
 (quiet), then get junk datagrams and half-open connections (junk), and then share the host with a
 process that has nothing to do with them and uses as much of the processors as the junk did, at both
-of its ends (burner). So what is compared is not a busy host with an idle one.
+of its ends (burner). So the comparison is not between a busy host and an idle one.
 
 Checked: no view changes, no message is lost, the rate was kept, and the 95th percentile of the
 delays under junk is at most BAR times that beside the burner, by the median of the rounds.
@@ -35,7 +35,7 @@ from tests.campaigns.programs import PATIENCE_S, Program, until
 
 BAR: Final = 1.5
 RATE_KEPT: Final = 0.95
-"""Of the junk that was asked for, so much must have been sent."""
+"""The share of the requested junk that must have been sent."""
 
 NAMES: Final = ("alfa", "bravo", "charlie")
 PHASES: Final = ("quiet", "junk", "burner")
@@ -48,16 +48,17 @@ CAPTURED: Final = 200
 
 @attrs.frozen(kw_only=True)
 class Phase:
-    """What one phase of one round has shown.
+    """The results of one phase of one round.
 
     Attributes:
-        figures: of the load.
-        views, causes: that daemons have installed, and why.
-        cpu_daemons, cpu_others: in units of one processor; the latter of what disturbed them.
-        received, rejected: datagrams at the daemons, the latter by reason.
+        figures: the figures of the load.
+        views, causes: the views that daemons have installed, and their causes.
+        cpu_daemons, cpu_others: the use of processors, in units of one; the latter by the
+            disturbers.
+        received, rejected: the datagrams at the daemons, the latter by reason.
         dropped: datagrams that the system had no room for, or filtered.
-        told: by those who disturbed.
-        seconds: that it took, with its start and end.
+        told: the reports of the disturbers.
+        seconds: the time that it took, with its start and end.
     """
 
     figures: Figures
@@ -87,7 +88,7 @@ class Seen:
 
 
 class Stage:
-    """The daemons, and who disturbs them."""
+    """The daemons, and their disturbers."""
 
     def __init__(self, cluster: LocalCluster, folder: Path, options: argparse.Namespace) -> None:
         self._cluster = cluster
@@ -108,7 +109,7 @@ class Stage:
         return {"quiet": quiet, "junk": junk, "burner": await self._phase(burners(share), nursery)}
 
     def addresses(self) -> list[str]:
-        """Return where those who work connect."""
+        """Return the addresses for the load's programs."""
         return [str(daemon.unix) for daemon in self._daemons]
 
     def _attackers(self) -> list[Program]:
@@ -157,7 +158,7 @@ class Stage:
         )
 
     def _cpu(self, others: Sequence[Program]) -> tuple[float, float]:
-        """Return seconds that daemons, and those who disturb them, have used."""
+        """Return the processor seconds of daemons, and of their disturbers."""
         return sum(cpu_s(each.pid) for each in self._daemons), sum(cpu_s(o.pid) for o in others)
 
     async def _look(self) -> Seen:
@@ -177,7 +178,7 @@ class Stage:
         )
 
     async def _capture(self) -> None:
-        """While the load runs: what daemons say to each other then."""
+        """Capture the datagrams between daemons while the load runs."""
         try:
             found = await trio.to_thread.run_sync(capture, self._udp, CAPTURED, 10.0)
         except PermissionError:
@@ -187,13 +188,13 @@ class Stage:
 
 
 def burners(share: float) -> list[Program]:
-    """Processes that use so much together, in units of one processor."""
+    """Start processes that use this much together, in units of one processor."""
     count = max(1, -int(-share // 1))
     return [Program("tests.campaigns.burner", [str(share / count)]) for _ in range(count)]
 
 
 def reported_by(others: Sequence[Program]) -> dict[str, Any]:
-    """Return what those who disturb have told, numbers of the same name together."""
+    """Return the reports of the disturbers, with numbers of the same name added."""
     found: dict[str, Any] = {}
     for line in (line for other in others for line in other.lines):
         for name, value in line.items():
@@ -213,11 +214,11 @@ def dropped(addresses: Sequence[Address]) -> int:
 
 
 def check(rounds: Sequence[Round], rate: float) -> dict[str, Any]:
-    """Return what was seen, and what is wrong with it.
+    """Return the results, and the violated expectations.
 
     Args:
-        rounds: at least one.
-        rate: junk datagrams a second that were asked for.
+        rounds: the rounds, at least one.
+        rate: the requested junk datagrams a second.
     """
     wrong = []
     for name in PHASES:
@@ -248,7 +249,7 @@ def p95(phase: Phase) -> float:
 
 
 def summary(phases: Sequence[Phase]) -> dict[str, Any]:
-    """Medians of delays and processors, sums of what was counted."""
+    """Return medians of delays and processors, sums of counts."""
     delays = ("delay_p50_us", "delay_p95_us", "delay_p99_us", "delay_max_us")
     middle = {
         name: round(statistics.median(getattr(phase.figures, name) or 0.0 for phase in phases))
@@ -280,7 +281,7 @@ async def open_stage(options: argparse.Namespace) -> AsyncIterator[Stage]:
 
 
 async def run(options: argparse.Namespace) -> dict[str, Any]:
-    """Play it; what came of it."""
+    """Run it; return the results."""
     rounds: list[Round] = []
     async with open_stage(options) as stage, trio.open_nursery() as nursery:
         for number in range(options.rounds):
@@ -328,7 +329,7 @@ def tell(
     run: Callable[[argparse.Namespace], Awaitable[dict[str, Any]]],
     page: Callable[[dict[str, Any]], str],
 ) -> int:
-    """Run a campaign and print what it has found; status 1 if anything is wrong."""
+    """Run a campaign and print its findings; return status 1 if anything is wrong."""
     parser.add_argument("--json", action="store_true", help="print one object")
     options = parser.parse_args(arguments)
     found = trio.run(run, options)

@@ -1,4 +1,4 @@
-"""Junk datagrams, made of captured ones; and how to capture those."""
+"""Junk datagrams, made of captured ones; and the capture."""
 
 import json
 import socket
@@ -19,7 +19,7 @@ copies."""
 
 Address = tuple[str, int]
 
-_SENDER_AT: Final = 13  # behind version, suite, scope, key id and cluster
+_SENDER_AT: Final = 13  # after version, suite, scope, key id and cluster
 _START_AT: Final = 21
 _PLACED: Final = HEAD_BYTES + PLACE.size
 _ETH_P_IP: Final = 0x0800
@@ -34,7 +34,7 @@ def junk(kind: str, real: bytes, rng: Random) -> bytes:
 
     Args:
         kind: one of KINDS.
-        real: was sealed by a daemon of the cluster, and sent to the one that gets the junk.
+        real: a datagram sealed by a daemon of the cluster, and sent to the target of the junk.
         rng: draws the rest.
     """
     if kind == "random":
@@ -62,7 +62,7 @@ def spoofed(source: Address, target: Address, data: bytes) -> bytes:
 def capture(
     targets: Collection[Address], count: int, patience_s: float
 ) -> dict[Address, list[bytes]]:
-    """Return what is sent to addresses of this host over loopback, so many for each.
+    """Return datagrams to addresses of this host over loopback, this number for each.
 
     Raises:
         PermissionError: only root may.
@@ -84,7 +84,7 @@ def capture(
 
 
 def _read(packet: bytes) -> tuple[Address, bytes]:
-    """Return where an IPv4 packet goes, and what is behind its UDP head; it may be of TCP as
+    """Return the destination of an IPv4 packet, and its bytes after the UDP head; it may be TCP as
     well."""
     head = (packet[0] & 15) * 4
     _, port = _PORTS.unpack_from(packet, head)
@@ -97,6 +97,6 @@ def write_captured(path: Path, captured: Mapping[Address, list[bytes]]) -> None:
 
 
 def read_captured(path: Path) -> dict[Address, list[bytes]]:
-    """Return what was written."""
+    """Return the captured datagrams in the file."""
     read = json.loads(path.read_text())
     return {(host, port): [bytes.fromhex(d) for d in of] for host, port, of in read}

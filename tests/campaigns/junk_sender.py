@@ -24,11 +24,11 @@ POOL: Final = 256
 
 TICK_S: Final = 0.001
 OWED_S: Final = 0.05
-"""Who was kept from sending makes up for so long at most."""
+"""The longest time for which a sender that was held up catches up."""
 
 
 def pool(captured: dict[Address, list[bytes]], rng: Random) -> list[tuple[Address, str, bytes]]:
-    """Return what is sent, in turn; without captured ones random bytes alone."""
+    """Return the datagrams to send, in turn; without captured ones random bytes alone."""
     kinds = KINDS if all(captured.values()) else KINDS[:1]
     return [
         (target, kind, junk(kind, real[at % len(real)] if real else b"", rng))
@@ -42,8 +42,8 @@ class Flood:
     """Sends a pool again and again.
 
     Attributes:
-        sent: how many datagrams.
-        refused: how many the system did not take.
+        sent: the number of sent datagrams.
+        refused: the number of datagrams that the system did not accept.
     """
 
     def __init__(self, calls: Iterator[tuple[Callable[[bytes], int], bytes]], rate: float) -> None:
@@ -52,7 +52,7 @@ class Flood:
         self.sent = self.refused = 0
 
     def run(self, ended: threading.Event) -> None:
-        """Until somebody says that it has ended."""
+        """Send until the end of the input."""
         owed, last = 0.0, time.monotonic()
         while not ended.is_set():
             time.sleep(TICK_S)

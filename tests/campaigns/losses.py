@@ -1,8 +1,8 @@
-"""What a vehicle loses with a daemon, or with a computer: one daemon for all, or one on each.
+"""The losses of a vehicle with a daemon, or with a computer: one daemon for all, or one on each.
 
 Each computer is a network namespace with one program that sends 50 messages a second to all. After
-a second a daemon is killed, perhaps to start again a second later, or a computer goes at once with
-all that runs on it. Printed is what the programs that are left have heard.
+a second a daemon is killed, perhaps to start again a second later, or a computer is cut off with
+everything that runs on it. The output has the messages that the remaining programs received.
 
 python -m tests.campaigns.losses --computers 3 --rounds 3
 """
@@ -32,18 +32,18 @@ from tests.campaigns.wire import Wire
 BEFORE_S: Final = 1.0
 RESTART_S: Final = 1.0
 RECENT_S: Final = 0.5
-"""Who was heard so shortly before the end is heard at the end."""
+"""The time before the end within which a heard program counts as heard at the end."""
 
 
 @attrs.frozen(kw_only=True)
 class Loss:
-    """What is lost.
+    """A loss.
 
     Attributes:
-        name: in the table.
-        each: whether each computer has a daemon; else the first has the only one.
-        computer: index of the one that is concerned.
-        whole: whether the computer goes; else only its daemon.
+        name: its name in the table.
+        each: whether each computer has a daemon; otherwise the first has the only one.
+        computer: the index of the computer concerned.
+        whole: whether the computer goes; otherwise only its daemon.
         restarts: whether the daemon starts again.
     """
 
@@ -71,7 +71,7 @@ LOSSES: Final = (
 
 
 async def measure(loss: Loss, options: argparse.Namespace) -> dict[str, Any]:
-    """Run it once; return what programs have heard."""
+    """Run it once; return the reports of programs."""
     wire = Wire(delay_s=options.delay_ms / 1000, loss=options.loss)
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -93,7 +93,7 @@ async def measure(loss: Loss, options: argparse.Namespace) -> dict[str, Any]:
 
 
 async def _lose(shape: Shape, loss: Loss, seconds: float) -> dict[str, Any]:
-    """Have programs talk, lose something, and evaluate what they report."""
+    """Have programs talk, lose a part, and evaluate their reports."""
     async with AsyncExitStack() as stack:
         programs: dict[str, Program] = {}
         for at, node in enumerate(shape.nodes):
@@ -135,10 +135,10 @@ def evaluate(
     """Return silences and whether programs hear each other at the end.
 
     Args:
-        reports: of the programs that are left, by name.
+        reports: the reports of the remaining programs, by name.
         struck: the program of the computer concerned.
-        at_s, end_s: when something was lost, and when the programs reported.
-        loss: what was lost.
+        at_s, end_s: the time of the loss, and the time of the reports.
+        loss: the loss.
     """
     others = {name: report for name, report in reports.items() if name != struck}
     heard = {
@@ -161,14 +161,14 @@ def evaluate(
 
 
 def silence(times: Sequence[float], at_s: float, end_s: float) -> float:
-    """Return the longest time without a message around a moment and behind it."""
+    """Return the longest time without a message around a moment and after it."""
     before = max((each for each in times if each <= at_s), default=at_s)
     points = [before, *(each for each in times if each > at_s), end_s]
     return max(later - earlier for earlier, later in pairwise(points))
 
 
 def _dropped(members: Sequence[tuple[float, list[str]]], struck: str, at_s: float) -> float:
-    """Return how long after a moment a program first saw a view without another; inf if never."""
+    """Return the time from a moment to a program's first view without another; inf if never."""
     seen = (when - at_s for when, names in members if when > at_s and struck not in names)
     return min(seen, default=math.inf)
 

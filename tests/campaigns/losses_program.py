@@ -1,7 +1,7 @@
 """A program that says at a steady rate that it is alive, and notes when it hears others.
 
-Prints ``{"ready": true}`` once it is a member, waits for a line, and then prints when it heard
-whom, and when which members it saw; seconds of the host's monotonic clock.
+Prints ``{"ready": true}`` once it is a member, waits for a line, and then prints the times of each
+sender's messages, and of its views with their members; seconds of the host's monotonic clock.
 """
 
 import argparse
@@ -57,7 +57,7 @@ async def beat(connection: Connection) -> None:
 
 
 async def live(options: argparse.Namespace) -> int:
-    """Live until told to report."""
+    """Run until the order to report."""
     ears = Ears()
     async with connect(options.address, user=options.name, reconnect=True) as connection:
         await connection.join(GROUP)

@@ -1,4 +1,4 @@
-"""Daemons through a million fresh names: does their memory stay as it is?
+"""Daemons through a million fresh names: the growth of their memory.
 
     python -m tests.campaigns.memory --names 1000000 --json
 
@@ -32,13 +32,13 @@ SITES: Final = {"north": ("a", "b"), "south": ("c", "d")}
 LASTING: Final = ("a", "b", "d")
 RESTARTING: Final = "c"
 PROGRAMS: Final = 4
-"""That last, at each of the lasting daemons."""
+"""The programs that last, at each of the lasting daemons."""
 
 GROUPS, PRIVATE, USERS = 45, 45, 5
-"""How many names of each kind a lasting program uses in a turn; a user has a group of its own."""
+"""The names of each kind that a lasting program uses in a turn; a user has a group of its own."""
 
 PATIENT: Final = ConnectOptions(timeout_s=120.0)
-"""A busy machine may take long for a view, and nothing is asked of its speed here."""
+"""A busy machine may take long for a view, and this campaign does not measure speed."""
 
 READINGS: Final = 10
 SILENCE_S: Final = 12.0
@@ -48,7 +48,7 @@ BYTES_A_NAME: Final = 4
 """Half a pointer: the smallest entry of any table has 50 times that."""
 
 NOISE_BYTES: Final = 3_000_000
-"""What allocators keep more or less of, whatever is done."""
+"""The variation of allocators, whatever programs do."""
 
 
 @attrs.frozen
@@ -56,9 +56,9 @@ class Reading:
     """The memory of daemons at some moment.
 
     Attributes:
-        names: that were used until then.
-        restarts: of the one daemon until then, each with two views.
-        bytes: of each lasting daemon that are in memory.
+        names: the names used until then.
+        restarts: the restarts of the one daemon until then, each with two views.
+        bytes: the bytes of each lasting daemon that are in memory.
     """
 
     names: int
@@ -67,7 +67,7 @@ class Reading:
 
 
 class Campaign:
-    """A cluster, its lasting programs, and how much they have used."""
+    """A cluster, its lasting programs, and the number of names that they have used."""
 
     def __init__(self, cluster: LocalCluster, programs: Sequence[Connection]) -> None:
         self._cluster = cluster
@@ -122,20 +122,20 @@ class Campaign:
         self.restarts += 1
 
     async def read(self) -> Reading:
-        """Return what the daemons have in memory after some silence."""
+        """Return the memory of the daemons after some silence."""
         await trio.sleep(SILENCE_S)
         sizes = {name: resident(self._cluster[name].pid) for name in LASTING}
         return Reading(self.names, self.restarts, sizes)
 
 
 def resident(pid: int) -> int:
-    """Return how many bytes of a process are in memory."""
+    """Return the bytes of a process that are in memory."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def check(readings: Sequence[Reading]) -> list[str]:
-    """Return which daemons have grown from the second reading to the last, and by how much."""
+    """Return the daemons that have grown from the second reading to the last, and their growth."""
     first, last = readings[1], readings[-1]
     allowed = NOISE_BYTES + BYTES_A_NAME * (last.names - first.names)
     grown = {name: last.bytes[name] - first.bytes[name] for name in LASTING}
@@ -147,7 +147,7 @@ def check(readings: Sequence[Reading]) -> list[str]:
 
 
 async def run(names: int) -> list[Reading]:
-    """Use so many names; return the readings, and show each on standard error."""
+    """Use this number of names; return the readings, and print each on standard error."""
     readings: list[Reading] = []
     began = time.monotonic()
     cluster = LocalCluster([name for site in SITES.values() for name in site], sites=SITES)

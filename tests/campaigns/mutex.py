@@ -24,14 +24,14 @@ from tests.campaigns.programs import Program, until
 DAEMONS: Final = ("alfa", "bravo", "charlie")
 PROGRAMS: Final = 5
 STAY_S: Final = 0.0005
-"""How long a holder stays in, so that it can be met there."""
+"""The time for which a holder stays in, so that another one could meet it there."""
 
 
 class Contest:
-    """The programs, and how often each has been in.
+    """The programs, and the number of times that each has been in.
 
     Attributes:
-        lock: the file that holders lock; it names the last of them.
+        lock: the file that holders lock; it names the last holder.
         killed: processes that were killed, also those that had just gone out or had not said yet
             that they were in: the kernel may end the connection of any of them before its lock.
         killed_inside: how many of those were inside.
@@ -96,7 +96,7 @@ def stays(program: Program) -> list[tuple[int, int]]:
 
 
 def results_of(contest: Contest, kills: int) -> dict[str, Any]:
-    """What was seen, and what is wrong."""
+    """Return the results, and the violated expectations."""
     wrong = [
         f"process {line['met']} was still in, says the lock"
         for program in contest.programs
@@ -127,7 +127,7 @@ def results_of(contest: Contest, kills: int) -> dict[str, Any]:
 
 
 async def run(form: str, acquisitions: int, kills: int, seed: int) -> dict[str, Any]:
-    """Play it; what came of it."""
+    """Run it; return the results."""
     rng, began = Random(seed), time.monotonic()
     async with LocalCluster(DAEMONS) as cluster, trio.open_nursery() as nursery:
         await cluster.settle(DAEMONS)

@@ -3,7 +3,7 @@
 Prints {"asked", "entered"} and then {"out"} in nanoseconds of the host's monotonic clock; "out" in
 a line of its own, so that a program that was killed inside shows. The file of the lock holds the
 process that is in, as a negative number once it has said "out": a program that finds the lock held
-always learns by whom.
+always learns its holder.
 """
 
 import argparse
@@ -26,9 +26,10 @@ def tell(**what: object) -> None:
 
 
 def take(lock: int) -> None:
-    """Take the lock of the host; tell whom it is taken from, if it is not free.
+    """Take the lock of the host; report the process it is taken from, if it is not free.
 
-    That is right only if that one was killed: the kernel may end its connection before its lock.
+    That is right only if that process was killed: the kernel may end its connection before its
+    lock.
     """
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Programs of a campaign as processes; what they print are lines of JSON."""
+"""Programs of a campaign as processes; they print lines of JSON."""
 
 import json
 import signal
@@ -17,7 +17,7 @@ PATIENCE_S: Final = 60.0
 
 
 class DidNotHappen(GroupCommError):
-    """What had to come has not come."""
+    """An awaited event has not come."""
 
 
 async def until(what: str, ready: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
@@ -38,15 +38,15 @@ class Program:
 
     Attributes:
         told: every line of all its lives.
-        lives: how often it was started.
+        lives: the number of its starts.
     """
 
     def __init__(self, module: str, options: Sequence[str]) -> None:
         """Prepare it.
 
         Args:
-            module: to be run.
-            options: of its command line.
+            module: the module to run.
+            options: the options of its command line.
         """
         self.lines: list[dict[str, Any]] = []
         self.lives = 0
@@ -74,7 +74,7 @@ class Program:
 
     @property
     def pid(self) -> int:
-        """Of its process."""
+        """Return the id of its process."""
         assert self._process is not None
         return self._process.pid
 
@@ -100,7 +100,7 @@ class Program:
         self._process.send_signal(number)
 
     async def kill(self) -> None:
-        """End it at once; returns when all that it has printed was read."""
+        """Kill it; return when all its output was read."""
         assert self._process is not None
         self._process.send_signal(signal.SIGKILL)
         await self._process.wait()

@@ -2,8 +2,8 @@
 
     python -m tests.campaigns.recorder --kills 50
 
-Checked: every row that was told to be on disk is there once, unchanged; rows have no hole; the
-numbers of each sender have none either, but where a gap is marked; and both recorders agree, as
+Checked: every row that was reported as durable is there once, unchanged; rows have no hole; the
+numbers of each sender have no hole, except where a gap is marked; and both recorders agree, as
 `groupcomm log diff` has it. Ends with a line of JSON.
 """
 
@@ -35,7 +35,7 @@ NAMES: Final = ("alfa", "bravo")
 GROUP: Final = "g"
 
 LIFE_S: Final = 1.0
-"""A recorder lives at most so long once it writes; every fourth from its start."""
+"""The longest life of a recorder from its first write; of every fourth from its start."""
 
 LEVELS: Final = (
     ServiceLevel.FIFO,
@@ -43,7 +43,7 @@ LEVELS: Final = (
     ServiceLevel.AGREED,
     ServiceLevel.SAFE,
 )
-"""Of these a sender's numbers come in order."""
+"""The levels at which a sender's numbers come in order."""
 
 SIZES: Final = ("--sync-ms", "5", "--seal-mb", "0.3")
 """Many writes, and many files."""
@@ -67,18 +67,18 @@ def recorder(address: str, log: Path) -> Program:
 
 
 def acknowledged(program: Program) -> Offset:
-    """Return the last row that a recorder told to be on disk."""
+    """Return the last row that a recorder has reported as durable."""
     found = [line for line in program.lines if line["event"] == "synced"]
     return Offset(found[-1]["epoch"], found[-1]["row"]) if found else BEGIN
 
 
 def writes_behind(program: Program, last: Offset) -> bool:
-    """Return whether a recorder has told more than this."""
+    """Return whether a recorder has reported more than this row."""
     return acknowledged(program) > last
 
 
 def digest(log: Path, last: Offset) -> tuple[int, int]:
-    """Return how many rows there are up to this one, and a checksum of all that is in them."""
+    """Return the number of rows up to this one, and a checksum of their contents."""
     count = crc = 0
     try:
         for batch in LogReader(log).batches(stop=last._replace(row=last.row + 1)):
@@ -111,7 +111,7 @@ def holes(log: Path) -> list[str]:
 
 
 async def run(kills: int, rate: float, seed: int) -> dict[str, Any]:
-    """Play it; what came of it."""
+    """Run it; return the results."""
     rng, began = Random(seed), time.monotonic()
     marks: list[tuple[Offset, tuple[int, int]]] = []
     with TemporaryDirectory(prefix="groupcomm-") as name:
@@ -148,7 +148,7 @@ async def run(kills: int, rate: float, seed: int) -> dict[str, Any]:
 def check(
     logs: dict[str, Path], marks: list[tuple[Offset, tuple[int, int]]], last: Offset
 ) -> dict[str, Any]:
-    """Return what is in the logs, and what is wrong with them."""
+    """Return the contents of the logs, and their faults."""
     calm, killed = logs.values()
     seen = check_log(killed)
     compared = compare(calm, killed, lambda damage: None)

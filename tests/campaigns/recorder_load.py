@@ -1,10 +1,10 @@
-"""What a recorder costs the others under load, and how far it falls behind.
+"""The cost of a recorder for other programs under load, and its lag.
 
     python -m tests.campaigns.recorder_load --rate 200000 --duration-s 60
 
 Runs the load of `groupcomm bench` on daemons of this host with a recorder beside its receivers.
 Ends with a line of JSON: messages a second at the slowest receiver, the recorder's largest delays
-until what came was on disk, and whether its log has all that was sent.
+until messages were on disk, and whether its log has all sent messages.
 """
 
 import argparse
@@ -26,11 +26,11 @@ from tests.campaigns.programs import Program, until
 from tests.campaigns.recorder import holes
 
 CALM_S = 60.0
-"""So long after the load everything must be on disk."""
+"""The time after the load within which everything must be on disk."""
 
 
 async def run(options: argparse.Namespace) -> dict[str, Any]:
-    """Play it; what came of it."""
+    """Run it; return the results."""
     names = [chr(ord("a") + number) for number in range(options.daemons)]
     with TemporaryDirectory(prefix="groupcomm-", dir=options.folder) as folder:
         log = Path(folder) / "log"
@@ -82,7 +82,7 @@ def cpu_of(pid: int) -> float:
 
 
 def check(log: Path, told: list[dict[str, Any]], cpu_s: float) -> dict[str, Any]:
-    """Return what the recorder has told, and what is in its log."""
+    """Return the reports of the recorder, and the contents of its log."""
     lags = [line["lag_ms"] for line in told if line["event"] == "synced"]
     parts = [lags[at * len(lags) // 4 : (at + 1) * len(lags) // 4] for at in range(4)]
     found = check_log(log)

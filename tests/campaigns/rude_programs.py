@@ -1,9 +1,9 @@
-"""Programs without rights that send all they can: what others notice of it.
+"""Programs without rights that send as much as they can: their effect on others.
 
     python -m tests.campaigns.rude_programs --duration-s 5 --rounds 3 --json
 
-Three sealed daemons and a modest load of AGREED messages of programs that have rights. One of the
-daemons also has a program that has none, with many connections, which sends one kind of frame as
+Three sealed daemons and a modest load of AGREED messages of programs with rights. One of the
+daemons also has a program without rights, with many connections, which sends one kind of frame as
 fast as it is read (rude_frames.py). In each round, and for each kind, the daemons are left alone
 (quiet), then the program is rude (rude), and then the host is shared with a process that has
 nothing to do with them and uses as much of the processors (burner).
@@ -39,7 +39,7 @@ may = ["join", "send", "see-members"]
 who = "unix:*"
 may = ["admin"]
 """
-"""Who comes by a unix socket may do nothing; but it may ask, which is the worst for the daemon."""
+"""Programs by the unix socket have no rights, but may ask, which is the worst for the daemon."""
 
 
 class RudeStage(Stage):
@@ -48,11 +48,11 @@ class RudeStage(Stage):
     kind = ""
 
     def addresses(self) -> list[str]:
-        """Return where those who work connect: by TLS, with their token."""
+        """Return the addresses for the load's programs: by TLS, with their token."""
         return [f"tls://{daemon.tls}" for daemon in self._daemons]
 
     async def _capture(self) -> None:
-        """Nothing of what daemons say is needed."""
+        """Ignore the traffic of daemons, which is not needed."""
 
     async def play_kind(self, kind: str, nursery: trio.Nursery) -> Round:
         """Return one round with one kind of frame."""
@@ -65,7 +65,7 @@ class RudeStage(Stage):
 
 
 def check(kind: str, rounds: Sequence[Round]) -> dict[str, Any]:
-    """Return what was seen of one kind of frame, and what is wrong with it."""
+    """Return the results of one kind of frame, and the violated expectations."""
     wrong = []
     for name in PHASES:
         phases = [each[name] for each in rounds]
@@ -91,7 +91,7 @@ def p99(phase: Phase) -> float:
 
 
 async def run(options: argparse.Namespace) -> dict[str, Any]:
-    """Play it; what came of it, by kind."""
+    """Run it; return the results, by kind."""
     rounds: dict[str, list[Round]] = {kind: [] for kind in options.kinds}
     policy = 'slow_receivers = "block"\n'
     with TemporaryDirectory(prefix="groupcomm-") as folder, over_tls(Path(folder)) as tls:

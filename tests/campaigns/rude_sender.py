@@ -1,8 +1,8 @@
 """Sends a daemon one kind of frame, as fast as it is read, from many connections; a process.
 
 Runs with KIND, of rude_frames.py, the path of a unix socket and a number of CONNECTIONS, until the
-end of its input. It reads what it is told, and opens anew what the daemon has ended. Prints
-{"opening"} once it has begun, and {"sent_bytes", "opened"} at the end.
+end of its input. It reads its answers, and opens connections again that the daemon has ended.
+Prints {"opening"} once it has begun, and {"sent_bytes", "opened"} at the end.
 """
 
 import json

@@ -3,10 +3,10 @@
     python -m tests.campaigns.slow_disk
 
 In virtual time, with one site and with two; each row is a disk, by the seconds of one write. Times
-are of the slowest of the other daemons, in milliseconds, until it is in a view with all others that
-run: from the start of the cluster; after one of them is killed; after that one has been started
-again. The last columns say when the daemon with the disk was in the view of all again, in seconds,
-and how many views another daemon has had in the minute behind that start.
+are those of the slowest other daemon, in milliseconds, until it is in a view with all other running
+daemons: from the start of the cluster; after one of them is killed; after that one has been started
+again. The last columns have the time until the daemon with the disk was in the view of all again,
+in seconds, and the number of another daemon's views in the minute after that start.
 """
 
 import sys
@@ -25,7 +25,7 @@ from groupcomm.sim.virtual_time import SECOND, microseconds
 from groupcomm.trace.events import Conf, TraceEvent
 
 WRITES_S: Final = (0.0, 0.1, 0.5, 1.0, 2.0, 10.0, inf)
-"""Of one write; with 0 the disk is well, to compare."""
+"""The seconds of one write; with 0 the disk is well, to compare."""
 
 SICK: Final = 2
 """The daemon with the disk."""
@@ -37,20 +37,20 @@ LOOK_S: Final = 0.001
 BACK_LOOK_S: Final = 0.01
 PATIENCE_S: Final = 60.0
 WORKS_S: Final = 30.0
-"""So long all daemons are in one view before one is killed."""
+"""The time for which all daemons are in one view before one is killed."""
 
 DOWN_S: Final = 2.0
 
 
 @attrs.frozen(kw_only=True)
 class Measured:
-    """What one disk has brought about; times in seconds, inf if it did not happen in a minute.
+    """The effects of one disk; times in seconds, inf if it did not happen in a minute.
 
     Attributes:
-        write_s: how long its writes take.
-        start_s, crash_s, again_s: until all other daemons that run are in one view.
-        back_s: from the start of the killed daemon until all daemons are in one view.
-        views: of another daemon in the minute from that start.
+        write_s: the time of its writes.
+        start_s, crash_s, again_s: the times until all other running daemons are in one view.
+        back_s: the time from the start of the killed daemon until all daemons are in one view.
+        views: the views of another daemon in the minute from that start.
     """
 
     write_s: float
@@ -150,7 +150,7 @@ def _share_a_view(hosts: Sequence[SimulatedHost], among: Sequence[SimulatedHost]
 
 
 def measure_all(sites: int, writes_s: Sequence[float] = WRITES_S) -> list[Measured]:
-    """Return what each disk brings about in a cluster with one or two sites."""
+    """Return the effects of each disk in a cluster with one or two sites."""
     settings = plain_settings(daemons=5, sites=sites, delay_s=0.04)
     return [OneDisk(settings, write_s).measure() for write_s in writes_s]
 

@@ -19,18 +19,18 @@ HOST: Final = "127.0.0.1"
 
 EXECUTOR: Final = b"CoarseGrainedExecutorBackend"
 PYTHON: Final = b"pyspark.daemon"
-"""In the command lines of an executor, and of the Python workers of executors and drivers."""
+"""Texts in the command lines of executors, and of the Python workers of executors and drivers."""
 
 _SPARK: Final = Path(pyspark.__file__).parent
 
 
 @attrs.frozen
 class SparkCluster:
-    """What runs.
+    """The running processes.
 
     Attributes:
-        master: its URL.
-        pids: of the workers, below which the executors are.
+        master: the URL of the master.
+        pids: the process ids of the workers, whose children the executors are.
     """
 
     master: str

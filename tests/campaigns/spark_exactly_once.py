@@ -5,7 +5,7 @@
 A recorder writes the log of group IN; a streaming query reads it, changes the rows and sends them
 to group OUT. Killed, with SIGKILL, in an order that the seed gives: the driver, executors, Python
 workers of both, and the recorder of IN; the driver often while a batch is being published. Checked:
-a receiver of OUT at another daemon has been given each row of the log of IN once, in their order,
+a receiver of OUT at another daemon has got each row of the log of IN once, in their order,
 and so has the log of OUT. Ends with a line of JSON.
 """
 
@@ -44,19 +44,19 @@ IN, OUT = "in", "out"
 KINDS: Final = ("driver", "executor", "python", "recorder")
 
 PATIENCE_S: Final = 180.0
-"""A program that was started works after so long, on a busy machine."""
+"""The time after which a started program works, on a busy machine."""
 
 CALM_S: Final = 3.0
 """From one kill to the next at most, once the query has made progress."""
 
 LEAD: Final = 5000
-"""So many rows the sender is ahead of the receiver at most: the query reads one file at a time."""
+"""The most rows by which the sender is ahead of the receiver: the query reads a file at a time."""
 
 SEAL: Final = ("--seal-s", "2", "--sync-ms", "20", "--json")
 
 
 class Campaign:
-    """All programs, and what the receiver was given."""
+    """All programs, and the rows that the receiver got."""
 
     def __init__(self, folder: Path, cluster: LocalCluster, spark: SparkCluster, seed: int) -> None:
         self.rng = Random(seed)
@@ -85,11 +85,11 @@ class Campaign:
         self.wrong: list[str] = []
         self.sending = trio.CancelScope()
         self.ending = False
-        self.driver_lock = trio.Lock()  # no other life begins before one is known to be over
+        self.driver_lock = trio.Lock()  # held by one life until it is known to be over
         self.killed: dict[str, int] = dict.fromkeys(KINDS, 0)
         self.while_publishing = 0
 
-    # ---- what goes on ----
+    # ---- events ----
 
     async def begin(self, rate: float, nursery: trio.Nursery) -> None:
         """Start everything; rows are sent from now on."""
@@ -113,7 +113,7 @@ class Campaign:
                     await trio.sleep(len(some) / rate)
 
     async def receive(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Take what comes to OUT."""
+        """Receive the rows of OUT."""
         async with connect(self.addresses["bravo"]) as connection, connection.group(OUT):
             task_status.started()
             stream = CommittedStream([OUT])
@@ -142,7 +142,7 @@ class Campaign:
 
     @property
     def progress(self) -> int:
-        """Return how many batches all lives of the driver have told."""
+        """Return the number of batches that all lives of the driver have reported."""
         return sum(line["event"] == "batch" for line in self.driver.lines)
 
     # ---- kills ----
@@ -186,7 +186,7 @@ class Campaign:
     # ---- the end ----
 
     def recorded(self) -> list[bytes]:
-        """Return what OUT is to get: the rows of the log of IN, changed."""
+        """Return the rows that OUT should get: the rows of the log of IN, changed."""
         found = LogReader(self.logs[IN]).batches(columns=["kind", "data"])
         return [
             data.upper()
@@ -196,7 +196,7 @@ class Campaign:
         ]
 
     async def finish(self) -> None:
-        """Let all that is recorded pass, and end all programs."""
+        """Let all recorded rows pass, and end all programs."""
         self.sending.cancel()
         await trio.sleep(1)
         self.recorders[IN].send_signal(signal.SIGTERM)
@@ -204,7 +204,7 @@ class Campaign:
         wanted = len(self.recorded())
         with suppress(DidNotHappen):
             await until("all rows have come", lambda: len(self.given) >= wanted, 2 * PATIENCE_S)
-        await trio.sleep(CALM_S)  # for what should not come
+        await trio.sleep(CALM_S)  # for rows that should not come
         self.ending = True
         if self.driver.running:
             await self._kill_driver()
@@ -212,14 +212,14 @@ class Campaign:
         await self.recorders[OUT].end()
 
     def close(self) -> None:
-        """End what still runs."""
+        """End the programs that still run."""
         for program in (self.driver, *self.recorders.values()):
             if program.running:
                 for pid in [*below(program.pid), program.pid]:
                     _kill(pid)
 
     def check(self) -> dict[str, Any]:
-        """Return what came of it."""
+        """Return the results."""
         wanted, given = self.recorded(), self.given
         wrong = self.wrong + compare_rows("the receiver", wanted, given)
         in_log: list[bytes] = []
@@ -245,7 +245,7 @@ class Campaign:
         }
 
     def _seen(self) -> dict[str, int]:
-        """Return what a receiver that does not ask for it was told."""
+        """Return the rows of a receiver that does not ask for exactly once."""
         rows = begins = 0
         columns = ["kind", "sender", "type", "data"]
         for batch in LogReader(self.logs[OUT]).batches(columns=columns):
@@ -257,7 +257,7 @@ class Campaign:
 
 
 def compare_rows(who: str, wanted: list[bytes], given: list[bytes]) -> list[str]:
-    """Return what is wrong with the rows that somebody was given."""
+    """Return the faults of the rows that a receiver got."""
     if wanted == given:
         return []
     twice, missing = len(given) - len(set(given)), len(set(wanted) - set(given))
@@ -269,7 +269,7 @@ def compare_rows(who: str, wanted: list[bytes], given: list[bytes]) -> list[str]
 
 
 def _row(data: bytes) -> bytes:
-    """Return what stands before the tail that the query puts behind each row."""
+    """Return the text before the tail that the query appends to each row."""
     return data.removesuffix(TAIL.encode())
 
 
@@ -283,7 +283,7 @@ def _kill(pid: int) -> None:
 
 
 async def run(folder: Path, kinds: list[str], rate: float, seed: int) -> dict[str, Any]:
-    """Play it; what came of it."""
+    """Run it; return the results."""
     began = time.monotonic()
     with spark_cluster(folder, 2) as spark, ExitStack() as stack:
         async with LocalCluster(NAMES) as cluster, trio.open_nursery() as nursery:

@@ -1,6 +1,6 @@
 """The driver of the campaign: a streaming query from a log of one group to another group.
 
-Tells lines of JSON; ends with status 1 when the query fails. What Spark says goes to a file.
+Prints lines of JSON; ends with status 1 when the query fails. Spark's output goes to a file.
 """
 
 import argparse
@@ -24,10 +24,10 @@ CONFIG: Final = {
 }
 
 TAIL: Final = "." * 4000
-"""Behind each row: to publish a batch takes so long that a driver may be killed meanwhile."""
+"""The tail of each row: publishing a batch then takes long enough to kill a driver meanwhile."""
 
 ROWS: Final = 1000
-"""A batch has at most so many rows of the log."""
+"""The most rows of the log in a batch."""
 
 
 def tell(**happened: Any) -> None:

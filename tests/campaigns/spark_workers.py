@@ -22,7 +22,8 @@ LIMIT_S: Final = 400
 
 
 def run(folder: Path) -> dict[str, list[list[Any]]]:
-    """Return what a job on the cluster has read of a log, sealed and live: each row's worker."""
+    """Return the rows that a job on the cluster has read of a log, sealed and live, with
+    workers."""
     make_epoch(folder / "log", [10, 10, 10, 10]).close()
     writer = make_epoch(folder / "log", [10, 10], live=10)
     with standalone(folder / "cluster", workers=WORKERS) as master:
@@ -44,7 +45,7 @@ def run(folder: Path) -> dict[str, list[list[Any]]]:
 
 
 def check(found: dict[str, list[list[Any]]]) -> list[str]:
-    """Return what is wrong with what was read."""
+    """Return the faults of the rows that were read."""
     wrong = []
     for way in ("batch", "stream"):
         rows = sorted(row for row, _ in found[way])

@@ -2,8 +2,8 @@
 
     python -m tests.campaigns.store --disasters 50 --rate 500
 
-Checked: whatever was acknowledged is in the store in the end, with its value; nothing is there that
-nobody wrote; replicas at the same view have the same contents, by hash. Ends with a line of JSON.
+Checked: every acknowledged value is in the store in the end; no value is there that no program
+wrote; replicas at the same view have the same contents, by hash. Ends with a line of JSON.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from groupcommd.config_file import read_addresses
 from tests.campaigns.programs import Program, until
 
 CALM_S: Final = (0.5, 1.5)
-"""How long all is well between two disasters."""
+"""The calm time between two disasters."""
 
 NAMES: Final = ("alfa", "bravo", "charlie")
 
@@ -42,7 +42,7 @@ class Shop:
         self.finished: list[Program] = []
 
     async def open(self, name: str, rate: float) -> None:
-        """Start the replica at a daemon: a new program, whose keys nobody has written before."""
+        """Start the replica at a daemon: a new program, with new keys."""
         if name in self.replicas:
             self.finished.append(self.replicas.pop(name))
         address = str(self.cluster[name].unix)
@@ -58,7 +58,7 @@ class Shop:
         return [*self.finished, *self.replicas.values()]
 
     def fellows(self, name: str) -> int:
-        """Return how many have the same state as this replica; 0 while it is not current."""
+        """Return the number of replicas with this one's state; 0 while it is not current."""
         said = [line for line in self.replicas[name].lines if "current" in line]
         return len(said[-1]["fellows"]) if said and said[-1]["current"] else 0
 
@@ -122,7 +122,7 @@ async def open_shop(folder: Path, rate: float) -> AsyncIterator[Shop]:
 
 
 async def run(disasters: int, rate: float, seed: int) -> dict[str, Any]:
-    """Play it; what came of it."""
+    """Run it; return the results."""
     rng, began = Random(seed), time.monotonic()
     kinds: dict[str, int] = {}
     with TemporaryDirectory(prefix="groupcomm-") as folder:
@@ -149,7 +149,7 @@ async def run(disasters: int, rate: float, seed: int) -> dict[str, Any]:
 
 
 def check(shop: Shop) -> dict[str, Any]:
-    """Return what was seen, and what is wrong."""
+    """Return the results, and the violated expectations."""
     told = [line for program in shop.everybody for line in program.lines]
     contents = [shop.replicas[name].lines[-1]["contents"] for name in NAMES]
     acknowledged = [line["acknowledged"] for line in told if "acknowledged" in line]

@@ -40,7 +40,7 @@ class Writer:
     """Lives through sessions: a new replica for each.
 
     Attributes:
-        store: of the present replica.
+        store: the store of the present replica.
     """
 
     def __init__(self, options: argparse.Namespace) -> None:
@@ -79,7 +79,7 @@ class Writer:
             await replica.driver.until(lambda: False)
 
     async def _watch(self, replica: Replicated) -> None:
-        """Tell who has the same state, whenever that changes."""
+        """Report the replicas with the same state, at each change."""
 
         def look() -> tuple[bool, list[str]]:
             return replica.is_current, sorted(map(str, replica.replica.holders))

@@ -8,7 +8,7 @@ from tests.campaigns import attackers, bus1, mutex, recorder, store
 
 
 def test_never_two_hold_the_mutex(capsys: pytest.CaptureFixture[str]) -> None:
-    """Of the agreed form; tests of the mutex in the simulator have all."""
+    """Run the agreed form; tests of the mutex in the simulator run all forms."""
     status = mutex.main(["--acquisitions", "100", "--kills", "1"])
     shown = capsys.readouterr()
     found = json.loads(shown.out)

@@ -1,4 +1,4 @@
-"""A little junk at real daemons, and what the campaign calls wrong; `make campaigns` sends much."""
+"""A little junk at real daemons, and the campaign's verdicts; `make campaigns` sends much."""
 
 import json
 from random import Random
@@ -37,8 +37,8 @@ QUIET = Phase(
 
 
 def played(p95_ms: float, **changes: Any) -> Round:
-    """Return a round in which junk makes delays so long, and something else of it may be
-    changed."""
+    """Return a round in which junk makes delays this long, with other values changed if
+    given."""
     worse = attrs.evolve(
         QUIET,
         figures=attrs.evolve(QUIET.figures, delay_p95_us=p95_ms * 1000),

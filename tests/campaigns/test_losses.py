@@ -1,4 +1,4 @@
-"""The switch in user space, and what is made of what programs report."""
+"""The switch in user space, and the evaluation of programs' reports."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""The checker of memory: what it takes for a leak, and what not."""
+"""The checker of memory: growth that counts as a leak, and growth that does not."""
 
 from tests.campaigns.memory import BYTES_A_NAME, LASTING, NOISE_BYTES, Reading, check
 

@@ -1,4 +1,4 @@
-"""A moment of questions at real daemons, and what the campaign calls wrong."""
+"""A moment of questions at real daemons, and the campaign's verdicts."""
 
 import json
 from typing import Any
@@ -15,7 +15,7 @@ from tests.groupcomm_tools.test_bench_matrix import figures
 
 
 def played(p99_ms: float, **changes: Any) -> Round:
-    """Return a round in which delays are so long while the program is rude, and 1 ms else."""
+    """Return a round with such delays while the program is rude, and 1 ms otherwise."""
     quiet = attrs.evolve(QUIET, figures=attrs.evolve(QUIET.figures, delay_p99_us=1000.0))
     worse = attrs.evolve(QUIET, figures=attrs.evolve(QUIET.figures, delay_p99_us=p99_ms * 1000))
     return {"quiet": quiet, "rude": attrs.evolve(worse, **changes), "burner": quiet}

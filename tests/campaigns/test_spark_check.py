@@ -1,4 +1,4 @@
-"""What the campaign on Spark calls wrong; `make campaigns` runs it."""
+"""The verdicts of the campaign on Spark; `make campaigns` runs it."""
 
 import pytest
 

@@ -33,13 +33,13 @@ BURST: Final = 64
 
 @attrs.frozen(kw_only=True)
 class Wire:
-    """What frames meet.
+    """The delay and loss of frames.
 
     Attributes:
-        delay_s: of one way.
-        jitter_s: most of a further delay.
-        loss: probability that a frame is lost, 0 to 1.
-        seed: of all chance.
+        delay_s: the delay of one way.
+        jitter_s: the most additional delay.
+        loss: the probability that a frame is lost, 0 to 1.
+        seed: the seed of all chances.
     """
 
     delay_s: float = 0.0
@@ -50,11 +50,11 @@ class Wire:
 
 @attrs.define
 class Switch:
-    """Where frames go; without I/O.
+    """The destinations of frames; without I/O.
 
     Attributes:
-        wire: what frames meet.
-        ports: number of ports.
+        wire: the delay and loss of frames.
+        ports: the number of ports.
     """
 
     wire: Wire
@@ -69,7 +69,7 @@ class Switch:
         self._rng = Random(self.wire.seed)
 
     def accept(self, now_s: float, port: int, frame: bytes) -> None:
-        """Take a frame from a port: to the port of its destination, or to all others."""
+        """Pass a frame from a port to the port of its destination, or to all others."""
         if len(frame) < HEAD_BYTES:
             return
         self._known[frame[6:12]] = port

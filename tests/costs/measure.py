@@ -1,8 +1,8 @@
-"""What one message costs all daemons together, counted in virtual time: the same on each machine.
+"""The cost of one message for all daemons together, counted in virtual time: the same everywhere.
 
 Members at each daemon, programs that send at a steady rate. Steps, datagrams and bytes are those of
 the simulated cluster; calls are those of Python functions within a core's step, as `sys.setprofile`
-sees them, so what the simulator does itself is not among them.
+sees them, without the simulator's own.
 """
 
 import sys
@@ -22,29 +22,29 @@ from groupcomm.sim.virtual_time import SECOND
 
 MESSAGE_BYTES: Final = 100
 SETTLE_S: Final = 0.5
-"""The load has gone on for so long before anything is counted."""
+"""The time of the load before the count begins."""
 
 LEAST_MESSAGES: Final = 60
 LEAST_S: Final = 0.3
-"""So much is counted, whichever takes longer."""
+"""The least counted time and number of messages, whichever takes longer."""
 
 _STEP: Final = DaemonCore.step.__code__
 _SIMULATOR: Final = str(Path("groupcomm", "sim"))
 _ENTRIES: Final[frozenset[CodeType]] = frozenset(
     (_STEP, DaemonCore.deliver.__code__, DaemonCore.pop_output.__code__)
 )
-"""What a daemon calls of its core, at each step."""
+"""The methods of a core that a daemon calls at each step."""
 
 
 @attrs.frozen
 class Load:
-    """Who sends.
+    """The senders.
 
     Attributes:
-        daemons: in one site; each has a member.
-        senders: of the members, those that send, in turn.
-        level: of all messages.
-        rate: messages a second, of all senders together.
+        daemons: the number of daemons, in one site; each has a member.
+        senders: the members that send, in turn.
+        level: the level of all messages.
+        rate: the messages a second of all senders together.
     """
 
     daemons: int
@@ -58,11 +58,11 @@ class Cost:
     """For each message, over all daemons.
 
     Attributes:
-        steps: of cores.
-        idle: of these, those that a timer began, and nothing that had come.
-        datagrams: one for each daemon that one is sent to.
-        bytes: of these, with seals.
-        calls: of Python functions in these steps.
+        steps: the steps of cores.
+        idle: the steps among these that a timer began, without input.
+        datagrams: the datagrams, counted for each receiver.
+        bytes: the bytes of these, with seals.
+        calls: the calls of Python functions in these steps.
     """
 
     steps: float
@@ -73,7 +73,7 @@ class Cost:
 
 
 class _Counts:
-    """What has happened so far."""
+    """Return the counts so far."""
 
     def __init__(self) -> None:
         self.steps = self.idle = self.datagrams = self.bytes = self.calls = 0
@@ -110,7 +110,7 @@ class _Counts:
 
 
 def measure(load: Load) -> Cost:
-    """Run a cluster under a load in virtual time; what a message costs it."""
+    """Run a cluster under a load in virtual time; return the cost of a message."""
     cluster = Cluster(plain_settings(daemons=load.daemons))
     members = [cluster.connect(f"user{at}", at) for at in range(load.daemons)]
     cluster.run(0.1)

@@ -1,4 +1,4 @@
-"""`make costs`: what a message costs three and five daemons, counted in virtual time.
+"""`make costs`: the cost of a message for three and five daemons, counted in virtual time.
 
     python -m tests.costs.table [--json] [--record]
 
@@ -36,22 +36,22 @@ KEPT: Final = tuple(
         (3, ServiceLevel.AGREED, 2000),
     )
 )
-"""Loads whose costs are written down, for test_costs.py."""
+"""Loads whose costs are recorded, for test_costs.py."""
 
 
 def name_of(load: Load) -> str:
-    """Return how a load is called in what is written down."""
+    """Return the name of a load in the record."""
     senders = f"{load.senders} sender{'s' * (load.senders > 1)}"
     return f"{load.daemons} daemons, {senders}, {load.level.name}, {load.rate}/s"
 
 
 def read_recorded() -> dict[str, Cost]:
-    """Return what was written down, by the names of loads."""
+    """Return the record, by the names of loads."""
     return {name: Cost(**cost) for name, cost in _recorded()["costs"].items()}
 
 
 def python_recorded() -> str:
-    """Return the release of Python of what was written down: from 3.12 on comprehensions are no
+    """Return the release of Python of the record: from 3.12 on comprehensions are no
     calls."""
     return str(_recorded()["python"])
 
@@ -62,7 +62,7 @@ def _recorded() -> dict[str, Any]:
 
 
 def record() -> None:
-    """Write down what the loads of KEPT cost now."""
+    """Record the present costs of the loads of KEPT."""
     found = {
         name_of(load): {
             name: round(value, 2) for name, value in attrs.asdict(measure(load)).items()
@@ -74,7 +74,7 @@ def record() -> None:
 
 
 def loads() -> Iterator[Load]:
-    """Yield all that are measured."""
+    """Yield all measured loads."""
     for daemons, senders, level, rate in itertools.product(DAEMONS, SENDERS, LEVELS, RATES):
         yield Load(daemons, senders, level, rate)
 

@@ -8,10 +8,10 @@ from tests.costs.measure import Load, measure
 from tests.costs.table import KEPT, PYTHON, name_of, python_recorded, read_recorded
 
 PART = 0.05
-"""So far from what is written down a figure may be."""
+"""The deviation from the record that a figure may have, as a share."""
 
 LEAST = 0.05
-"""And so much of a step or a datagram in any case: some happen once in a while."""
+"""The deviation in steps or datagrams that is always allowed: some happen once in a while."""
 
 
 @pytest.mark.parametrize("load", KEPT, ids=name_of)

@@ -1,7 +1,7 @@
 """Rounds of a cluster's life, each with fresh groups, names, users, connections, views and starts.
 
-Two rings in virtual time. What a round has used is never used again; after it nothing of it is
-needed, so a daemon that lasts must not be any larger.
+Two rings in virtual time. No name of a round is used again; after the round nothing of it is
+needed, so a lasting daemon must not be any larger.
 """
 
 from collections import Counter
@@ -25,18 +25,18 @@ EVERYBODY = "everybody"
 """The group of the lasting programs."""
 
 SETTLED_S = 12.0
-"""By then all that is held for others is forgotten, and what was measured lately, too."""
+"""The silence after which held packets are forgotten, and recent measurements, too."""
 
 LARGE_BYTES = 5_000
 TOO_LARGE_BYTES = 100_000
-"""More than a connection holds: who dies at once has sent a part of it."""
+"""More bytes than a connection holds: a client that dies at once has sent a part of them."""
 
 
 class Rounds:
     """A cluster of two rings with one lasting program at each of four daemons.
 
     Args:
-        suite: how datagrams are protected.
+        suite: the suite that protects datagrams.
 
     Attributes:
         cluster: the cluster.
@@ -65,14 +65,14 @@ class Rounds:
         return f"{kind}-{self._fresh:08}"
 
     def look(self, settled_s: float = SETTLED_S) -> Counter[str]:
-        """Return how much there is at the lasting daemons and programs after so long a silence."""
+        """Return the counts at the lasting daemons and programs after this silence."""
         self.cluster.run(settled_s)
         assert self.cluster.agree(range(4))
         cores = [self.cluster.daemons[at].core for at in LASTING]
         sessions = [self.lasting[at]._session for at in LASTING]
         return sizes(*cores, *sessions, besides=(TraceProbe,))
 
-    # ---- what a round may hold ----
+    # ---- events of a round ----
 
     def use_groups(self, count: int) -> None:
         """Join, send to and leave groups, some of which nobody has joined."""

@@ -1,7 +1,8 @@
-"""A daemon keeps nothing of what is over: groups, names, users, connections, views, starts.
+"""A daemon keeps no state of finished groups, names, users, connections, views, starts.
 
-What is reachable from the cores is counted after some rounds and after more of them, by place. The
-same with a million of each, and with real daemons, is `make campaigns` (tests/campaigns/memory.py).
+The objects reachable from the cores are counted after some rounds and after more of them, by place.
+The same with a million of each, and with real daemons, is `make campaigns`
+(tests/campaigns/memory.py).
 """
 
 from collections import Counter
@@ -53,7 +54,7 @@ def test_nothing_is_kept_of_views_however_fast_they_follow_each_other() -> None:
 def test_nothing_is_kept_of_starts_that_are_over(
     suite: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """But for the windows of so many of them, as what they have sent may be replayed."""
+    """The windows of many starts stay, as their datagrams may be replayed."""
     monkeypatch.setattr(opening, "MAX_PEERS", 8)
     rounds = Rounds(suite=suite)
     assert leaks(rounds.restart, rounds.look, times=8) == []

@@ -1,7 +1,7 @@
-"""What is reachable from an object, counted by place: a container that only grows has a name.
+"""The objects reachable from one object, counted by place: a growing container has a name.
 
-A place is the class and the attribute that lead to something, with ``[]`` for what a container
-holds: ``UserNames._queues[]``. So a million entries are one row, and a row says where to look.
+A place is the class and the attribute that lead to an object, with ``[]`` for the contents of a
+container: ``UserNames._queues[]``. So a million entries are one row, and a row says where to look.
 """
 
 import enum
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 SHORT_BYTES: Final = 64
-"""As keys, names and secrets have; they are counted where they are held."""
+"""The length of keys, names and secrets; they are counted where they are held."""
 
 _ONE_BY_ONE: Final = (list, tuple, set, frozenset, deque)
 _BYTES: Final = (bytes, bytearray, memoryview)
@@ -20,11 +20,11 @@ _CODE: Final = (types.FunctionType, types.BuiltinFunctionType, types.MethodType,
 
 
 def sizes(*roots: Any, besides: tuple[type, ...] = ()) -> Counter[str]:
-    """Return how much there is at each place: entries, long bytes, objects of a class.
+    """Return the counts at each place: entries, long bytes, objects of a class.
 
     Args:
-        roots: where to begin.
-        besides: classes of objects that are not looked into.
+        roots: the objects to begin with.
+        besides: classes of objects that are not searched.
     """
     found: Counter[str] = Counter()
     seen: set[int] = set()

@@ -1,4 +1,4 @@
-"""What needs a tool of the system is tested where there is one; the head of the report says so."""
+"""Tests that need a tool of the system run where there is one; the head of the report says so."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The Debian package: what is in it runs on the system's own Python."""
+"""The Debian package: its contents run on the system's own Python."""
 
 import subprocess
 from importlib.metadata import version

@@ -1,4 +1,4 @@
-"""Manual pages and completions: complete, and what the shells themselves make of them."""
+"""Manual pages and completions: complete, and accepted by the shells themselves."""
 
 import subprocess
 from pathlib import Path

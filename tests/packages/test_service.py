@@ -1,4 +1,4 @@
-"""The unit of systemd: what it says holds for the daemon, and the daemon keeps the protocol."""
+"""The unit of systemd: its settings hold for the daemon, and the daemon keeps the protocol."""
 
 import os
 import signal

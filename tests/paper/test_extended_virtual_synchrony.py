@@ -32,11 +32,11 @@ Configuration = tuple[ViewId, ViewId | None]
 
 @attrs.frozen
 class Course:
-    """What happens in a history.
+    """The events of a history.
 
     Attributes:
         sites: the daemons of each site.
-        sides: of the partition.
+        sides: the sides of the partition.
         lost: the share of datagrams that is lost, until both sides have views.
     """
 
@@ -159,9 +159,9 @@ def deliveries(recorder: Recorder) -> list[Delivery]:
 
 
 def together(course: Course) -> Iterator[tuple[list[Delivery], list[Delivery]]]:
-    """Yield what two members of the same transitional configuration have delivered.
+    """Yield the deliveries of two members of the same transitional configuration.
 
-    That is in the regular configuration from which they come, and in the transitional one.
+    These are in the regular configuration from which they come, and in the transitional one.
     """
     for one, other in combinations(history(course).values(), 2):
         mine, theirs = by_configuration(one), by_configuration(other)
@@ -207,7 +207,7 @@ def test_basic_delivery(course: Course) -> None:
 
 @each_course
 def test_delivery_of_configuration_changes(course: Course) -> None:
-    """Each is delivered once, by members only; those that go on together agree what follows."""
+    """Each is delivered once, by members only; members that continue together agree on the rest."""
     members: dict[Configuration, frozenset[str]] = {}
     for name, recorder in history(course).items():
         own = changes(recorder)
@@ -284,8 +284,8 @@ def test_totally_ordered_delivery(course: Course) -> None:
 def test_safe_delivery(course: Course) -> None:
     """A SAFE message of a configuration is delivered by all of its members, or they failed.
 
-    In a regular configuration that is all members, whatever side of a partition they are on; in a
-    transitional one those of that configuration.
+    In a regular configuration these are all members, whatever side of a partition they are on; in a
+    transitional one the members of that configuration.
     """
     recorders = history(course)
     members = {

@@ -49,7 +49,7 @@ def history(steps: list[tuple[str, int]], starts: dict[str, int]) -> list[Event]
 
 
 def causes_of(event: Event, events: list[Event]) -> set[Event]:
-    """All that happened before an event: search back over processes and messages."""
+    """Return the events that happened before an event: search back over processes and messages."""
     found: set[Event] = set()
     todo = [event]
     while todo:

@@ -18,12 +18,12 @@ RECOVERED, OPERATIONAL = MembershipState.RECOVERED, MembershipState.OPERATIONAL
 
 
 def lose_token(stage: Stage, name: str) -> None:
-    """A daemon has heard nothing of the token for the token loss timeout."""
+    """A daemon has received no token for the token loss timeout."""
     stage.daemons[name].machine.gather(GatherReason.TOKEN_LOST, stage.now)
 
 
 def hold(stage: Stage, **numbers: set[int]) -> None:
-    """What each daemon has received of the old ring."""
+    """The packets of the old ring that each daemon has received."""
     for name, held in numbers.items():
         stage.daemons[name].host.held = held
 

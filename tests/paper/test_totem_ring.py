@@ -32,7 +32,7 @@ def numbers_of(sent: Sent) -> list[int]:
 
 
 def first_burst(count: int = 1) -> tuple[Daemon, Daemon, Daemon, Sent]:
-    """A ring of three, and what its first daemon sends with `count` messages."""
+    """Return a ring of three, and the packets of its first daemon for `count` messages."""
     a, b, c = trio()
     a.step(0.0)
     a.submit(count=count, size=1000)
@@ -99,7 +99,7 @@ def test_gaps_a_request_that_the_holder_cannot_answer_stays_in_the_token() -> No
     """Retransmission requests: numbers that were not retransmitted stay in rtr for others."""
     _, _, c, first = first_burst()
     token = token_in(first)
-    token.requests = [(0, 1, 1)]  # of b, say; c has no reason yet to ask by itself
+    token.requests = [(0, 1, 1)]  # of b, say; c has no reason yet to request it itself
     c.hear([(2, token.encode(bytes(16)))], 0.0)
     passed = c.step(0.0)
     assert data_of(passed) == []
@@ -153,7 +153,7 @@ def test_flow_control_a_holder_sends_no_more_than_its_window_and_what_the_round_
 
 
 def test_flow_control_a_rotation_later_the_holders_own_messages_no_longer_count() -> None:
-    """Flow control: each holder takes out of fcc what it added in the round before."""
+    """Flow control: each holder subtracts from fcc its packets of the previous round."""
     a, b, c, first = first_burst(3)
     b.hear(first, 0.0)
     c.hear(data_of(first) + b.step(0.0), 0.0)

@@ -1,4 +1,4 @@
-"""Writes into scenarios what happens in them now: after a change on purpose, to be read in a diff.
+"""Writes the present transcripts into scenarios: after an intended change, to be read in a diff.
 
 Usage: python tests/scenarios/rewrite.py [FILE ...]; without files all in this folder.
 """

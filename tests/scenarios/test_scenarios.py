@@ -1,4 +1,4 @@
-"""What is written in the scenarios happens; and mistakes in their texts are told exactly."""
+"""The transcripts of scenarios hold; and errors name mistakes in their texts exactly."""
 
 from pathlib import Path
 

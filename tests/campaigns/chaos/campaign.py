@@ -1,6 +1,6 @@
 """Chaos: real daemons and programs under load, with kills, stops and partitions, checked.
 
-In rounds, each with a new cluster. What every daemon and program did is traced, and each round's
+In rounds, each with a new cluster. All acts of daemons and programs are traced, and each round's
 traces are verified by the checkers of the simulator. `make chaos` runs it.
 """
 
@@ -32,7 +32,7 @@ from tests.campaigns.chaos.stage import open_stage
 
 @attrs.define
 class Figures:
-    """What all rounds have shown so far."""
+    """The results of all rounds so far."""
 
     outcomes: list[Outcome] = attrs.field(factory=list)
     failures: list[str] = attrs.field(factory=list)
@@ -44,7 +44,7 @@ class Figures:
     checked_s: float = 0.0
 
     def summary(self) -> dict[str, Any]:
-        """As JSON, times in milliseconds."""
+        """Return them as JSON, times in milliseconds."""
         views, heals = defaultdict(list), defaultdict(list)
         for outcome in self.outcomes:
             if outcome.view_ms is not None:
@@ -84,11 +84,11 @@ class Campaign:
     Args:
         options: `disasters` in all, `round` of one cluster, `seed`, and whether to `keep` all
             traces.
-        load: what programs do.
-        kinds: of disasters, in turn.
-        draw: gives the daemons of a round.
-        within: what lies between daemons of one site; None if they talk directly.
-        look: is told the folder of each round's traces, once they were checked.
+        load: the load of the programs.
+        kinds: the kinds of disasters, in turn.
+        draw: returns the daemons of a round.
+        within: the line between daemons of one site; None if they communicate directly.
+        look: called with the folder of each round's traces, once they were checked.
     """
 
     def __init__(

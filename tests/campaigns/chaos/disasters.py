@@ -1,4 +1,4 @@
-"""What befalls a running cluster, one thing at a time; each ends with all in one view again."""
+"""Disasters of a running cluster, one at a time; each ends with all daemons in one view again."""
 
 import signal
 from random import Random
@@ -16,12 +16,13 @@ TOKEN_TIMEOUT_S: Final = 0.6
 
 @attrs.define
 class Outcome:
-    """What was seen of one disaster.
+    """The observations of one disaster.
 
     Attributes:
         kind: its name.
-        view_ms: until all who were left were told of their view; None if there was none to come.
-        heal_ms: from its end until all were told of one view with everybody.
+        view_ms: the time until all remaining programs were told of their view; None if no view was
+            due.
+        heal_ms: the time from its end until all were told of one view with every daemon.
     """
 
     kind: str
@@ -49,7 +50,7 @@ async def leave_daemon(stage: Stage, rng: Random) -> Outcome:
 
 
 async def start_daemon(stage: Stage, name: str) -> float:
-    """Start one that has ended; milliseconds until all are in one view."""
+    """Start a daemon that has ended; return the milliseconds until all are in one view."""
     at = now_us()
     await stage.cluster[name].start()
     return await stage.view(stage.names, at)
@@ -106,7 +107,7 @@ async def cut_one_way(stage: Stage, rng: Random) -> Outcome:
 
 
 async def hold(stage: Stage, rng: Random) -> Outcome:
-    """All that goes to a daemon is held, and let go at once."""
+    """Hold all datagrams to a daemon, and release them at once."""
     victim, seconds = rng.choice(stage.names), rng.uniform(0.2, 2.0)
     stage.relay.hold([pair for pair in stage.relay.ports if pair[1] == victim], seconds)
     await trio.sleep(seconds)
@@ -127,7 +128,7 @@ async def lossy(stage: Stage, rng: Random) -> Outcome:
 
 
 class Disaster(Protocol):
-    """Brings it about, sees everybody come together again, and tells what was seen."""
+    """Cause a disaster, wait until all daemons are together again, and return the observations."""
 
     __name__: str
 
@@ -148,4 +149,4 @@ DISASTERS: Final[tuple[Disaster, ...]] = (
     lossy,
     kill_daemon,
 )
-"""In turn; what matters most comes most often."""
+"""The disasters in turn; important ones come most often."""

@@ -1,7 +1,8 @@
 """One program of the chaos campaign: sessions at one daemon that send, join, leave and come back.
 
-It tells on standard output, one JSON object a line, which sessions begin and end, which views they
-are told of and when, and how much they have heard. On the line ``stop`` it only listens on.
+It prints on standard output, one JSON object a line, its sessions' beginnings and ends, their
+views with the times, and the number of received messages. From the line ``stop`` on it only
+listens.
 """
 
 import argparse
@@ -78,13 +79,14 @@ class Program:
             try:
                 await Session(self, connection, random.Random(f"{options.seed} {user}")).live()
             finally:
-                # What still follows is the daemon's answer: nobody may kill it as an open one.
+                # The daemon's answer is still due: no disaster may kill this session as an open
+                # one.
                 tell(over=identity)
 
 
 @contextmanager
 def lost_is_fine() -> Iterator[None]:
-    """Sessions end with their daemons; that is what this is about."""
+    """Run sessions that end with their daemons; that is the purpose."""
     try:
         yield
     except* GroupCommError:
@@ -92,7 +94,7 @@ def lost_is_fine() -> Iterator[None]:
 
 
 class Session:
-    """What one session does until it wants another one, or loses its daemon."""
+    """Run one session until it wants another one, or loses its daemon."""
 
     def __init__(self, program: Program, connection: Connection, rng: random.Random) -> None:
         self._program = program
@@ -125,7 +127,8 @@ class Session:
                     tell(session=identity, group=event.group, members=names, at=now_us())
 
     async def _send(self, until: float) -> None:
-        """As many messages a second as wanted, in flurries; without end once it is stopped."""
+        """Send the given number of messages a second, in flurries; without end once it is
+        stopped."""
         rng, program = self._rng, self._program
         due = 0.0
         last = trio.current_time()

@@ -1,4 +1,4 @@
-"""Programs of the campaign as processes, and what they tell."""
+"""Programs of the campaign as processes, and their reports."""
 
 import json
 import signal
@@ -18,11 +18,11 @@ PROGRAM: Final = Path(__file__).with_name("program.py")
 
 @attrs.frozen(kw_only=True)
 class Load:
-    """What the programs do.
+    """The load of the programs.
 
     Attributes:
-        sessions: of each program.
-        rate: messages a second of all programs together.
+        sessions: the sessions of each program.
+        rate: the messages a second of all programs together.
         steady: sessions stay for ever, in the groups that they have joined.
     """
 
@@ -33,12 +33,12 @@ class Load:
 
 @attrs.define
 class SessionSeen:
-    """What one open session was told last.
+    """The latest notices of one open session.
 
     Attributes:
-        views: all views of daemons, with the times at which it was told, microseconds.
-        groups: members by group, of which it is one itself.
-        lost: when members were seen to have gone for good, by name.
+        views: all views of daemons, with the times of their notices, microseconds.
+        groups: the members of each of its groups.
+        lost: the times at which members were seen to have gone for good, by name.
     """
 
     views: list[tuple[tuple[str, ...], int]] = attrs.field(factory=list)
@@ -46,7 +46,7 @@ class SessionSeen:
     lost: dict[str, int] = attrs.field(factory=dict)
 
     def note(self, name: str, group: str, members: frozenset[str], at: int) -> None:
-        """It was told of a group's members."""
+        """Note the members of a group."""
         for gone in self.groups.pop(group, frozenset()) - members:
             self.lost[gone] = at
         if name in members:
@@ -57,8 +57,8 @@ class ProgramProcess:
     """One process with some sessions at one daemon.
 
     Attributes:
-        daemon: where its sessions are.
-        open: its sessions by identity.
+        daemon: the daemon of its sessions.
+        open: its open sessions by identity.
         over: sessions that have ended, in order or with their daemon.
         heard, sent: messages, of all its lives.
     """
@@ -80,7 +80,7 @@ class ProgramProcess:
 
     @property
     def name(self) -> str:
-        """Of this life; its sessions' users begin with it."""
+        """Return the prefix of this life; its sessions' users begin with it."""
         return f"{self.daemon.name}{self._life}"
 
     async def start(self, nursery: trio.Nursery, seed: str) -> None:
@@ -129,21 +129,21 @@ class ProgramProcess:
                 self.heard, self.sent = self._lived[0] + heard, self._lived[1] + sent
 
     def is_in(self, daemons: tuple[str, ...]) -> bool:
-        """Return whether all its sessions are open and were told of this view last."""
+        """Return whether all its sessions are open and have this view as their last one."""
         return len(self.open) == self.sessions and all(
             seen.views and seen.views[-1][0] == daemons for seen in self.open.values()
         )
 
     def notified_at(self, daemons: tuple[str, ...], since: int) -> int:
-        """Return when all sessions that were there at `since` had been told; `since` if none was
-        later."""
+        """Return the time at which all sessions that were open at `since` had been told; `since` if
+        none was told later."""
         there = [seen.views for seen in self.open.values() if seen.views[0][1] < since]
         told = [[at for view, at in views if view == daemons and at >= since] for views in there]
         return max((times[0] for times in told if times), default=since)
 
     def views_with(self, prefix: str) -> Iterator[tuple[bool, int]]:
-        """Yield per open session: whether a group has a member whose name begins so; when one
-        left."""
+        """Yield for each open session whether a group has a member with this prefix, and the time
+        at which one left."""
         for seen in self.open.values():
             members = frozenset[str]().union(*seen.groups.values())
             left = [at for name, at in seen.lost.items() if name.startswith(prefix)]
@@ -172,7 +172,7 @@ class ProgramProcess:
         return broken
 
     async def end(self) -> None:
-        """End it at once; returns when all that it told was noted."""
+        """Kill it; return when all its reports were noted."""
         assert self._process is not None
         assert self._process.stdin is not None
         self._process.kill()

@@ -1,4 +1,4 @@
-"""Clusters of several sites: how far apart they are, and what befalls them besides all else."""
+"""Clusters of several sites: the lines between them, and their additional disasters."""
 
 from collections.abc import Collection
 from random import Random
@@ -54,7 +54,7 @@ def _draw_line(rng: Random) -> Line:
 
 
 def describe(topology: Topology) -> str:
-    """What lies between sites, in a line."""
+    """The lines between sites, in one line of text."""
     return "; ".join(
         f"{one}-{other} {line.delay_s * 1000:.0f} ms, loss {line.loss:g}"
         + (f", {line.bytes_per_s / BYTES_PER_S:g} Mbit/s" if line.bytes_per_s else "")
@@ -100,7 +100,7 @@ async def cut_off_site(stage: Stage, rng: Random) -> Outcome:
 
 
 async def break_link(stage: Stage, rng: Random) -> Outcome:
-    """A link is gone: another way is taken if there is one, else the chain is in two parts."""
+    """Cut a link: packets take another way if there is one, otherwise the chain is in two parts."""
     return await _part(stage, rng, "link broken", [rng.choice(list(stage.topology.links))])
 
 
@@ -131,7 +131,7 @@ async def split_site(stage: Stage, rng: Random) -> Outcome:
 
 
 async def hold_link(stage: Stage, rng: Random) -> Outcome:
-    """All that is on its way over a link is held, and let go at once."""
+    """Hold all datagrams on a link, and release them at once."""
     seconds = rng.uniform(0.2, 2.0)
     stage.relay.hold(stage.topology.between(*rng.choice(list(stage.topology.links))), seconds)
     await trio.sleep(seconds)
@@ -154,4 +154,4 @@ SITES_IN_TURN: Final[tuple[Disaster, ...]] = tuple(
     for at, other in enumerate(DISASTERS)
     for disaster in (SITE_DISASTERS[at % len(SITE_DISASTERS)], other)
 )
-"""Those of sites in turn with all others."""
+"""The disasters of sites, in turn with all others."""

@@ -1,9 +1,9 @@
-"""Gateways of several sites are killed under load; how long is it until traffic is on again?
+"""Gateways of several sites are killed under load: the time until traffic flows again.
 
 In rounds, each with a new cluster of two daemons a site. Each round's traces are checked by the
-checkers as those of the chaos campaign. They also tell when traffic was on again: every program
-that lives on was given a message of another site in a view that began after the kill. `make
-sites-kill` runs it.
+checkers as those of the chaos campaign. They also show when traffic flowed again: every surviving
+program got a message of another site in a view that began after the kill. `make sites-kill` runs
+it.
 """
 
 import argparse
@@ -33,7 +33,7 @@ LEVELS = (ServiceLevel.RELIABLE, ServiceLevel.AGREED)
 
 @attrs.frozen
 class Watcher:
-    """Collects how long it took after each kill, by the least level of messages that count."""
+    """Collects the time after each kill, by the lowest level of messages that count."""
 
     topology: Topology
     found: dict[ServiceLevel, list[float]] = attrs.field(factory=lambda: {x: [] for x in LEVELS})
@@ -44,7 +44,7 @@ class Watcher:
             self.found[level] += traffic_ms(folder, self.topology, level)
 
     def summary(self, bound_ms: float) -> dict[str, Any]:
-        """As JSON, milliseconds."""
+        """Return the times as JSON, milliseconds."""
         told: dict[str, Any] = {"bound_ms": round(bound_ms, 1)}
         for level, times in self.found.items():
             finite = [time for time in times if isfinite(time)]
@@ -57,13 +57,13 @@ class Watcher:
 
 
 def processor_ticks() -> list[int]:
-    """Return what /proc/stat counts of all processors together."""
+    """Return the counts of /proc/stat for all processors together."""
     line, *_ = Path("/proc/stat").read_text().splitlines()
     return [int(word) for word in line.split()[1:9]]
 
 
 def shares(ticks: Sequence[int]) -> dict[str, float]:
-    """Return how much of the processors all programs had, and how much other machines took from
+    """Return the shares of the processors that all programs had, and that other machines took from
     them."""
     *_, idle, waiting, _, _, stolen = ticks
     total = sum(ticks) or 1

@@ -19,11 +19,11 @@ from tests.campaigns.chaos.programs import Load, ProgramProcess
 PATIENCE_S: Final = 30.0
 LOOK_S: Final = 0.01
 QUIET_S: Final = 1.5
-"""Programs that hear nothing for so long have heard all."""
+"""The silence after which programs have received all messages."""
 
 
 class DidNotConverge(GroupCommError):
-    """What had to come has not come."""
+    """An awaited event has not come."""
 
 
 class Stage:
@@ -31,10 +31,10 @@ class Stage:
 
     Attributes:
         cluster: the daemons.
-        relay: between them.
-        programs: by the name of their daemon.
-        topology: in which sites the daemons are.
-        names: of all daemons.
+        relay: the relay between them.
+        programs: the programs by the name of their daemon.
+        topology: the sites of the daemons.
+        names: the names of all daemons.
     """
 
     def __init__(
@@ -76,10 +76,10 @@ class Stage:
         raise DidNotConverge(f"after {PATIENCE_S:g} s not yet: {what}")
 
     async def view(self, names: Sequence[str], since: int) -> float:
-        """Wait until all programs of these daemons are told of one view with just them.
+        """Wait until all programs of these daemons are told of one view with exactly these.
 
         Returns:
-            Milliseconds from `since` until all sessions that were there then had been told.
+            The milliseconds from `since` until all sessions that were open then had been told.
         """
         daemons = tuple(sorted(names))
         programs = [self.programs[name] for name in daemons]
@@ -87,7 +87,7 @@ class Stage:
         return (max(p.notified_at(daemons, since) for p in programs) - since) / 1000
 
     async def gone(self, user: str, since: int) -> float:
-        """Wait until no group of any open session has members whose name begins so.
+        """Wait until no group of any open session has members with this prefix.
 
         Returns:
             Milliseconds from `since` until the last session knew that they had gone.
@@ -143,7 +143,7 @@ class Stage:
         return took
 
     async def settle(self) -> None:
-        """End the load, and wait until everybody has heard everything."""
+        """End the load, and wait until every program has received all messages."""
         for program in self.programs.values():
             await program.say("stop")
         await self.view(self.names, now_us())
@@ -174,11 +174,11 @@ async def open_stage(
     """Yield a cluster under load, in one view; its traces are written to a folder.
 
     Args:
-        trace: the folder.
-        seed: of the load.
-        load: what programs do.
-        topology: of the daemons.
-        within: what lies between daemons of one site; None if they talk directly.
+        trace: the folder of the traces.
+        seed: the seed of the load.
+        load: the load of the programs.
+        topology: the sites of the daemons.
+        within: the line between daemons of one site; None if they communicate directly.
     """
     via = trace / "via.json"
     cluster = LocalCluster(

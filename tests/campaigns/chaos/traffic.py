@@ -1,4 +1,4 @@
-"""From a round's traces: how long after a kill was traffic on again at all programs?"""
+"""From a round's traces: the time from a kill until traffic flows again at all programs."""
 
 from collections.abc import Iterator
 from math import inf
@@ -17,12 +17,12 @@ PATIENCE_US: Final = 5_000_000
 
 @attrs.frozen
 class SessionRecord:
-    """What one session was told, with the times, microseconds.
+    """The notices of one session, with the times, microseconds.
 
     Attributes:
-        daemon: where it was.
-        begin, end: of its trace.
-        views: ids of the daemons' views.
+        daemon: the daemon of the session.
+        begin, end: the times of the first and the last event of its trace.
+        views: the ids of the daemons' views.
         came: messages of other sites: time, view and level. UNRELIABLE has no view.
     """
 
@@ -45,12 +45,12 @@ class SessionRecord:
 
 
 def traffic_ms(folder: Path, topology: Topology, level: ServiceLevel) -> list[float]:
-    """For each daemon that was killed, how long until all others' programs had traffic again.
+    """Return, for each killed daemon, the time until all others' programs had traffic again.
 
     Args:
-        folder: of the traces.
-        topology: of the daemons.
-        level: of messages that count, and above.
+        folder: the folder of the traces.
+        topology: the sites of the daemons.
+        level: the lowest level of messages that count.
 
     Returns:
         Milliseconds from each kill, in order; inf if some session that lived on had none.
@@ -93,5 +93,5 @@ def _read_session(path: Path, topology: Topology) -> SessionRecord:
 
 
 def _daemon_of(identity: str) -> str:
-    """Of ``#user#daemon/connection``."""
+    """Return the daemon of ``#user#daemon/connection``."""
     return identity.rpartition("/")[0].rpartition("#")[2]

@@ -32,7 +32,7 @@ PATIENCE_S = 30.0
 
 
 class Failure(Exception):
-    """A member does not do what it is there for."""
+    """A member does not do its work."""
 
 
 class Program:
@@ -41,7 +41,7 @@ class Program:
     Attributes:
         daemon: its daemon's name.
         name: its private name.
-        joined: whether it was told to be in the group.
+        joined: whether it was told that it is in the group.
     """
 
     def __init__(self, cluster: LocalCluster, daemon: str, user: str, folder: Path) -> None:
@@ -83,7 +83,7 @@ class Program:
         return self._process.poll() is None
 
     def events(self) -> list[dict[str, Any]]:
-        """Return what it has written down by now; a line that a kill has cut short is none."""
+        """Return its records by now; a line that a kill has cut short does not count."""
         if self._record.exists():
             with self._record.open() as file:
                 file.seek(self._read)
@@ -95,7 +95,7 @@ class Program:
 
     @property
     def members(self) -> frozenset[str]:
-        """Of the view that it is in."""
+        """Return the members of its view."""
         for event in reversed(self.events()):
             if event["what"] in ("view", "left"):
                 return frozenset(event.get("members", ()))
@@ -103,15 +103,15 @@ class Program:
 
     @property
     def last_words(self) -> str:
-        """Of its errors."""
+        """Return its errors."""
         return self._errors.read_text().strip()[-500:]
 
 
 class Campaign:
-    """A group, and what is done to it.
+    """A group, and the changes made to it.
 
     Attributes:
-        done: how often each kind of change was made.
+        done: the number of changes of each kind.
     """
 
     def __init__(self, cluster: LocalCluster, folder: Path, seed: str) -> None:
@@ -123,7 +123,7 @@ class Campaign:
         self.done: Counter[str] = Counter()
 
     def run(self, changes: int, kills: int) -> None:
-        """Make so many changes, of which some are kills of daemons, and wait for their end.
+        """Make this number of changes, of which some are kills of daemons, and wait for their end.
 
         Raises:
             Failure: the members do not come to one view, or one has ended by itself.
@@ -142,7 +142,7 @@ class Campaign:
         self.settle()
 
     def records(self) -> dict[str, list[dict[str, Any]]]:
-        """Return what all have written down, by name."""
+        """Return the records of all members, by name."""
         return {program.name: program.events() for program in self._all}
 
     def close(self) -> None:
@@ -152,7 +152,7 @@ class Campaign:
                 program.kill()
 
     def settle(self) -> None:
-        """Wait until all who are to be in the group, and nobody else, are in one view of it."""
+        """Wait until exactly the present members are in one view of the group."""
         wanted = frozenset(program.name for program in self._here if program.joined)
         end = time.monotonic() + PATIENCE_S
         while late := [p for p in self._here if p.members != (wanted if p.joined else frozenset())]:
@@ -212,7 +212,7 @@ class Campaign:
 
 @contextmanager
 def checked(changes: int, kills: int, seed: str) -> Iterator[tuple[Campaign, Checker]]:
-    """Run a campaign, and have what its members saw checked."""
+    """Run a campaign, and check the records of its members."""
     with tempfile.TemporaryDirectory(prefix="flush-") as name, closing(LocalCluster(DAEMONS)) as c:
         for daemon in DAEMONS:
             trio.run(c[daemon].start)

@@ -1,6 +1,6 @@
-"""What members of a flushed group have seen, and whether it is what the layer promises.
+"""Records of members of a flushed group, and the check of the layer's guarantees.
 
-A *passage* of a member is a view, what it got in it, and the view that it came to from there.
+A *passage* of a member is a view, its messages in it, and the next view.
 """
 
 import itertools
@@ -22,13 +22,13 @@ class Passage:
     """One view at one member.
 
     Attributes:
-        view: its identity.
-        members: all of it, in order.
-        together: those who came to it from the view before with this member.
+        view: the identity of the view.
+        members: all its members, in order.
+        together: the members that came to it from the previous view with this member.
         before: the view that this member came from; empty if it has just joined.
-        got: messages, in order.
-        agreed: those of them that have an agreed order.
-        sent: numbers of its own messages.
+        got: the received messages, in order.
+        agreed: the messages among them that have an agreed order.
+        sent: the numbers of its own messages.
         after: the view that it came to from here; empty if it has seen none.
     """
 
@@ -46,16 +46,15 @@ class Checker:
     """Checks the records of all members.
 
     Attributes:
-        violations: what should not have happened, as sentences.
-        passages: of each member, by view.
+        violations: the violations, as sentences.
+        passages: the passages of each member, by view.
     """
 
     def __init__(self, records: Mapping[str, Sequence[Event]]) -> None:
         """Check.
 
         Args:
-            records: what each member has written down, by its private name; a name is never used
-                by two of them.
+            records: the records of each member, by its private name; no two members use one name.
         """
         self.violations: list[str] = []
         self.passages: dict[str, dict[str, Passage]] = {}
@@ -66,12 +65,12 @@ class Checker:
 
     @property
     def views(self) -> int:
-        """Return how many different ones were seen."""
+        """Return the number of different views."""
         return len(self._views())
 
     @property
     def deliveries(self) -> int:
-        """Of messages, at all members."""
+        """Return the number of messages, at all members."""
         return sum(len(p.got) for seen in self.passages.values() for p in seen.values())
 
     def _views(self) -> dict[str, dict[str, Passage]]:
@@ -133,7 +132,8 @@ class Checker:
                 self._check_together(one, first, other, second)
 
     def _check_senders(self, name: str, passage: Passage, here: Mapping[str, Passage]) -> None:
-        """Of each member without a gap from its first one, and all of its own if it goes on."""
+        """Check that each member's messages have no gap, and that all its own are there if it goes
+        on."""
         numbers: dict[str, list[int]] = defaultdict(list)
         for sender, number in passage.got:
             numbers[sender].append(number)

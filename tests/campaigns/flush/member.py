@@ -1,7 +1,7 @@
-"""A member of one group, with the flush layer: sends all the time, and writes down what it sees.
+"""A member of one group, with the flush layer: sends all the time, and records its events.
 
 Standard input has orders, one a line: join, leave, quit. The record has a line of JSON for each
-thing, in the order in which they happened to this program; what is written survives its kill.
+event, in the order in which they happened to this program; written lines survive its kill.
 """
 
 import argparse
@@ -24,14 +24,14 @@ LEVELS = (sp.RELIABLE_MESS, sp.FIFO_MESS, sp.CAUSAL_MESS, sp.AGREED_MESS, sp.SAF
 
 
 class Member:
-    """One session, and what it has in mind."""
+    """One session, and its plans."""
 
     def __init__(self, address: str, user: str, record: Path) -> None:
         self._random = Random(user)
         self._record = record.open("a", buffering=1)
         self._mbox, self.name = fl.FL_connect(address, user)
-        self._view = ""  # in which it may send
-        self._late = -1  # after so many more messages it answers the request to flush
+        self._view = ""  # the view in which it may send
+        self._late = -1  # the number of messages before it answers the request to flush
         self._number = self._seen = 0
         self._next = 0.0  # when it sends again
         self._orders = ""
@@ -41,7 +41,7 @@ class Member:
         print(json.dumps({"what": what, **more}), file=self._record)
 
     def run(self) -> None:
-        """Until it is told to quit."""
+        """Run until the order to quit."""
         while True:
             found = fl.FL_receive(self._mbox, 0)
             if found is not None:
@@ -60,7 +60,7 @@ class Member:
             if order == "join":
                 fl.FL_join(self._mbox, GROUP)
             elif order == "leave":
-                self._view = ""  # nothing may be sent behind it
+                self._view = ""  # nothing may be sent after it
                 fl.FL_leave(self._mbox, GROUP)
             else:
                 fl.FL_disconnect(self._mbox)
@@ -120,7 +120,7 @@ def main() -> None:
         Member(options.address, options.user, options.record).run()
     except sp.SpreadError as error:
         if error.code != sp.CONNECTION_CLOSED:
-            raise  # its daemon is there, and something is wrong
+            raise  # its daemon runs, so this is an error
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What must hold for anything that a decoder makes of any bytes."""
+"""Properties of every decoder, for any bytes."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -14,16 +14,16 @@ _Value = TypeVar("_Value")
 
 
 def known(value: _Value | None) -> _Value:
-    """Return what was decoded; BadDatagram if it is None, as with what others than this project
-    sent."""
+    """Return the decoded value; raise BadDatagram if it is None, like decoders of others' formats
+    do."""
     if value is None:
         raise BadDatagram("unknown")
     return value
 
 
 def exact(decode: Callable[[bytes], Any], encode: Callable[[Any, bytes], bytes]) -> Target:
-    """Return what decodes has one encoding; `encode` takes the value and the bytes that it came
-    from."""
+    """Check that a decoded value has one encoding; `encode` takes the value and the bytes that it
+    came from."""
 
     def target(raw: bytes) -> None:
         assert encode(decode(raw), raw) == raw
@@ -32,7 +32,8 @@ def exact(decode: Callable[[bytes], Any], encode: Callable[[Any, bytes], bytes])
 
 
 def frame(decode: Callable[[bytes], Any], encode: Callable[[Any], bytes]) -> Target:
-    """Return what decodes stays as it is when a daemon or client encodes it; a frame has a kind."""
+    """Check that a decoded value survives the encoding of a daemon or client; a frame has a
+    kind."""
 
     def target(raw: bytes) -> None:
         value = decode(raw or b"\0")
@@ -42,7 +43,7 @@ def frame(decode: Callable[[bytes], Any], encode: Callable[[Any], bytes]) -> Tar
 
 
 def stable(decode: Callable[[bytes], Any], encode: Callable[[Any], bytes]) -> Target:
-    """Return what decodes stays as it is when it is encoded; None stands for what is refused."""
+    """Check that a decoded value survives its encoding; None stands for refused bytes."""
 
     def target(raw: bytes) -> None:
         value = known(decode(raw))

@@ -75,8 +75,8 @@ def _coordination() -> Iterator[tuple[str, bytes]]:
 
 
 def _received() -> Iterator[tuple[str, bytes]]:
-    """Yield what members send that have the same filters, or another secret; the level stands
-    before."""
+    """Yield messages of members that have the same filters, or another secret, after the
+    level."""
     stamp = stamps.encode_stamp(stamps.Stamp(1, 1, (0, 1)))
     mark = stamps.encode_mark(stamps.Mark(1, 0, (_ANN, _BOB)))
     prefix = prefix_of([filters.causal(), filters.compression()])

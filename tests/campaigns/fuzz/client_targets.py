@@ -1,4 +1,4 @@
-"""Targets in programs: what members of a group send each other, which any sender may imitate."""
+"""Targets in programs: messages between members of a group, which any sender may imitate."""
 
 import zlib
 from typing import Any, Final
@@ -25,7 +25,7 @@ _pack: Final = msgspec.msgpack.encode
 
 
 def _head(raw: bytes) -> None:
-    """The magic is not the decoder's: who calls it has looked at that."""
+    """Decode after the magic, which the decoder's caller has checked."""
     head = frames.decode_head_untrusted(raw)
     assert frames.encode_head(*head) == SEALED + raw[len(SEALED) : frames.HEAD_BYTES]
     assert frames.read_key_and_number_untrusted(raw) == (head.key, head.number)
@@ -37,7 +37,7 @@ def _key_and_number(raw: bytes) -> None:
 
 
 def _frame(raw: bytes) -> None:
-    """Of the kind that it says."""
+    """Decode a message of the kind that it names."""
     kind: Any = frames.Ready if frames.kind_of(raw) == frames.Kind.READY else frames.KeyFrame
     frame = frames.decode_frame_untrusted(raw, kind)
     assert frames.decode_frame_untrusted(frames.encode_frame(frame), kind) == frame

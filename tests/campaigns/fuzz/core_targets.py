@@ -1,4 +1,4 @@
-"""Targets in the core: packets, datagrams and frames, and the machines that take whole ones.
+"""Targets in the core: packets, datagrams and frames, and the machines that accept whole ones.
 
 Packets get past their seal here: a fuzzer cannot forge one.
 """
@@ -96,7 +96,7 @@ def _opened(raw: bytes) -> None:
 
 
 def _sealed(raw: bytes) -> None:
-    """The same behind a checksum that fits: any sender, counter and packet, for all or for one."""
+    """The same with a right checksum: any sender, counter and packet, for all or for one."""
     start = Incarnation(int.from_bytes(raw[:7], "big"), 1)
     sender, counter = int.from_bytes(raw[7:15], "big"), int.from_bytes(raw[15:22], "big")
     receiver = 0 if raw[22:23] == b"\1" else None
@@ -126,7 +126,7 @@ def _introduction(raw: bytes) -> None:
 
 
 def _gate(raw: bytes) -> None:
-    """A fellow's packet, to all or to one, goes in; what nobody sealed does not."""
+    """Process a member's packet, to all or to one; an unsealed one must not be accepted."""
     sender, receiver = (PlainProtection(_CONFIG, start) for start in _STARTS)
     with contextlib.suppress(BadDatagram):
         receiver.open_untrusted(raw)
@@ -135,7 +135,7 @@ def _gate(raw: bytes) -> None:
 
 
 def _control_message(raw: bytes) -> None:
-    """The first byte is the kind; what decodes is the same after it was encoded."""
+    """Decode a body whose first byte is the kind; it must survive its encoding."""
     kind = raw[0] if raw else 0
     value = membership.decode_message_untrusted(kind, raw[1:])
     again, body = membership.encode_message(value)
@@ -144,9 +144,10 @@ def _control_message(raw: bytes) -> None:
 
 
 def _flood(raw: bytes) -> None:
-    """Packets of 40 bytes of payload in any order, some of them garbage; the rest is a message.
+    """Receive packets of 40 bytes of payload in any order, some of them garbage; the rest is a
+    message.
 
-    After all the garbage the message is put together as it was, and little is kept.
+    After all the garbage the message is assembled as it was, and little is kept.
     """
     flood, seen = Flood(_CONFIG, _STARTS[0]), ReplayWindow()
     garbage, body = raw[1 : 1 + 8 * (raw[0] if raw else 0)], raw[1:]
@@ -169,13 +170,13 @@ def _flood(raw: bytes) -> None:
 
 
 def control_limit(payload: int) -> int:
-    """Return the limit of packets with so much of a message in each."""
+    """Return the packet limit for this number of the message's bytes in each."""
     (packet,) = control.cut_message(0, Incarnation(0, 0), 0, 0, b"", 100)
     return len(packet) + payload
 
 
 def _announcement(raw: bytes) -> None:
-    """The last two bytes cut the rest in two parts; what is whole, is so as it was cut again."""
+    """Cut the rest in two parts at the last two bytes; a complete value survives another cut."""
     cut = int.from_bytes(raw[-2:], "big") % max(1, len(raw) - 2)
     body = raw[:-2]
     token = Announcements(["a"])

@@ -1,8 +1,8 @@
-"""So many inputs for each decoder, whatever they reach: ``make fuzz INPUTS=10000000``.
+"""A given number of inputs for each decoder, without guidance: ``make fuzz INPUTS=10000000``.
 
 Inputs are changed seeds (mutation.py), always the same ones. They are done in chunks; a chunk that
-is done is a line of JSON in the file of results, so that a run which is started again goes on
-behind them. What breaks a decoder is in the line, whole, and ends the run with status 1.
+is done is a line of JSON in the file of results, so that a run which is started again continues
+after them. An input that breaks a decoder is in the line, whole, and ends the run with status 1.
 """
 
 import argparse
@@ -22,22 +22,22 @@ from tests.campaigns.fuzz.targets import REFUSALS, TARGETS
 
 CHUNK: Final = 100_000
 TRIAL: Final = 2_000
-"""So many inputs tell how long a target takes."""
+"""The inputs that measure the time of a target."""
 
 MAX_TOLD: Final = 20
-"""Of the inputs of one chunk that break a decoder."""
+"""The most inputs of one chunk that are reported as breaking a decoder."""
 
 DECODERS_FAIL: Final = 1
 
 
 def place_of(error: Exception) -> str:
-    """Return what an error is, and where it was raised: the same for the same bug."""
+    """Return an error's type and place: the same for the same bug."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__} in {Path(last.filename).name}:{last.lineno}"
 
 
 def run_chunk(name: str, chunk: int, count: int) -> dict[str, Any]:
-    """Give a target the inputs of one chunk; what is written of it."""
+    """Give a target the inputs of one chunk; return the line of results."""
     target, taken = TARGETS[name], 0
     bugs: dict[str, str] = {}
     exceptions = 0
@@ -64,7 +64,7 @@ def run_chunk(name: str, chunk: int, count: int) -> dict[str, Any]:
 
 
 def read_results(path: Path) -> list[dict[str, Any]]:
-    """Return what earlier runs have written; a line that was cut off is taken out of the file."""
+    """Return the lines of earlier runs; a line that was cut off is removed from the file."""
     if not path.exists():
         return []
     text = path.read_text()
@@ -101,7 +101,7 @@ def _quickest_first(names: Iterable[str]) -> list[str]:
 
 
 def run_all(names: Iterable[str], count: int, path: Path) -> bool:
-    """Give each target what it has not had yet of so many inputs; whether all was well."""
+    """Give each target the rest of this number of inputs; return whether none broke it."""
     done: Counter[str] = Counter()
     chunks: Counter[str] = Counter()
     well = True
@@ -128,7 +128,7 @@ def run_all(names: Iterable[str], count: int, path: Path) -> bool:
 
 
 def main(arguments: list[str]) -> int:
-    """Run, or tell what was run; the exit status."""
+    """Run, or print earlier results; return the exit status."""
     parser = argparse.ArgumentParser(
         prog="fuzz_decoders.py",
         description="Give each decoder so many changed seeds, and go on where the last run ended.",

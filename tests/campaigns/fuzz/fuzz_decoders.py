@@ -1,8 +1,8 @@
-"""Throw bytes at every decoder, guided by what they reach: ``make fuzz``.
+"""Give random bytes to every decoder, guided by coverage: ``make fuzz``.
 
-The first byte of an input chooses the target, the rest is for the target. Inputs that reached
-something new are kept in fuzz/corpus, so the next run goes on from there; what breaks a decoder is
-written to fuzz/. Options are libFuzzer's: ``-atheris_runs=1000000``, ``-max_total_time=60``, or
+The first byte of an input chooses the target, the rest is for the target. Inputs with new
+coverage are kept in fuzz/corpus, so the next run continues from there; inputs that break a decoder
+are written to fuzz/. Options are libFuzzer's: ``-atheris_runs=1000000``, ``-max_total_time=60``, or
 the name of a file to try again.
 
 With ``--inputs N`` each decoder gets so many inputs without guidance: see counted.py, and --help.

@@ -1,4 +1,4 @@
-"""What somebody who is no daemon, or a daemon that is trusted, gives to a gate with identities."""
+"""Datagrams of strangers, and of trusted daemons, for a daemon's protection with identities."""
 
 import contextlib
 from random import Random
@@ -48,7 +48,7 @@ def _secret(raw: bytes) -> None:
 
 
 def _signed(raw: bytes) -> None:
-    """A daemon that is trusted signs these bytes, in place of what it would say of its secrets."""
+    """Have a trusted daemon sign these bytes, in place of its statement about secrets."""
     one, other = _meeting()
     start, number = _STARTS[0].incarnation, _STARTS[0].daemon.number
     rest = raw.ljust(SIGNED_BYTES - HELLO_BYTES, b"\0")

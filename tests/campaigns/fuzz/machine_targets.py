@@ -1,4 +1,4 @@
-"""Targets in programs that are machines: what stands between a session and its program.
+"""Targets in programs that are machines: the layers between a session and its program.
 
 The first byte of an input is the level of a message, the rest are its data.
 """
@@ -19,7 +19,7 @@ from tests.campaigns.fuzz.checks import Target
 from tests.groupcomm_client.end_to_end.group_model import GROUP, GroupModel, Program
 
 INPUTS_EACH: Final = 1000
-"""So many inputs does one machine get."""
+"""The inputs of one machine."""
 
 ANN: Final = MemberId("#ann#a", 1)
 BOB: Final = MemberId("#bob#a", 2)
@@ -36,13 +36,13 @@ _VIEW: Final = GroupView(
 
 
 def message(sender: MemberId, raw: bytes) -> Message:
-    """Return a message of somebody to the group."""
+    """Return a message to the group."""
     level = LEVELS[raw[0] % len(LEVELS)] if raw else LEVELS[0]
     return Message(sender, 1, (GROUP,), level, 0, raw[1:], None)
 
 
 class _Program:
-    """In place of a conversation: a program that has opened a connection with filters."""
+    """Replaces a client protocol: a program that has opened a connection with filters."""
 
     def __init__(self) -> None:
         self.member = ANN
@@ -66,7 +66,8 @@ _program = lru_cache(maxsize=1)(_Program)
 
 
 def _filters(raw: bytes) -> None:
-    """The program is given a message, once, or is told why not, or it waits for its causes."""
+    """Check that the program gets a message once, or is told the reason, or that it waits for
+    causes."""
     program = _program()
     program.inputs += 1
     if program.inputs >= INPUTS_EACH:

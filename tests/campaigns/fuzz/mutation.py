@@ -1,6 +1,6 @@
 """Inputs made of valid ones: bits flipped, fields at their edges, pieces cut, moved and doubled.
 
-Without a look at what they reach; so a decoder gets a hundred times as many as one that is watched.
+The mutations ignore coverage; so a decoder gets a hundred times as many inputs as a guided one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from random import Random
 from typing import Final
 
 MAX_BYTES: Final = 2048
-"""Of an input."""
+"""The most bytes of an input."""
 
 _EDGES: Final = (0, 1, 0x7F, 0x80, 0xFF, 2**15, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32)
 _WIDE_EDGES: Final = (2**63 - 1, 2**63, 2**64 - 1)
@@ -49,15 +49,15 @@ def mutated(rng: Random, seeds: Sequence[bytes]) -> Iterator[bytes]:
 
 
 _TIMES: Final = tuple(1 if n < 128 else 2 if n < 192 else 3 if n < 240 else 8 for n in range(256))
-"""So many changes are made in an input, by a random byte."""
+"""The number of changes of an input, by a random byte."""
 
 
 def _change(raw: bytearray, draw: int, seeds: Sequence[bytes]) -> bytearray:
-    """Return one change; `draw` has 64 random bits: what, where, how much, and another number."""
+    """Return one change; `draw` has 64 random bits: kind, place, length, and another number."""
     what, draw = draw & 15, draw >> 4
     at, draw = (draw & 0xFFFF) % (len(raw) + 1), draw >> 16
     size, draw = draw & 0xFF, draw >> 8  # 36 bits are left
-    if what < 4:  # a bit, where it is not behind the end
+    if what < 4:  # a bit, where it is not after the end
         if at < len(raw):
             raw[at] ^= 1 << (size & 7)
     elif what < 6:
@@ -82,5 +82,6 @@ def _change(raw: bytearray, draw: int, seeds: Sequence[bytes]) -> bytearray:
 
 
 def inputs(name: str, chunk: int, count: int, seeds: Sequence[bytes]) -> Iterator[bytes]:
-    """Yield so many inputs for a target, always the same for the same chunk of the same seeds."""
+    """Yield this number of inputs for a target, always the same for the same chunk of the same
+    seeds."""
     return islice(mutated(Random(f"{name}/{chunk}"), seeds), count)

@@ -1,4 +1,4 @@
-"""Valid inputs for both ports of a daemon: what fellows and programs send, in pieces."""
+"""Valid inputs for both ports of a daemon: packets of members and programs, in pieces."""
 
 from collections.abc import Iterator
 
@@ -10,12 +10,13 @@ from tests.groupcomm.engine.clients import PLENTY, Clients
 
 
 def _in_pieces(parts: list[bytes]) -> bytes:
-    """As `port_targets.pieces` cuts them; all but the last have 255 bytes at most."""
+    """Return pieces as `port_targets.pieces` cuts them; all but the last have 255 bytes at most."""
     return bytes((len(parts) - 1, *map(len, parts[:-1]))) + b"".join(parts)
 
 
 def _datagrams() -> Iterator[bytes]:
-    """Joins of a fellow, of one with another key, and of an earlier start of the daemon itself."""
+    """Yield joins of a member, of one with another key, and of an earlier start of the daemon
+    itself."""
     joins = []
     for core in (sealed_core("a"), sealed_core("c", b"x" * 32), sealed_core("b")):
         joins += [datagram for _, datagram in core.step(0.0, [], []).datagrams]

@@ -1,7 +1,7 @@
-"""Targets that are the two ports of a daemon as a whole: datagrams, and what programs send.
+"""Targets that are the two ports of a daemon as a whole: datagrams, and frames of programs.
 
-An input is cut into pieces by its first bytes. One daemon takes many inputs, as a real one does:
-after each of them there must be nothing left of it.
+An input is cut into pieces by its first bytes. One daemon processes many inputs, as a real one
+does: after each of them no state of it may remain.
 """
 
 import json
@@ -31,14 +31,14 @@ from tests.groupcomm.engine.clients import PLENTY, Clients
 
 TOKEN: Final = "sensor:right"
 INPUTS_EACH: Final = 10_000
-"""So many inputs does one daemon get."""
+"""The inputs of one daemon."""
 
 _CONFIG: Final = CoreConfig(sites=(("a", "b", "c"),))
 
 
 def pieces(raw: bytes) -> Iterator[bytes]:
-    """Yield the first byte says how many pieces there are, 8 at most; so many more, how long
-    each is."""
+    """Yield pieces: the first byte gives their number, 8 at most; as many further bytes give the
+    length of each."""
     count = raw[0] % 8 if raw else 0
     at = 1 + count
     for size in raw[1:at]:
@@ -65,7 +65,8 @@ class _Alone:
         self.inputs = 0
 
     def send_all(self, datagrams: list[bytes]) -> None:
-        """Nothing comes of what is not sealed, or is old; at most it is asked who is there."""
+        """Check that unsealed or old datagrams change nothing; at most the daemon sends a
+        challenge."""
         core = self.core
         dropped = core.counters.rejected.total()
         out = core.step(0.0, datagrams, []).datagrams
@@ -92,7 +93,7 @@ def _udp(raw: bytes) -> None:
 
 
 class _Pieces:
-    """In place of a TLS socket behind its handshake: what comes, as it was cut."""
+    """Replaces a TLS socket after its handshake: the input, as it was cut."""
 
     peer_certificate = None
 
@@ -109,7 +110,7 @@ class _Pieces:
 
 
 class _Tokens:
-    """In place of a file of tokens."""
+    """Replaces a file of tokens."""
 
     def name_of(self, token: str, now: datetime) -> str | None:
         return "sensor" if token == TOKEN else None
@@ -120,7 +121,7 @@ _listener: Final = TlsListener(_NOTHING, TlsCredentials(_NOTHING, cast("Any", _T
 
 
 def _at_once(coroutine: Coroutine[Any, Any, tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
-    """Return the result of what never has to wait."""
+    """Return the result of a coroutine that never has to wait."""
     try:
         coroutine.send(None)
     except StopIteration as stopped:
@@ -129,7 +130,7 @@ def _at_once(coroutine: Coroutine[Any, Any, tuple[bytes, bytes]]) -> tuple[bytes
 
 
 def _admit(raw: bytes) -> tuple[AuthenticatedPeer, _Pieces]:
-    """Return what the listener for TLS does between handshake and session."""
+    """Run the TLS listener's part between handshake and session."""
     socket = _Pieces(raw)
     tls = cast("TlsSocket", socket)
     frame, first = _at_once(_read_frame(tls))
@@ -139,7 +140,7 @@ def _admit(raw: bytes) -> tuple[AuthenticatedPeer, _Pieces]:
 
 
 class _Host:
-    """A daemon that is alone in its view, and how many sessions it has had."""
+    """A daemon that is alone in its view, and the number of its sessions."""
 
     def __init__(self) -> None:
         self.clients = Clients()
@@ -150,7 +151,7 @@ _host = lru_cache(maxsize=1)(_Host)
 
 
 def _session(first: bytes, rest: _Pieces, principal: str) -> None:
-    """One session from its first byte to its end, after which nothing of it is left."""
+    """Run one session from its first byte to its end, after which no state of it remains."""
     host = _host()
     host.inputs += 1
     if host.inputs >= INPUTS_EACH:
@@ -168,7 +169,7 @@ def _session(first: bytes, rest: _Pieces, principal: str) -> None:
 
 
 def _tls(raw: bytes) -> None:
-    """By the listener for TLS: whoever has no token does not get to a session."""
+    """Run the TLS listener: a program without a token does not get to a session."""
     try:
         peer, rest = _admit(raw)
     except (PeerRefused, ConnectionResetError):
@@ -184,7 +185,7 @@ def _local(raw: bytes) -> None:
 
 
 def _cluster(raw: bytes) -> None:
-    """A report of another daemon: what is kept of it is plain, and can be shown as JSON."""
+    """Receive a report of another daemon: the kept values are plain, and can be shown as JSON."""
     found = _decode_untrusted(raw)
     if found is None:
         raise BadDatagram("report")

@@ -1,4 +1,4 @@
-"""Valid inputs for each target, so that a fuzzer starts behind the first checks.
+"""Valid inputs for each target, so that a fuzzer starts after the first checks.
 
 Where a target takes several kinds, there is one of each.
 """
@@ -89,7 +89,7 @@ def _frames() -> dict[str, bytes]:
 def _wire() -> Iterator[tuple[str, bytes]]:
     for codec in CODECS:
         name = codec.kind.name.lower()
-        if codec.kind is PacketKind.LINK:  # one codec of tests looks into what a link carries
+        if codec.kind is PacketKind.LINK:  # one codec of tests decodes the contents of link packets
             module = "link"
         else:
             module = codec.decode.__module__.rpartition(".")[2]

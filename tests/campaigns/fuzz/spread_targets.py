@@ -1,4 +1,4 @@
-"""Targets that take what clients of Spread send, and valid inputs for them."""
+"""Targets that process the bytes of clients of Spread, and valid inputs for them."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -30,7 +30,7 @@ def _handshake(raw: bytes) -> None:
 
 
 def _session(raw: bytes) -> None:
-    """What a client says makes frames that its daemon takes; bytes come in pieces of 100."""
+    """Translate a client's bytes to frames for its daemon; bytes come in pieces of 100."""
     handshake = Handshake()
     handshake.receive_untrusted(_HELLO)
     handshake.receive_untrusted(_METHODS)

@@ -1,4 +1,4 @@
-"""Every decoder of bytes from outside, with what must hold for its result.
+"""Every decoder of bytes from outside, with the required properties of its result.
 
 A target takes any bytes. It may raise the errors in `REFUSALS`; any other exception, AssertionError
 included, is a bug.
@@ -31,7 +31,7 @@ PACKAGES: Final = {
     "clients/groupcomm_log": "log.",
     "clients/groupcomm_spark": "spark.",
 }
-"""Where decoders are looked for, and what the names of their targets begin with."""
+"""The folders with decoders, and the beginning of their targets' names."""
 
 TARGETS: Final[dict[str, Target]] = {
     **CORE_TARGETS,
@@ -43,8 +43,8 @@ TARGETS: Final[dict[str, Target]] = {
 }
 """By name: the decoder ``decode_x_untrusted`` of module m is m.x, and m if it has no x.
 
-Besides them: datagrams whose checksum fits, what puts messages together from their parts, machines
-that take frames, and both ports of a daemon as a whole.
+Further targets: datagrams with a right checksum, the assembly of messages from their parts,
+machines that process frames, and both ports of a daemon as a whole.
 """
 
 
@@ -58,7 +58,7 @@ def run(name: str, raw: bytes) -> bool:
 
 
 def untrusted() -> Iterator[str]:
-    """Yield names of all functions and methods of this project that take bytes from outside."""
+    """Yield names of all functions and methods of this project that decode bytes from outside."""
     for package, prefix in PACKAGES.items():
         for path in (ROOT / package).rglob("*.py"):
             text = path.read_text()

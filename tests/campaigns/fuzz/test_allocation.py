@@ -1,4 +1,4 @@
-"""No length or count that somebody writes makes a decoder take memory for what is not there."""
+"""No length or count in an input makes a decoder allocate memory for missing bytes."""
 
 import tracemalloc
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from tests.campaigns.fuzz.seeds import SEEDS
 from tests.campaigns.fuzz.targets import TARGETS, run
 
 SMALL_BYTES: Final = 16 * 1024
-"""Besides twice the input: objects of a decoder, of its errors and of what checks its result."""
+"""The memory besides twice the input: objects of a decoder, of its errors and of the checks."""
 
 OWN_BYTES: Final = {"client.filters.compressing.decompress": 48 * 1024}  # the window of zlib
 
@@ -22,7 +22,7 @@ MACHINES: Final = {**MACHINE_TARGETS, **IDENTITY_TARGETS, **PORT_TARGETS}
 """Their memory is that of a whole daemon or program."""
 
 PLACES: Final = 40
-"""Of a seed, at which fields are written."""
+"""The offsets of a seed at which fields are written."""
 
 LENGTHS: Final = {
     width: (0, 2 ** (8 * width) - 1, *(n for n in (2**31, 2**32) if n < 2 ** (8 * width)))
@@ -35,7 +35,7 @@ WRAPPING: Final = {
     width: ((most // 2 + 1, most // 2 + 1), (most, 1), (most, most))
     for width, most in ((2, 2**16 - 1), (4, 2**32 - 1))
 }
-"""Two counts whose sum is too large for a field of this width, so that it is 0 or little there."""
+"""Two counts whose sum wraps in a field of this width, so that it is 0 or little there."""
 
 
 def taken(name: str, raw: bytes) -> int:

@@ -1,4 +1,4 @@
-"""Counted inputs: the same every time, gone on with behind a break, and what breaks is told."""
+"""Counted inputs: equal every time, continued after a break; broken decoders are reported."""
 
 import json
 from itertools import islice
@@ -29,7 +29,8 @@ def test_inputs_differ_are_bounded_and_are_the_same_every_time() -> None:
 
 
 def test_every_kind_of_change_is_made() -> None:
-    """A field of each width at its edges, what was cut, moved, doubled and taken from another."""
+    """Make a field of each width at its edges, and inputs that are cut, moved, doubled and
+    mixed."""
     seed, other = bytes(range(64)), b"\xaa" * 64
     made = list(islice(mutated(Random(1), [seed, other]), 50_000))
     assert all(any(field in raw for raw in made) for field in fields())

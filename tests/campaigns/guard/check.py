@@ -43,7 +43,7 @@ YARDSTICKS: Final[Mapping[str, Callable[[], float]]] = {
     "delay-three-agreed": ping_us,
     "delay-one-unix-agreed": ping_us,
 }
-"""By row of `groupcomm bench --matrix`, what it is divided by."""
+"""For each row of `groupcomm bench --matrix` its yardstick."""
 
 DELAYS: Final = frozenset(name for name in YARDSTICKS if name.startswith("delay-"))
 
@@ -51,7 +51,7 @@ Ratios = dict[str, list[float]]
 
 
 async def measure_ratios(names: Collection[str], rounds: int) -> tuple[Ratios, list[str]]:
-    """Figures by their yardsticks, in rounds through all of them.
+    """Return the figures by their yardsticks, in rounds through all of them.
 
     Returns:
         Ratios of all rounds by figure, and in which runs messages were lost or wrong.
@@ -97,7 +97,7 @@ def record(rounds: int) -> list[str]:
 
 
 def check(recorded: Mapping[str, Any], rounds: int) -> tuple[list[Verdict], list[str]]:
-    """Measure and compare; what seems worse is measured some more, and checked by all its
+    """Measure and compare; measure figures that seem worse again, and check them by all their
     rounds."""
     ratios, wrong = trio.run(measure_ratios, YARDSTICKS, rounds)
     verdicts = compare(recorded["ratios"], ratios, DELAYS)

@@ -8,13 +8,13 @@ from typing import Any, Final
 import attrs
 
 CHECK_ROUNDS: Final = 3
-"""Rounds of a check, unless it is told otherwise."""
+"""The rounds of a check, by default."""
 
 LEAST_ALLOWED: Final = 0.25
-"""So much worse a figure may always be."""
+"""The factor by which a figure may always be worse."""
 
 WIDE: Final = 0.5
-"""Ratios that spread so much when they are recorded guard little."""
+"""The spread of recorded ratios above which they guard little."""
 
 
 @attrs.frozen(kw_only=True)
@@ -22,11 +22,11 @@ class Verdict:
     """One figure, then and now.
 
     Attributes:
-        name: of the figure.
-        recorded: the median ratio that is written down; None if the figure is not there.
-        now: the median ratio of this time.
-        worse: how many times worse it is now; below 1 if it is better.
-        allowed: how many times worse it may be.
+        name: the name of the figure.
+        recorded: the recorded median ratio; None if the figure is not recorded.
+        now: the present median ratio.
+        worse: the factor by which it is worse now; below 1 if it is better.
+        allowed: the factor by which it may be worse.
     """
 
     name: str
@@ -42,10 +42,10 @@ class Verdict:
 
 
 def allowed(ratios: Sequence[float]) -> float:
-    """Return how many times worse a median may be than that of these rounds.
+    """Return the factor by which a median may be worse than that of these rounds.
 
-    As a check takes the median of a few rounds, what counts is how far the medians of any few of
-    these lie apart: a single round that was disturbed does not widen it.
+    As a check takes the median of a few rounds, the spread of the medians of any few of
+    these rounds counts: a single disturbed round does not widen it.
     """
     few = min(CHECK_ROUNDS, len(ratios))
     medians = [statistics.median(some) for some in combinations(ratios, few)]
@@ -54,7 +54,7 @@ def allowed(ratios: Sequence[float]) -> float:
 
 
 def too_wide(recorded: Mapping[str, Sequence[float]]) -> list[str]:
-    """Figures whose recorded ratios spread so much that they guard little."""
+    """Return the figures whose recorded ratios spread so much that they guard little."""
     return [name for name, ratios in recorded.items() if allowed(ratios) > 1 + WIDE]
 
 

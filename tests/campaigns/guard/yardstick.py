@@ -1,4 +1,4 @@
-"""What the machine does at this moment, by plain loops that nobody improves.
+"""The present speed of the machine, by plain loops that nobody improves.
 
 A benchmark's figures drift with the machine; their ratios to these do so much less. Loops run in as
 many processes at once as a run of the benchmark keeps busy, so that other work on the machine slows
@@ -22,7 +22,7 @@ PING: Final = b"." * 100
 
 
 def datagrams_per_s(size: int) -> float:
-    """Datagrams of so many bytes, sent to oneself and received, by all loops together."""
+    """Send datagrams of this size to oneself and receive them, by all loops together."""
     return _all_loops("datagrams", size)
 
 
@@ -58,7 +58,7 @@ def _started(name: str, argument: int, passed: Sequence[int] = ()) -> subprocess
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, pass_fds=passed)
 
 
-# ---- in a process of its own ----
+# ---- the child process ----
 
 
 def _datagrams(size: int) -> None:
@@ -88,7 +88,7 @@ def _chunks(size: int) -> None:
 
 
 def _loop(step: Callable[[], None]) -> None:
-    """Print how often it is done in a second."""
+    """Print the number of repetitions in a second."""
     count, began = 0, time.perf_counter()
     while (took_s := time.perf_counter() - began) < LOOP_S:
         for _ in range(32):

@@ -1,4 +1,4 @@
-"""Relays with the same hops as ours and no protocol: what trio and sockets alone would pass."""
+"""Relays with the same hops as ours and no protocol: the rates of trio and sockets alone."""
 
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -23,9 +23,9 @@ from tests.campaigns.peers.peer import LISTEN_S, Client, Peer, Servers
 
 
 class BareClient(Client):
-    """Messages one behind the other on a unix socket: all have the same size."""
+    """Messages one after the other on a unix socket: all have the same size."""
 
-    window_bytes = UDP_BUFFER_BYTES // 2  # what does not fit there would be lost
+    window_bytes = UDP_BUFFER_BYTES // 2  # more bytes would be lost
 
     def __init__(self, connection: socket, size: int) -> None:
         self._connection = connection
@@ -67,7 +67,7 @@ CLIENT = BareClient
 
 
 class BareRelays(Peer):
-    """As many relays as there would be daemons."""
+    """Start as many relays as there would be daemons."""
 
     name = "bare relay"
     sending = "many messages in one write"

@@ -3,7 +3,7 @@
     python -m tests.campaigns.peers.bench --rounds 3 --only corosync,nats --json figures.json
 
 Prints medians and ratios. Ends with status 0 if ours was measured and each of its messages was
-right, whatever became of the others; `make bench-peers` installs what it can of them.
+right, whatever happened to the others; `make bench-peers` installs the others as far as it can.
 """
 
 import argparse
@@ -81,7 +81,7 @@ def run(found: list[Arrangement], options: argparse.Namespace) -> int:
 
 
 def ours_is_right(results: Results) -> bool:
-    """Return whether ours was measured, and every message came as it should."""
+    """Return whether ours was measured, and every message came in order."""
     ours = [
         figures
         for (_, name), rounds in results.figures.items()

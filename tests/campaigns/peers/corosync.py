@@ -26,10 +26,10 @@ from tests.campaigns.peers.nodes import Node, open_nodes
 from tests.campaigns.peers.peer import Peer, Servers
 
 PACKET_BYTES: Final = 60_000
-"""Of the network and of Corosync's packets, as ours has them."""
+"""The MTU of the network and of Corosync's packets, as for ours."""
 
 PRIVATE: Final = ("/run", "/dev/shm", "/var/lib/corosync")
-"""Where Corosync puts sockets, shared memory and state, always by the same names."""
+"""The folders in which Corosync puts sockets, shared memory and state, always by the same names."""
 
 _PLAIN: Final = "transport: udpu\n  crypto_cipher: none\n  crypto_hash: none"
 _ENCRYPTED: Final = (
@@ -62,7 +62,7 @@ class Corosync(Peer):
     By default they have real-time priority, which here takes processors from their own clients.
 
     Args:
-        crypto: whether they encrypt what they send to each other.
+        crypto: whether they encrypt their datagrams.
     """
 
     family = "corosync"

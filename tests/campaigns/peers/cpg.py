@@ -39,8 +39,8 @@ class _Callbacks(ctypes.Structure):
 class CpgClient(Client):
     """A member of the group.
 
-    Who sends must be a member, too, and is given what it sends; libcpg drops that in C when there
-    is no callback for it.
+    A sender must be a member, too, and gets its own messages; libcpg drops them in C when there
+    is no callback for them.
     """
 
     def __init__(self, *, sends: bool) -> None:
@@ -94,7 +94,7 @@ class CpgClient(Client):
         self._members = count
 
     def _dispatch(self) -> int:
-        """Have what has come handed to the callbacks, so much at most; how much it was."""
+        """Pass arrivals to the callbacks, at most this number of bytes; return the number."""
         dispatch, handle = self._cpg.cpg_dispatch, self._handle
         for count in range(_AT_ONCE):
             status = dispatch(handle, _DISPATCH_ONE_NONBLOCKING)

@@ -1,4 +1,4 @@
-"""Starting what a peer consists of: its servers, and command lines of its programs."""
+"""The start of a peer's parts: its servers, and command lines of its programs."""
 
 import importlib.util
 import json
@@ -28,10 +28,12 @@ class Programs:
     """Makes command lines of the programs of a peer.
 
     Attributes:
-        module: that has the peer's client as `CLIENT`.
-        addresses: of servers; receivers are dealt out to them in turn, the sender is at the first.
-        folder: for what the programs share.
-        prefixes: of command lines, one a server, for programs that run in a place of their own.
+        module: the module that has the peer's client as `CLIENT`.
+        addresses: the addresses of servers; receivers are spread over them in turn, the sender is
+            at the first.
+        folder: the folder of files that the programs share.
+        prefixes: the prefixes of command lines, one a server, for programs that run in a place of
+            their own.
     """
 
     module: str
@@ -40,7 +42,7 @@ class Programs:
     prefixes: Sequence[Command] = ()
 
     def __call__(self, plan: Plan) -> tuple[list[Command], list[Command]]:
-        """Of the receivers, and of the sender."""
+        """Return the command lines of the receivers, and of the sender."""
         counters = self.folder / f"counters-{secrets.token_hex(4)}"
         counters.write_bytes(bytes(COUNTER_BYTES * plan.receivers))
         receivers = [
@@ -65,9 +67,9 @@ async def open_server(
     """Yield a server, killed at the end of the block.
 
     Args:
-        command: that starts it.
-        log: what it prints is appended there.
-        listens: whether it does what it is there for.
+        command: the command that starts it.
+        log: the file to which its output is appended.
+        listens: returns whether it is ready.
 
     Raises:
         GroupCommError: it ends instead, or takes too long.
@@ -93,11 +95,11 @@ def last_words(log: Path) -> str:
 
 
 def not_installed(packages: Sequence[str], modules: Sequence[str] = ()) -> str:
-    """Return what to do about what is missing, empty if nothing is.
+    """Return the remedy for missing parts, empty if there are none.
 
     Args:
-        packages: of Debian, that are missing.
-        modules: of Python, by the names that they are imported by.
+        packages: the missing packages of Debian.
+        modules: the missing modules of Python, by the names in imports.
     """
     advice = []
     if packages:
@@ -108,7 +110,7 @@ def not_installed(packages: Sequence[str], modules: Sequence[str] = ()) -> str:
 
 
 def packages_of(**commands: str) -> list[str]:
-    """Packages of those commands that are missing; commands by their packages, - written as _."""
+    """Return the packages of missing commands; commands by their packages, - written as _."""
     return [
         package.replace("_", "-")
         for package, command in commands.items()

@@ -1,8 +1,8 @@
 """Nodes on this host: namespaces with their own network and files, joined by a bridge, or by a
 switch that delays and loses frames.
 
-They have no names and belong to processes that wait here, so nothing is left of them, of their
-interfaces and of their files once those have ended, whatever has ended them.
+They have no names and belong to processes that wait here, so no node, interface or file remains
+once those have ended, for whatever reason.
 """
 
 import subprocess
@@ -22,11 +22,11 @@ _SUBNETS: Final = "10.77"
 
 @attrs.frozen
 class Node:
-    """One of them.
+    """A node.
 
     Attributes:
-        addresses: IPv4, one on each network.
-        prefix: of a command line that is to run there, in this folder.
+        addresses: its IPv4 addresses, one on each network.
+        prefix: the prefix of a command line that is to run there, in this folder.
     """
 
     addresses: Sequence[str]
@@ -34,7 +34,7 @@ class Node:
 
     @property
     def address(self) -> str:
-        """Return the one that the others see on the first network."""
+        """Return its address on the first network."""
         return self.addresses[0]
 
     def plug(self, network: int, *, up: bool) -> None:
@@ -42,7 +42,7 @@ class Node:
         _run(*self.prefix, *_words(f"ip link set eth{network} {'up' if up else 'down'}"))
 
     def delay(self, ms: float) -> bool:
-        """Delay what it sends on its first network; False if this system cannot."""
+        """Delay its frames on its first network; return False if this system cannot."""
         order = _words(f"tc qdisc add dev eth0 root netem delay {ms:g}ms")
         return not subprocess.run(
             [*self.prefix, *order], capture_output=True, check=False
@@ -56,11 +56,11 @@ def open_nodes(
     """Nodes that reach each other; they end with the block, and with this process.
 
     Args:
-        count: how many.
-        mtu: of their networks, bytes.
+        count: the number of nodes.
+        mtu: the MTU of their networks, bytes.
         private: folders that are empty at first, and each node's own.
-        networks: that all are on.
-        wire: what frames meet between them; None for a bridge, with which they meet nothing.
+        networks: the number of networks that all are on.
+        wire: the delay and loss of frames between them; None for a bridge, without both.
 
     Raises:
         GroupCommError: the system does not allow it.

@@ -15,9 +15,9 @@ class Ours(Peer):
     """Daemons, with programs on unix sockets.
 
     Args:
-        name: of the form.
-        bundling: whether messages are given by the iterable, else each is awaited.
-        encryption: of what daemons send to each other.
+        name: the name of the form.
+        bundling: whether messages are given by the iterable; otherwise each is awaited.
+        encryption: whether daemons encrypt their datagrams.
     """
 
     def __init__(self, name: str, *, bundling: bool = True, encryption: bool = True) -> None:

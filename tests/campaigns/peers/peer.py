@@ -1,4 +1,4 @@
-"""What a system must have to be measured beside ours: servers to start, and a client."""
+"""The interface of a system that is measured beside ours: servers to start, and a client."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -12,7 +12,7 @@ from groupcomm_tools.bench.plan import Plan
 from groupcomm_tools.bench.runs import Command
 
 LISTEN_S: Final = 0.2
-"""So long a client waits at most for something to come."""
+"""The longest time for which a client waits for messages."""
 
 
 @attrs.frozen
@@ -32,9 +32,9 @@ class Peer(ABC):
     """A system that is measured.
 
     Attributes:
-        name: in tables.
-        family: what chooses it on the command line; empty if it is always measured.
-        sending: how its client is given many messages.
+        name: its name in tables.
+        family: the option that chooses it on the command line; empty if it is always measured.
+        sending: the way in which its client gets many messages.
     """
 
     name: str
@@ -42,11 +42,11 @@ class Peer(ABC):
     sending: str
 
     def adapted(self, plan: Plan) -> Plan | None:
-        """Return the plan as it applies to this system; None if nothing new would come of it."""
+        """Return the plan as it applies to this system; None if it adds nothing."""
         return plan
 
     def missing(self) -> str:
-        """Return why it cannot run here, and what to do about it; empty if it can."""
+        """Return the reason for which it cannot run here, and the remedy; empty if it can."""
         return ""
 
     @abstractmethod
@@ -61,7 +61,7 @@ class Client(ABC):
     other tasks.
 
     Attributes:
-        window_bytes: so far may a sender be ahead of the slowest receiver.
+        window_bytes: the most bytes by which a sender may be ahead of the slowest receiver.
     """
 
     window_bytes: ClassVar[int] = 8 << 20
@@ -83,8 +83,8 @@ class Client(ABC):
 
     @abstractmethod
     async def send(self, messages: Sequence[bytes]) -> None:
-        """Give messages to the system, which sends them without being told again."""
+        """Pass messages to the system, which sends them without a further call."""
 
     @abstractmethod
     async def receive(self) -> list[bytes]:
-        """Return what has come, in its order; nothing if nothing comes within LISTEN_S."""
+        """Return received messages, in order; none if none come within LISTEN_S."""

@@ -1,6 +1,6 @@
 """Bare relays and their programs without any library: a loop around epoll, and blocking sockets.
 
-Beside `groupcomm_tools.bench.bare`, which does the same with trio, they show what trio costs.
+Beside `groupcomm_tools.bench.bare`, which does the same with trio, they show the cost of trio.
 """
 
 import json
@@ -79,7 +79,7 @@ def receive(path: str, count: int, size: int) -> None:
 
 
 def main() -> int:
-    """Be one of the programs, as `groupcomm_tools.bench.bare` is."""
+    """Run one of the programs, like `groupcomm_tools.bench.bare`."""
     role, path, *words = sys.argv[1:]
     if role == "relay":
         relay(path, json.loads(words[1]), int(words[0]))

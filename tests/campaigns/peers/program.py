@@ -1,9 +1,9 @@
 """A sender or a receiver of a peer, a process of its own, as the benchmark expects of ours.
 
 Both read and print the same lines as ours. The sender is never more than a window ahead of the
-slowest receiver, so that nothing is dropped by systems which drop what they cannot deliver:
-receivers write how much has come into a file that all of them map, beside the system that is
-measured and at next to no cost.
+slowest receiver, so that systems drop nothing that they cannot deliver: receivers write the number
+of received messages into a file that all of them map, beside the measured system and at next to no
+cost.
 """
 
 import gc
@@ -30,41 +30,41 @@ _THIN_NS: Final = 2_000_000
 
 
 class Counters:
-    """How many messages each receiver has got, in a file that all programs map."""
+    """The number of messages of each receiver, in a file that all programs map."""
 
     def __init__(self, path: Path) -> None:
         with path.open("r+b") as file:
             self._numbers = memoryview(mmap.mmap(file.fileno(), 0)).cast("Q")
 
     def report(self, index: int, got: int) -> None:
-        """Say what a receiver has got."""
+        """Note the count of a receiver."""
         self._numbers[index] = got
 
     @property
     def least(self) -> int:
-        """Return what the slowest has got."""
+        """Return the count of the slowest receiver."""
         return min(self._numbers)
 
 
 class Tally:
-    """What a receiver has got: data, or messages with the time; behind the last one, END."""
+    """The messages of a receiver: data, or messages with the time; after the last one, END."""
 
     def __init__(self, plan: Plan) -> None:
         self._is_timed = plan.is_timed
         self._end = end_of(plan)
         self._account = Receipts(Content(0, plan.size))
         self._timed = self._wrong_timed = 0
-        self._delays: list[tuple[int, int]] = []  # when it came, and after how long, ns
-        self._counts: list[tuple[int, int]] = [(0, 0)]  # when, and how many had come
+        self._delays: list[tuple[int, int]] = []  # time of arrival, and delay, ns
+        self._counts: list[tuple[int, int]] = [(0, 0)]  # time, and number of messages
         self.has_ended = False
 
     @property
     def got(self) -> int:
-        """Return how many messages."""
+        """Return the number of messages."""
         return self._account.got
 
     def check(self, messages: list[bytes]) -> None:
-        """Check what has come."""
+        """Check the received messages."""
         now = time.monotonic_ns()
         if messages[-1] == self._end:
             self.has_ended = True
@@ -89,7 +89,7 @@ class Tally:
             self._counts.append((now, self.got))
 
     def report(self) -> dict[str, Any]:
-        """Return all that was seen."""
+        """Return all results."""
         return {
             "accounts": [self._account.report(self._timed)],
             "wrong_timed": self._wrong_timed,
@@ -112,14 +112,15 @@ class Said(threading.Event):
 
 
 def end_of(plan: Plan) -> bytes:
-    """Return the message behind the last one."""
+    """Return the message after the last one."""
     return bytes(plan.size)
 
 
 async def send(
     client: Client, plan: Plan, content: Content, counters: Counters, stop: threading.Event
 ) -> int:
-    """Send as many messages as the receivers can take, until told to stop; how many they were."""
+    """Send as many messages as the receivers accept, until the order to stop; return their
+    number."""
     sent = 0
     chunk = max(1, min(1024, CHUNK_BYTES // plan.size))
     window = client.window_bytes // plan.size
@@ -134,7 +135,7 @@ async def send(
 
 
 async def send_timed(client: Client, plan: Plan, stop: threading.Event) -> int:
-    """Send messages with the time, at the rate of the plan; how many they were."""
+    """Send messages with the time, at the rate of the plan; return their number."""
     sent, due = 0, time.monotonic()
     while not stop.is_set():
         await client.send([timed(time.monotonic_ns(), sent, plan.size)])

@@ -1,4 +1,4 @@
-"""All systems in turn, again and again: what a busy machine does to one, it does to all."""
+"""All systems in turn, again and again: a busy machine affects all of them."""
 
 import sys
 from collections.abc import Sequence
@@ -28,9 +28,9 @@ class Arrangement:
     """Systems that are measured under the same plans.
 
     Attributes:
-        title: of the arrangement.
-        peers: in their order; ours first.
-        plans: what is measured of each.
+        title: the title of the arrangement.
+        peers: the systems in their order; ours first.
+        plans: the measurements of each.
     """
 
     title: str
@@ -46,11 +46,11 @@ class Arrangement:
 
 @attrs.define
 class Results:
-    """What came of it.
+    """The results.
 
     Attributes:
-        figures: of all rounds, by plan (as it was before a system adapted it) and system.
-        failed: why a system was not measured, or no further, by its name.
+        figures: the figures of all rounds, by plan (before a system adapted it) and system.
+        failed: the reason for which a system was not measured, or no further, by its name.
     """
 
     figures: dict[tuple[Plan, str], list[Figures]] = attrs.Factory(dict)
@@ -58,11 +58,11 @@ class Results:
 
 
 def arrangements(duration_s: float, families: Sequence[str]) -> list[Arrangement]:
-    """Return all that is measured.
+    """Return all arrangements.
 
     Args:
-        duration_s: of a measurement; the load lasts half as long before it.
-        families: which other systems.
+        duration_s: the seconds of a measurement; the load lasts half as long before it.
+        families: the other systems to measure.
     """
 
     def plan(daemons: int, receivers: int, size: int = 100, rate: float = 0.0) -> Plan:
@@ -98,7 +98,8 @@ def arrangements(duration_s: float, families: Sequence[str]) -> list[Arrangement
 
 
 async def measure_all(found: Sequence[Arrangement], rounds: int) -> Results:
-    """Measure each system under each plan, so many times; progress is told on standard error."""
+    """Measure each system under each plan, this number of times; print progress on standard
+    error."""
     results = Results()
     for arrangement in found:
         for peer in arrangement.peers:
@@ -115,7 +116,7 @@ async def measure_all(found: Sequence[Arrangement], rounds: int) -> Results:
 
 
 async def _measure(peer: Peer, plan: Plan, results: Results) -> None:
-    """Start it, measure it, and keep what came of it."""
+    """Start it, measure it, and keep the results."""
     adapted = peer.adapted(plan)
     if adapted is None:
         return

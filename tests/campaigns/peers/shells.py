@@ -1,4 +1,4 @@
-"""What event loops cost a lone message: bare relays with trio and without, and ours, in turn.
+"""The cost of event loops for a lone message: bare relays with trio and without, and ours, in turn.
 
     python -m tests.campaigns.peers.shells --daemons 1 --rounds 5
     python -m tests.campaigns.peers.shells --ours old=../main --ours debian=.,/usr/bin/python3.11
@@ -113,7 +113,7 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def systems(options: argparse.Namespace, plan: Plan) -> dict[str, Callable[[], Measured]]:
-    """Return what is measured in each round, by name."""
+    """Return the measurements of each round, by name."""
     found: dict[str, Callable[[], Measured]] = {}
     for name, modules in RELAYS.items():
         if options.relays == "all" or (options.relays == "trio" and name == BASE):

@@ -1,4 +1,4 @@
-"""Medians and ratios of what was measured, for people and for scripts."""
+"""Medians and ratios of the figures, for people and for scripts."""
 
 import statistics
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from tests.campaigns.peers.peer import Peer
 from tests.campaigns.peers.rounds import Arrangement, Results
 
 OURS: Final = "ours"
-"""Ratios are those of this system to all others."""
+"""The system to which ratios relate all others."""
 
 Measure = Callable[[Figures], float | None]
 
@@ -26,7 +26,7 @@ def p50_us(figures: Figures) -> float | None:
 
 
 def p99_us(figures: Figures) -> float | None:
-    """Return what 99 of 100 one-way delays do not exceed."""
+    """Return the 99th percentile of one-way delays."""
     return figures.delay_p99_us
 
 
@@ -40,13 +40,13 @@ def cpu_us(figures: Figures) -> float | None:
 
 
 def median(rounds: Sequence[Figures], measure: Measure) -> float | None:
-    """Of all rounds that have it."""
+    """Return the median of all rounds that have a figure."""
     values = [value for each in rounds if (value := measure(each)) is not None]
     return statistics.median(values) if values else None
 
 
 def ratio(ours: Sequence[Figures], theirs: Sequence[Figures], measure: Measure) -> float | None:
-    """Median of ours / theirs, each of one round, since what disturbs a round disturbs both."""
+    """Return the median of ours / theirs in each round, since a disturbed round disturbs both."""
     pairs = [(measure(a), measure(b)) for a, b in zip(ours, theirs, strict=False)]
     values = [a / b for a, b in pairs if a is not None and b]
     return statistics.median(values) if values else None
@@ -94,7 +94,7 @@ def _row(name: str, plan: Plan, results: Results) -> str:
 
 
 def _wrong(rounds: Sequence[Figures]) -> str:
-    """Return what went wrong in all rounds; nothing if all was right."""
+    """Return the errors of all rounds; empty if there were none."""
     names = ("lost", "duplicated", "misordered", "wrong")
     counts = {name: sum(getattr(each, name) for each in rounds) for name in names}
     told = ", ".join(f"{name} {count}" for name, count in counts.items() if count)

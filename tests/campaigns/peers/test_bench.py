@@ -1,4 +1,4 @@
-"""What compares systems, with what needs nothing installed: relays, options, tables."""
+"""The comparison of systems, for parts that need nothing installed: relays, options, tables."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

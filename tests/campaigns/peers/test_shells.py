@@ -1,4 +1,4 @@
-"""What compares event loops: each kind of relay and program passes all messages."""
+"""The comparison of event loops: each kind of relay and program passes all messages."""
 
 import pytest
 

@@ -23,11 +23,11 @@ class ZeroMqClient(Client):
     async def open(cls, address: str, plan: Plan, *, sends: bool) -> Self:
         import zmq  # noqa: PLC0415 - only its own programs need it
 
-        # XPUB is PUB that says who subscribes.
+        # XPUB is PUB that reports its subscribers.
         socket = zmq.Context().socket(zmq.XPUB if sends else zmq.SUB)
-        socket.set_hwm(0)  # else it drops what comes too fast; the sender keeps to its window
+        socket.set_hwm(0)  # otherwise it drops; the sender keeps to its window
         if sends:
-            socket.setsockopt(zmq.XPUB_VERBOSE, 1)  # tell of each receiver, not of the first only
+            socket.setsockopt(zmq.XPUB_VERBOSE, 1)  # report each receiver, not only the first
             socket.bind(address)
             for _ in range(plan.receivers):
                 socket.recv()

@@ -3,8 +3,8 @@
     python -m tests.campaigns.spread.campaign --clients 200 --disasters 20
 
 Each client is in one of some groups, sends, and connects again when its daemon has gone. Daemons
-are killed and started again, and cut off from each other and joined again. What the clients see is
-judged by `checker.SpreadChecker`, and what the daemons trace by the checkers of the simulator.
+are killed and started again, and cut off from each other and joined again. `checker.SpreadChecker`
+checks the events of the clients, and the simulator's checkers check the traces of the daemons.
 """
 
 import argparse
@@ -35,14 +35,14 @@ BETWEEN_S: Final = 1.0
 
 SETTLE_S: Final = 60.0
 ATTEMPTS: Final = 4
-"""Of all daemons to be in one view, each of some seconds."""
+"""The times in which all daemons must be in one view, each of some seconds."""
 
 _UNTRACED: Final = "D1:"
 """Deliveries of sent messages only: that needs traces of clients, which write none here."""
 
 
 class Campaign:
-    """All clients, and what happens to their daemons."""
+    """All clients, and the disasters of their daemons."""
 
     def __init__(self, cluster: LocalCluster, relay: Relay, options: argparse.Namespace) -> None:
         self._cluster = cluster

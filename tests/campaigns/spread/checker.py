@@ -1,9 +1,9 @@
-"""What clients of Spread were told, and what must hold of it, whatever happened to daemons.
+"""The events of clients of Spread, and the guarantees that must hold whatever happens to daemons.
 
-Judged is what Spread promises its programs, from what clients saw alone:
+It checks the guarantees of Spread to its programs, from the events of clients alone:
 
-- views of one id have the same members, in the same order, and the same sets at all who saw them;
-- a client is in each view that it is told of, and its own set is one of the sets;
+- views of one id have the same members, in the same order, and the same sets at all their members;
+- a client is in each view that it receives, and its own set is one of the sets;
 - two clients that go from one view to the next one in one set have delivered the same messages in
   between, in one order (extended virtual synchrony);
 - a message is delivered once, and those of one sender in the order in which they were sent.
@@ -21,18 +21,18 @@ MOST_SHOWN: Final = 20
 
 @attrs.define
 class Stay:
-    """What one client saw of a group from one view to the next: messages as (sender, number)."""
+    """The messages of one client in a group from one view to the next, as (sender, number)."""
 
     view: bytes
     messages: list[tuple[str, int]] = attrs.field(factory=list)
 
 
 class SpreadChecker:
-    """Notes what all sessions see; each session has a key that is never used again.
+    """Notes the events of all sessions; each session has a key that is never used again.
 
     Attributes:
-        violations: what did not hold, the first of them.
-        messages, views: how many were told, at all sessions together.
+        violations: the first violations.
+        messages, views: the number of both, at all sessions together.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class SpreadChecker:
 
     @property
     def compared(self) -> int:
-        """How many steps from one view to the next were seen by two sessions, and compared."""
+        """Return the number of steps from one view to the next that two sessions shared."""
         return self._compared
 
     def see(self, session: int, name: str, message: Received) -> None:

@@ -1,4 +1,4 @@
-"""A short campaign of clients of Spread, and what its checker finds."""
+"""A short campaign of clients of Spread, and the findings of its checker."""
 
 import json
 import struct
