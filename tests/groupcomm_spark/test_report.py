@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -17,11 +17,12 @@ from groupcomm.errors import ConfigError
 from groupcomm_log.schema import DAEMONS, GAP, MESSAGE, TRANSITION
 from groupcomm_spark.commands.report import read_sites, sent_at
 from groupcomm_spark.logs import read_logs
-from groupcomm_spark.report.figures import DelayKey, Figures, gather, site_of
+from groupcomm_spark.report.figures import DelayKey, Figures, count_delays, gather, site_of
 from groupcomm_spark.report.histogram import PER_DOUBLING, later_than, percentile_ms
 from groupcomm_spark.report.page import grouped_delays, make_page
 from groupcomm_tools.cli import main
 from tests.groupcomm_spark.test_logs import make_log
+from tests.groupcomm_tools.shell import tell
 
 BEGIN_US = 1_800_000_000_000_000
 ANN, BOB = "#ann#alfa/1", "#bob#bravo/2"
@@ -70,12 +71,41 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return found
 
 
+class Report(NamedTuple):
+    """What the command has written, and the figures that it had."""
+
+    output: str
+    messages: str
+    page: str
+    path: Path
+    figures: Figures
+
+
 @pytest.fixture(scope="module")
-def figures(spark: SparkSession, folders: list[Path]) -> Figures:
-    told: list[str] = []
-    found = gather(read_logs(spark, folders), tell=told.append)
-    assert any(text.startswith("delays of") for text in told)
-    return found
+def report(
+    spark: SparkSession, folders: list[Path], tmp_path_factory: pytest.TempPathFactory
+) -> Report:
+    """Have the command make one: to gather figures takes long."""
+    assert spark is not None
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    gathered: list[Figures] = []
+
+    def keep(*arguments: Any, **options: Any) -> Figures:
+        gathered.append(gather(*arguments, **options))
+        return gathered[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("groupcomm_spark.report.figures.gather", keep)
+        words = ("spark", "report", *map(str, folders), "--json", "-o", str(path))
+        status, output, messages = tell(*words)
+    assert status == 0, messages
+    (figures,) = gathered
+    return Report(output, messages, path.read_text(), path, figures)
+
+
+@pytest.fixture
+def figures(report: Report) -> Figures:
+    return report.figures
 
 
 def test_rates_count_every_delivery(figures: Figures) -> None:
@@ -121,14 +151,21 @@ def test_views_tell_what_they_cost(figures: Figures) -> None:
     assert (second.transition_ms, second.silence_ms) == (250.0, 980.0)
 
 
-def test_messages_may_tell_when_they_were_sent(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("all_figures", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_messages_may_tell_when_they_were_sent(
+    spark: SparkSession, tmp_path: Path, all_figures: bool
+) -> None:
     sent_ns = (BEGIN_US + 5000) * 1000
     data = [b"head" + sent_ns.to_bytes(8, "big") + b"tail", b"head" + bytes(7), None]
     rows = [message(25, ANN, n, "UNRELIABLE", data=each) for n, each in enumerate(data, 1)]
     rows.append(message(4, ANN, 4, "UNRELIABLE", data=data[0]))
     make_log(tmp_path, rows, sealed=2).close()
-    logs = read_logs(spark, [tmp_path])
-    found = gather(logs, sites={"alfa": "north"}, sent_us=sent_at(4))
+    logs, sites = read_logs(spark, [tmp_path]), {"alfa": "north"}
+    if all_figures:
+        found = gather(logs, sites=sites, sent_us=sent_at(4))
+    else:
+        found = nothing()
+        count_delays(logs, found, sites, sent_at(4))
     (key,) = found.delays
     assert key == DelayKey("UNRELIABLE", "g", ANN, "north")
     assert found.delays[key].total() == 2
@@ -137,15 +174,28 @@ def test_messages_may_tell_when_they_were_sent(spark: SparkSession, tmp_path: Pa
     assert "clocks of hosts differ" in make_page(found)
 
 
+def nothing() -> Figures:
+    return Figures(logs=["alfa"], begin_us=BEGIN_US, seconds=0.0, step_s=0.1)
+
+
+def test_figures_of_no_messages_have_a_page() -> None:
+    check_empty(make_page(nothing()))
+
+
+@pytest.mark.long
 def test_logs_without_messages_have_a_report(spark: SparkSession, tmp_path: Path) -> None:
     make_log(tmp_path, [view(0, "1.alfa.a", "alfa")], sealed=0).close()
-    page = make_page(gather(read_logs(spark, [tmp_path])))
+    check_empty(make_page(gather(read_logs(spark, [tmp_path]))))
+
+
+def check_empty(page: str) -> None:
     for text in ("No messages.", "No message has a stamp", "No UNRELIABLE messages."):
         assert text in page
 
 
-def test_the_page_is_whole_and_shows_all_figures(figures: Figures) -> None:
-    page = make_page(figures)
+def test_the_page_is_whole_and_shows_all_figures(report: Report) -> None:
+    page = report.page
+    assert page == make_page(report.figures)
     body = page.split("<body>")[1].split("</body>")[0]
     root = ET.fromstring(f"<body>{body.replace('&ndash;', '-')}</body>")
     words = [each.strip() for each in root.itertext()]
@@ -156,19 +206,14 @@ def test_the_page_is_whole_and_shows_all_figures(figures: Figures) -> None:
     assert "http" not in page.replace("http://www.w3.org", "")
 
 
-@pytest.mark.usefixtures("spark")
-def test_the_command_writes_the_page_and_tells_scripts(
-    folders: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    output = tmp_path / "report.html"
-    assert main(["spark", "report", *map(str, folders), "--json", "-o", str(output)]) == 0
-    told = capsys.readouterr()
-    found = json.loads(told.out)
+def test_the_command_writes_the_page_and_tells_scripts(report: Report) -> None:
+    found = json.loads(report.output)
     assert found["messages"] == 36
     assert [row["name"] for row in found["delays"]["level"]] == ["AGREED"]
     assert found["views"][2]["went"] == ["charlie"]
-    assert "<svg" in output.read_text()
-    assert f"the report is in {output}" in told.err
+    assert "<svg" in report.page
+    assert f"the report is in {report.path}" in report.messages
+    assert "delays of 36 deliveries" in report.messages
 
 
 def test_what_spark_cannot_do_is_reported_in_one_sentence(

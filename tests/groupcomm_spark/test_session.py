@@ -108,7 +108,8 @@ def test_packages_of_the_wrong_version_are_named(monkeypatch: pytest.MonkeyPatch
     assert "4.2 or newer, below 4.4" in found["pyspark"].remedy
 
 
-def test_an_error_of_a_worker_is_one_sentence(spark: SparkSession) -> None:
+@pytest.mark.long
+def test_an_error_of_a_function_of_a_worker_is_one_sentence(spark: SparkSession) -> None:
     @udf("long", useArrow=False)
     def fails(value: int) -> int:
         raise ValueError(f"row {value} is not to my liking")

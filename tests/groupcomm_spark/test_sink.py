@@ -200,7 +200,10 @@ def test_types_and_several_groups_are_taken_from_columns(
     ("options", "columns", "what"),
     [
         ({}, ["value AS data"], "give the option group"),
-        ({"group": "g"}, ["CAST(NULL AS STRING) AS data"], "the column data is null in a row"),
+        pytest.param(
+            *({"group": "g"}, ["CAST(NULL AS STRING) AS data"], "the column data is null in a row"),
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_what_cannot_be_sent_is_one_sentence(

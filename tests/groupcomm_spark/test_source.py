@@ -126,7 +126,8 @@ def test_a_schema_of_the_user_says_which_columns(spark: SparkSession, tmp_path: 
     )
 
 
-def test_an_empty_log_has_no_rows(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.long
+def test_an_empty_log_has_no_rows_on_spark(spark: SparkSession, tmp_path: Path) -> None:
     LogWriter(tmp_path, disk=QuickDisk()).close()
     assert load(spark, tmp_path).count() == 0
 
@@ -266,6 +267,11 @@ def test_any_rows_of_any_files_are_read(
 def test_rows_are_chosen(tmp_path: Path, options: dict[str, str], rows: list[int]) -> None:
     make_epoch(tmp_path, [4], live=4).close()
     assert rows_in(tmp_path, **options) == rows
+
+
+def test_an_empty_log_has_no_rows(tmp_path: Path) -> None:
+    LogWriter(tmp_path, disk=QuickDisk()).close()
+    assert read(tmp_path) == []
 
 
 def test_small_files_are_read_together_and_large_ones_in_shares(

@@ -65,12 +65,21 @@ def test_a_query_follows_a_log_and_goes_on_where_it_was(
     assert Query(spark, tmp_path, maxRowsPerBatch="3").run() == [[11, 12, 13], [14, 15]]
     offsets = (tmp_path / "checkpoint" / "offsets" / "5").read_text().splitlines()
     assert json.loads(offsets[-1]) == {"epoch": 2, "row": 16}
+
+
+@pytest.mark.long
+def test_a_query_tells_that_rows_were_removed_or_passes_over_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The same without Spark: where a query begins, and files that are removed after planning."""
+    folder = tmp_path / "log"
+    make_epoch(folder, [9, 7]).close()
+    assert Query(spark, tmp_path).run() == [[*range(16)]]
     assert Query(spark, tmp_path).run() == []
 
     make_epoch(folder, [2, 3]).close()
-    next(each for each in list_segments(folder) if each.first.row == 16).path.unlink()
     for segment in list_segments(folder):
-        if segment.first.row < 16:
+        if segment.first.row <= 16:
             segment.path.unlink()
     with pytest.raises(Exception) as caught:  # noqa: PT011 - pyspark's own classes
         Query(spark, tmp_path).run()

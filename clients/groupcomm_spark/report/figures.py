@@ -107,7 +107,7 @@ def gather(
         found.slices = _count_slices(messages, found)
         found.messages = sum(each.messages for each in found.slices)
     with stage(f"delays of {found.messages} deliveries"):
-        _count_delays(messages, found, sites or {}, sent_us)
+        count_delays(messages, found, sites or {}, sent_us)
     with stage("losses of UNRELIABLE"):
         found.losses = count_losses(logs)
     with stage("views"):
@@ -150,9 +150,10 @@ def _count_slices(messages: "DataFrame", found: Figures) -> list[Slice]:
     )
 
 
-def _count_delays(
+def count_delays(
     messages: "DataFrame", found: Figures, sites: Mapping[str, str], sent_us: "Column | None"
 ) -> None:
+    """Count the delays of messages in `found`; see `gather` for the rest."""
     from pyspark.sql import functions as fn  # noqa: PLC0415 - an extra
 
     delay_us = fn.unix_micros("received") - (fn.col("stamp") if sent_us is None else sent_us)
