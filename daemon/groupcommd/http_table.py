@@ -80,6 +80,28 @@ def read_http(table: HttpTable, base: Path) -> HttpConfig | None:
     return config
 
 
+def table_of(config: HttpConfig) -> HttpTable:
+    """Return the table from which `read_http` makes these settings."""
+    listen = config.listen
+    tls = config.tls
+    return HttpTable(
+        listen=f"{_UNIX}{listen}" if isinstance(listen, Path) else str(listen),
+        tokens=_text(config.tokens),
+        tls=None
+        if tls is None
+        else HttpTlsTable(
+            certificate=str(tls.certificate),
+            key=str(tls.key),
+            ca=_text(tls.ca),
+            revoked=_text(tls.revoked),
+        ),
+    )
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
 def read_listen(text: str, base: Path) -> Address | Path:
     """Return the address or the path that a text names.
 

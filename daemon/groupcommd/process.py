@@ -23,6 +23,7 @@ flight recorder, and answers to programs that are refused.
 RETRY_S: Final = 0.25
 """The time between two attempts while there is no descriptor."""
 
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _OWN: Final = 256
 """More than a daemon has open besides connections, the reserve included."""
 
@@ -92,6 +93,12 @@ async def retry_while_exhausted(what: str, act: Callable[[], _T]) -> _T:
 def _reason(error: Exception) -> str:
     cause = error if isinstance(error, OSError) else error.__cause__
     return os.strerror(cause.errno or 0) if isinstance(cause, OSError) else str(error)
+
+
+def resident_bytes() -> int:
+    """Return how much memory this process uses."""
+    with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 - of the kernel, no disk
+        return int(file.read().split()[1]) * _PAGE_BYTES
 
 
 KEPT_BYTES: Final = 64 * 1024 * 1024

@@ -53,15 +53,12 @@ from groupcommd.status import DaemonParts, QuestionQueue, answer
 from groupcommd.udp import MAX_READS
 
 if TYPE_CHECKING:
-    from groupcommd.http.server import HttpServer
+    from groupcommd.http.supervisor import HttpSupervisor
 
 WALL_INTERVAL_S = 1.0
 """Between readings of the wall clock."""
 
 _RELOADED = frozenset(("limits", "quotas", "access"))
-
-HTTP_SHARE = 8
-"""The fraction of the connections there is room for that HTTP may have: 1/8."""
 
 LINGER_S = 1.0
 """A daemon that has left gives its clients this time to read their last events."""
@@ -105,7 +102,7 @@ class Service:
         self, config: DaemonConfig, state: StateDir, start: Start, sockets: Sockets
     ) -> None:
         if sockets.http is not None:
-            import groupcommd.http.server  # noqa: F401, PLC0415 - before the core has a deadline
+            import groupcommd.http.supervisor  # noqa: F401, PLC0415 - before the core has a deadline
         self._config = config
         self._delays = None if sockets.http is None else DelayRecorder(start)
         self._flight = FlightRecorder(start) if self._delays is None else self._delays
@@ -145,7 +142,7 @@ class Service:
         self._rejected_senders = RejectedSenders(config)
         self._flood = Flood(MAX_READS)
         self._wanted = pattern_of(config.core)
-        self._http: HttpServer | None = None
+        self._http: HttpSupervisor | None = None
 
     async def run(self) -> ServiceEnd:
         """Serve until the daemon has left or must start anew; then close its clients' connections.
@@ -158,9 +155,7 @@ class Service:
                 self._nursery = nursery
                 most, quotas = connection_capacity(), self._config.quotas
                 if self._sockets.http is not None:
-                    for_http = most // HTTP_SHARE
-                    most -= for_http
-                    self._serve_http(self._sockets.http, nursery, for_http)
+                    self._serve_http(self._sockets.http, nursery)
                 self.connections = Connections(self.core, nursery, self.turn, quotas, most=most)
                 self._answers = QuestionQueue(self._answer, self.connections.principal_of)
                 self._cluster = ClusterReports(self.core, self.connections, self._started)
@@ -411,11 +406,14 @@ class Service:
             self._delays.delays if self._delays is not None else (),
         )
 
-    def _serve_http(self, at: HttpSocket, nursery: trio.Nursery, most: int) -> None:
-        """Answer HTTP; a daemon that does not never loads the modules for it."""
-        from groupcommd.http.server import HttpServer  # noqa: PLC0415 - see above
+    def _serve_http(self, at: HttpSocket, nursery: trio.Nursery) -> None:
+        """Start the process of HTTP; other daemons never load the modules for that."""
+        from groupcommd.http.supervisor import (  # noqa: PLC0415 - see above
+            HttpSupervisor,
+            OwnProcess,
+        )
 
-        self._http = HttpServer(at, self._config, self._parts, most)
+        self._http = HttpSupervisor(at.socket, self._config, self._parts, OwnProcess)
         nursery.start_soon(self._http.run)
 
     async def _end_outdated(self) -> None:

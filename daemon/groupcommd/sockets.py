@@ -21,7 +21,7 @@ from groupcomm.host.private_files import (
     write_private,
 )
 from groupcomm.session.spread.names import daemon_fault
-from groupcommd.credentials import TlsCredentials, read_tls_credentials
+from groupcommd.credentials import read_tls_credentials
 from groupcommd.daemon_config import DaemonConfig
 from groupcommd.http_table import HttpConfig
 from groupcommd.listeners import (
@@ -171,50 +171,46 @@ def _listen(wanted: Address, stack: ExitStack) -> tuple[socket.socket, Address]:
 
 @attrs.frozen
 class HttpSocket:
-    """The address of the HTTP server, and the credentials of its clients.
+    """The address of the HTTP server.
 
     Attributes:
         socket: the socket that accepts connections.
         name: its address: an address of TCP, or unix:PATH.
-        tokens: the valid tokens; None if no token is valid.
-        tls: the credentials for TLS; None: HTTP is plain.
     """
 
     socket: socket.socket
     name: str
-    tokens: TokenBook | None = None
-    tls: TlsCredentials | None = None
 
 
 def open_http(config: DaemonConfig, http: HttpConfig, stack: ExitStack) -> HttpSocket:
-    """Listen for HTTP, and read the files that authenticate requests."""
+    """Listen for HTTP, and check the files that authenticate requests."""
+    if http.tls is not None:
+        read_tls_credentials(http.tls)
+    elif http.tokens is not None:
+        _check_tokens(http.tokens)
     if isinstance(http.listen, Path):
         path, opened_for = http.listen, config.unix_for
         unix = _open(str(path), lambda: listen_unix(path, opened_for, "http.listen"))
         stack.callback(close_unix, unix, path)
-        return HttpSocket(unix, f"unix:{path}", _read_tokens(http))
+        return HttpSocket(unix, f"unix:{path}")
     if http.is_local and http.tokens is None and http.tls is None:
         check_tcp_users(http.listen.host, "http.listen", 'listen = "unix:PATH"')
-    credentials = read_tls_credentials(http.tls) if http.tls is not None else None
-    tokens = credentials.tokens if credentials is not None else _read_tokens(http)
     tcp, at = _listen(http.listen, stack)
-    if not http.is_local and credentials is None:
+    if not http.is_local and http.tls is None:
         _log.warning(
             "HTTP at %s is plain: whoever hears the network reads its tokens and its answers; set"
             " [http.tls] to change that",
             at,
         )
-    return HttpSocket(tcp, str(at), tokens, credentials)
+    return HttpSocket(tcp, str(at))
 
 
-def _read_tokens(http: HttpConfig) -> TokenBook | None:
-    if http.tokens is None:
-        return None
+def _check_tokens(path: Path) -> None:
     try:
-        return TokenBook(http.tokens)
+        TokenBook(path)
     except OSError as error:
         raise ConfigError(
-            f"http.tokens {http.tokens}: {error.strerror or error}; make the file with: groupcomm"
+            f"http.tokens {path}: {error.strerror or error}; make the file with: groupcomm"
             " tokens add"
         ) from None
 

@@ -4,6 +4,9 @@ Three daemons carry AGREED messages from one to another. In each round they do s
 while another process scrapes all three as fast as they answer and keeps streams open. Views must
 not change, and p99 must stay below LIMIT times that of the quiet phase, in the median of rounds.
 
+That process stands for programs of other hosts, and runs on the same processors: at --nice 10 it
+takes only what the ring leaves. With --nice 0 it is measured, too, as it takes a whole processor.
+
     python -m tests.campaigns.http_load --rounds 3 --scrapes 10000 --streams 1000
 """
 
@@ -29,9 +32,8 @@ from groupcomm_tools.local_cluster import LocalCluster
 
 NAMES: Final = ("a", "b", "c")
 RATE: Final = 200
-LIMIT: Final = 4.0
-"""The bound of p99 under load by p99 when quiet. The goal is 1.5; the load shares the
-processors."""
+LIMIT: Final = 1.5
+"""The bound of p99 under load by p99 when quiet."""
 
 SCRAPERS: Final = 6
 SETTLE_S: Final = 2.0
@@ -89,7 +91,7 @@ def views(cluster: LocalCluster) -> int:
     return sum("view" in line and "daemons" in line for d in NAMES for line in cluster[d].lines())
 
 
-async def run(rounds: int, scrapes: int, streams: int, quiet_s: float) -> bool:
+async def run(rounds: int, scrapes: int, streams: int, quiet_s: float, nice: int) -> bool:
     """Run all rounds and print figures; return whether the limits were kept."""
     options = ("--http", "127.0.0.1:0")
     quiets: list[Phase] = []
@@ -103,7 +105,8 @@ async def run(rounds: int, scrapes: int, streams: int, quiet_s: float) -> bool:
             delays = await measure(cluster, quiet_s, None)
             quiets.append(phase(delays, views(cluster) - before, {}))
             before, over, told = views(cluster), trio.Event(), dict[str, Any]()
-            command = [sys.executable, "-m", "tests.campaigns.http_load", "--load", where]
+            command = ["nice", "-n", str(nice), sys.executable, "-m", "tests.campaigns.http_load"]
+            command += ["--load", where]
             command += ["--scrapes", str(scrapes), "--streams", str(streams)]
 
             async def load(
@@ -222,13 +225,15 @@ def main() -> int:
     parser.add_argument("--scrapes", type=int, default=10_000)
     parser.add_argument("--streams", type=int, default=1000)
     parser.add_argument("--quiet-s", type=float, default=10.0)
+    parser.add_argument("--nice", type=int, default=10, help="of the process that loads")
     parser.add_argument("--load", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.load is not None:
         load(json.loads(options.load), options.scrapes, options.streams)
         return 0
     print(f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}", flush=True)
-    kept = trio.run(run, options.rounds, options.scrapes, options.streams, options.quiet_s)
+    told = (options.rounds, options.scrapes, options.streams, options.quiet_s, options.nice)
+    kept = trio.run(run, *told)
     return 0 if kept else 1
 
 

@@ -18,6 +18,10 @@ from groupcomm.host.addresses import DEFAULT_HOST, DEFAULT_PORT, Address
 from groupcommd.config_file import read_config
 from groupcommd.credentials import read_tls_credentials
 from groupcommd.daemon_config import DaemonConfig
+from groupcommd.http.channel import Channel
+from groupcommd.http.server import HttpServer, serve
+from groupcommd.http.supervisor import HttpSupervisor
+from groupcommd.http.supply import Supply
 from groupcommd.listeners import Listener, TlsListener, unix_listener
 from groupcommd.service import Service
 from groupcommd.sockets import HttpSocket, Sockets, listen_tcp, listen_unix, open_http
@@ -127,14 +131,80 @@ class FakeSockets:
     http: HttpSocket | None = None
 
 
+class HttpTask:
+    """The HTTP process as a task of this process.
+
+    Attributes:
+        server: what answers; None until the daemon has told it the settings.
+    """
+
+    def __init__(
+        self, nursery: trio.Nursery, listening: socket.socket, channel: socket.socket
+    ) -> None:
+        self._scope = trio.CancelScope()
+        self._ended = trio.Event()
+        self.server: HttpServer | None = None
+        nursery.start_soon(self._run, listening, channel.dup())
+
+    async def _run(self, listening: socket.socket, end: socket.socket) -> None:
+        def note(server: HttpServer) -> None:
+            self.server = server
+
+        with end, self._scope:
+            await serve(listening, Channel(end), note)
+        self._ended.set()
+
+    async def end(self) -> str:
+        """See HttpProcess."""
+        await self._ended.wait()
+        return "over"
+
+    def kill(self) -> None:
+        """See HttpProcess."""
+        self._scope.cancel()
+
+
+class VirtualService(Service):
+    """A service whose HTTP is answered in this process.
+
+    Attributes:
+        http_tasks: what has answered it, the latest last.
+    """
+
+    http_tasks: list[HttpTask]
+
+    def _serve_http(self, at: HttpSocket, nursery: trio.Nursery) -> None:
+        self.http_tasks = []
+
+        def start(listening: socket.socket, channel: socket.socket) -> HttpTask:
+            self.http_tasks.append(HttpTask(nursery, listening, channel))
+            return self.http_tasks[-1]
+
+        self._http = HttpSupervisor(at.socket, self._config, self._parts, start)
+        nursery.start_soon(self._http.run)
+
+
 @attrs.define
 class Daemon:
     """One service, and where its clients connect."""
 
-    service: Service
+    service: VirtualService
     unix: Path
     tls: str
     http: str = ""
+
+    @property
+    def http_server(self) -> HttpServer:
+        """What answers HTTP."""
+        server = self.service.http_tasks[-1].server
+        assert server is not None
+        return server
+
+    @property
+    def supply(self) -> Supply:
+        """What tells it."""
+        assert self.service._http is not None
+        return self.service._http.supply
 
     @property
     def members(self) -> str:
@@ -205,7 +275,7 @@ async def _serve(
     stack = ExitStack()
     http = open_http(config, config.http, stack) if config.http is not None else None
     sockets = cast(Sockets, FakeSockets(udp, listeners, tls_listener, http))
-    service = Service(config, state, state.begin(config.name), sockets)
+    service = VirtualService(config, state, state.begin(config.name), sockets)
     port = tls_listener.socket.getsockname()[1] if tls_listener is not None else 0
     daemons.all[name] = Daemon(service, config.unix, f"tls://127.0.0.1:{port}")
     daemons.all[name].http = http.name if http is not None else ""

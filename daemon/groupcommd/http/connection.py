@@ -88,8 +88,12 @@ class Responder(Protocol):
     def needs(self, request: h11.Request, principal: str | None) -> bool:
         """Return whether `prepare` has to be awaited before `respond`."""
 
-    async def prepare(self) -> None:
-        """Make an answer that takes long, in slices."""
+    async def prepare(self, request: h11.Request, principal: str | None) -> None:
+        """Have the daemon tell what the answer is made from.
+
+        Raises:
+            Refusal: it does not.
+        """
 
     def refuse(self, refusal: Refusal) -> Answer:
         """Return the answer that says why there is none."""
@@ -160,9 +164,7 @@ class HttpConnection:
                 async with self._share:
                     answer, out = self._process(responder)
                 if self._unprepared is not None:
-                    await responder.prepare()
-                    async with self._share:
-                        answer, out = self._answer(responder, self._unprepared)
+                    answer, out = await self._prepare(responder, self._unprepared)
                     self._unprepared = None
                 elif answer is None:
                     data = await self.read()
@@ -195,6 +197,15 @@ class HttpConnection:
             self._unprepared = event
             return None, b""
         return self._answer(responder, event)
+
+    async def _prepare(self, responder: Responder, request: h11.Request) -> tuple[Answer, bytes]:
+        try:
+            await responder.prepare(request, self.principal)
+        except Refusal as refusal:
+            answer = responder.refuse(refusal)
+            return answer, self._encode(answer, with_body=request.method != b"HEAD")
+        async with self._share:
+            return self._answer(responder, request)
 
     def _answer(self, responder: Responder, request: h11.Request) -> tuple[Answer, bytes]:
         """Return the answer to a request, and its bytes."""
@@ -237,9 +248,9 @@ class HttpConnection:
     async def read(self) -> bytes:
         """Return the bytes that have come, b"" at the end."""
         while True:
+            with suppress(BlockingIOError):  # not only when readable: the request may have come
+                return self.socket.recv(READ_BYTES)  # with the end of the handshake of TLS
             await trio.lowlevel.wait_readable(self.socket)
-            with suppress(BlockingIOError):
-                return self.socket.recv(READ_BYTES)
 
     async def _write(self, data: bytes) -> None:
         left = memoryview(data)

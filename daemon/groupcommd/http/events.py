@@ -1,17 +1,18 @@
 """Server-sent events: the page's data, sent to all that watch, each second and for each view.
 
-With many streams an event comes less often, and the daemon writes no more in a second. An event is
+With many streams an event comes less often, and no more is written in a second. An event is
 made once, and written to all streams in small batches within the time of HTTP. No task waits
 for a stream: one that does not read misses events, and is closed after a while.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from itertools import islice
 from typing import Final
 
 import trio
 
 from groupcommd.http.connection import HttpConnection, chunk
+from groupcommd.http.gate import Refusal
 from groupcommd.http.work_share import WorkShare
 
 INTERVAL_S: Final = 1.0
@@ -69,12 +70,12 @@ class EventStreams:
 
     Args:
         share: limits the time of HTTP.
-        make: returns the data of an event.
+        data: returns the data of an event; raises Refusal if there are none.
     """
 
-    def __init__(self, share: WorkShare, make: Callable[[], bytes]) -> None:
+    def __init__(self, share: WorkShare, data: Callable[[], Awaitable[bytes]]) -> None:
         self._share = share
-        self._make = make
+        self._data = data
         self._streams: dict[HttpConnection, Stream] = {}
         self._watched = trio.Event()
         self._news = trio.Event()
@@ -111,8 +112,10 @@ class EventStreams:
             with trio.move_on_after(interval_s - AT_LEAST_S):
                 await self._news.wait()
             self._news = trio.Event()
-            async with self._share:
-                framed = chunk(event(self._make()))
+            try:
+                framed = chunk(event(await self._data()))
+            except Refusal:
+                continue  # the daemon's loop does not run: the page sees that nothing moves
             for batch in _batches(list(self._streams.values())):
                 async with self._share:
                     now = trio.current_time()

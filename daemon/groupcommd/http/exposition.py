@@ -1,8 +1,4 @@
-"""Metrics as OpenMetrics text, written by prometheus-client.
-
-The library formats, and does no work while messages pass: a collector reads the daemon's own
-counters when it is asked.
-"""
+"""Metrics as OpenMetrics text: prometheus-client writes the values that the daemon has sent."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -20,9 +16,7 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.utils import floatToGoString
 
-from groupcomm.durations import BOUNDS_S, Durations
-from groupcommd.http.metrics import METRICS, Metric
-from groupcommd.http.snapshot import Snapshot
+from groupcomm.durations import BOUNDS_S
 
 METRICS_KIND: Final[bytes] = CONTENT_TYPE_LATEST.encode()
 
@@ -36,62 +30,56 @@ PIECE: Final = 6
 
 _END: Final = b"# EOF\n"
 
+Row = Sequence[Any]
+"""A metric at one time: name, kind, help, unit, names of labels, and samples.
 
-class SnapshotCollector:
-    """Metrics of one snapshot, in the form of the library."""
+A sample has values of the labels, and a number; of a summary how many and their sum, of a histogram
+the counts of its buckets and the sum.
+"""
 
-    def __init__(self, snapshot: Snapshot, metrics: Sequence[Metric]) -> None:
-        self._snapshot = snapshot
-        self._metrics = metrics
+
+class RowCollector:
+    """Metrics of some rows, in the form of the library."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._rows = rows
 
     def collect(self) -> Iterator[Family]:
         """Yield each metric with its samples."""
-        for metric in self._metrics:
-            yield _family(metric, self._snapshot)
+        for row in self._rows:
+            yield _family(row)
 
 
-def _family(metric: Metric, snapshot: Snapshot) -> Family:
-    samples = metric.read(snapshot)
-    if metric.kind == "info":
+def _family(row: Row) -> Family:
+    name, kind, help_, unit, names, samples = row
+    if kind == "info":
         ((labels, _),) = samples
-        values = dict(zip(metric.labels, labels, strict=True))
-        return InfoMetricFamily(metric.name.removesuffix("_info"), metric.help, value=values)
-    if metric.kind == "histogram":
-        histogram = HistogramMetricFamily(
-            metric.name, metric.help, labels=metric.labels, unit=metric.unit
-        )
-        for labels, value in samples:
-            assert isinstance(value, Durations), metric.name
-            buckets = list(zip(_BOUNDS, map(float, accumulate(value.counts)), strict=True))
-            histogram.add_metric(labels, buckets, value.total_s)
+        values = dict(zip(names, labels, strict=True))
+        return InfoMetricFamily(name.removesuffix("_info"), help_, value=values)
+    if kind == "histogram":
+        histogram = HistogramMetricFamily(name, help_, labels=names, unit=unit)
+        for labels, (counts, total_s) in samples:
+            buckets = list(zip(_BOUNDS, map(float, accumulate(counts)), strict=True))
+            histogram.add_metric(labels, buckets, total_s)
         return histogram
-    if metric.kind == "summary":
-        summary = SummaryMetricFamily(
-            metric.name, metric.help, labels=metric.labels, unit=metric.unit
-        )
-        for labels, value in samples:
-            assert isinstance(value, tuple), metric.name
-            summary.add_metric(labels, *value)
+    if kind == "summary":
+        summary = SummaryMetricFamily(name, help_, labels=names, unit=unit)
+        for labels, (count, total) in samples:
+            summary.add_metric(labels, count, total)
         return summary
-    kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
-    family = kind(metric.name, metric.help, labels=metric.labels, unit=metric.unit)
+    made = CounterMetricFamily if kind == "counter" else GaugeMetricFamily
+    family = made(name, help_, labels=names, unit=unit)
     for labels, value in samples:
-        assert isinstance(value, int | float), metric.name
         family.add_metric(labels, value)
     return family
 
 
-def pieces(snapshot: Snapshot) -> Iterator[Callable[[], bytes]]:
+def pieces(rows: Sequence[Row]) -> Iterator[Callable[[], bytes]]:
     """Yield functions that each write some metrics; joined, they are OpenMetrics text."""
-    for at in range(0, len(METRICS), PIECE):
-        yield partial(_piece, snapshot, METRICS[at : at + PIECE])
+    for at in range(0, len(rows), PIECE):
+        yield partial(_piece, rows[at : at + PIECE])
     yield lambda: _END
 
 
-def _piece(snapshot: Snapshot, metrics: Sequence[Metric]) -> bytes:
-    return _write(SnapshotCollector(snapshot, metrics)).removesuffix(_END)
-
-
-def exposition(snapshot: Snapshot) -> bytes:
-    """Return the metrics of a snapshot as OpenMetrics text."""
-    return b"".join(piece() for piece in pieces(snapshot))
+def _piece(rows: Sequence[Row]) -> bytes:
+    return _write(RowCollector(rows)).removesuffix(_END)

@@ -1,4 +1,4 @@
-"""The gate: authenticates requests, and decides whether the rules allow an answer.
+"""The gate: authenticates requests. Whether the rules allow an answer, the daemon decides.
 
 A request has a principal, like a session of a program: the user at the other end, as the system
 reports it; the name of a token; or that of a certificate. Everybody who can connect may ask for
@@ -15,13 +15,11 @@ as localhost; and a request that the browser marks as coming from another site g
 import base64
 import binascii
 import ipaddress
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
 from groupcomm.errors import GroupCommError
-from groupcomm.security.access import Access
-from groupcommd.status import may_admin
 from groupcommd.token_file import TokenBook
 
 MAX_TOKEN_BYTES: Final = 256
@@ -46,15 +44,13 @@ class Gate:
 
     Args:
         tokens: the valid tokens; None if no token is valid.
-        access: returns the present access rules.
     """
 
-    def __init__(self, tokens: TokenBook | None, access: Callable[[], Access]) -> None:
+    def __init__(self, tokens: TokenBook | None) -> None:
         self.tokens = tokens
-        self._access = access
 
-    def check(self, headers: Mapping[bytes, bytes], principal: str | None) -> str:
-        """Return the principal of a request that may be answered.
+    def identify(self, headers: Mapping[bytes, bytes], principal: str | None) -> str:
+        """Return the principal of a request, for which rules may allow an answer.
 
         Args:
             headers: the headers of the request, names in lower case.
@@ -74,11 +70,6 @@ class Gate:
         elif principal.startswith(("unix:", "uid:")) and not is_own_name(headers.get(b"host")):
             raise Refusal(
                 421, "host", "name the daemon by its address or as localhost, or bring a token"
-            )
-        access = self._access()
-        if access.restricts and not may_admin(access, principal):
-            raise Refusal(
-                403, "rule", f"{principal} may not see this: no rule of [[access]] allows it admin"
             )
         return principal
 

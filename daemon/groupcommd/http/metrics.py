@@ -5,13 +5,12 @@ here: values are read from a snapshot at a request. docs/metrics.md is made of t
 has a value that programs choose freely, except for the few that are slow.
 """
 
-import os
 import resource
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from math import isfinite
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -21,6 +20,7 @@ from groupcomm.level import ServiceLevel
 from groupcomm.membership.states import MembershipState
 from groupcomm.wire.link import LINK_BYTES
 from groupcommd.http.snapshot import Snapshot
+from groupcommd.process import resident_bytes
 
 Sample: TypeAlias = tuple[tuple[str, ...], float | tuple[int, float] | Durations]
 """Values of the labels, and a number; for a summary the count and the sum, for a histogram all."""
@@ -100,7 +100,6 @@ def _version() -> str:
 
 
 _VERSION: Final = _version()
-_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 def _info(s: Snapshot) -> list[Sample]:
@@ -114,11 +113,6 @@ def _start_time(s: Snapshot) -> float:
 def _cpu_s(s: Snapshot) -> float:
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
-
-
-def _resident_bytes(s: Snapshot) -> float:
-    with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 - of the kernel, no disk
-        return int(file.read().split()[1]) * _PAGE_BYTES
 
 
 def _in_view(s: Snapshot) -> Mapping[str, float]:
@@ -224,6 +218,21 @@ def _members(s: Snapshot) -> float:
     return sum(s.parts.core.groups().values())
 
 
+def read_all(snapshot: Snapshot) -> list[list[Any]]:
+    """Return all metrics of a snapshot as plain values for JSON, as `exposition` takes them."""
+    return [
+        [
+            *(metric.name, metric.kind, metric.help, metric.unit, metric.labels),
+            [[labels, _plain(value)] for labels, value in metric.read(snapshot)],
+        ]
+        for metric in METRICS
+    ]
+
+
+def _plain(value: float | tuple[int, float] | Durations) -> object:
+    return [value.counts, value.total_s] if isinstance(value, Durations) else value
+
+
 METRICS: Final[tuple[Metric, ...]] = (
     Metric(
         name="groupcomm_info",
@@ -233,8 +242,16 @@ METRICS: Final[tuple[Metric, ...]] = (
         read=_info,
     ),
     _gauge("process_start_time_seconds", "When the daemon started, since 1970.", _start_time),
-    _counter("process_cpu_seconds_total", "Processor time that the daemon has used.", _cpu_s),
-    _gauge("process_resident_memory_bytes", "Memory that the daemon uses.", _resident_bytes),
+    _counter(
+        "process_cpu_seconds_total",
+        "Processor time that the daemon has used, without that of HTTP.",
+        _cpu_s,
+    ),
+    _gauge(
+        "process_resident_memory_bytes",
+        "Memory that the daemon uses, without that of HTTP.",
+        lambda _: resident_bytes(),
+    ),
     _counter(
         "groupcomm_starts_total",
         "Starts of the daemon, as its disk has counted them.",
@@ -537,6 +554,21 @@ METRICS: Final[tuple[Metric, ...]] = (
         lambda s: s.files.certificates_end,
     ),
     # HTTP itself
+    _counter(
+        "groupcomm_http_starts_total",
+        "Starts of the process that answers HTTP: 1, unless it was lost.",
+        lambda s: s.http.starts,
+    ),
+    _counter(
+        "groupcomm_http_cpu_seconds_total",
+        "Processor time of the process that answers HTTP.",
+        lambda s: s.http.cpu_s,
+    ),
+    _gauge(
+        "groupcomm_http_resident_memory_bytes",
+        "Memory of the process that answers HTTP.",
+        lambda s: s.http.resident_bytes,
+    ),
     _counters(
         "groupcomm_http_answers_total",
         "code",
@@ -553,7 +585,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     _gauge("groupcomm_http_streams", "Open streams of events.", lambda s: s.http.streams),
     _counter(
         "groupcomm_http_work_seconds_total",
-        "Time that HTTP has taken of the daemon's.",
+        "Time that HTTP has taken of the daemon's own process.",
         lambda s: s.http.work_s,
     ),
 )

@@ -1,7 +1,8 @@
 """The server: accepts connections of HTTP within bounds, and answers their requests.
 
-One task serves a connection. All work is done within the share of time that HTTP has, so neither
-many requests nor many connections keep the daemon from its ring.
+It runs in a process of its own, and asks its daemon for values. One task serves a connection. All
+work is done within the time of HTTP, so neither many requests nor many connections take a processor
+from others.
 """
 
 import ipaddress
@@ -9,34 +10,33 @@ import json
 import logging
 import socket
 import ssl
+import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
+from functools import partial
 from math import inf
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 import h11
 import trio
+from cattrs import structure
 
-from groupcomm.engine import News, Status
 from groupcomm.host.tls import TlsSocket, Wants
-from groupcomm.membership.states import MembershipState
-from groupcommd.credentials import TlsCredentials
-from groupcommd.daemon_config import DaemonConfig
+from groupcommd.credentials import TlsCredentials, read_tls_credentials
+from groupcommd.http.channel import Channel
 from groupcommd.http.connection import REQUEST_S, Answer, ConnectionState, HttpConnection
 from groupcommd.http.events import EventStreams, event
-from groupcommd.http.exposition import METRICS_KIND, exposition, pieces
+from groupcommd.http.exposition import METRICS_KIND, pieces
 from groupcommd.http.gate import Gate, Refusal
-from groupcommd.http.history import History
-from groupcommd.http.overview import Overview
 from groupcommd.http.page import PAGE, PAGE_POLICY
-from groupcommd.http.snapshot import HttpCounts, Snapshot, Snapshots
-from groupcommd.http.watched_files import WatchedFiles
+from groupcommd.http.source import Source
 from groupcommd.http.work_share import WorkShare
-from groupcommd.listeners import PeerRefused
-from groupcommd.local_users import admission, tcp_user, unix_principal, unix_user
-from groupcommd.sockets import HttpSocket
-from groupcommd.status import DaemonParts, status
+from groupcommd.http_table import HttpTable, read_http
+from groupcommd.local_users import Admits, admission, tcp_user, unix_principal, unix_user
+from groupcommd.process import connection_capacity, resident_bytes
+from groupcommd.token_file import TokenBook
 
 MAX_CONNECTIONS: Final = 2048
 
@@ -48,6 +48,10 @@ ACCEPT_PAUSE_S: Final = 0.1
 PATHS: Final = ("/", "/livez", "/readyz", "/metrics", "/status.json", "/events")
 _HEALTH: Final = frozenset(("/livez", "/readyz"))
 _METHODS: Final = (b"GET", b"HEAD")
+_WORDS: Final = {"/metrics": "metrics", "/status.json": "status", "/events": "events"}
+"""The question to the daemon, by path."""
+
+_YES: Final = b"true"
 _log = logging.getLogger("groupcommd")
 
 
@@ -55,75 +59,61 @@ class HttpServer:
     """The HTTP server of one start of a daemon.
 
     Args:
-        at: the listening address, and the files that authenticate requests.
-        config: the configuration.
-        parts: returns the parts of the daemon.
-        most: the number of connections that may be open at one time.
+        listening: the socket that accepts connections.
+        table: names the files that authenticate requests.
+        admits: returns whether a user of this host may ask.
+        channel: the channel to the daemon.
 
     Attributes:
-        snapshots: the snapshots from which answers are made.
-        history: the latest views.
-        files: the files whose age is reported.
+        source: the latest answers of the daemon.
         streams: the streams of events.
     """
 
     def __init__(
-        self, at: HttpSocket, config: DaemonConfig, parts: Callable[[], DaemonParts], most: int
+        self, listening: socket.socket, table: HttpTable, admits: Admits, channel: Channel
     ) -> None:
-        self._at = at
-        self._admits = admission(config.unix_for, config.unix)
-        self._gate = Gate(at.tokens, lambda: parts().config.access)
+        config = read_http(table, Path())
+        assert config is not None, "a daemon that does not answer HTTP has no process for it"
+        self._socket = listening
+        self._tls = read_tls_credentials(config.tls) if config.tls is not None else None
+        tokens = TokenBook(config.tokens) if config.tokens is not None else None
+        self._admits = admits
+        self._gate = Gate(tokens)
         self._share = WorkShare()
-        self._most = max(1, min(MAX_CONNECTIONS, most))
+        self._most = max(1, min(MAX_CONNECTIONS, connection_capacity()))
         self._open: dict[int, HttpConnection] = {}  # by number, the oldest first
         self._number = 0
         self._answered: Counter[int] = Counter()
         self._refused: Counter[str] = Counter()
         self._closed = trio.lowlevel.ParkingLot()
         self._preparing = trio.Lock()
-        self._latest_metrics = b""
-        self.history = History()
-        self.files = WatchedFiles(config)
-        self.snapshots = Snapshots(parts, self._counts, self.history, self.files)
-        self._overview = Overview()
-        self.streams = EventStreams(self._share, self._overview_now)
-        self._makers: dict[str, tuple[bytes, Callable[[Snapshot], bytes]]] = {
-            "/metrics": (METRICS_KIND, self._metrics),
-            "/status.json": (b"application/json", _status_json),
-            "/events": (b"text/event-stream", self._overview.make),
+        self._metrics = self._written = b""  # as text, and what that was made of
+        self.source = self._source = Source(channel, self.counts)
+        self.streams = EventStreams(self._share, partial(self._source.get, "events"))
+
+    def counts(self) -> dict[str, Any]:
+        """Return the counts of this process, as `HttpCounts` names them."""
+        return {
+            "answered": {str(status): n for status, n in self._answered.items()},
+            "refused": dict(self._refused),
+            "connections": len(self._open),
+            "streams": len(self.streams),
+            "cpu_s": time.process_time(),
+            "resident_bytes": resident_bytes(),
         }
-
-    def _counts(self) -> HttpCounts:
-        return HttpCounts(
-            answered=dict(self._answered),
-            refused=dict(self._refused),
-            connections=len(self._open),
-            streams=len(self.streams),
-            work_s=self._share.used_s,
-        )
-
-    def note(self, news: Iterable[News]) -> None:
-        """Note new views."""
-        self.history.note(news)
-        self.snapshots.forget()
-        self.streams.tell()
-
-    def _overview_now(self) -> bytes:
-        return self._make("/events", self.snapshots.get())
 
     # ---- connections ----
 
     async def run(self) -> None:
         """Accept connections for ever."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.files.watch)
             nursery.start_soon(self.streams.run)
             while True:
-                await trio.lowlevel.wait_readable(self._at.socket)
+                await trio.lowlevel.wait_readable(self._socket)
                 await self._wait_for_room()
                 async with self._share:
                     try:
-                        accepted, _ = self._at.socket.accept()
+                        accepted, _ = self._socket.accept()
                     except BlockingIOError:
                         continue
                     except OSError as error:
@@ -156,14 +146,14 @@ class HttpServer:
         """Serve one connection from its begin to its end; never raise."""
         try:
             with connection.scope:
-                if self._at.tls is not None:
+                if self._tls is not None:
                     with trio.fail_after(REQUEST_S):
-                        await self._authenticate_tls(connection, accepted, self._at.tls)
+                        await self._authenticate_tls(connection, accepted, self._tls)
                 else:
                     async with self._share:
                         connection.principal = self._principal(accepted)
                 await connection.serve(self)
-        except PeerRefused as refused:
+        except Refusal as refused:
             self._refused[refused.reason] += 1
         except (OSError, ssl.SSLError, trio.TooSlowError):
             self._refused["gone"] += 1  # while it was served, or before its handshake was complete
@@ -193,7 +183,7 @@ class HttpServer:
         """Complete the handshake, and note the owner of the shown certificate.
 
         Raises:
-            PeerRefused: the certificate was revoked.
+            Refusal: the certificate was revoked.
             ssl.SSLError, OSError: it has failed.
         """
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -210,79 +200,99 @@ class HttpServer:
         shown = tls.peer_certificate
         if shown is not None:
             if credentials.revoked.has(shown):
-                raise PeerRefused("certificate", f"certificate {shown.serial:x} was revoked")
+                raise Refusal(401, "certificate", f"certificate {shown.serial:x} was revoked")
             connection.principal = shown.principal
-
-    def _metrics(self, snapshot: Snapshot) -> bytes:
-        """Return the metrics that were prepared last: the snapshot has become too old since."""
-        return self._latest_metrics or exposition(snapshot)
 
     # ---- answers ----
 
-    def needs(self, request: h11.Request, principal: str | None) -> bool:
-        """See Responder: metrics that are not fresh take some milliseconds."""
-        if request.target.partition(b"?")[0] != b"/metrics" or request.method not in _METHODS:
-            return False
-        try:
-            self._gate.check(dict(request.headers), principal)
-        except Refusal:
-            return False  # nobody without the right to an answer makes the daemon work
-        return "/metrics" not in self.snapshots.get().answers
+    def _wanted(self, request: h11.Request, principal: str | None) -> list[tuple[str, str]]:
+        """Return the questions that the daemon must have answered; none for most refusals.
 
-    async def prepare(self) -> None:
-        """See Responder: make the metrics, piece by piece; of many at once, one does."""
+        Raises:
+            Refusal: the request is not authentic, and must cost the daemon nothing.
+        """
+        path = _path(request)
+        if request.method not in _METHODS or path not in PATHS:
+            return []
+        if path in _HEALTH:
+            return [("ready", "")]
+        may = "may", self._gate.identify(dict(request.headers), principal)
+        return [may, (_WORDS[path], "")] if path in _WORDS else [may]
+
+    def needs(self, request: h11.Request, principal: str | None) -> bool:
+        """See Responder."""
+        try:
+            wanted = self._wanted(request, principal)
+        except Refusal:
+            return False
+        if ("metrics", "") in wanted and self._written is not self._source.latest("metrics"):
+            return True  # they have come, and are not written yet
+        return not all(self._source.is_fresh(*each) for each in wanted)
+
+    async def prepare(self, request: h11.Request, principal: str | None) -> None:
+        """See Responder."""
+        for word, argument in self._wanted(request, principal):
+            told = await self._source.get(word, argument)
+            if word == "may" and told != _YES:
+                return  # `respond` refuses it
+            if word == "metrics":
+                await self._write_metrics()
+
+    async def _write_metrics(self) -> None:
+        """Write the latest metrics, piece by piece; one request does so for all that wait."""
         async with self._preparing:
-            snapshot = self.snapshots.get()
-            if "/metrics" in snapshot.answers:
+            told = self._source.latest("metrics")
+            if told is self._written:
                 return
+            async with self._share:
+                rows = json.loads(told)
             made: list[bytes] = []
-            for piece in pieces(snapshot):
+            for piece in pieces(rows):
                 async with self._share:
                     made.append(piece())
-            snapshot.answers["/metrics"] = b"".join(made)
-            self._latest_metrics = snapshot.answers["/metrics"]
+            self._written, self._metrics = told, b"".join(made)
 
     def respond(self, request: h11.Request, principal: str | None) -> Answer:
         """See Responder."""
         if request.method not in _METHODS:
             raise Refusal(405, "method", "only GET and HEAD are answered: nothing changes by HTTP")
-        where = urlsplit(request.target.decode("ascii", "replace"))
-        path = where.path
-        if path in _HEALTH:
-            return self._note(self._health(path, where.query))
+        path = _path(request)
         if path not in PATHS:
             raise Refusal(404, "path", f"no such path; there are: {', '.join(PATHS)}")
-        self._gate.check(dict(request.headers), principal)
+        if path in _HEALTH:
+            return self._note(self._health(request))
+        principal = self._gate.identify(dict(request.headers), principal)
+        if self._source.latest("may", principal) != _YES:
+            raise Refusal(
+                403, "rule", f"{principal} may not see this: no rule of [[access]] allows it admin"
+            )
         if path == "/":
             return self._note(Answer(PAGE, b"text/html; charset=utf-8", policy=PAGE_POLICY))
-        body = self._make(path, self.snapshots.get())
-        if path == "/events":
-            if request.http_version < b"1.1":
-                raise Refusal(505, "version", "events need HTTP/1.1")
-            if self.streams.is_full:
-                raise Refusal(503, "streams", f"{len(self.streams)} streams are open: the most")
-            body = event(body)
-        kind, _ = self._makers[path]
-        return self._note(Answer(body, kind, is_stream=path == "/events"))
+        if path == "/metrics":
+            return self._note(Answer(self._metrics, METRICS_KIND))
+        body = self._source.latest(_WORDS[path])
+        if path == "/status.json":
+            return self._note(Answer(body, b"application/json"))
+        if request.http_version < b"1.1":
+            raise Refusal(505, "version", "events need HTTP/1.1")
+        if self.streams.is_full:
+            raise Refusal(503, "streams", f"{len(self.streams)} streams are open: the most")
+        return self._note(Answer(event(body), b"text/event-stream", is_stream=True))
 
-    def _make(self, path: str, snapshot: Snapshot) -> bytes:
-        """Return an answer, made once for a snapshot."""
-        if path not in snapshot.answers:
-            snapshot.answers[path] = self._makers[path][1](snapshot)
-        return snapshot.answers[path]
-
-    def _health(self, path: str, query: str) -> Answer:
-        if path == "/livez":
+    def _health(self, request: h11.Request) -> Answer:
+        where = urlsplit(request.target.decode("ascii", "replace"))
+        if where.path == "/livez":
             return Answer(b"alive\n")
         return ready(
-            self.snapshots.get().status, wants_majority="majority" in parse_qs(query, True)
+            json.loads(self._source.latest("ready")),
+            wants_majority="majority" in parse_qs(where.query, True),
         )
 
     def refuse(self, refusal: Refusal) -> Answer:
         """See Responder."""
         self._refused[refusal.reason] += 1
         more: list[tuple[bytes, bytes]] = []
-        if refusal.status == 401 and self._at.tokens is not None:
+        if refusal.status == 401 and self._gate.tokens is not None:
             more.append((b"WWW-Authenticate", b'Basic realm="groupcomm", charset="UTF-8"'))
         if refusal.status == 405:
             more.append((b"Allow", b"GET, HEAD"))
@@ -302,17 +312,45 @@ class HttpServer:
         await self.streams.serve(connection)
 
 
-def ready(found: Status, *, wants_majority: bool) -> Answer:
+def _path(request: h11.Request) -> str:
+    return urlsplit(request.target.decode("ascii", "replace")).path
+
+
+def ready(told: Mapping[str, Any], *, wants_majority: bool) -> Answer:
     """Return whether a daemon is in a view, and in one with a majority if that is asked for."""
-    view = found.view
-    if found.state is not MembershipState.OPERATIONAL or view is None:
+    if told["view"] is None:
         return Answer(b"not ready: it looks for a view\n", status=503)
-    count = len(view.daemons)
-    text = f"view {view.id} of {count} daemons, with{'' if found.majority else 'out'} a majority\n"
-    if wants_majority and not found.majority:
+    has = "with" if told["majority"] else "without"
+    text = f"view {told['view']} of {told['daemons']} daemons, {has} a majority\n"
+    if wants_majority and not told["majority"]:
         return Answer(f"not ready: {text}".encode(), status=503)
     return Answer(f"ready: {text}".encode())
 
 
-def _status_json(snapshot: Snapshot) -> bytes:
-    return json.dumps(status(snapshot.parts, snapshot.status), ensure_ascii=False).encode()
+async def serve(
+    listening: socket.socket,
+    channel: Channel,
+    started: Callable[[HttpServer], None] = lambda _: None,
+) -> None:
+    """Answer HTTP for a daemon until it has ended.
+
+    Args:
+        listening: the socket that accepts connections.
+        channel: the channel to the daemon, which first sends the settings.
+        started: gets the server before it accepts connections.
+    """
+    settings = await channel.receive()
+    if settings is None:
+        return
+    told = json.loads(settings.body)
+    server = HttpServer(
+        listening,
+        structure(told["http"], HttpTable),
+        admission(told["unix_for"], Path(told["unix"])),
+        channel,
+    )
+    started(server)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(server.run)
+        await server.source.run(server.streams.tell)
+        nursery.cancel_scope.cancel()

@@ -1,8 +1,9 @@
-"""The share of the daemon's time that HTTP may take.
+"""The share of a processor that HTTP may take.
 
 All work for HTTP is done in pieces, one at a time and in the order in which they were wanted. After
 a piece HTTP rests until it has taken SHARE of the time; a short burst is let through. So a client
-that asks too much waits, and the ring does not.
+that asks too much waits, and neither the ring nor other programs do. Only time on a processor
+counts, as waiting for a processor takes nothing from others.
 """
 
 import time
@@ -29,7 +30,7 @@ class WorkShare:
         used_s: the time that all pieces have taken, in seconds.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, clock: Callable[[], float] = time.thread_time) -> None:
         self._clock = clock
         self._turn = trio.Lock()  # first come, first served
         self._paid_at = 0.0  # when earlier work has been rested for

@@ -19,6 +19,7 @@ from groupcommd.http import server as server_module
 from groupcommd.http.connection import MAX_HEAD_BYTES
 from groupcommd.http.gate import is_own_name, read_authorization_untrusted
 from groupcommd.http.metrics import METRICS
+from groupcommd.http.source import ANSWER_S
 from groupcommd.http.work_share import BURST_S, SHARE, WorkShare
 from groupcommd.token_file import add_token
 from tests.groupcommd.http.browser import ask, connect, read_answer, request
@@ -215,10 +216,9 @@ async def test_who_is_slow_is_cut_off_and_who_says_nothing_makes_room(
                 raise AssertionError("it was not cut off")
         silent = [await connect(at) for _ in range(20)]
         assert (await ask(at, "/livez")).status == 200
-        http = daemons["a"].service._http
-        assert http is not None
-        assert http._counts().connections <= 8
-        assert http._counts().refused["full"] or http._counts().refused["slow"]
+        counts = daemons["a"].http_server.counts()
+        assert counts["connections"] <= 8
+        assert counts["refused"].keys() & {"full", "slow"}
         for each in silent:
             await each.aclose()
 
@@ -227,16 +227,30 @@ async def test_an_error_of_an_answer_ends_no_daemon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with virtual_daemons(tmp_path, "a", head=TCP) as daemons:
-        http = daemons["a"].service._http
-        assert http is not None
 
         def broken(_: object) -> bytes:
             raise LookupError("on purpose")
 
-        http._makers["/status.json"] = (b"application/json", broken)
+        daemons["a"].supply.makers["status"] = broken
         with caplog.at_level(logging.CRITICAL):
             assert (await ask(daemons["a"].http, "/status.json")).status == 500
         assert (await ask(daemons["a"].http, "/metrics")).status == 200
+
+
+async def test_who_lives_says_so_and_whose_loop_stands_still_does_not(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with virtual_daemons(tmp_path, "a", head=TCP) as daemons:
+        assert (await ask(daemons["a"].http, "/livez")).status == 200
+        async with daemons["a"].supply._share:  # as if its loop did nothing else
+            await trio.sleep(1.0)
+            told = await ask(daemons["a"].http, "/livez")
+            assert (told.status, told.body) == (
+                503,
+                b"the daemon has not answered for %g s\n" % ANSWER_S,
+            )
+        await trio.sleep(1.0)
+        assert (await ask(daemons["a"].http, "/livez")).status == 200
 
 
 async def test_work_is_done_in_turn_and_takes_its_share_at_most(
@@ -315,15 +329,13 @@ async def test_streams_that_are_too_many_or_do_not_read_are_refused_or_closed(
 ) -> None:
     monkeypatch.setattr(events_module, "MAX_STREAMS", 1)
     async with virtual_daemons(tmp_path, "a", head=TCP) as daemons:
-        http = daemons["a"].service._http
-        assert http is not None
-        http._makers["/events"] = (b"text/event-stream", lambda _: bytes(b"x" * 1_000_000))
+        daemons["a"].supply.makers["events"] = lambda _: bytes(b"x" * 1_000_000)
         stream = await connect(daemons["a"].http)
         await stream.send_all(request("/events"))
         await read_answer(stream)
         assert (await ask(daemons["a"].http, "/events", "HEAD")).status == 503
         with trio.fail_after(60):
-            while len(http.streams):
+            while len(daemons["a"].http_server.streams):
                 await trio.sleep(1.0)
         assert (await ask(daemons["a"].http, "/livez")).status == 200
         await stream.aclose()

@@ -1,0 +1,135 @@
+"""The supply: the daemon's answers to the questions of its HTTP process.
+
+This is all the work of the daemon for HTTP: it reads values and encodes them as JSON, whatever the
+number of requests and streams. The process repeats a question at most twice a second, and after a
+change.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import attrs
+import trio
+
+from groupcomm.engine import News
+from groupcomm.membership.states import MembershipState
+from groupcommd.http.channel import Channel, Frame
+from groupcommd.http.history import History
+from groupcommd.http.metrics import read_all
+from groupcommd.http.overview import Overview
+from groupcommd.http.snapshot import HttpCounts, Snapshot
+from groupcommd.http.watched_files import WatchedFiles
+from groupcommd.http.work_share import WorkShare
+from groupcommd.status import DaemonParts, may_admin, status
+
+SILENT_S: Final = 30.0
+"""A process that has sent nothing for this long hangs."""
+
+_log = logging.getLogger("groupcommd")
+
+
+class Supply:
+    """The supply of one start of a daemon.
+
+    Args:
+        parts: returns the parts of the daemon.
+        files: the files whose age is reported.
+
+    Attributes:
+        history: the latest views.
+        starts: the number of starts of the process.
+        answered: the number of answered questions.
+        makers: functions that make answers, by question.
+    """
+
+    def __init__(self, parts: Callable[[], DaemonParts], files: WatchedFiles) -> None:
+        self._parts = parts
+        self._files = files
+        self._share = WorkShare()
+        self._counts = HttpCounts()
+        self._changed = trio.Event()
+        self.history = History()
+        self.starts = 0
+        self.answered = 0
+        self.makers: dict[str, Callable[[Snapshot], bytes]] = {
+            "ready": _ready,
+            "metrics": _metrics,
+            "status": _status,
+            "events": Overview().make,
+        }
+
+    def note(self, news: Iterable[News]) -> None:
+        """Note new views."""
+        self.history.note(news)
+        self._changed.set()
+
+    async def serve(self, channel: Channel) -> None:
+        """Answer the questions of a process until it has ended, broken off or hangs."""
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._tell_changes, channel)
+                with trio.CancelScope(deadline=trio.current_time() + SILENT_S) as patience:
+                    while (frame := await channel.receive()) is not None:
+                        patience.deadline = trio.current_time() + SILENT_S
+                        await self._accept(channel, frame)
+                nursery.cancel_scope.cancel()
+        except* (OSError, ValueError) as errors:
+            _log.debug("the HTTP process has broken off: %s", errors.exceptions)
+
+    async def _accept(self, channel: Channel, frame: Frame) -> None:
+        body = b""  # which tells of an error
+        async with self._share:
+            try:
+                if frame.word == "log":
+                    line = json.loads(frame.body)
+                    _log.log(line["level"], "%s", line["text"])
+                    return
+                body = self._answer(frame)
+            except Exception:
+                _log.exception("HTTP: an error of this daemon")
+        await channel.send(frame.word, frame.argument, body)
+
+    async def _tell_changes(self, channel: Channel) -> None:
+        """Send a notice of each change, as earlier answers are wrong then."""
+        while True:
+            await self._changed.wait()
+            self._changed = trio.Event()
+            await channel.send("changed")
+
+    def _answer(self, question: Frame) -> bytes:
+        self.answered += 1
+        if question.word == "may":
+            return json.dumps(self._may(question.argument)).encode()
+        counts = HttpCounts(**json.loads(question.body))
+        self._counts = attrs.evolve(counts, starts=self.starts, work_s=self._share.used_s)
+        parts = self._parts()
+        found = parts.core.status(trio.current_time())
+        snapshot = Snapshot(parts, found, self._counts, self.history, self._files)
+        return self.makers[question.word](snapshot)
+
+    def _may(self, principal: str) -> bool:
+        access = self._parts().config.access
+        return not access.restricts or may_admin(access, principal)
+
+
+def _metrics(snapshot: Snapshot) -> bytes:
+    return json.dumps(read_all(snapshot), separators=(",", ":")).encode()
+
+
+def _status(snapshot: Snapshot) -> bytes:
+    return json.dumps(status(snapshot.parts, snapshot.status), ensure_ascii=False).encode()
+
+
+def _ready(snapshot: Snapshot) -> bytes:
+    """Return the view of the daemon; None while it looks for one."""
+    view = snapshot.status.view
+    if snapshot.status.state is not MembershipState.OPERATIONAL:
+        view = None
+    told = {
+        "view": None if view is None else str(view.id),
+        "daemons": 0 if view is None else len(view.daemons),
+        "majority": bool(snapshot.status.majority),
+    }
+    return json.dumps(told).encode()
