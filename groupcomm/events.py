@@ -206,7 +206,7 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
     view: ViewId
 
     def __str__(self) -> str:
-        return f"transition from view {self.view}: others may lack what follows"
+        return f"transition from view {self.view}: others may lack the messages that follow"
 
 
 class DaemonView(msgspec.Struct, frozen=True, kw_only=True, gc=False):

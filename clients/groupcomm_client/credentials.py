@@ -78,7 +78,7 @@ class Credentials:
         """
         if self.insists and not tls:
             raise LocalProtocolError(
-                "a token is sent over TLS only, so that nobody else learns it: connect "
+                "a token is sent over TLS only, so that no other host learns it: connect "
                 "to tls://HOST:PORT, or pass no token"
             )
         return self.token if tls else ""

@@ -129,7 +129,7 @@ GROUPS: Final = {
             "there is a problem",
         ),
         "latency": Command(
-            "send messages to oneself, and measure how long they take at a level",
+            "send messages to oneself, and measure their delay at a level",
             "a message has not come back",
             connects=True,
         ),
@@ -141,7 +141,7 @@ GROUPS: Final = {
     },
     "recording": {
         "record": Command(
-            "join groups and record what is delivered, in a log of Parquet files",
+            "join groups and record their messages and views, in a log of Parquet files",
             "the log cannot be written, or the session ended",
             connects=True,
         ),
@@ -161,7 +161,7 @@ GROUPS: Final = {
     },
     "simulation and analysis": {
         "simulate": Command(
-            "run clusters in virtual time and check what happened, or plan the links of sites",
+            "run clusters in virtual time and check their traces, or plan the links of sites",
             "a property does not hold, or the plan does not work",
         ),
         "check": Command(
@@ -169,7 +169,7 @@ GROUPS: Final = {
             "a property does not hold, or a trace cannot be read",
         ),
         "view": Command(
-            "draw a recorded trace as a page: what was sent when, and what it waited for",
+            "draw a recorded trace as a page: messages, their times, and reasons for delays",
             "the trace cannot be read",
         ),
         "compare": Command(

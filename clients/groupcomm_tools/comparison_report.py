@@ -106,7 +106,9 @@ def claims_of(entry: Entry) -> str:
 def page_of(rows: Sequence[ComparisonRow], load: ComparisonLoad) -> Page:
     """Return the page."""
     wrong = [row.entry.name for row in rows if row.is_wrong]
-    verdict = "Each algorithm has kept what it claims, and none has lost what its rule delivers."
+    verdict = (
+        "Each algorithm has kept its claims, and none has lost a message that its rule delivers."
+    )
     if wrong:
         verdict = f"Wrong: {', '.join(wrong)}"
     return Page(

@@ -132,7 +132,10 @@ def print_event(event: Received, *, as_json: bool, with_groups: bool = False) ->
         case DaemonView():
             print(f"daemons: {', '.join(event.daemons)}", flush=True)
         case Transition():
-            print("transition: until the next view, others may lack what follows", flush=True)
+            print(
+                "transition: until the next view, others may lack the messages that follow",
+                flush=True,
+            )
         case Refused():
             print(f"refused: {event}", file=sys.stderr, flush=True)
         case Undeliverable():

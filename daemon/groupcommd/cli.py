@@ -216,7 +216,7 @@ async def _serve(
             assert adopt is not None, "it ended as outdated"
             _log.warning(
                 "other daemons know of %d starts of this daemon, and its disk of fewer: "
-                "the daemon starts anew",
+                "the daemon starts again",
                 adopt.restarts,
             )
 

@@ -144,8 +144,8 @@ def check_reach(config: HttpConfig) -> None:
     proves = config.tokens is not None or (config.tls is not None and config.tls.ca is not None)
     if not config.is_local and not proves:
         raise ConfigError(
-            f"http.listen is {config.listen}, which other hosts can reach, and nobody would have to"
-            ' prove who it is: write tokens = "FILE" in [http] (made by: groupcomm tokens add), or'
+            f"http.listen is {config.listen}, which other hosts can reach without"
+            ' authentication: write tokens = "FILE" in [http] (made by: groupcomm tokens add), or'
             f' ca = "FILE" in [http.tls]; or listen = "127.0.0.1:{HTTP_PORT}"'
         )
 

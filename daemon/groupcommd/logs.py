@@ -179,7 +179,7 @@ _CAUSES: Final = {
     GatherReason.FELLOW_RESTARTED: "it was started again",
     GatherReason.FOREIGN_HEARD: "a daemon from outside was heard",
     GatherReason.FELLOW_BROKEN: "it breaks the protocol",
-    GatherReason.CONTRADICTED: "what daemons say contradicts itself",
+    GatherReason.CONTRADICTED: "statements of daemons contradict each other",
     GatherReason.PAUSED: "this daemon itself stood still",
 }
 """The reasons for which a view is without a daemon; uninformative ones are left out."""

@@ -132,7 +132,7 @@ class Sockets:
             self.listeners.append(spread_tcp(tcp, admits, None))
         _log.warning(
             "clients of Spread may connect at %s: their protocol has neither TLS nor tokens, so"
-            " whoever reaches this address can read and write what [[access]] does not forbid",
+            " everybody who reaches this address can read and write unless [[access]] forbids it",
             self.spread_tcp,
         )
 
@@ -198,7 +198,7 @@ def open_http(config: DaemonConfig, http: HttpConfig, stack: ExitStack) -> HttpS
     tcp, at = _listen(http.listen, stack)
     if not http.is_local and http.tls is None:
         _log.warning(
-            "HTTP at %s is plain: whoever hears the network reads its tokens and its answers; set"
+            "HTTP at %s is plain: everybody on the network can read its tokens and its answers; set"
             " [http.tls] to change that",
             at,
         )

@@ -56,7 +56,7 @@ class Entry:
         return "".join(f"-{each.lower()}" if each.isupper() else each for each in name)[1:]
 
 
-_TURNS: Final = "users take turns: it refuses what is concurrent"
+_TURNS: Final = "users take turns: it refuses concurrent messages"
 
 _ENTRIES: Final = (
     Entry(type=FanOut),
@@ -67,17 +67,23 @@ _ENTRIES: Final = (
     Entry(type=GlobalId),
     Entry(type=GlobalIdOrError, in_turn=True, note=_TURNS),
     Entry(type=LastSender),
-    Entry(type=LastSenderSame, loses=True, note="never delivered: what others were quicker than"),
+    Entry(type=LastSenderSame, loses=True, note="never delivered: messages that others overtook"),
     Entry(type=Vector),
     Entry(type=VectorOrError, in_turn=True, note=_TURNS),
-    Entry(type=VectorUpdating, loses=True, note="never delivered: what follows earlier messages"),
-    Entry(type=VectorNotUpdating, loses=True, note="never delivered: what follows concurrent ones"),
+    Entry(
+        type=VectorUpdating, loses=True, note="never delivered: messages that follow earlier ones"
+    ),
+    Entry(
+        type=VectorNotUpdating,
+        loses=True,
+        note="never delivered: messages that follow concurrent ones",
+    ),
     Entry(type=VectorAdvancing),
     Entry(type=VectorTree),
     Entry(type=VectorPaths),
     Entry(type=VectorSession, note="members stay"),
     Entry(type=SchiperEggliSandoz, note="for any destinations: here all of them"),
-    Entry(type=SchiperEggliSandozSends, note="counts sends only, else the same"),
+    Entry(type=SchiperEggliSandozSends, note="counts sends only, otherwise the same"),
     Entry(type=LamportClocks, note="clocks alone order no deliveries"),
     Entry(type=AcknowledgedStamps, note="over channels that keep their order"),
     Entry(type=Sequencer),

@@ -41,7 +41,7 @@ SCENES: tuple[tuple[str, float, tuple[Line, ...]], ...] = (
         ),
     ),
     (
-        "SAFE: nobody is told before every daemon has it, so nobody acts alone.",
+        "SAFE: no member is told before every daemon has it, so none acts alone.",
         0.0,
         ((4, _SAFE, "fire in the oven"), (0, _SAFE, "I call the fire brigade")),
     ),

@@ -78,7 +78,7 @@ def what_happened(event: TraceEvent) -> str:
 
 def _view(event: Trans | Dview) -> str:
     if isinstance(event, Trans):
-        return f"learns that what follows of view {event.view} is transitional"
+        return f"learns that the rest of view {event.view} is transitional"
     majority = {None: "", True: ", a majority", False: ", no majority"}[event.majority]
     return f"learns of view {event.view}: {', '.join(event.daemons)}{majority}"
 
@@ -185,7 +185,7 @@ def _of_received(event: OfReceived, message: str) -> str:
         case StampedReceived(source=source):
             return f"receives {message} from {source}"
         case Concurrent():
-            return f"finds {message} concurrent with what it has"
+            return f"finds {message} concurrent with its deliveries"
         case Buffered(waits=waits):
             return f"buffers {message}" + (f", which waits for {_listed(waits)}" if waits else "")
         case SuccessorFound():

@@ -122,7 +122,7 @@ def test_a_schema_of_the_user_says_which_columns(spark: SparkSession, tmp_path: 
     with pytest.raises(Exception) as caught:  # noqa: PT011 - pyspark's own classes
         reader.schema("row string").load().count()
     assert plain(caught.value) == (
-        "schema: the column row is bigint, not string; leave the schema out, and cast what is read"
+        "schema: the column row is bigint, not string; leave the schema out, and cast the rows"
     )
 
 

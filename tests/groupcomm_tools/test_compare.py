@@ -108,7 +108,7 @@ def test_the_table_says_what_was_kept_and_how_each_was_run(
     assert lines[0].startswith("4 processes, 60 messages of 100 bytes to all")
     assert re.match(r"vector +kept +kept +no ", rows["vector"])
     assert re.match(r"fan-out +no +no +no ", rows["fan-out"])
-    assert rows["vector-or-error"].endswith("users take turns: it refuses what is concurrent")
+    assert rows["vector-or-error"].endswith("users take turns: it refuses concurrent messages")
 
 
 def test_the_page_is_well_formed_and_has_all(

@@ -33,7 +33,7 @@ def test_the_demo_shows_a_crash_and_one_order_in_spite_of_it(tmp_path: Path) -> 
     for level in ("UNRELIABLE", "RELIABLE", "FIFO", "CAUSAL"):
         assert rows[level] == ["3"] * 4
     assert rows["AGREED"] == ["5"] * 4
-    assert "charlie lacks what was sent while it was down" in done.stdout
+    assert "charlie lacks the messages sent while it was down" in done.stdout
     explained = "died with it: no other" in done.stdout
     assert explained == (rows["SAFE"][0] != rows["SAFE"][1])
     logs = tmp_path / "logs"

@@ -60,7 +60,7 @@ def test_rows_are_sentences_for_people(log: str, capsys: pytest.CaptureFixture[s
         f"2 {time} group g: join #rec#a/2 - members #ann#a/1 #rec#a/2 - came along #rec#a/2",
         f"3 {time} SAFE       #ann#a/1 grüße",
         f"4 {time} UNRELIABLE #ann#a/1 \\xff\\n",
-        f"5 {time} transition: until the next view, others may lack what follows",
+        f"5 {time} transition: until the next view, others may lack the messages that follow",
     ]
 
 

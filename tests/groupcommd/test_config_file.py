@@ -282,7 +282,7 @@ TLS = '[http.tls]\ncertificate = "a.pem"\nkey = "a.key"\n'
     ("text", "means"),
     [
         ('listen = "10.0.0.1:4805"\n', 'write tokens = "FILE" in .http.'),
-        ('listen = "0.0.0.0"\n' + TLS, "nobody would have to prove who it is"),
+        ('listen = "0.0.0.0"\n' + TLS, "other hosts can reach without authentication"),
         (TOKENS, 'write listen = "127.0.0.1:4805"'),
         ('listen = "unix:"\n', "write unix:PATH or HOST:PORT"),
         ('listen = "here"\n', "the host must be an IP address"),

@@ -30,7 +30,7 @@ HEAD = "# a test\ndaemons a b c\n"
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("daemons a\n----\n", "x.txt:1: expected a comment that says what this is about"),
+        ("daemons a\n----\n", "x.txt:1: expected a comment that names the subject"),
         ("# no commands\n", "x.txt:1: expected commands, but the file ends"),
         (HEAD, "x.txt:2: expected '----', but the file ends"),
         (HEAD + "\n----\n", "x.txt:3: expected '----' before the empty line"),

@@ -54,7 +54,7 @@ def prefix_of(filters: Iterable[Filter]) -> bytes:
     names = [one.name for one in filters if one.on_wire]
     if len(set(names)) < len(names):
         raise LocalProtocolError(
-            f"two filters have the same name in {', '.join(names)}: take one out"
+            f"two filters have the same name in {', '.join(names)}: remove one of them"
         )
     text = ",".join(names).encode()
     if len(text) > NAMES_BYTES:

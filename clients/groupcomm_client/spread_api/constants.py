@@ -70,7 +70,7 @@ ERRORS: Final = {
     BUFFER_TOO_SHORT: "the buffer is too short for the message",
     GROUPS_TOO_SHORT: "there is no room for all groups",
     MESSAGE_TOO_LONG: "the message is too long",
-    NET_ERROR_ON_SESSION: "the daemon sent what does not decode",
+    NET_ERROR_ON_SESSION: "the daemon sent bytes that do not decode",
 }
 
 SERVICE_OF: Final = dict(zip(LEVELS, (1 << bit for bit in range(6)), strict=True))

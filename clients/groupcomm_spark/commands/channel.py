@@ -38,8 +38,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--correct-clocks",
         action="store_true",
-        help="subtract the offsets of the hosts' clocks from delays: half of what the least delays"
-        " in both directions differ by",
+        help="subtract the offsets of the hosts' clocks from delays: half of the difference"
+        " of the least delays in both directions",
     )
     parser.add_argument(
         "--all-recorded",

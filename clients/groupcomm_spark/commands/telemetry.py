@@ -39,7 +39,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=existing_file,
         required=True,
         metavar="FILE.toml",
-        help="kinds of messages, and what is normal of each; see docs/spark.md",
+        help="kinds of messages, with the normal properties of each; see docs/spark.md",
     )
     parser.add_argument("--to", metavar="GROUP", help="multicast alarms to this group, AGREED")
     parser.add_argument(

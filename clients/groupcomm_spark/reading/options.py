@@ -217,6 +217,6 @@ def names_of(schema: StructType) -> tuple[str, ...]:
         if field.dataType != known[field.name]:
             raise ConfigError(
                 f"schema: the column {field.name} is {known[field.name].simpleString()}, not"
-                f" {field.dataType.simpleString()}; leave the schema out, and cast what is read"
+                f" {field.dataType.simpleString()}; leave the schema out, and cast the rows"
             )
     return tuple(field.name for field in schema)

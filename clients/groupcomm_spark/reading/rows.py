@@ -142,7 +142,7 @@ class _PartReader:
             part = self._part
             raise LogRemoved(
                 f"{part.segment.path.parent}: rows {part.start} to {part.stop - 1} were removed"
-                " before they were read; have the recorder keep more, or read what is there now"
+                " before they were read; have the recorder keep more, or read the present rows"
             )
 
     # ---- sealed files ----

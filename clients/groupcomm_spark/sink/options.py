@@ -156,7 +156,7 @@ def check_columns(schema: "StructType", options: SinkOptions) -> None:
     found = {field.name: field.dataType.simpleString() for field in schema.fields}
     if "data" not in found:
         raise ConfigError(
-            f"there is no column data among {', '.join(found)}: select what is to be sent as data"
+            f"there is no column data among {', '.join(found)}: select the bytes to send as data"
         )
     for name, kind in found.items():
         if name not in _TYPES:

@@ -210,7 +210,7 @@ def open_writer(
     """
     if overwrite:
         raise ConfigError(
-            'outputMode("complete") would have to take back what was sent; use append or update'
+            'outputMode("complete") would have to take sent messages back; use append or update'
         )
     parsed = parse_options(options)
     check_columns(schema, parsed)

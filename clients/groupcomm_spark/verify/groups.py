@@ -148,7 +148,7 @@ def check_daemons(periods: Sequence[LogPeriod]) -> Iterator[Violation]:
             why = f"{told}: the view before was {before.view}"
             yield Violation(DAEMONS_VIEW, (period.log,), period.first, why)
         if period.transition not in (FOR_EVER, period.first) and period.end <= period.transition:
-            why = f"{told}: its regular part is over behind its end"
+            why = f"{told}: its regular part is over after its end"
             yield Violation(DAEMONS_VIEW, (period.log,), period.first, why)
 
 

@@ -48,7 +48,7 @@ NAMES: Final = {
     FOREIGN_SENDER: "the sender's daemon is not in the view",
     NOT_ADDRESSED: "the receiver is in none of the destinations",
     ROW_NUMBERS: "rows are missing or doubled, and no gap explains it",
-    DAMAGE: "bytes are not what was written",
+    DAMAGE: "bytes differ from those that were written",
 }
 """All names of violations, which stay the same from version to version. docs/spark.md has them."""
 

@@ -177,7 +177,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--text", type=existing_file, metavar="FILE", help="file whose lines are sent"
     )
     parser.add_argument(
-        "--record", type=Path, metavar="DIR", help="record what is delivered at alfa and bravo"
+        "--record", type=Path, metavar="DIR", help="record the deliveries at alfa and bravo"
     )
     parser.add_argument(
         "--keep", action="store_true", help="leave the daemons running until ^C, to look around"
@@ -300,7 +300,7 @@ def _compare(everybody: Participants, say: Say) -> bool:
         print(f"  {level.name:<12}{row[0]:>6}" + "".join(f"{count:>10}" for count in row[1:]))
     print(f"  {'':<12}{'':>6}   received by the program at each daemon")
     away = everybody.all[-1].daemon
-    print(f"  {away} lacks what was sent while it was down.")
+    print(f"  {away} lacks the messages sent while it was down.")
     lost = sum(
         sum(participant.sent[level] for participant in everybody.all)
         - max(sum(m.level == level for m in a.received) for a in everybody.all if a.present)

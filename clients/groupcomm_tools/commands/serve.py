@@ -40,7 +40,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="WORD",
         help="a command and its words, behind --: it has a request as its standard input, and its"
-        " standard output is the reply; GROUPCOMM_CALLER is who asks",
+        " standard output is the reply; GROUPCOMM_CALLER names the caller",
     )
     parser.add_argument("--count", type=one_or_more, metavar="N", help="end after N requests")
     parser.add_argument(

@@ -48,7 +48,7 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
         "--grow-sites",
         type=parse_sizes,
         metavar="N,...",
-        help="also with N sites, which are copies of those of the plan",
+        help="measure the plan with N sites as well, which are copies of its own",
     )
     group.add_argument(
         "--grow-daemons",

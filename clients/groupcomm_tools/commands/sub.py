@@ -23,7 +23,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--raw",
         action="store_true",
-        help="write the bytes of each message as they are, and nothing else",
+        help="write only the bytes of each message, unchanged",
     )
     parser.add_argument(
         "--format",

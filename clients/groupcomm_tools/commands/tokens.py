@@ -31,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         Subcommand(
             "remove",
             _remove,
-            "have a token admit nobody any more",
+            "remove a token, so that it admits nobody any more",
             "plant.tokens sensor-7",
             _add_name,
         ),

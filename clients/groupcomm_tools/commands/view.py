@@ -35,7 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--logical", action="store_true", help="draw a figure along Lamport's clocks")
     add("--ticks", action="store_true", help="draw a figure with lines between equal clocks")
-    parser.add_argument("--json", action="store_true", help="print in JSON what was written")
+    parser.add_argument("--json", action="store_true", help="print the results in JSON")
 
 
 def run(options: argparse.Namespace) -> int:

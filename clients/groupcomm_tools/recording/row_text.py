@@ -114,7 +114,7 @@ def sentence(row: Mapping[str, Any]) -> str:
         case "daemons":
             return f"daemons: {field(row, 'members')}"
         case "transition":
-            return "transition: until the next view, others may lack what follows"
+            return "transition: until the next view, others may lack the messages that follow"
         case "gap":
             return f"gap: {row['cause']} {field(row, 'data')}"
     return f"{row['kind']}"

@@ -237,7 +237,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     Metric(
         name="groupcomm_info",
         kind="info",
-        help="Always 1; the labels tell which daemon this is, of which cluster and release.",
+        help="Always 1; the labels name the daemon, its cluster and its release.",
         labels=("daemon", "cluster", "version"),
         read=_info,
     ),
@@ -287,13 +287,13 @@ METRICS: Final[tuple[Metric, ...]] = (
     _gauges(
         "groupcomm_daemon_silence_seconds",
         "peer",
-        "How long ago another daemon was heard; only of those that are heard directly.",
+        "Time since another daemon was last heard; only for daemons that are heard directly.",
         _silence,
     ),
     _counters(
         "groupcomm_gathers_total",
         "reason",
-        "How often the daemon has looked for a view, by cause.",
+        "Number of times that the daemon has looked for a view, by cause.",
         lambda s: {reason.name.lower(): n for reason, n in s.status.reasons.items()},
     ),
     _gauge(
@@ -304,19 +304,19 @@ METRICS: Final[tuple[Metric, ...]] = (
     Metric(
         name="groupcomm_view_change_seconds",
         kind="histogram",
-        help="How long changes of the view took, from the end of the view before or the start.",
+        help="Durations of view changes, from the end of the previous view or from the start.",
         read=lambda s: [((), s.history.changes)],
     ),
     # ring
     _counter(
         "groupcomm_token_visits_total",
-        "How often the token has come to this daemon.",
+        "Number of times that the token has come to this daemon.",
         lambda s: s.status.token.visits,
     ),
     Metric(
         name="groupcomm_token_rotation_seconds",
         kind="summary",
-        help="How long the token took to come back, of those times in which it rested nowhere.",
+        help="Durations of rotations of the token in which it rested nowhere.",
         read=lambda s: [((), (s.status.token.rotations, s.status.token.rotations_s))],
     ),
     _counter(
@@ -341,7 +341,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     ),
     _gauge(
         "groupcomm_unstable_packets",
-        "Packets of the ring that are here, and not yet known to be at all its daemons.",
+        "Packets of the ring that are held here, and not yet known to be held by all its daemons.",
         _unstable,
     ),
     # links that end here
@@ -366,7 +366,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     _counters(
         "groupcomm_link_packets_lost_total",
         "peer",
-        "Those of them that were lost; the view's end begins both counts anew.",
+        "Packets among them that were lost; both counts start again with each view.",
         _links(lambda link: link.lost),
     ),
     _counters(
@@ -378,13 +378,13 @@ METRICS: Final[tuple[Metric, ...]] = (
     _gauges(
         "groupcomm_link_queue_bytes",
         "peer",
-        "What waits to be sent over a link.",
+        "Bytes that wait to be sent over a link.",
         _links(lambda link: link.waiting_bytes),
     ),
     _gauges(
         "groupcomm_link_in_flight_bytes",
         "peer",
-        "What was sent over a link and is not acknowledged yet.",
+        "Bytes that were sent over a link and are not acknowledged yet.",
         _links(lambda link: link.in_flight_bytes),
     ),
     _gauges(
@@ -506,12 +506,12 @@ METRICS: Final[tuple[Metric, ...]] = (
     # disk and clock
     _gauge(
         "groupcomm_disk_write_seconds",
-        "How long writes to the state folder take, the longest of late.",
+        "Longest time of recent writes to the state folder.",
         lambda s: s.status.disk.write_s,
     ),
     _gauge(
         "groupcomm_disk_wait_seconds",
-        "For how long the present write has waited for the disk.",
+        "Time for which the present write has waited for the disk.",
         _disk_wait,
     ),
     _gauge(
@@ -531,12 +531,12 @@ METRICS: Final[tuple[Metric, ...]] = (
     ),
     _gauge(
         "groupcomm_clock_offset_seconds",
-        "How far the wall clock is ahead of the time of the cluster.",
+        "Lead of the wall clock over the time of the cluster.",
         lambda s: time.time() - s.status.clock.reading / 1e6,
     ),
     _counter(
         "groupcomm_clock_jumps_total",
-        "How often the wall clock was set.",
+        "Number of times that the wall clock was set.",
         lambda s: s.status.clock.jumps,
     ),
     # keys and certificates

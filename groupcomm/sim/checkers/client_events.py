@@ -176,7 +176,7 @@ class ClientEvents:
         """Report a message that was never sent, or that was complete long ago and is forgotten."""
         which, what = ("D1", "which was not sent")
         if event.m <= sender.forgotten:
-            which, what = ("D2", "long after everybody has got it")
+            which, what = ("D2", "long after all members have got it")
         self._report.add(which, f"{client} gets {event.m} of {sender}, {what}", event)
 
     def _check_content(self, client: ClientRecord, item: Item, event: Deliver) -> None:

@@ -188,7 +188,7 @@ class Contexts:
         if late:
             self.violations.append(
                 f"{message.sender} {message.number} {message.level.name} of packet"
-                f" {causes.packet} at {stamp} comes behind what depends on it:"
+                f" {causes.packet} at {stamp} comes after a message that depends on it:"
                 f" A {self._agreed}, V {self._heard}"
             )
         if causes.agreed is not None:

@@ -73,7 +73,9 @@ class Stamps:
         early = stay.early[index]
         packet = stay.view.streams[index].packets.get(number)
         if packet is None or packet[0] != time:
-            self._report.add("H1", f"{stay} gets packet {number}, which nobody sent so", event)
+            self._report.add(
+                "H1", f"{stay} gets packet {number}, which no daemon sent with these values", event
+            )
             return
         if number <= prefix or number in early:
             self._report.add("D2", f"{stay} gets packet {number} of ring {index} twice", event)
@@ -124,7 +126,7 @@ class Stamps:
                 event,
             )
         if (event.value, event.upto) not in stream.announced:
-            self._report.add("H4", f"{stay} counts a horizon that nobody announced", event)
+            self._report.add("H4", f"{stay} counts a horizon that no daemon announced", event)
         _raise(stay, event.ring, event.value)
 
     # ---- releases ----

@@ -252,7 +252,7 @@ def with_sites(plan: Topology, sites: int) -> Topology:
     pairs = {link.sites for link in plan.links}
     shape = next((make for make in TOPOLOGIES.values() if make(own) == pairs), mesh)
     if sites > 1 and not plan.links:
-        raise ConfigError("a plan without links does not say what more sites are joined by")
+        raise ConfigError("a plan without links does not say which links join more sites")
     links = tuple(
         attrs.evolve(plan.links[place % len(plan.links)], sites=pair)
         for place, pair in enumerate(sorted(shape(sites)))

@@ -255,7 +255,7 @@ def read_script(text: str, name: str) -> Script:
     """
     lines = text.splitlines()
     if not lines or not lines[0].startswith("#"):
-        raise ScenarioError(f"{name}:1: expected a comment that says what this is about")
+        raise ScenarioError(f"{name}:1: expected a comment that names the subject")
     blocks: list[Block] = []
     place = 0
     while place < len(lines):

@@ -141,7 +141,7 @@ def test_deliveries_that_do_not_wait_for_their_causes_are_found(
             assert client.contexts is not None
             violations += client.contexts.violations
     assert violations
-    assert "comes behind what depends on it" in violations[0]
+    assert "comes after a message that depends on it" in violations[0]
 
 
 def test_two_rows_that_have_changed_places_are_found(watch: Watch) -> None:
