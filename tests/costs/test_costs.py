@@ -14,7 +14,15 @@ LEAST = 0.05
 """The deviation in steps or datagrams that is always allowed: some happen once in a while."""
 
 
-@pytest.mark.parametrize("load", KEPT, ids=name_of)
+MANY = 1000
+"""To count the calls of more messages a second takes seconds; fewer take the same way."""
+
+
+@pytest.mark.parametrize(
+    "load",
+    [pytest.param(load, marks=[pytest.mark.long] * (load.rate > MANY)) for load in KEPT],
+    ids=name_of,
+)
 def test_a_message_costs_what_is_written_down(load: Load) -> None:
     """After a change that is meant: `python -m tests.costs.table --record`."""
     found, recorded = attrs.asdict(measure(load)), attrs.asdict(read_recorded()[name_of(load)])
@@ -36,6 +44,6 @@ def test_who_sends_alone_needs_hardly_more_than_a_datagram_to_each_fellow(rate: 
 
 
 def test_the_same_load_costs_the_same_again() -> None:
-    load = Load(3, 1, ServiceLevel.AGREED, 1000)
+    load = Load(3, 1, ServiceLevel.AGREED, 200)
     first, again = (attrs.evolve(measure(load), calls=0.0) for _ in range(2))
     assert first == again  # the interpreter calls some finalizers when it likes
