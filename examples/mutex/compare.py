@@ -8,6 +8,7 @@ import json
 import statistics
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 import trio
@@ -146,12 +147,12 @@ async def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Compare the forms of the mutex.")
     parser.add_argument("--programs", type=int, default=5, help="how many compete (5)")
     parser.add_argument("--rounds", type=int, default=200, help="how often one enters (200)")
     parser.add_argument("--json", action="store_true", help="one object with all rows")
-    return trio.run(run, parser.parse_args())
+    return trio.run(run, parser.parse_args(arguments))
 
 
 if __name__ == "__main__":

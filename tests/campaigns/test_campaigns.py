@@ -9,11 +9,11 @@ from tests.campaigns import attackers, bus1, mutex, recorder, store
 
 def test_never_two_hold_the_mutex(capsys: pytest.CaptureFixture[str]) -> None:
     """Run the agreed form; tests of the mutex in the simulator run all forms."""
-    status = mutex.main(["--acquisitions", "100", "--kills", "1"])
+    status = mutex.main(["--acquisitions", "50", "--kills", "1"])
     shown = capsys.readouterr()
     found = json.loads(shown.out)
     assert (status, found["violations"], found["kills"]) == (0, [], 1), shown.err
-    assert found["per_program"] == [20] * 5
+    assert found["per_program"] == [10] * 5
 
 
 @pytest.mark.long
