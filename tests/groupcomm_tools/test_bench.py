@@ -1,8 +1,6 @@
 """The benchmark: what it checks, and that it runs as a user would run it."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given
@@ -104,10 +102,9 @@ def test_a_plan_that_cannot_be_is_refused() -> None:
     "options",
     [
         ("--daemons", "2", "--senders", "2", "--size", "300", "--rate", "300"),
-        ("--daemons", "1", "--tcp", "--rate", "300", "--level", "safe"),
         (
-            *("--daemons", "2", "--bundling", "off", "--encryption", "off"),
-            *("--packet-bytes", "1340", "--rate", "300"),
+            *("--daemons", "1", "--tcp", "--rate", "300", "--level", "safe"),
+            *("--bundling", "off", "--encryption", "off", "--packet-bytes", "1340"),
         ),
     ],
 )
@@ -173,17 +170,10 @@ def test_bare_relays_are_measured_in_turn() -> None:
 
 
 def test_what_it_says_to_people() -> None:
-    command = [sys.executable, "-m", "groupcomm_tools.cli", "bench"]
-    done = subprocess.run(
-        [*command, "--daemons", "1", "--duration-s", "0.2"],
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "1 daemons, 1 senders, 1 receivers, 100 bytes, AGREED, unix, encrypted" in done.stdout
-    assert "lost 0, duplicated 0, misordered 0, changed 0" in done.stdout
+    status, output, messages = run("--daemons", "1", "--duration-s", "0.2")
+    assert status == 0, messages
+    assert "1 daemons, 1 senders, 1 receivers, 100 bytes, AGREED, unix, encrypted" in output
+    assert "lost 0, duplicated 0, misordered 0, changed 0" in output
 
 
 def test_a_block_holds_more_messages_than_a_run_sends() -> None:

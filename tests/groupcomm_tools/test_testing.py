@@ -1,9 +1,11 @@
 """The fixtures for users' own tests, as their documentation says and as users run them."""
 
+import ast
 import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import trio
@@ -31,30 +33,6 @@ def code_of_the_documentation() -> list[str]:
         if within:
             blocks[-1] += line[4:] + "\n"
     return blocks
-
-
-def run(folder: Path, *tests: str, options: tuple[str, ...] = ()) -> tuple[int, str]:
-    """Run tests in a folder of their own; exit status and output."""
-    conftest = code_of_the_documentation()[0]
-    (folder / "conftest.py").write_text(conftest)
-    (folder / "test_users.py").write_text("\n".join(tests))
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--strict-markers", "-W", "error", "-q", *options],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    return done.returncode, done.stdout + done.stderr
-
-
-def test_the_examples_of_the_documentation_pass(tmp_path: Path) -> None:
-    conftest, *examples = code_of_the_documentation()
-    assert "pytest_plugins" in conftest
-    status, output = run(tmp_path, *examples)
-    assert status == 0, output
-    assert "8 passed" in output
 
 
 FAILS = """
@@ -85,25 +63,80 @@ def test_too_many(groupcomm_simulation):
 """
 
 
+class Run(NamedTuple):
+    """A run of pytest as a user starts it: exit status, what came of each test, and all output."""
+
+    status: int
+    outcomes: dict[str, list[str]]
+    output: str
+
+
+@pytest.fixture(scope="module")
+def users(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Run the tests of the documentation, and those that fail, in a folder of their own."""
+    folder = tmp_path_factory.mktemp("users")
+    conftest, *examples = code_of_the_documentation()
+    assert "pytest_plugins" in conftest
+    (folder / "conftest.py").write_text(conftest)
+    (folder / "test_documented.py").write_text("\n".join(examples))
+    (folder / "test_wrong.py").write_text(FAILS + WRONG)
+    options = ("--strict-markers", "-W", "error", "-q", "-rA", "--groupcomm-seed", "42")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    outcomes: dict[str, list[str]] = {}
+    for line in done.stdout.splitlines():
+        outcome, _, rest = line.partition(" ")
+        if outcome in ("PASSED", "FAILED", "ERROR"):
+            outcomes.setdefault(rest.partition("::")[0], []).append(outcome)
+    return Run(done.returncode, outcomes, done.stdout + done.stderr)
+
+
+def test_the_examples_of_the_documentation_pass(users: Run) -> None:
+    assert users.outcomes["test_documented.py"] == ["PASSED"] * 8, users.output
+
+
 def test_what_fails_tells_what_daemons_logged_its_seed_and_what_a_marker_may_not_ask(
-    tmp_path: Path,
+    users: Run,
 ) -> None:
-    status, output = run(tmp_path, FAILS, WRONG, options=("--groupcomm-seed", "42"))
-    assert status == 1
+    assert users.status == 1
+    assert users.outcomes["test_wrong.py"] == ["ERROR"] * 3 + ["FAILED"] * 2, users.output
     for said in (
         *("groupcomm daemon a runs", "view ", "seed 42, virtual time 2."),
         *("daemons is 0; it must be 1 to 26", "nonsense", "only daemons may be given"),
     ):
-        assert said in output
+        assert said in users.output
 
 
-def test_nobody_needs_pytest_but_the_fixtures() -> None:
-    modules = [
-        ".".join(path.relative_to(ROOT / "clients").with_suffix("").parts)
+def modules_of_users() -> dict[str, Path]:
+    """All modules that a user's program may import, but the fixtures."""
+    return {
+        ".".join(path.relative_to(ROOT / "clients").with_suffix("").parts): path
         for package in ("groupcomm_client", "groupcomm_tools")
         for path in (ROOT / "clients" / package).rglob("*.py")
         if path.stem not in {"testing", "__init__"}
-    ]
+    }
+
+
+def test_no_module_imports_pytest_but_the_fixtures() -> None:
+    for path in modules_of_users().values():
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            named = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            named += [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            for name in named:
+                assert name.partition(".")[0] != "pytest", path
+                assert name != "groupcomm_tools.testing", path
+
+
+@pytest.mark.long
+def test_nobody_needs_pytest_but_the_fixtures() -> None:
+    """Nor does what they import."""
+    modules = list(modules_of_users())
     program = (
         f"import sys\nfor name in {modules}: __import__(name)\nassert 'pytest' not in sys.modules"
     )
