@@ -43,7 +43,7 @@ def _add_site_options(parser: argparse.ArgumentParser) -> None:
         "--sites", type=one_or_more, metavar="N", default=1, help="number of sites (1)"
     )
     group.add_argument(
-        "--shape", choices=SHAPES, default="mesh", help="which sites have links (mesh)"
+        "--shape", choices=SHAPES, default="mesh", help="the sites that have links (mesh)"
     )
     group.add_argument(
         "--delay-ms", type=not_negative, metavar="MS", default=0.0, help="delay of one way (0)"
@@ -208,7 +208,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     _add_load_options(parser)
     parser.add_argument("--bundling", choices=("on", "off"), default="on", help=_BUNDLING_HELP)
-    parser.add_argument("--encryption", choices=("on", "off"), default="on", help="of datagrams")
+    parser.add_argument(
+        "--encryption",
+        choices=("on", "off"),
+        default="on",
+        help="encrypt datagrams between daemons (on)",
+    )
     parser.add_argument(
         "--packet-bytes",
         type=one_or_more,

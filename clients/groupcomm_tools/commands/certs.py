@@ -29,14 +29,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         Subcommand(
             "issue",
             _issue,
-            "make a key and its certificate, for a daemon with --host, else for a program",
+            "make a key and its certificate, for a daemon with --host, otherwise for a program",
             "pki press --host 10.0.0.1",
             _add_issue_options,
         ),
         Subcommand(
             "revoke",
             _revoke,
-            "have daemons accept a certificate no more",
+            "revoke a certificate",
             "pki ann",
             _add_revoke_options,
         ),

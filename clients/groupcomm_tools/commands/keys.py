@@ -62,7 +62,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         Subcommand(
             "evict",
             _evict,
-            "have no daemon trust the identity of one any more",
+            "have all daemons stop trusting the identity of a daemon",
             "press",
             _add_evict_options,
         ),

@@ -12,7 +12,7 @@ EXAMPLE: Final = "groupcomm members chat"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("group", metavar="GROUP", help="whose members")
+    parser.add_argument("group", metavar="GROUP", help="the group")
     query.add_options(parser)
 
 

@@ -12,7 +12,7 @@ from groupcomm.host.option_types import LEVEL_NAMES, daemon_addresses, existing_
 from groupcomm.level import ServiceLevel
 
 _FOR_TLS: Final = {
-    "ca": "certificates of the authorities to trust; default: $GROUPCOMM_CA, else the system's",
+    "ca": "certificates of the authorities to trust; default: $GROUPCOMM_CA, or the system's",
     "certificate": "certificate of this program; default: $GROUPCOMM_CERTIFICATE",
     "key": "private key of that certificate; default: $GROUPCOMM_KEY",
     "token-file": "file with the token of this program; default: the token in $GROUPCOMM_TOKEN",
@@ -26,7 +26,7 @@ def add_connection_options(parser: argparse.ArgumentParser) -> None:
         type=daemon_addresses,
         metavar="WHERE",
         help="address of the daemon: the path of its socket, HOST:PORT or tls://HOST:PORT;"
-        " several, separated by commas, are tried in turn; default: $GROUPCOMM_ADDRESS, else"
+        " several, separated by commas, are tried in turn; default: $GROUPCOMM_ADDRESS, or"
         " the daemon of this user",
     )
     for name, what in _FOR_TLS.items():

@@ -51,15 +51,15 @@ def _add_what_runs(parser: argparse.ArgumentParser) -> None:
         "--rings",
         type=one_or_more,
         metavar="S",
-        help="if absent 1 for most seeds, else 2 to 4, rarely up to 8 (--rings is the older name of"
-        " this option)",
+        help="if absent 1 for most seeds, otherwise 2 to 4, rarely up to 8 (--rings is the older"
+        " name of this option)",
     )
     parser.add_argument(
         "--seeds",
         type=parse_seeds,
         default=range(1, 2),
         metavar="A:B",
-        help="which runs: seeds A to B, both included, or one seed (default: 1)",
+        help="the runs: seeds A to B, both included, or one seed (default: 1)",
     )
     parser.add_argument(
         "--faults",

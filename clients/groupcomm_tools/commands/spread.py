@@ -18,7 +18,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", choices=("import",), metavar="import")
     parser.add_argument("file", type=existing_file, metavar="FILE", help="a spread.conf")
     parser.add_argument(
-        "--to", type=Path, metavar="FILE", help="where to write; must not be there (default: print)"
+        "--to",
+        type=Path,
+        metavar="FILE",
+        help="the file to write, which must not exist (default: print)",
     )
 
 

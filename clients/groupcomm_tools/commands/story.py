@@ -15,7 +15,9 @@ READING_S = 0.06
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="which run (default: 1)")
+    parser.add_argument(
+        "--seed", type=int, default=1, metavar="N", help="seed of the run (default: 1)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:

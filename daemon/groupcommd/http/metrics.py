@@ -241,7 +241,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         labels=("daemon", "cluster", "version"),
         read=_info,
     ),
-    _gauge("process_start_time_seconds", "When the daemon started, since 1970.", _start_time),
+    _gauge("process_start_time_seconds", "Time of the daemon's start, since 1970.", _start_time),
     _counter(
         "process_cpu_seconds_total",
         "Processor time that the daemon has used, without that of HTTP.",
@@ -390,7 +390,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     _gauges(
         "groupcomm_link_packet_bytes",
         "peer",
-        "How large packets pass over a link.",
+        "Size of the largest packets that pass over a link.",
         _links(lambda link: link.carries_bytes - LINK_BYTES),
     ),
     # messages and datagrams
@@ -411,7 +411,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     Metric(
         name="groupcomm_delivery_delay_seconds",
         kind="histogram",
-        help="How long bundles of messages wait between the arrival of their packet here, or its"
+        help="Time of bundles of messages between the arrival of their packet here, or its"
         " numbering, and their delivery. Not measured with --trace.",
         labels=("level",),
         read=_delays,
@@ -542,7 +542,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     # keys and certificates
     _gauge(
         "groupcomm_key_file_timestamp_seconds",
-        "When the key file was written last, since 1970: the age of its newest key at least.",
+        "Time of the key file's last change, since 1970: its newest key is at least that old.",
         lambda s: s.files.key_changed,
     ),
     _gauge("groupcomm_keys", "Keys in the key file.", _keys),
@@ -550,7 +550,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     _gauges(
         "groupcomm_certificate_end_timestamp_seconds",
         "listener",
-        "When a certificate of this daemon ends, since 1970.",
+        "Time at which a certificate of this daemon expires, since 1970.",
         lambda s: s.files.certificates_end,
     ),
     # HTTP itself
