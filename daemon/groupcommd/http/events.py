@@ -111,16 +111,27 @@ class EventStreams:
             interval_s = max(INTERVAL_S, len(self._streams) / WRITES_PER_S)
             with trio.move_on_after(interval_s - AT_LEAST_S):
                 await self._news.wait()
+            is_news = self._news.is_set()
             self._news = trio.Event()
             try:
                 framed = chunk(event(await self._data()))
             except Refusal:
                 continue  # the daemon's loop does not run: the page sees that nothing moves
             for batch in _batches(list(self._streams.values())):
-                async with self._share:
-                    now = trio.current_time()
-                    for stream in batch:
-                        stream.push(framed, now)
+                await self._push(batch, framed, is_news=is_news)
+
+    async def _push(self, batch: list[Stream], framed: bytes, *, is_news: bool) -> None:
+        """Write an event to some streams; one about news does not wait for its turn."""
+        now = trio.current_time()
+        if is_news:
+            with self._share.urgent():
+                for stream in batch:
+                    stream.push(framed, now)
+            await trio.lowlevel.checkpoint()
+            return
+        async with self._share:
+            for stream in batch:
+                stream.push(framed, now)
 
 
 def _batches(streams: list[Stream]) -> Iterator[list[Stream]]:

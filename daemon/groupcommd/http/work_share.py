@@ -7,7 +7,8 @@ counts, as waiting for a processor takes nothing from others.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Self
 
@@ -55,7 +56,18 @@ class WorkShare:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        took_s = self._clock() - self._began
+        self._pay(self._clock() - self._began)
+        self._turn.release()
+
+    @contextmanager
+    def urgent(self) -> Iterator[None]:
+        """Do a piece of work at once, before all that waits; the others wait the longer for it."""
+        began = self._clock()
+        try:
+            yield
+        finally:
+            self._pay(self._clock() - began)
+
+    def _pay(self, took_s: float) -> None:
         self.used_s += took_s
         self._paid_at = max(self._paid_at, trio.current_time()) + took_s / SHARE
-        self._turn.release()

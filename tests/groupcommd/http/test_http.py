@@ -278,6 +278,22 @@ async def test_work_is_done_in_turn_and_takes_its_share_at_most(
 # ---- events ----
 
 
+async def test_news_wait_for_nothing_and_others_wait_the_longer(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    time_s = 0.0
+    share = WorkShare(lambda: time_s)
+    async with share:
+        time_s += 0.1
+    began = trio.current_time()
+    with share.urgent():
+        time_s += 0.1
+    assert trio.current_time() == began
+    async with share:
+        assert trio.current_time() - began >= (0.2 - BURST_S) / SHARE - 0.01
+    assert share.used_s == pytest.approx(0.2)
+
+
 async def next_event(stream: trio.abc.ReceiveStream) -> Any:
     """Return the next event of a stream whose head was read."""
     data = b""
