@@ -13,7 +13,7 @@ EXAMPLES ?= 1000
 .DEFAULT_GOAL := help
 export PYTHONHASHSEED := 0
 export PYTHONDONTWRITEBYTECODE :=  # modules are compiled once, not by each process of each test
-.PHONY: properties help run test lint types unit format figures costs bench-check bench-record fuzz soak chaos \
+.PHONY: properties help run page test lint types unit format figures costs bench-check bench-record fuzz soak chaos \
 	sites-kill namespaces campaigns packages deb manuals bench-peers browser-test browser-bench spark lock clean
 
 help:  ## this list
@@ -21,6 +21,10 @@ help:  ## this list
 
 run: .venv/.run  ## three daemons on this host: all levels, a crash, and one order in spite of it
 	@.venv/bin/groupcomm demo
+	@echo "To see such a cluster live, as a page in a browser: make page"
+
+page: .venv/.run  ## the same; then the daemons stay, with messages and a live page for a browser, until ^C
+	@.venv/bin/groupcomm demo --keep || [ $$? = 130 ]  # ^C is no error
 
 spark: .venv/.spark  ## the demo and the vehicle recorded, verified and reported on Spark
 	@$(PYTHON) -m examples.pipeline --to build/spark

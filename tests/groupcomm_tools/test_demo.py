@@ -1,8 +1,12 @@
 """The demo, run as `make run` runs it."""
 
+import json
+import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -46,3 +50,34 @@ def test_a_text_that_is_not_there_is_reported(tmp_path: Path) -> None:
     status, output, messages = tell("demo", "--text", str(tmp_path / "no"))
     assert (status, output) == (2, "")
     assert "No such file" in messages
+
+
+def test_the_project_says_how_to_see_the_page() -> None:
+    root = Path(__file__).parents[2]
+    assert "\nmake page " in (root / "README.md").read_text()
+    assert "\npage: .venv/.run " in (root / "Makefile").read_text()
+    assert "demo --keep" in (root / "Makefile").read_text()
+
+
+@pytest.mark.long
+def test_a_demo_that_is_kept_has_pages_and_traffic_until_it_is_stopped(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_bytes(b"one line\n")
+    command = [sys.executable, "-m", "groupcomm_tools.cli", "demo", "--text", str(text), "--keep"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        try:
+            told = [""]
+            while "configuration is" not in told[-1]:
+                told.append(running.stdout.readline())
+                assert told[-1], "it has ended"
+            found = re.findall(r"http://[\d.:]+/", "".join(told))
+            assert len(found) == 3
+            for at in found:
+                with urlopen(at, timeout=LIMIT_S) as page:
+                    assert b"<title>groupcomm" in page.read()
+            with urlopen(f"{found[0]}status.json", timeout=LIMIT_S) as status:
+                assert json.load(status)["daemons"] == ["alfa", "bravo", "charlie"]
+        finally:
+            running.send_signal(signal.SIGINT)
+        assert running.wait(LIMIT_S) == 130

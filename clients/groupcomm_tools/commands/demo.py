@@ -8,7 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +30,9 @@ AGREED_LEVELS: Final = (ServiceLevel.AGREED, ServiceLevel.SAFE)
 LOOK_S: Final = 0.005
 QUIET_S: Final = 0.3
 """Seconds without a new message, after which a program has received everything sent before."""
+
+PAUSE_S: Final = 0.05
+"""Seconds between two messages of those that stay."""
 
 
 class Participant:
@@ -132,6 +135,19 @@ class Participants:
         ):
             await trio.sleep(LOOK_S)
 
+    async def go_on(self) -> None:
+        """Send messages for ever, each PAUSE_S, and keep none; a killed daemon's program is left
+        out.
+        """
+        number = 0
+        while True:
+            for participant in self.all:
+                participant.received.clear()
+                with suppress(SessionError):
+                    await participant.send(LEVELS[number % len(LEVELS)], b"%d" % number)
+                number += 1
+                await trio.sleep(PAUSE_S)
+
     async def leave(self) -> None:
         """Disconnect all programs in order."""
         self._done.set()
@@ -180,7 +196,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--record", type=Path, metavar="DIR", help="record the deliveries at alfa and bravo"
     )
     parser.add_argument(
-        "--keep", action="store_true", help="leave the daemons running until ^C, to look around"
+        "--keep",
+        action="store_true",
+        help="leave the daemons running until ^C, with messages and a page for the browser",
     )
 
 
@@ -215,7 +233,8 @@ async def _play(options: argparse.Namespace, lines: Sequence[bytes]) -> int:
     say = clock.say
     say("starting three daemons on this host")
     with trio.move_on_after(MOST_S) as patience:
-        async with LocalCluster(DAEMONS) as cluster, trio.open_nursery() as nursery:
+        http = ("--http", "127.0.0.1:0") if options.keep else ()
+        async with LocalCluster(DAEMONS, options=http) as cluster, trio.open_nursery() as nursery:
             everybody = Participants(say, nursery)
             participants = [await everybody.enter(cluster[name]) for name in DAEMONS]
             await everybody.agree(DAEMONS)
@@ -229,7 +248,7 @@ async def _play(options: argparse.Namespace, lines: Sequence[bytes]) -> int:
             if options.keep:
                 patience.deadline = float("inf")
                 _print_addresses(cluster)
-                await trio.sleep_forever()
+                await everybody.go_on()
             await everybody.leave()
             for name in DAEMONS:
                 await cluster[name].leave()
@@ -324,7 +343,11 @@ def _compare(everybody: Participants, say: Say) -> bool:
 
 
 def _print_addresses(cluster: LocalCluster) -> None:
-    print("\nThe daemons go on until ^C. Connect to them with, for instance:")
+    first, *_, last = cluster.daemons.values()
+    print("\nThe daemons go on until ^C, and their programs send messages. In a browser:")
     for daemon in cluster.daemons.values():
-        print(f"  groupcomm watch demo --address {daemon.unix}")
-    print(f"their configuration is {cluster.config}", flush=True)
+        print(f"  http://{daemon.http}/  {daemon.name}")
+    print(f"After kill -9 {last.pid} the page of {first.name} shows that {last.name} is gone.")
+    print("In a terminal, for instance:")
+    print(f"  groupcomm watch demo --address {first.unix}")
+    print(f"Their configuration is {cluster.config}", flush=True)
