@@ -1,42 +1,32 @@
-"""The loop over real daemons and a real relay, run as a user runs it; small."""
+"""The loop over real daemons, real programs and a real relay; small."""
 
 import json
-import subprocess
-import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 
-from examples.common.stage import ROOT
 from examples.control.__main__ import main
 from examples.control.pole import STOP
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def control(*options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "examples.control", *options],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        cwd=ROOT,
-    )
-
-
 @pytest.mark.parametrize(
     "names", [["SAFE"], pytest.param(["UNRELIABLE", "SAFE"], marks=pytest.mark.long)], ids=",".join
 )
-def test_the_loop_closes_at_a_weak_and_at_a_strong_level(names: list[str], tmp_path: Path) -> None:
+def test_the_loop_closes_at_a_weak_and_at_a_strong_level(
+    names: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     chart = tmp_path / "control.svg"
-    done = control(
+    words = [
         *("--levels", ",".join(names).lower(), "--losses", "0.1", "--delays-ms", "5"),
         *("--seconds", "0.4", "--json", "--chart", str(chart)),
-    )
-    assert done.returncode == 0, done.stderr
-    loops = json.loads(done.stdout)
+    ]
+    status = main(words)
+    output, messages = capsys.readouterr()
+    assert status == 0, messages
+    loops = json.loads(output)
     assert [found["level"] for found in loops] == names
     for found in loops:
         assert 0 < found["rms_mrad"] <= STOP * 1000

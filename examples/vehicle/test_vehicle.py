@@ -60,11 +60,15 @@ def test_everybody_gets_its_kinds_and_a_newcomer_gets_the_map(tmp_path: Path) ->
     assert {"vehicle_state", "one-way delay (ms)", "length of the run (messages)"} <= set(titles)
 
 
-def test_packed_messages_are_lost_together() -> None:
-    packed = figures(
-        *("--only", "actuator_state", "--level", "actuator_state=unreliable", "--pack", "5"),
-        *("--daemons", "2", "--loss", "0.3", "--scale", "4", "--seconds", "1"),
-    )["kinds"]["actuator_state"]
+def test_packed_messages_are_lost_together(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [
+        *("--json", "--only", "actuator_state", "--level", "actuator_state=unreliable"),
+        *("--pack", "5", "--daemons", "2", "--loss", "0.3", "--scale", "4", "--seconds", "1"),
+    ]
+    status = main(words)
+    output, messages = capsys.readouterr()
+    assert status == 0, messages
+    packed = json.loads(output)["kinds"]["actuator_state"]
     assert packed["level"] == ServiceLevel.UNRELIABLE.name
     assert packed["loss"] > 0
     runs = {int(length): count for length, count in packed["loss_runs"].items()}
