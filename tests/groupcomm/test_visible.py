@@ -1,4 +1,4 @@
-"""What is not to be seen is in no name, and is shown with escapes wherever it stands."""
+"""Invisible characters are in no name, and are shown with escapes everywhere."""
 
 import json
 import sys

@@ -28,8 +28,8 @@ class Sent:
 
     Attributes:
         to: receivers, by their place; empty if it was given up.
-        knew: how much was public when it was begun: all of that may have caused it.
-        began_s, ended_s: when its sender began and ended.
+        knew: the number of public messages when it was begun: all of them may have caused it.
+        began_s, ended_s: the times at which its sender began and ended.
     """
 
     to: frozenset[int]
@@ -46,7 +46,7 @@ class Recorded:
         sent: messages, by number.
         public: numbers in the order in which they became public, some more than once.
         received: for each receiver, numbers in the order of their receipt.
-        received_s: when.
+        received_s: the times of these receipts.
     """
 
     sent: dict[int, Sent] = attrs.field(factory=dict)
@@ -92,7 +92,7 @@ class Recorded:
         ]
 
     def durations_s(self) -> list[float]:
-        """How long each sending took that was not given up."""
+        """Return the time of each sending that was not given up."""
         return [sent.ended_s - sent.began_s for sent in self.sent.values() if sent.to]
 
 
@@ -100,11 +100,11 @@ class Stress:
     """Producers that send as fast as they can to some of the receivers, each a thread.
 
     Args:
-        producers, receivers: how many threads of each.
-        messages: that each producer sends.
-        seed: of who sends to whom.
-        way: how a multicast is done.
-        make_lock: of each queue.
+        producers, receivers: the number of threads of each.
+        messages: the messages that each producer sends.
+        seed: the seed of senders and destinations.
+        way: the way in which a multicast is done.
+        make_lock: makes the lock of each queue.
         given_up: the part of the messages that their senders begin, and then give up.
         pause_s: between two messages of a producer, on average.
     """

@@ -31,7 +31,7 @@ def play(
     Args:
         make: of each process, from its name and the names of all.
         steps: see `schedules`.
-        processes: how many there are, up to 4.
+        processes: the number of processes, up to 4.
         multicasts: the third number of a step chooses destinations; else all are broadcasts.
         record: takes the processes' steps.
     """

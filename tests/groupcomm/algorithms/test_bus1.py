@@ -129,7 +129,7 @@ def test_locality_each_step_uses_one_queue(blocking: Blocking) -> None:
 
 
 class Counted(int):
-    """A clock value that counts how often it is compared."""
+    """A clock value that counts its comparisons."""
 
     compared = 0
 
@@ -168,7 +168,7 @@ def test_cost_of_a_multicast_is_two_queue_operations_a_destination() -> None:
 
 
 def whats(multicast: Multicast[Any]) -> list[What]:
-    """What is ready."""
+    """Return the ready messages."""
     return [step.what for step in multicast.ready]
 
 
@@ -336,7 +336,7 @@ def test_a_block_at_the_estimate_holds_less_back() -> None:
     assert held_back == {Blocking.AT_CLOCK: True, Blocking.AT_ESTIMATE: False}
 
 
-# ---- what fails, and what is not promised ----
+# ---- failures, and orders that are not promised ----
 
 
 def test_a_plain_fifo_is_not_consistent() -> None:
@@ -385,7 +385,7 @@ def test_schedules_that_break_a_plain_fifo_are_found(order: Order) -> None:
 stories = st.tuples(
     st.lists(st.sampled_from([0, 5]), min_size=3, max_size=3),  # clocks
     st.lists(st.integers(0, 2), min_size=4, max_size=12),  # steps of a's multicast to all
-    st.sampled_from(PEERS),  # who then takes, and tells
+    st.sampled_from(PEERS),  # the peer that then takes, and tells
     st.sampled_from(PEERS),  # whom, who sends
     st.sampled_from(PEERS),  # to this one
 )

@@ -1,4 +1,4 @@
-"""bus1 beside a bus with one global lock: no peer can tell them apart by what it receives."""
+"""bus1 beside a bus with one global lock: no peer can distinguish them by its messages."""
 
 from collections import deque
 

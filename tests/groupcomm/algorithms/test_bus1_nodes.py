@@ -69,7 +69,7 @@ def test_a_message_ordered_after_the_destruction_is_refused() -> None:
     destruction.finish()
     assert message.stamp is not None
     assert node.destroyed is not None
-    # Both saw the same clocks, so whoever has the higher id comes later.
+    # Both saw the same clocks, so the one with the higher id comes later.
     assert message.stamp > node.destroyed
     assert owner.pop() == Destroyed(node)
     assert owner.pop() is None
@@ -289,7 +289,7 @@ class NodesMachine(RuleBasedStateMachine):
         assert self.events == self.model()
 
     def model(self) -> dict[Peer, list[object]]:
-        """What a bus with one global lock would give."""
+        """The results of a bus with one global lock."""
         events: dict[Peer, list[object]] = {peer: [] for peer in self.peers}
         holders = {node: {node.owner} for node in self.mortal}
         ended: set[Node] = set()

@@ -1,4 +1,4 @@
-"""bus1 over a network: what it claims, what it costs, and what it does not claim."""
+"""bus1 over a network: its claims, its costs, and the orders that it does not claim."""
 
 import pytest
 from hypothesis import given

@@ -85,7 +85,7 @@ def plainly_broken(found: History, order: Order) -> list[tuple[str, Message, Mes
 
 
 def plain_causes(found: History, message: Message) -> set[Message]:
-    """What its sender had sent or delivered before, and the causes of these."""
+    """Return the messages that its sender had sent or delivered before, and their causes."""
     before = found.events[: found.events.index(Event(message.sender, message, sends=True))]
     causes = {event.message for event in before if event.process == message.sender}
     while more := {

@@ -1,4 +1,4 @@
-"""What clocks alone do not give, and the tick lines that they draw through a history."""
+"""Orders that clocks alone do not give, and the tick lines that they draw through a history."""
 
 import pytest
 from hypothesis import given

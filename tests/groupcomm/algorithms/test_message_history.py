@@ -1,4 +1,4 @@
-"""Stamps that name what came before: plain, and without what is implied."""
+"""Stamps that name earlier messages: plain, and without implied ones."""
 
 import pytest
 from hypothesis import given
@@ -42,7 +42,7 @@ def test_both_deliver_alike_and_the_compressed_one_says_no_more(steps: Steps) ->
 
 def test_plain_stamps_grow_and_compressed_ones_do_not() -> None:
     def bytes_of_round(make: type[MessageHistory], rounds: int) -> int:
-        """Of the stamps of the last of some rounds, in which each process sends once to all."""
+        """Return the stamps of the last of some rounds, in which each process sends once to all."""
         network = Network(make(name, "pqrs") for name in "pqrs")
         before = 0
         for _ in range(rounds):

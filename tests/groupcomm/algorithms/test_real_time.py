@@ -19,7 +19,7 @@ def timed(steps: Steps, *, late: bool = False, behind: int = 0) -> Network:
     Args:
         steps: see `schedules`.
         late: messages may take as long as they like, else less than `WAIT`.
-        behind: by how much q's clock is behind the others.
+        behind: the time by which q's clock is behind the others.
     """
     network = Network(RealTime(name, "pqr", wait=WAIT) for name in "pqr")
     now = 0
@@ -48,7 +48,7 @@ def set_clocks(network: Network, now: int, behind: int) -> None:
 
 
 def bring_due(network: Network, now: int, behind: int) -> None:
-    """Let all arrive that was sent `WAIT` ago; clocks are ahead of `now`, but for that of q."""
+    """Let all messages arrive that were sent `WAIT` ago; all clocks but q's are ahead of `now`."""
     for packet in list(network.under_way):
         sent_at = packet.stamp.time - (0 if packet.source == "q" else behind)
         if sent_at + WAIT <= now:

@@ -134,7 +134,7 @@ def test_a_counter_of_64_bits_ends() -> None:
 
 
 def after_the_crash(asking: Asking) -> list[list[str]]:
-    """What a consumer gets before A dies with its counter, after it, and once more."""
+    """Return a consumer's messages before A dies with its counter, after it, and once more."""
     servers, consumer = pair(Keeping.IN_MEMORY), Consumer(asking)
     produce("1", servers)
     produce("2", servers)
@@ -165,7 +165,7 @@ def test_the_maximum_loses_what_the_reset_counter_counts_again() -> None:
 
 
 def quorums(asking: Asking) -> list[list[str]]:
-    """What a consumer of three servers gets, each message at two of them; restarts are counted."""
+    """Return the messages of a consumer of three servers, each at two of them; restarts count."""
     x, y, z = (Server(name, Keeping.COUNTED_RESTARTS) for name in "xyz")
     consumer = Consumer(asking)
     produce("1", [x, y])

@@ -1,4 +1,4 @@
-"""Causal order for any destinations, by what is known to have been sent to whom."""
+"""Causal order for any destinations, by the known sendings to each process."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The sequencer: a total order, and what it takes to make it a causal one."""
+"""The sequencer: a total order, and the conditions under which it is causal."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What a watched process records: the vocabulary of steps, and what is buffered and why."""
+"""The records of a watched process: the vocabulary of steps, and the reasons for buffering."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What becomes of a concurrent message, by each choice."""
+"""The fate of a concurrent message, by each choice."""
 
 import pytest
 from hypothesis import given

@@ -9,7 +9,7 @@ from tests.groupcomm.algorithms.schedules import NAMES, Make
 
 
 def play_in_turn(make: Make, steps: Sequence[tuple[int, int, int]]) -> Network:
-    """As `play`, for three; who is to send and has not delivered all that was sent does not."""
+    """Like `play`, for three; a sender that has not delivered all sent messages does not send."""
     names = NAMES[:3]
     network = Network(make(name, names) for name in names)
     for what, which, _ in steps:
@@ -27,7 +27,7 @@ def play_in_turn(make: Make, steps: Sequence[tuple[int, int, int]]) -> Network:
 
 
 def are_concurrent(history: History, one: Message, other: Message) -> bool:
-    """Whether neither may have caused the other; from definitions, not from stamps."""
+    """Return whether neither may have caused the other; from definitions, not from stamps."""
     apart = one not in history.causes(other) and other not in history.causes(one)
     return apart and one != other
 

@@ -15,7 +15,7 @@ def test_it_counts_over_the_edges(edge: int) -> None:
 
 @pytest.mark.parametrize("edge", EDGES)
 def test_a_stamp_counts_by_its_value_however_far_away(edge: int) -> None:
-    """No modular comparison: what is half a range ahead is ahead, and 0 is not beyond it."""
+    """Comparison is not modular: a value half a range ahead is ahead, and 0 is not beyond it."""
     clock = LamportClock(1)
     assert clock.receive(edge + 1) == edge + 2
     assert clock.receive(0) == edge + 3

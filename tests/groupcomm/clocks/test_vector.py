@@ -24,7 +24,7 @@ def vector(**counts: int) -> Vector:
 
 
 class Process:
-    """Broadcasts, and delivers what is next; `attach` makes the stamp of a message."""
+    """Broadcasts, and delivers the next messages; `attach` makes the stamp of a message."""
 
     def __init__(self, name: str, members: str, attach: Callable[[Vector], Vector]) -> None:
         self.name = name
@@ -46,7 +46,7 @@ class Process:
 
 
 def delayed_send(attach: Callable[[Vector], Vector]) -> int:
-    """p broadcasts twice before the first message leaves; how many of them q delivers."""
+    """p broadcasts twice before the first message leaves; return the number that q delivers."""
     p, q = Process("p", "pq", attach), Process("q", "pq", attach)
     waiting = [p.broadcast(), p.broadcast()]
     for message in waiting:

@@ -1,4 +1,4 @@
-"""Which settings daemons compare: those that must be equal, those that should be, and no others."""
+"""The settings that daemons compare: those that must be equal, those that should be, no others."""
 
 import attrs
 import pytest

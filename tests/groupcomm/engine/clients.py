@@ -30,7 +30,7 @@ class Clients:
         core: their daemon's.
         sessions: the clients' side of each.
         ended: connections that the core has ended.
-        questions: of connections, about the daemon.
+        questions: the questions of connections about the daemon.
     """
 
     def __init__(self, limits: SessionLimits | None = None) -> None:
@@ -76,7 +76,7 @@ class Clients:
         return True
 
     def serve(self, output: Output) -> None:
-        """Keep what is asked for."""
+        """Keep the question."""
         self.ended += output.ended
         self.questions += output.questions
 
@@ -84,11 +84,11 @@ class Clients:
         """It is over."""
 
     def said(self, connection: int) -> ClientBytes:
-        """What a client has to say."""
+        """Return the bytes that a client has to send."""
         return ClientBytes(connection, self.sessions[connection].pop_output(PLENTY))
 
     def heard(self, connection: int) -> list[Event]:
-        """What a client is told."""
+        """Process the bytes of the daemon."""
         output = b"".join(self.core.pop_output(connection, PLENTY))
         return self.sessions[connection].receive(output)
 

@@ -41,7 +41,7 @@ class Program:
         self.events: list[Event] = []
 
     def say(self) -> list[Input]:
-        """What it has for its daemon."""
+        """Return the inputs for its daemon."""
         data = self.session.pop_output(PLENTY)
         return [ClientBytes(self.connection, data)] if data else []
 
@@ -52,13 +52,13 @@ class Program:
 
 
 class Shell:
-    """Of one daemon of a cluster.
+    """The shell of one daemon of a cluster.
 
     Attributes:
-        inputs: of its next step.
-        marks: that the disk has not stored yet.
+        inputs: the inputs of its next step.
+        marks: the marks that the disk has not stored yet.
         news: all that its log would say.
-        over: how it has ended; None while it goes on.
+        over: the way in which it has ended; None while it goes on.
     """
 
     def __init__(self, cluster: "Cluster", name: str) -> None:
@@ -91,7 +91,7 @@ class Shell:
         self._cluster.read(self._name)
 
     def lines(self, kind: type[AccessNews] | type[ProtocolNews]) -> list[str]:
-        """What the log would say of access, or of who breaks the protocol."""
+        """Return the log's news about access, and about daemons that break the protocol."""
         return [each.text for each in self.news if isinstance(each, kind)]
 
     def finish(self, over: CoreOver) -> None:
@@ -104,9 +104,9 @@ class Cluster:
 
     Attributes:
         cores: those that live.
-        shells: of those.
+        shells: the shells of the daemons.
         cut: pairs (from, to) between which everything is lost.
-        lost: which datagrams are lost to everybody.
+        lost: selects the datagrams that are lost for all receivers.
         stores: whether marks are written to disk at once; else the test does it.
         probes: makes the probe of a daemon that starts, given its name.
         log: (time, sender, target, datagram) of all that was sent.
@@ -175,18 +175,18 @@ class Cluster:
         }
 
     def deafen(self, one: str, other: str) -> None:
-        """From now on `one` does not hear `other`, nor what is on its way already."""
+        """Cut the path from `other` to `one`, datagrams in flight included."""
         self.cut.add((other, one))
         self._flying = [flying for flying in self._flying if flying[1] != one]
 
     def step(self, name: str, datagrams: list[bytes], clients: Sequence[Input]) -> None:
-        """One step of one core, now; what it sends is on its way."""
+        """Take one step of one core, now; its datagrams are then in flight."""
         shell = self.shells[name]
         inputs, shell.inputs = [*shell.inputs, *clients], []
         drive(self.cores[name], shell, self.now, datagrams, inputs)
 
     def send(self, name: str, datagrams: Sequence[Transmission]) -> None:
-        """What a daemon sends is on its way."""
+        """Put the datagrams of a daemon in flight."""
         for target, datagram in datagrams:
             for other in (target,) if target is not None else self._fellows(name):
                 self.log.append((self.now, name, other, datagram))

@@ -1,6 +1,6 @@
 """A cluster in which one daemon can be made to say anything, and packets that could be true.
 
-Each builder takes what is to be a lie by name.
+Each builder takes the lying fields by name.
 """
 
 from typing import Any
@@ -33,7 +33,7 @@ from tests.groupcomm.wire.payloads import encode_messages
 END = 2**64 - 1
 CHECKSUM_BYTES = 4
 X = bytes((PacketKind.DATA,)) + bytes(16) + b"x"
-"""What a link could carry."""
+"""Return a packet that a link could carry."""
 
 
 class LyingCluster:
@@ -41,7 +41,7 @@ class LyingCluster:
 
     Attributes:
         victim: the daemon that is lied to; it has not got the token, if `away`.
-        liar: a fellow of its ring.
+        liar: a member of its ring.
     """
 
     def __init__(self, *sites: str, away: bool = True) -> None:
@@ -77,7 +77,7 @@ class LyingCluster:
         return [daemon.name for daemon in self.view_state.view.daemons].index(name)
 
     def told(self) -> list[str]:
-        """What the victim's log says of who breaks the protocol."""
+        """Return the victim's news about daemons that break the protocol."""
         return self.cluster.shells[self.victim].lines(ProtocolNews)
 
     @property
@@ -102,7 +102,7 @@ class LyingCluster:
             self.cluster.step(name, [gate.seal(name, packet)], [])
 
     def control(self, message: ControlMessage) -> bytes:
-        """What the liar says about views."""
+        """Send a control message of the liar."""
         return self.cut(*encode_message(message))
 
     def cut(
@@ -149,7 +149,7 @@ def view_state_of(core: DaemonCore) -> ViewState:
     return core.view_state
 
 
-# ---- packets that could be true, but for what a lie changes ----
+# ---- packets that could be true, except for their lies ----
 
 
 def token(lying: LyingCluster, **lies: Any) -> bytes:

@@ -1,4 +1,4 @@
-"""Rules meet sessions, reloads and merges: what is refused is told, and nobody else hears of it."""
+"""Rules meet sessions, reloads and merges: refusals reach the program, and nobody else."""
 
 from collections.abc import Sequence
 
@@ -41,7 +41,7 @@ def rules(*rows: tuple[str, str, Verb]) -> Access:
 
 
 def news(program: Program) -> list[object]:
-    """What a program was told since it was last asked."""
+    """Return a program's events since the last call."""
     events, program.events = program.events, []
     return list(events)
 
@@ -56,7 +56,7 @@ def pair() -> Cluster:
 
 
 def two_daemons() -> Cluster:
-    """Of one view."""
+    """Return the key of one view."""
     cluster = Cluster("ab")
     cluster.start("ab")
     cluster.run(1.0)

@@ -1,4 +1,4 @@
-"""What waits for numbers: each session's order, whatever may leave the ring when."""
+"""Bundles that wait for numbers: each session's order, whatever may leave the ring when."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,6 +1,6 @@
-"""What only a broken fellow can have sent: it is refused, counted by kind, and nothing comes of it.
+"""Packets that only a broken member can have sent: they are refused, counted, and change nothing.
 
-A fellow has the key, so what it sends is sealed well. Each lie is told to a daemon in a view with
+A member has the key, so its packets are sealed well. Each lie is sent to a daemon in a view with
 members of a group; whatever it was, all of them then still get what each of them sends.
 """
 
@@ -55,7 +55,7 @@ from tests.groupcomm.engine.lying_cluster import (
 
 @attrs.frozen
 class Lie:
-    """What the liar says, the kind by which it is counted, and whether it is to blame for it."""
+    """The lie, the kind under which it is counted, and whether the liar is to blame for it."""
 
     name: str
     kind: str
@@ -333,7 +333,7 @@ def test_causes_in_another_ring_are_near_what_is_held_of_it() -> None:
 
 
 def test_nobody_brings_a_packet_of_this_daemon_back_that_it_never_sent() -> None:
-    """A fellow says so when the view has ended; this daemon then goes on without it."""
+    """A member says so when the view has ended; this daemon then goes on without it."""
     lying = LyingCluster("abc")
     ending, past = lying.view_state.view_change, lying.core.past
     assert past is not None
@@ -486,7 +486,7 @@ def test_what_was_said_before_comes_to_nothing_when_it_is_said_again_under_fresh
 
 @pytest.mark.parametrize("seed", range(10))
 def test_packets_of_every_kind_with_other_fields_end_nobody(seed: int) -> None:
-    """Each from the fellow that had sent it; campaigns do it at length (simulate --byzantine)."""
+    """Each packet from the member that had sent it; campaigns do it at length (--byzantine)."""
     rng = Random(seed)
     lying = LyingCluster("ab", "cd")
     names = [name for name in "abcd" if name != lying.victim]

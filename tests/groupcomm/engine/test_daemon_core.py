@@ -25,7 +25,7 @@ ANOTHER_KEY = bytes(range(16))
 
 
 def sealer(name: str, restarts: int = 1, random_id: int = 0, counter: int = 2**40) -> PlainSealer:
-    """Of a daemon of the cluster, with counters that it has not used."""
+    """Return the start of a daemon of the cluster, with unused counters."""
     daemon = DaemonId(name, Incarnation(restarts, random_id or ord(name)))
     cluster = cluster_number(CoreConfig().cluster)
     return PlainSealer(cluster, daemon.number, daemon.incarnation, counter)

@@ -37,7 +37,7 @@ ROLL: Final = Roll({name: public_of(private(name)) for name in "abc"})
 def gate(
     name: str, start: int = 1, *, signed_by: str = "", roll: Roll | None = None
 ) -> IdentityProtection:
-    """Of a daemon; or of somebody who pretends to be it, with another's private key."""
+    """Return the credentials of a daemon; or of an impostor with another's private key."""
     incarnation = Incarnation(start, 1000 * start + ord(name))
     signer = signed_by or name
     own = Roll({**ROLL.daemons, name: public_of(private(signer))}) if signed_by else roll or ROLL
@@ -49,13 +49,13 @@ def gate(
 
 
 def talk(gates: dict[str, IdentityProtection]) -> int:
-    """Hellos go to and fro until nothing is said any more; how many were."""
+    """Exchange hellos until no more come; return their number."""
     count = 0
     while hellos := [(g, hello) for g in gates.values() for hello in said(g)]:
         for _, (to, datagram) in hellos:
             count += 1
             if to in gates:
-                with suppress(BadDatagram):  # of those that cross some tell nothing new
+                with suppress(BadDatagram):  # some of those that cross have no news
                     assert gates[to].open_untrusted(datagram) is None
     return count
 
@@ -87,7 +87,7 @@ def begin(gates: dict[str, IdentityProtection], number: int = 1) -> None:
 
 
 def hears(receiver: IdentityProtection, sender: IdentityProtection) -> bool:
-    """Whether it opens what the other seals, on every channel that carries anything."""
+    """Return whether it opens the other's seals, on every channel that carries packets."""
     for packet in (CONTROL, DATA, bytes((PacketKind.LINK,)) + bytes(80)):
         try:
             opened = receiver.open_untrusted(sender.seal(None, packet))

@@ -1,4 +1,4 @@
-"""What programs ask for is done in turn; who is in debt, or does not read, has none."""
+"""Requests of programs have turns; a program in debt, or one that does not read, has none."""
 
 from collections.abc import Iterable
 
@@ -27,11 +27,11 @@ class Room:
     """An intake whose sessions ask.
 
     Args:
-        quotas: of each principal.
+        quotas: the quotas of each principal.
         answers: whether they are answered at once, and read that; else when the test says so.
 
     Attributes:
-        done: whose frames were carried out, in order.
+        done: the sessions whose frames were carried out, in order.
         ended: sessions that had to go, with the codes.
     """
 

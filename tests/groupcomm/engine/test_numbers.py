@@ -44,7 +44,7 @@ def test_numbers_of_connections_are_reserved_before_they_are_used() -> None:
 
 
 def test_a_view_is_above_all_numbers_that_its_members_know_to_be_used() -> None:
-    """So each of their disks is above them, too, and any of them can tell."""
+    """Each of their disks is then above them, too, and any of them can tell."""
     cluster = Cluster("ab")
     cluster.start("ab", counter=AHEAD)
     cluster.run(0.1)

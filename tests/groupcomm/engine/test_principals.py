@@ -12,7 +12,7 @@ __all__ = ["pair"]
 
 
 def test_a_program_cannot_be_called_as_another_principal(pair: Cluster) -> None:
-    """token:sensor greets as ann; what is sent to ann would come to it, and from it as from ann."""
+    """token:sensor greets as ann; messages to ann would reach it, and its own would seem ann's."""
     pair.step("a", [], [ProgramSettings(access=Access((Rule(("*",), ("*",), frozenset(Verb)),)))])
     thief = pair.connect("a", "ann", "token:sensor")
     pair.run(0.2)

@@ -111,7 +111,7 @@ def test_a_packet_on_a_channel_of_another_kind_is_refused() -> None:
 
 
 def test_what_is_for_others_or_was_moved_to_another_channel_gets_no_answer() -> None:
-    """By who is proven, by who is not, and by the daemon itself."""
+    """Replayed by a proven daemon, by an unproven one, and by the daemon itself."""
     a, b = gate("a"), gate("b")
     meet(a, b)
     for_c = a.seal("c", LONG)

@@ -1,4 +1,4 @@
-"""The desk: who is admitted, who is thrown out, and that nobody suffers from others."""
+"""Local sessions: admission, expulsion, and their independence of each other."""
 
 import pytest
 from attrs import evolve
@@ -22,7 +22,7 @@ def data_of(events: list[Event]) -> list[bytes]:
 
 
 def connected(clients: Clients) -> list[int]:
-    """Who is in the group table."""
+    """Return the names in the group table."""
     view_state = clients.core.view_state
     assert view_state is not None
     return [number for _, number in view_state.delivery.groups.table.sessions]
@@ -75,7 +75,7 @@ def test_a_name_that_is_just_being_given_up_is_waited_for() -> None:
 
 
 def behind_a_busy_holder() -> tuple[Clients, int, int]:
-    """Of a name's holder much waits to be looked at, when another session asks for the name."""
+    """Much input of a name's holder waits, when another session asks for the name."""
     clients = Clients()
     one, heir = clients.connect("u", principal="p"), clients.start("u", principal="q")
     for number in range(STEP_WORK):

@@ -1,11 +1,11 @@
-"""Since when members are in their groups: by the place of the join, at whoever was there then."""
+"""The time since which members are in their groups: the place of the join, at present daemons."""
 
 from groupcomm.clocks.stamp import Position
 from tests.groupcomm.engine.cluster import Cluster
 
 
 def since(cluster: Cluster, name: str) -> dict[str, Position]:
-    """What a daemon knows of the members of `g`."""
+    """Return a daemon's facts about the members of `g`."""
     return {member.id.name: member.groups["g"] for member in cluster.cores[name].members("g")}
 
 

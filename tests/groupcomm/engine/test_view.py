@@ -16,7 +16,7 @@ from tests.groupcomm.engine.cluster import Cluster
 
 CHECKSUM_BYTES = 4
 HOLD_S = 0.001
-"""So long a notice waits for others at most."""
+"""The longest time for which a notice waits for others."""
 
 
 def view_state_of(cluster: Cluster, name: str) -> ViewState:
@@ -92,7 +92,7 @@ def test_a_split_site_falls_silent_when_nothing_is_sent_any_more() -> None:
 
 
 def united(number: int, rings: int = 1) -> RecoveredSet:
-    """The union of one fellow that holds all packets of ring 0 up to this one."""
+    """Return the recovered set of one member that holds all packets of ring 0 up to this one."""
     holdings = [Holding(0, ((1, number),), (), 0)] + [Holding(0, (), (), 0)] * (rings - 1)
     return RecoveredSet({0: Past(bytes(16), tuple(holdings), ())})
 

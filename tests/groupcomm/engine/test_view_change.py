@@ -28,7 +28,7 @@ class Leaver:
     """A daemon at the end of its view, as its Ending sees its Delivery.
 
     Attributes:
-        regular: what it had given out when the regular part was over.
+        regular: its deliveries when the regular part was over.
     """
 
     complete = True
@@ -70,7 +70,7 @@ class Leaver:
     def recover(
         self, recovered_set: RecoveredSet, transitional_members: Iterable["Leaver"]
     ) -> None:
-        """Get from its lowest holder what is missing here; nothing else comes."""
+        """Get missing packets from their lowest holders, and no others."""
         for fellow in transitional_members:
             for ring, number in recovered_set.duties(fellow.me):
                 packet = decode_data_untrusted(fellow.streams[ring].packets[number].raw)
@@ -95,7 +95,7 @@ class Attempt:
 
     @property
     def expected(self) -> set[Id]:
-        """What the model delivers."""
+        """Return the deliveries of the model."""
         transitional_members = self.transitional_members | self.recovered_set.obligation
         return naive.walk(self.history.known, self.held, transitional_members)
 

@@ -73,7 +73,7 @@ def test_packets_of_headers_are_filled_and_not_longer_than_allowed() -> None:
 
 
 def test_what_is_forgotten_needs_no_header() -> None:
-    """A fellow that serves the links was quicker; here the token has not come by since then."""
+    """A member that serves the links was quicker; the token has not come here since then."""
     withheld, stream = holding(3)
     stream.forget(1002)
     ((first, _),) = withheld.pop_ready(3)

@@ -1,4 +1,4 @@
-"""Who gets a message in fragments: whoever is a recipient from the first of them to the last."""
+"""The recipients of a message in fragments: recipients from the first fragment to the last."""
 
 from groupcomm.groups.groups import OpenMessages
 

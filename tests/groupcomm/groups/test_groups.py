@@ -90,7 +90,7 @@ ACTS = st.lists(
 def test_all_daemons_and_all_members_know_the_same_groups(
     acts: list[tuple[str, int, int, str]],
 ) -> None:
-    """Against a model of two lines: who is present, and who is in which group."""
+    """Compare with a model of two lines: the present clients, and the members of each group."""
     stage = Stage()
     present: set[tuple[int, int]] = set()
     inside: dict[str, list[str]] = {"g": [], "h": []}
@@ -121,7 +121,7 @@ def test_all_daemons_and_all_members_know_the_same_groups(
 
 
 def assert_last_views(stage: Stage, inside: dict[str, list[str]]) -> None:
-    """What a member was shown last of a group is the group as it is."""
+    """The last view that a member received of a group is the group as it is."""
     last: dict[tuple[int, int, str], GroupView] = {}
     for daemon, audience in enumerate(stage.audience):
         for connection, view in audience.views:

@@ -1,4 +1,4 @@
-"""What stays in the own ring, by what daemons have subscribed to."""
+"""Packets that stay in the own ring, by the subscriptions of daemons."""
 
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.view import DaemonId, Incarnation, View

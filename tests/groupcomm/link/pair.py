@@ -12,7 +12,7 @@ from groupcomm.wire.packet import HEAD_BYTES, PacketKind
 KEY = bytes(16)
 WAKE_S = 0.00005
 UDP_BYTES = 68
-"""Of a datagram besides the packet: seal, UDP, IP."""
+"""The bytes of a datagram besides the packet: seal, UDP, IP."""
 
 
 def packet(text: bytes = b"", kind: PacketKind = PacketKind.DATA) -> bytes:
@@ -27,7 +27,7 @@ def know_path(link: Link) -> None:
 
 
 class Wire:
-    """One direction: a queue before a line of so many bytes a second, then a delay."""
+    """One direction: a queue before a line of this many bytes a second, then a delay."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Pair:
     Attributes:
         got: (when, packet) at the receiver, each once.
         notices: the same of packets outside the link's numbers.
-        turn_s: from now on both ends act only so often; 0 is whenever there is something to do.
+        turn_s: the interval at which both ends act from now on; 0 is whenever they have work.
     """
 
     def __init__(
@@ -128,5 +128,5 @@ class Pair:
             self.notices.append((self.now, raw))
 
     def texts(self) -> list[bytes]:
-        """What has come, without heads."""
+        """Return the arrived packets, without heads."""
         return [raw[HEAD_BYTES:] for _, raw in self.got]

@@ -1,4 +1,4 @@
-"""What a link's receiver remembers and says."""
+"""The memory and the acknowledgements of a link's receiver."""
 
 from hypothesis import given
 from hypothesis import strategies as st

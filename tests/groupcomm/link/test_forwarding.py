@@ -64,7 +64,7 @@ def packet(ring: int, number: int, raw: bytes = b"raw") -> DataPacket:
 
 
 def carried(forwarding: Forwarding, now: float) -> list[tuple[int, bytes]]:
-    """What goes over links now, but for their heads."""
+    """Return the packets that go over links now, without their heads."""
     return [
         (target, decode_link_untrusted(raw).packet)
         for target, raw in forwarding.step(now)

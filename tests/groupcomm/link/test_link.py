@@ -38,7 +38,7 @@ def keep_full(pair: Pair, origins: int) -> None:
 
 
 def share(pair: Pair, mbit: float) -> float:
-    """Of the line's capacity, what arrived after the first seconds."""
+    """Return the share of the line's capacity that arrived after the first seconds."""
     arrived = sum(len(raw) for at, raw in pair.got if at > WARM_S)
     return arrived * 8 / (SECONDS - WARM_S) / (mbit * 1e6)
 

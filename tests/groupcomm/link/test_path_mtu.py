@@ -1,4 +1,4 @@
-"""How large packets pass a link is found out; larger ones go in fragments."""
+"""A link finds the largest packets that pass; larger ones go in fragments."""
 
 from collections import Counter
 from math import inf

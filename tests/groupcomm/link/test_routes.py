@@ -51,7 +51,7 @@ def spread(
     """Send one packet from a daemon of ring `origin`, as the gateways would.
 
     Returns:
-        How often it came to each daemon; from whom it came first; over how many links at most.
+        The copies at each daemon; the first sender to each; the most links on a way.
     """
     routes = [Routes(view, me, links) for me in range(len(view.daemons))]
     came: Counter[int] = Counter()

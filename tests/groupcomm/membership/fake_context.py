@@ -1,4 +1,4 @@
-"""A daemon around a membership that only notes what it is told.
+"""A daemon around a membership that only notes its calls.
 
 All packets of its view are of the first ring, and are their own numbers.
 """
@@ -14,14 +14,14 @@ from groupcomm.wire.membership import Holding, Past
 
 @attrs.define
 class FakeContext:
-    """What membership needs from a daemon (groupcomm/membership/context.py).
+    """The context of membership (groupcomm/membership/context.py).
 
     Attributes:
         held: numbers of the view that stands still.
-        log: what it was told, in order.
+        log: the calls, in order.
         routes: the links that it was told to use, each time.
-        credulous: it believes what fellows say of the view that stands still.
-        sound: what it has delivered could have come of what they hold together.
+        credulous: whether it believes others' statements about the frozen view.
+        sound: whether its deliveries agree with the recovered set.
     """
 
     key: bytes = b""

@@ -27,7 +27,7 @@ LEVELS = tuple(ServiceLevel)[1:]
 
 
 def make_view(rings: int, daemons: int) -> View:
-    """So many daemons dealt out to so many rings in a chain."""
+    """Return daemons, spread over this number of rings in a chain."""
     ids = tuple(DaemonId(f"d{index}", Incarnation(1, index)) for index in range(daemons))
     members = [tuple(range(ring, daemons, rings)) for ring in range(rings)]
     links = tuple((ring, ring + 1) for ring in range(rings - 1))
@@ -82,11 +82,11 @@ class History:
     """A view's life, step by step.
 
     Attributes:
-        daemons: by index.
+        daemons: the daemons, by index.
         packets: all that were numbered, whole, by (ring, number).
         notices: (ring, value, upto) of all promises.
         frontiers: (ring, value) as rings have told them.
-        known: what somebody who knows everything knows of each packet.
+        known: the facts about each packet, as an omniscient observer knows them.
     """
 
     def __init__(self, seed: int, *, forget: bool = True, losses: float = 0.4) -> None:
@@ -183,7 +183,7 @@ class History:
             daemon.order.frontiers.raise_to(*self.random.choice(self.frontiers))
 
     def deliver(self, me: int) -> None:
-        """One daemon gives out what it can, and forgets."""
+        """Have one daemon deliver the packets that it can, and forget."""
         daemon = self.daemons[me]
         daemon.order.drain()
         if self._forget:

@@ -1,6 +1,6 @@
 """The walk as one would write it who knows all of a view's history; slow, and nothing shared.
 
-From docs/design.md, the walk: packets of fellows and RELIABLE ones are delivered; any other only if
+From docs/design.md, the walk: packets of members and RELIABLE ones are delivered; any other only if
 the union holds its daemon's chain up to it and its session's earlier messages at FIFO or above are
 delivered and, from CAUSAL up, also everything up to V and A.
 """
@@ -34,12 +34,12 @@ def chain_of(packet: DataPacket, known: Mapping[Number, DataPacket]) -> list[Dat
 def walk(
     known: Mapping[Number, DataPacket], recovered_set: set[Number], fellows: frozenset[int]
 ) -> set[Id]:
-    """What is delivered in the end, of all that is in the union.
+    """Return the deliveries of the recovered set.
 
     Args:
         known: every packet that was ever numbered, with V and A filled in.
-        union: what somebody of those who come along holds, or held.
-        fellows: whose packets are delivered whatever is missing.
+        union: the packets that any daemon of those that come along holds, or held.
+        fellows: the daemons whose packets are delivered whatever is missing.
     """
     given: set[Id] = set()
     for packet in by_stamp({number: known[number] for number in recovered_set}):

@@ -49,7 +49,7 @@ class Watched(Membership):
     """A membership that notes through which states it goes.
 
     Attributes:
-        states: in order.
+        states: the states, in order.
     """
 
     def __init__(
@@ -91,14 +91,14 @@ class Daemon:
         self.machine = Watched(config, start, self.host, self.disk, bound)
 
     def taken(self) -> list[tuple[str | None, ControlPacket]]:
-        """What it wants to send."""
+        """Return the packets that it wants to send."""
         out = [(target, decode_control_untrusted(raw)) for target, raw in self.machine.flood.out]
         self.machine.flood.out.clear()
         return out
 
     @property
     def members(self) -> str:
-        """Of its view while it stands."""
+        """Return the members of its view while it stands."""
         view = self.machine.view
         if view is None or self.machine.state is not MembershipState.OPERATIONAL:
             return ""
@@ -110,11 +110,11 @@ class Stage:
 
     Attributes:
         mute: those who say only what a test says in their name, and hear nothing.
-        configs: of daemons that start with other settings than all others.
+        configs: the configurations of daemons that start with other settings than the rest.
         cut: pairs (from, to) between which everything is lost.
         drop: messages by (whose, kind) that are lost to everybody.
         sent: (from, to, message) of all that was said by its origin.
-        bound: who has ever held the union of what, and said so.
+        bound: the daemons that have announced each recovered set.
     """
 
     def __init__(self, *sites: str, timing: Timing | None = None) -> None:
@@ -138,10 +138,10 @@ class Stage:
         """Start daemons, those that ran before anew; each begins to gather.
 
         Args:
-            names: of whom.
-            restarts: of each.
-            random_id: of each; 0 for one of its own.
-            counters: which view counters are known to have been used, for some of them.
+            names: the names of the daemons.
+            restarts: the restart count of each.
+            random_id: the random id of each; 0 for one of its own.
+            counters: the view counters known to have been used, for some of them.
         """
         for name in names:
             self.place(name, restarts, random_id, (counters or {}).get(name, 0))
@@ -158,12 +158,12 @@ class Stage:
         return daemon
 
     def state(self, name: str) -> MembershipState:
-        """How far a daemon is."""
+        """Return the state of a daemon."""
         return self.daemons[name].machine.state
 
     @property
     def members(self) -> list[str]:
-        """Per living daemon, in order of name, who is in its view; empty while it has none."""
+        """Return for each living daemon, by name, the members of its view; empty without one."""
         return [self.daemons[name].members for name in sorted(self.daemons.keys() - self.mute)]
 
     def isolate(self, *islands: str) -> None:
@@ -214,7 +214,7 @@ class Stage:
         return message
 
     def say(self, name: str, to: str, message: ControlMessage, sequence: int | None = None) -> None:
-        """In a daemon's name, besides what it says itself; as its next message, if no other."""
+        """Send a message in a daemon's name, besides its own; as its next message by default."""
         daemon = self.daemons[name]
         if sequence is None:
             flood = daemon.machine.flood
@@ -242,7 +242,7 @@ class Stage:
             self.now = max(at, self.now + 1e-4)
 
     def said(self, kind: type[ControlMessage], since: int = 0) -> list[tuple[str, str]]:
-        """Who has sent messages of a kind to whom."""
+        """Return the senders and receivers of messages of a kind."""
         return [(a, b) for a, b, message in self.sent[since:] if isinstance(message, kind)]
 
 
@@ -257,7 +257,7 @@ def in_view(*sites: str, seconds: float = 3.0) -> Stage:
 
 
 def counter_of(daemon: Daemon) -> int:
-    """Of its view."""
+    """Return the key of its view."""
     assert daemon.machine.view is not None
     return daemon.machine.view.id.counter
 

@@ -1,4 +1,4 @@
-"""Attempts that come to nothing, and what is different after them."""
+"""Attempts that fail, and the changes after them."""
 
 import pytest
 from msgspec.structs import replace
@@ -21,11 +21,11 @@ def to_recovered(stage: Stage) -> Commit:
     return next(m for a, _, m in reversed(stage.sent) if a == "b" and isinstance(m, Commit))
 
 
-# ---- what is progress ----
+# ---- progress ----
 
 
 def test_repeated_commits_are_no_progress() -> None:
-    """Who repeats itself may wait for one that has gone: in the end both begin anew."""
+    """A daemon that repeats itself may wait for one that has gone: in the end both begin anew."""
     stage = in_view("ab")
     commit = to_recovered(stage)
     stage.mute = {"b"}  # the test speaks for it
@@ -92,7 +92,7 @@ def test_who_is_bound_takes_over_no_better_proposal() -> None:
 
 
 def test_who_has_taken_repairs_takes_over_no_better_proposal() -> None:
-    """What it holds now is more than its join has said."""
+    """It holds more now than its join said."""
     stage = in_view("ab")
     stage.daemons["b"].host.held = {1, 2}
     stage.drop = {("b", ControlKind.REPAIR)}
@@ -109,7 +109,7 @@ def test_who_has_taken_repairs_takes_over_no_better_proposal() -> None:
 
 
 def test_who_has_taken_repairs_takes_over_a_proposal_that_only_adds_members() -> None:
-    """What was repaired is of its union, too; to begin anew would cost all of them an attempt."""
+    """Repaired packets belong to its recovered set, too; a new start would cost all an attempt."""
     stage = in_view("abc")
     stage.daemons["b"].host.held = {1, 2}
     stage.drop = {("b", ControlKind.REPAIR), ("b", ControlKind.COMMIT)}

@@ -20,7 +20,7 @@ LACKING = Commit(
 
 
 def waits(*commits: Commit) -> list[float]:
-    """How long after each of these it is to be said again."""
+    """Return the time after each of these at which it is to be repeated."""
     schedule = CommitSchedule(TIMING)
     found = []
     for commit in commits:

@@ -20,7 +20,7 @@ from groupcomm.wire.membership import Beacon, ControlKind, Leave, Settings
 from tests.groupcomm.membership.stage import NUMBERS, OTHER_VIEW, Stage, in_view, join_of, packet_of
 
 SMALL = CoreConfig(sites=(("b", "c"),))
-"""What a host knows where nobody has listed the daemon a yet."""
+"""Return a host's findings where no daemon has listed the daemon a yet."""
 
 
 def others(stage: Stage, name: str) -> list[OtherConfiguration]:
@@ -30,12 +30,12 @@ def others(stage: Stage, name: str) -> list[OtherConfiguration]:
 
 
 def reasons(stage: Stage) -> list[int]:
-    """How often each daemon has begun to gather."""
+    """Return the number of times that each daemon has begun to gather."""
     return [sum(daemon.machine.reasons.values()) for daemon in stage.daemons.values()]
 
 
 def steady(stage: Stage) -> bool:
-    """Whether nobody looks for another view in ten seconds."""
+    """Return whether no daemon looks for another view in ten seconds."""
     before = reasons(stage)
     stage.run(10.0)
     return reasons(stage) == before

@@ -1,4 +1,4 @@
-"""Whom a daemon knows, and to whom it passes messages on."""
+"""The daemons that a daemon knows, and those to which it passes messages on."""
 
 import msgspec
 

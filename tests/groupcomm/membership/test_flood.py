@@ -1,4 +1,4 @@
-"""Flooding: who gets what, what is new, and messages put together from their parts."""
+"""Flooding: the receivers, the new messages, and the assembly of messages from their parts."""
 
 from collections.abc import Sequence
 

@@ -38,7 +38,7 @@ def with_stranger() -> Stage:
 
 
 def begun(stage: Stage) -> int:
-    """How often a has begun to gather because it heard somebody outside."""
+    """Return the number of times that a has gathered because it heard a daemon outside."""
     return stage.daemons["a"].machine.reasons[GatherReason.FOREIGN_HEARD]
 
 
@@ -117,7 +117,7 @@ def test_islands_that_hear_each_other_again_merge() -> None:
         assert stage.daemons[name].host.installed[-1][2] == {0, 1}, "who comes from its own view"
 
 
-# ---- patience: who is heard and does not come along ----
+# ---- patience: daemons that are heard and do not come along ----
 
 
 def test_who_is_heard_and_does_not_come_along_is_ignored_longer_and_longer() -> None:
@@ -147,7 +147,7 @@ def test_it_is_never_ignored_for_longer_than_the_bound() -> None:
 
 
 def test_who_says_steadily_that_it_hears_this_daemon_is_not_ignored() -> None:
-    """Its network has healed: what it did before is over."""
+    """Its network has healed, so its past no longer counts."""
     stage = with_stranger()
     for _ in range(6):
         stage.now += LONGEST_BACKOFF_S

@@ -1,4 +1,4 @@
-"""What others tell of a daemon that is not heard here may be a lie: it does not count for long."""
+"""Others' statements about a daemon that is not heard may be lies: they do not count for long."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from groupcomm.wire.membership import ControlMessage, Leave, Links
 from tests.groupcomm.membership.stage import NUMBERS, OTHER_VIEW, Stage, join_of, packet_of
 
 AHEAD = 3000
-"""Messages: minutes pass before a daemon has said so many."""
+"""The number of messages that a daemon sends in minutes."""
 
 
 def over_b() -> Stage:

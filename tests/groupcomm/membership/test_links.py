@@ -16,7 +16,7 @@ def view_of(stage: Stage) -> View:
 
 
 def routes(stage: Stage) -> list[tuple[tuple[int, int], ...]]:
-    """Which links each daemon was told to use last; all of them if never."""
+    """Return the links that each daemon was told to use last; all of them if never."""
     view = view_of(stage)
     hosts = [stage.daemons[name].host for name in sorted(stage.daemons)]
     return [context.routes[-1] if context.routes else view.links for context in hosts]

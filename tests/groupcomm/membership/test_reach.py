@@ -16,7 +16,7 @@ Graph = list[frozenset[int]]
 
 @st.composite
 def heard_rows(draw: st.DrawFn) -> dict[int, frozenset[int]]:
-    """Whom each hears, one way or both; some of them are not there at all."""
+    """Return the daemons that each hears, one way or both; some of them do not run."""
     numbers = draw(st.sets(st.integers(0, 2**64 - 1), min_size=1, max_size=8))
     some = st.frozensets(st.sampled_from(sorted(numbers | {7})))
     return {number: draw(some) - {number} for number in numbers}
@@ -84,7 +84,7 @@ def test_rings_are_cliques_of_one_site_and_share_all_daemons(given: tuple[Sites,
 def test_nobody_is_left_out_of_a_ring_of_lower_ones_that_it_all_hears(
     given: tuple[Sites, Graph],
 ) -> None:
-    """So a site that all hear each other is one ring, and the lowest daemons choose first."""
+    """A site that all hear each other is then one ring, and the lowest daemons choose first."""
     sites, mutual = given
     rings = split_into_rings(sites, mutual)
     for place, ring in enumerate(rings):

@@ -1,4 +1,4 @@
-"""Who stands aside because its disk has not reserved what a view needs, and how it comes back."""
+"""Daemons that stand aside because their disks lack a needed mark, and their return."""
 
 import pytest
 from hypothesis import given

@@ -80,7 +80,7 @@ def failed(stage: Stage) -> None:
 
 
 def broken(error: RemoteProtocolError) -> Callable[[Stage], None]:
-    """A fellow has sent a few times what no daemon in order sends."""
+    """A member has sent a few packets that no correct daemon sends."""
 
     def send(stage: Stage) -> None:
         for _ in range(FEW):
@@ -91,7 +91,7 @@ def broken(error: RemoteProtocolError) -> Callable[[Stage], None]:
 
 
 def begin(reason: GatherReason) -> Callable[[Stage], None]:
-    """What the daemon itself notices and tells."""
+    """Reasons that the daemon itself notices and reports."""
     return lambda stage: stage.daemons["a"].machine.gather(reason, stage.now)
 
 
@@ -170,7 +170,7 @@ def test_the_other_end_of_a_link_has_the_delay_of_the_way_on_top() -> None:
 
 
 def test_who_is_neither_in_the_ring_nor_at_a_link_is_not_watched() -> None:
-    """Their fellows see to it; here only what comes over others tells of them."""
+    """Other members take care of it; here only messages passed on by others report it."""
     stage = in_view("ab", "cd")
     view = stage.daemons["b"].machine.view
     assert view is not None

@@ -1,4 +1,4 @@
-"""The union against sets: what is held together, and who sends what to whom."""
+"""The recovered set against sets: the packets held together, and the senders of repairs."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ from groupcomm.wire.membership import Holding, Past
 
 LAST = 20
 Held = dict[int, list[tuple[int, set[int]]]]
-"""Per daemon, by ring: what it has forgotten, and what it holds above."""
+"""For each daemon, by ring: the forgotten number, and the packets held above."""
 
 
 @st.composite

@@ -1,4 +1,4 @@
-"""What fellows lack of the old view, who is bound by it, and the mark on disk."""
+"""The packets of the old view that members lack, their obligations, and the mark on disk."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ TIMING = Timing()
 
 
 def held(stage: Stage, **numbers: set[int]) -> None:
-    """What each holds of the view that ends."""
+    """The packets of the ending view that each holds."""
     for name, some in numbers.items():
         stage.daemons[name].host.held = some
 
@@ -80,7 +80,7 @@ def test_repairs_for_those_whom_their_holder_does_not_hear_go_to_all_and_are_pas
 
 
 def test_what_may_be_on_its_way_is_not_sent_again() -> None:
-    """Who says so often that it lacks a packet has said most of it before the packet came."""
+    """A daemon that often reports a packet as lacking has mostly done so before the packet came."""
     timing = Timing(longest_delay_s=0.04)
     stage = Stage("a", "b", timing=timing)
     stage.start("ab")
@@ -98,7 +98,7 @@ def test_what_may_be_on_its_way_is_not_sent_again() -> None:
 
 
 def test_a_repair_is_taken_only_while_packets_are_fetched_and_only_of_the_recovered_set() -> None:
-    """What nobody of the fellows said to hold would be here alone, and move one boundary."""
+    """Packets that no member has reported would be here alone, and move one boundary."""
     stage = in_view("ab")
     machine, context = stage.daemons["a"].machine, stage.daemons["a"].host
     held(stage, b={1, 2})
@@ -141,7 +141,8 @@ def test_a_repair_that_comes_before_the_own_commit_is_kept() -> None:
 
 
 def test_nothing_is_repaired_in_a_view_that_stands() -> None:
-    """The union of the last view says nothing of this one, whose packets come in order."""
+    """The recovered set of the last view says nothing about this one, whose packets come in
+    order."""
     stage = in_view("ab")
     machine, context = stage.daemons["a"].machine, stage.daemons["a"].host
     held(stage, a={1, 2}, b={1, 2})
@@ -223,7 +224,7 @@ def test_a_commit_without_recovery_is_not_enough() -> None:
 
 
 def test_obligations_are_kept_after_a_failed_attempt_and_exchanged() -> None:
-    """All were bound; the third may have installed the view. Its packets remain a fellow's."""
+    """All had obligations; the third may have installed the view. Its packets remain a member's."""
     stage = in_view("abc")
     stage.drop = {("c", ControlKind.COMMIT)}
     stage.daemons["a"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
@@ -245,7 +246,7 @@ def test_obligations_are_kept_after_a_failed_attempt_and_exchanged() -> None:
 
 
 def test_who_was_not_bound_itself_learns_the_obligations_of_others() -> None:
-    """b was still fetching when a was bound with c: all of T must treat c as a fellow."""
+    """b was still fetching when a had an obligation to c: all of T must treat c as a member."""
     stage = in_view("abc")
     held(stage, a={1}, b=set(), c={1})
     stage.drop = {("a", ControlKind.REPAIR), ("c", ControlKind.COMMIT)}

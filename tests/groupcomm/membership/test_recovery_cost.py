@@ -1,4 +1,4 @@
-"""What recovery costs where thousands of single packets are lacking.
+"""The cost of recovery where thousands of single packets are lacking.
 
 Counted are the steps of the interpreter within the project, which are the same on every machine.
 """
@@ -19,7 +19,7 @@ LATER = 1e9
 
 
 def steps(act: Callable[[], object]) -> int:
-    """Return how many instructions Python carries out, itself, while it does something."""
+    """Return the number of Python's own instructions while it runs a function."""
     count = 0
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
@@ -43,7 +43,7 @@ def holes(count: int) -> range:
 
 
 def torn(count: int) -> tuple[Stage, Recovery, Recovery]:
-    """Return the recoveries of a daemon that holds so many packets and of one that lacks them."""
+    """Return the recoveries of a daemon that holds this many packets and of one that lacks them."""
     stage = in_view("ab")
     stage.daemons["a"].host.held = {1, 5, *holes(count)}
     stage.daemons["b"].host.held = {1, 5}

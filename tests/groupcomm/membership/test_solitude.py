@@ -1,4 +1,4 @@
-"""A daemon whose fellow says to hold what never comes goes on without it, and only then."""
+"""A daemon whose member claims packets that never come goes on without it, and only then."""
 
 from groupcomm.membership.agreement import MOST_FAILURES
 from groupcomm.membership.states import GatherReason, MembershipState
@@ -19,7 +19,8 @@ def withheld(names: str = "ab") -> Stage:
 
 
 def came_with(stage: Stage, name: str) -> int:
-    """Return with how many fellows a daemon came out of its old view, itself counted."""
+    """Return the number of members with which a daemon came out of its old view, itself
+    included."""
     _, _, transitional_members = stage.daemons[name].host.installed[-1]
     return len(transitional_members)
 
@@ -44,7 +45,7 @@ def test_who_gives_the_others_up_has_a_view_by_itself_before_it_is_with_them_aga
 
 
 def test_also_if_the_other_one_is_first_to_give_each_attempt_up() -> None:
-    """It is the packets that do not come, whoever says so first (simulator seed 1084)."""
+    """The cause is packets that do not come, whoever claims them first (simulator seed 1084)."""
     stage = withheld()
     patience_s = stage.config.timing.answer_wait_s
     a, b = (stage.daemons[name].machine for name in "ab")
@@ -67,7 +68,7 @@ def test_what_comes_late_is_waited_for() -> None:
 
 
 def test_who_is_bound_to_others_stays_with_them() -> None:
-    """They may have installed the view: to come alone would break what it promises."""
+    """They may have installed the view: coming alone would break a guarantee."""
     stage = withheld()
     stage.daemons["b"].host.obligation = frozenset({0, 1})
     before = len(stage.daemons["b"].host.installed)

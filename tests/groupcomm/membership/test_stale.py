@@ -1,4 +1,4 @@
-"""What is late, comes again, or is not true changes nothing."""
+"""Late, repeated and untrue messages change nothing."""
 
 import pytest
 
@@ -69,7 +69,7 @@ def test_commits_to_other_proposals_do_not_end_a_view() -> None:
     assert stage.daemons["a"].machine.reasons == reasons
 
 
-# ---- what is not true ----
+# ---- untrue messages ----
 
 
 def test_a_daemon_can_join_in_its_own_name_only() -> None:

@@ -130,7 +130,7 @@ def test_it_delivers_what_the_model_does(shapes: list[Shape], fellows: set[int])
 def test_more_members_and_more_packets_never_cost_anything(
     shapes: list[Shape], fellows: set[int], more: int
 ) -> None:
-    """So obligations only widen what is delivered, and a later union drops nothing of a former."""
+    """Obligations then only widen the deliveries, and a later set drops nothing of a former."""
     packets, held = make_packets(shapes)
     kept = walk(packets, held, fellows)
     assert kept <= walk(packets, held, fellows | {more})
@@ -153,7 +153,7 @@ def levels(kept: Collection[naive.Id], packets: list[DataPacket]) -> list[int]:
 
 
 def test_reliable_is_delivered_whatever_is_missing() -> None:
-    """The rule: packets of fellows and RELIABLE ones are delivered."""
+    """The rule: packets of members and RELIABLE ones are delivered."""
     lone = packet(3, 9, 0, [(1, RELIABLE), (1, FIFO), (1, AGREED)], previous=2, vector=(2, 5))
     assert levels(walk([lone], {(0, 3)}, ()), [lone]) == [RELIABLE]
     assert levels(walk([lone], {(0, 3)}, {0}), [lone]) == [RELIABLE, FIFO, AGREED]

@@ -25,7 +25,7 @@ def bundle(level: ServiceLevel, session: int, name: str) -> Bundle:
 
 
 class Receiver:
-    """One daemon's order, fed by hand; `out` is what it has delivered."""
+    """One daemon's order, fed by hand; `out` has its deliveries."""
 
     def __init__(self, rings: int = 1, daemons: int = 3) -> None:
         self.out: list[str] = []

@@ -1,4 +1,4 @@
-"""One daemon's ring with a context that notes what it is told."""
+"""One daemon's ring with a context that notes its calls."""
 
 from itertools import pairwise
 
@@ -43,13 +43,13 @@ AT_ONCE = CoreConfig(timing=Timing(linger_s=0.0))
 
 
 class UpTo:
-    """What a daemon holds."""
+    """Return the packets that a daemon holds."""
 
     least = 0
 
 
 class Daemon:
-    """One daemon's ring with a context that notes what it is told; `sent` is cleared by `take`."""
+    """One daemon's ring with a context that notes its calls; `take` clears `sent`."""
 
     def __init__(self, view: View, me: int, config: CoreConfig | None = None) -> None:
         self.sent: list[tuple[int, bytes]] = []

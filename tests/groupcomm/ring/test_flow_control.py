@@ -1,4 +1,4 @@
-"""How far other rings may lag behind: little of what they get whole, more of what stays."""
+"""The lag of other rings: small for packets that they get whole, larger for those that stay."""
 
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig

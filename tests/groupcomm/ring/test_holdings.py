@@ -1,4 +1,4 @@
-"""Who holds a SAFE message is told by all to all, while the token stays."""
+"""All daemons report the SAFE messages that they hold to all, while the token stays."""
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.level import ServiceLevel
@@ -16,7 +16,7 @@ Sent = list[tuple[int, bytes]]
 
 
 def number_safe(daemon: Daemon, now: float) -> tuple[Sent, int]:
-    """It has one SAFE message to send, and the token; what it sends, and the message's time."""
+    """Return its packets, and the message's time, with one SAFE message to send, and the token."""
     daemon.submit(level=SAFE)
     sent = daemon.step(now)
     assert kinds(sent) == [DATA]
@@ -88,7 +88,7 @@ def test_an_answer_that_overtakes_the_message_counts_once_that_is_here() -> None
 
 
 def test_who_lacks_something_itself_gives_the_token_away() -> None:
-    """It does not hold what it would have the others count on."""
+    """It lacks packets that it would have the others count on."""
     a, *_ = resting_with_a()
     a.own.learn(1)
     a.ring._token.last = 1

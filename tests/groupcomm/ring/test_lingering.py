@@ -1,4 +1,4 @@
-"""The token stays with who sends alone, and what is lost meanwhile is noticed all the same."""
+"""The token stays with the sender, and losses are noticed all the same."""
 
 import pytest
 
@@ -155,7 +155,7 @@ def test_members_are_asked_while_safe_messages_wait() -> None:
 
 
 def test_a_message_behind_silence_of_who_asked_goes_round_at_once() -> None:
-    """So the token rests again before the next one, maybe of another daemon, comes."""
+    """The token then rests again before the next message, maybe of another daemon, comes."""
     a, b, _ = resting_with_a()
     assert kinds(give(a, b, 1.0)) == [DATA, TOKEN]
 

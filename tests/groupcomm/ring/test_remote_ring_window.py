@@ -11,7 +11,7 @@ STEP_S = 0.001
 
 
 class Way:
-    """Whoever always has something to send, over a way of so many packets a second."""
+    """A sender that always has messages, over a path of this many packets a second."""
 
     def __init__(self, rate: float, delay_s: float) -> None:
         self.far = RemoteRingWindow(0, PACKET, MOST, 2 * delay_s)

@@ -26,7 +26,7 @@ def nfc(text: str) -> str:
 
 
 def reference(rows: Sequence[Row], principal: str, verb: Verb, name: str) -> bool:
-    """What rules mean, said as plainly as can be."""
+    """The meaning of rules, in the plainest form."""
     private = name.startswith("#")
     if verb is not Verb.ADMIN:
         parts = name.split("#")

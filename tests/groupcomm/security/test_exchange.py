@@ -73,7 +73,7 @@ class Group:
             self.now += 0.005
 
     def agree(self) -> bool:
-        """Whether everybody can open what everybody else seals."""
+        """Return whether every daemon can open the seals of all others."""
         return all(
             self.of[a].secret_of(b, self.of[b].sealing) == self.of[b].secret
             for a in self.of
@@ -178,7 +178,7 @@ def test_what_a_daemon_has_does_not_open_what_it_got_before() -> None:
     group.begin(SECOND_VIEW)
     group.run()
     for sender, receiver, told in old:
-        group.of[receiver].forget(sender)  # it would not open again what it has opened
+        group.of[receiver].forget(sender)  # it would not open again those that it has opened
         for mine in {told.public[:FOR_BYTES] for who, _, told in group.said if who == receiver}:
             with suppress(BadDatagram):
                 group.of[receiver].receive(sender, attrs.evolve(told, wrapped_for=mine), group.now)

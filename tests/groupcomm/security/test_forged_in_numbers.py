@@ -1,4 +1,4 @@
-"""What many forgeries cost, and what they must not take from those who are there."""
+"""The cost of many forgeries, and the share that present daemons keep."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who has to prove that it sends now, what is a proof, and how much is said about it."""
+"""Starts that have to prove that they are sending now, valid proofs, and the number of hellos."""
 
 from itertools import pairwise
 from typing import Final

@@ -10,7 +10,7 @@ EDGES = [2**31, 2**32, 2**63, 2**64 - 1]
 
 
 class Model:
-    """The same by definition: all that was taken, and how far back one may be."""
+    """The same window by definition: all accepted counters, and the distance back."""
 
     def __init__(self) -> None:
         self.taken: set[int] = set()

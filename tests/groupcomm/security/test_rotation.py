@@ -1,4 +1,4 @@
-"""Which key a view seals with, decided alike by all its members from what they report."""
+"""The key that a view seals with: all members decide it alike, from their reports."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Which user names a principal's sessions may have."""
+"""The user names that a principal's sessions may have."""
 
 import pytest
 

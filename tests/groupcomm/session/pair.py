@@ -1,4 +1,4 @@
-"""Both ends of one session, and a daemon that delivers what it gets to the same client."""
+"""Both ends of one session, and a daemon that delivers its messages to the same client."""
 
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.events import DaemonView, Event
@@ -40,7 +40,7 @@ class Pair:
         self.opening = self.events()
 
     def submits(self) -> list[Submit]:
-        """What the daemon gets of all that the client has sent."""
+        """Return the daemon's bundles from the client's output."""
         requests = self.daemon.receive(self.client.pop_output(PLENTY))
         assert all(isinstance(request, Submit) for request in requests)
         return [request for request in requests if isinstance(request, Submit)]
@@ -60,7 +60,7 @@ class Pair:
         )
 
     def events(self) -> list[Event]:
-        """What the client is told by all that the daemon has for it."""
+        """Return the client's events from the daemon's output."""
         return self.client.receive(self.output())
 
     def output(self) -> bytes:

@@ -1,4 +1,4 @@
-"""The client's side: what it may ask when, and what it makes of what its daemon sends."""
+"""The client's side: its requests in each state, and its events from the daemon's frames."""
 
 import pytest
 from hypothesis import given
@@ -70,7 +70,7 @@ def group_view(cause: Cause, *changed: MemberId) -> GroupView:
     )
 
 
-# ---- what it may ask ----
+# ---- requests ----
 
 
 @pytest.mark.parametrize("user", ["", "a#b", "x" * 256, "a\n"])
@@ -190,7 +190,7 @@ def test_a_client_may_leave_before_it_is_admitted() -> None:
     assert client.state is ClientSessionState.CLOSING
 
 
-# ---- what it is told ----
+# ---- events ----
 
 
 def test_all_that_a_daemon_tells() -> None:

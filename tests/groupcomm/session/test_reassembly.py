@@ -1,4 +1,4 @@
-"""Reassembly: the message or nothing, in bounded memory, whatever order and whoever sends."""
+"""Reassembly: the message or nothing, in bounded memory, for every order and sender."""
 
 import itertools
 
@@ -205,6 +205,8 @@ def test_above_the_cap_unreliable_messages_go_first() -> None:
     late = fragment(b"x" * 15_000, 0, 2, level=UNRELIABLE)
     add(held, late, BOB)
     assert held.held_bytes <= 20_000
-    while held.held_bytes <= 20_000:  # what may not be lost is kept: the client must give up
+    while (
+        held.held_bytes <= 20_000
+    ):  # a message that may not be lost is kept: the client must give up
         number += 1
         add(held, fragment(b"x" * 500, 0, 2, message=number))

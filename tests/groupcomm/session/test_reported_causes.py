@@ -1,4 +1,4 @@
-"""A session that asks to be told causes, and how a client understands what it is told."""
+"""A session that asks for causes, and the client's decoding of them."""
 
 import pytest
 
@@ -73,7 +73,7 @@ def test_messages_have_the_causes_that_stand_before_their_bundle() -> None:
 
 
 def test_who_learns_none_has_none() -> None:
-    """As by a daemon of an older release, and as UNRELIABLE messages in between."""
+    """Like frames of a daemon of an older release, with UNRELIABLE messages in between."""
     client = open_client()
     assert told(client, delivery(1, b"a")) == [(1, None)]
     unreliable = delivery(3, b"c", level=UNRELIABLE)

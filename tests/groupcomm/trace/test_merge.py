@@ -23,7 +23,7 @@ def test_events_stand_in_the_order_of_their_times() -> None:
 
 
 def test_a_daemon_ends_behind_what_its_clients_read() -> None:
-    """What it wrote before it was killed stays in their sockets."""
+    """Bytes that it wrote before it was killed stay in their sockets."""
     a: list[TraceEvent] = [Boot(1, "a/1", "1.x"), connected(3, "a/1")]
     b: list[TraceEvent] = [connected(4, "b/1"), Left(6, "b/1")]
     client: list[TraceEvent] = [Ask(2, CLIENT, "connect", "", 0), Dview(8, CLIENT, "v", (), None)]

@@ -73,7 +73,7 @@ def batched_pairs(numbers: list[int]) -> list[tuple[int, int]]:
 
 
 class Packet(Protocol):
-    """What all packets can do."""
+    """The methods of all packets."""
 
     def encode(self, key: bytes, /) -> bytes: ...
 
@@ -107,7 +107,7 @@ def fragments(draw: st.DrawFn) -> LinkFragment:
 
 
 def horizon_notices() -> st.SearchStrategy[list[HorizonNotice]]:
-    """By rising ring, each with what it holds by rising ring."""
+    """Return notices by rising ring, each with its holdings by rising ring."""
     held = st.dictionaries(st.integers(0, 255), U64, max_size=4).map(
         lambda one: sorted(one.items())
     )
@@ -165,7 +165,7 @@ UNRELIABLE_BUNDLES = st.lists(bundles(unreliable=True), min_size=1, max_size=4)
 
 
 def header_of(bundle: Bundle) -> Bundle:
-    """What another ring decodes of a bundle that stays in its own."""
+    """Return another ring's decoding of a bundle that stays in its own."""
     (header,) = decode_bundles_untrusted(b"\0\1" + bundle.header(), 0, headers=True)
     return header
 

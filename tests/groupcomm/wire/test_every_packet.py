@@ -1,4 +1,4 @@
-"""What holds for packets of every kind: they come back, and nothing else gets through."""
+"""Properties of packets of every kind: they decode as encoded, and no others decode."""
 
 import contextlib
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from groupcomm.wire.packet import HEAD_BYTES, PacketKind, peek_untrusted
 from tests.groupcomm.wire.packets import CODECS, KEY, Codec, fields
 
 EDGES: Final = (0x00, 0x01, 0x02, 0x3F, 0x40, 0x7F, 0x80, 0x81, 0xFE, 0xFF)
-"""Of a byte: no and all bits, the sign, and where variable lengths go on."""
+"""Edge values of a byte: no and all bits, the sign, and continuations of variable lengths."""
 
 each_codec = pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.kind.name)
 
@@ -92,7 +92,7 @@ def test_every_truncation_is_refused(codec: Codec) -> None:
 
 
 def is_open_ended(codec: Codec) -> bool:
-    """Whether more bytes at the end belong to what it carries."""
+    """Return whether more bytes at the end belong to its contents."""
     return codec.kind is PacketKind.CONTROL or getattr(codec.example, "fragment", None) is not None
 
 

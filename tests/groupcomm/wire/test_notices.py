@@ -200,7 +200,7 @@ def test_counts_that_lie_allocate_nothing(codec: Codec) -> None:
 
 
 def allocated(codec: Codec, packet: bytes) -> int:
-    """Return how many bytes it takes at most, at one time, to decode a packet."""
+    """Return the most bytes that decoding a packet takes at one time."""
     tracemalloc.reset_peak()
     before, _ = tracemalloc.get_traced_memory()
     with contextlib.suppress(BadDatagram):

@@ -1,4 +1,4 @@
-"""A peer by itself, event by event: meeting, refusals, what is wrong or too late."""
+"""A peer by itself, event by event: meeting, refusals, wrong and late datagrams."""
 
 from collections.abc import Iterable
 
@@ -20,7 +20,7 @@ BOTH = ("ann", "bob")
 
 
 class Table:
-    """Peers at one table: what is sent arrives at once, in the order of sending, unless kept."""
+    """Peers at one table: datagrams arrive at once, in the order of sending, unless kept."""
 
     def __init__(self, start: int = 1) -> None:
         self.start = start  # of the first peer's incarnation

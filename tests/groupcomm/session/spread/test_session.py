@@ -51,7 +51,7 @@ def request(kind: int, groups: list[bytes], data: bytes = b"", *, tag: int = 0) 
 
 
 def bundles(frames: bytes) -> list[Bundle]:
-    """What a daemon has of frames."""
+    """Return the frames as a daemon has them."""
     reader = FrameReader(2**20)
     return [decode_body_untrusted(frame[2:]) for frame in reader.feed(frames) if frame[0] == 2]
 
