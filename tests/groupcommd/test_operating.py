@@ -11,6 +11,7 @@ from groupcomm.errors import SessionEnded
 from groupcomm.events import Message
 from groupcomm_client import Connection, connect
 from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon
+from tests.groupcomm_tools.shell import NO_PAUSES
 
 
 async def logged(daemon: LocalDaemon, what: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
@@ -61,7 +62,9 @@ async def test_sighup_takes_over_what_it_can_and_names_the_rest() -> None:
 
 
 BLOCKING = 'slow_receivers = "block"\nblock_bytes = 200_000\nblock_s = {}'
-SMALL_WINDOW = "[windows]\nstream_packets = 64\n"
+SMALL_WINDOW = f"[windows]\nstream_packets = 64\n{NO_PAUSES}"
+"""Daemons that a busy machine parts would not hear what is sent meanwhile."""
+
 COUNT = 400
 SIZE = 10_000
 
