@@ -79,19 +79,26 @@ class OwnProcess:
 
     async def end(self) -> str:
         """See HttpProcess."""
-        with trio.move_on_after(END_S):
-            while self._process.poll() is None:
-                await trio.sleep(0.01)
-        self.kill()
-        status = self._process.returncode
+        await self._wait()
+        self._process.kill()
+        await self._wait()
+        status = self._process.poll()
+        if status is None:
+            return "it cannot even be killed: examine the host with dmesg"
         with suppress(ValueError):
             return f"killed by {signal.Signals(-status).name}"
         return f"exit status {status}"
 
+    async def _wait(self) -> None:
+        """Wait END_S at most: the daemon's loop must not wait in the system."""
+        with trio.move_on_after(END_S):
+            while self._process.poll() is None:
+                await trio.sleep(0.01)
+
     def kill(self) -> None:
         """See HttpProcess."""
         self._process.kill()
-        self._process.wait()
+        self._process.poll()
 
 
 class HttpSupervisor:
@@ -160,13 +167,15 @@ class HttpSupervisor:
             except OSError as error:
                 return f"it could not be started: {error}"
             self.supply.starts += 1
+            how = ""
             try:
                 channel = Channel(ours)
                 with suppress(OSError):
                     await channel.send("settings", "", self._settings)
                     await self.supply.serve(channel)
                 ours.close()
-                return await process.end()
-            except trio.Cancelled:  # the daemon ends
-                process.kill()
-                raise
+                how = await process.end()
+            finally:
+                if not how:  # the daemon ends
+                    process.kill()
+            return how
