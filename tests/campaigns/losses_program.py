@@ -27,7 +27,7 @@ def user_of(name: str) -> str:
 
 
 class Ears:
-    """What a program has heard.
+    """The records of a program.
 
     Attributes:
         heard: times by sender.

@@ -1,4 +1,4 @@
-"""What tests of programs share."""
+"""Fixtures that tests of programs share."""
 
 import pytest
 

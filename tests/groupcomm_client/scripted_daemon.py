@@ -38,16 +38,16 @@ class ScriptedDaemon:
     """Does what ann asks for at once, talks to her meanwhile, and moves bytes in crumbs.
 
     Args:
-        end: of the connection; non-blocking.
-        seed: of all sizes.
-        crumb_bytes: it writes so many at a step at most.
-        gulp_bytes: it reads so many at a step at most.
+        end: the daemon's end of the connection; non-blocking.
+        seed: the seed of all sizes.
+        crumb_bytes: the most bytes that it writes at a step.
+        gulp_bytes: the most bytes that it reads at a step.
 
     Attributes:
-        told: what ann must receive, in this order.
+        told: the events that ann must receive, in this order.
         joined: the views that were the answers to her joins, by group.
         taken: numbers of her messages, as they came.
-        places: of those that came as ordered, by number.
+        places: the places of ordered messages, by number.
     """
 
     def __init__(self, end: socket.socket, *, seed: int, crumb_bytes: int, gulp_bytes: int) -> None:

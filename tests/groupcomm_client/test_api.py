@@ -1,4 +1,4 @@
-"""What a program imports and writes: one namespace, options, errors that say what to write."""
+"""A program's imports and calls: one namespace, options, errors that name the right form."""
 
 import asyncio
 import subprocess

@@ -25,11 +25,11 @@ cases = pytest.mark.parametrize(("time", "way", "alone"), CASES)
 
 
 POINTS = 4
-"""Each call must be seen to wait at so many points at least, or the test tests nothing."""
+"""The least number of points at which each call must wait, or the test tests nothing."""
 
 
 class Listener:
-    """Receives all that comes, whoever asks for it."""
+    """Receives all events, for any caller."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection

@@ -201,7 +201,7 @@ async def test_filters_that_are_set_while_there_is_no_session_are_those_of_the_n
 
 
 async def keys(one: Connection, count: int) -> KeyChanged:
-    """Until one has a key that so many can read."""
+    """Wait until a program has a key that this many can read."""
     found: KeyChanged = await until(
         one, lambda event: isinstance(event, KeyChanged) and len(event.readers) == count
     )
@@ -211,7 +211,7 @@ async def keys(one: Connection, count: int) -> KeyChanged:
 async def test_what_members_of_a_secret_group_need(
     autojump_clock: trio.testing.MockClock, tmp_path: Path
 ) -> None:
-    """As docs/end-to-end.md says: join, send, see-members and unicast."""
+    """The rights that docs/end-to-end.md lists: join, send, see-members and unicast."""
     before = rules(*ALL)
     async with (
         virtual_daemons(tmp_path, "a", head=before) as daemons,
@@ -270,7 +270,7 @@ async def test_what_a_filter_holds_for_members_never_goes_out_in_the_clear(
 
 
 def is_sealed_text(event: Any) -> bool:
-    """Whether it is a program's message, and not about keys."""
+    """Return whether it is a program's message, and not about keys."""
     return isinstance(event, Unreadable) and kind_of(event.message.data) == Kind.DATA
 
 
@@ -286,7 +286,7 @@ async def test_what_waits_for_a_key_is_not_dropped_in_silence_when_the_session_e
         await spy.join("plan")
         await ann.multicast("plan", b"for members")
         sealed = (await until(spy, is_sealed_text)).message
-        later = sealed.data[:5] + b"\xff" * 28 + sealed.data[33:]  # of a view to come
+        later = sealed.data[:5] + b"\xff" * 28 + sealed.data[33:]  # of a later view
         ann.protocol._accept(msgspec.structs.replace(sealed, data=later))
         cut_off(daemons["a"])
         told = await until(

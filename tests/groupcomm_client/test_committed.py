@@ -135,7 +135,7 @@ def test_who_joins_in_the_middle_is_notified_and_takes_it_when_it_comes_again() 
 
 
 def test_a_row_that_did_not_come_makes_a_batch_incomplete() -> None:
-    """As when a partition was between publisher and receiver, and is healed."""
+    """Behave as after a partition between publisher and receiver."""
     stream = CommittedStream([GROUP])
     begin, _, row, end = Publisher().publish(1, rows_of(b"x", b"y"))
     (told,) = feed(stream, [begin, row, end])

@@ -1,4 +1,4 @@
-"""Peers over UDP on this host: what is late, who comes and goes, what is refused."""
+"""Peers over UDP on this host: late datagrams, joins and leaves, refusals."""
 
 import runpy
 import textwrap

@@ -1,4 +1,4 @@
-"""What every kind of connection does: trio, asyncio, blocking."""
+"""The behaviour of every kind of connection: trio, asyncio, blocking."""
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait

@@ -126,7 +126,7 @@ def test_giving_up_while_there_is_no_session_loses_nothing(
             await ann.leave("h")
             cluster["a"].kill()
             waited = 0
-            while waited < 3:  # what had come before is given first
+            while waited < 3:  # earlier events come first
                 waited += await kind.receive(ann, 0.05) is None
             start = starting(cluster["a"])
             events: list[Any] = []

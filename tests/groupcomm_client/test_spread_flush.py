@@ -173,7 +173,7 @@ def test_nothing_is_sent_behind_a_leave(pair: tuple[Member, Member]) -> None:
 def test_a_mailbox_is_readable_while_the_layer_keeps_something_back(
     pair: tuple[Member, Member],
 ) -> None:
-    """What has come before its view is given behind it, one by one."""
+    """Messages that came before their view are delivered after it, one by one."""
     ann, _ = pair
     layer = fl._layers[ann.mbox]
     place = Position(ViewId(99, "b", 1), 5, 0, 0, 0)

@@ -20,7 +20,7 @@ NAME = "press.plant.example"
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """Where a daemon listens, at 127.0.0.1 alone."""
+    """The port at which a daemon listens, at 127.0.0.1 alone."""
     folder = tmp_path_factory.mktemp("daemon")
     host = f"127.{1 + secrets.randbelow(254)}.0.1"
     config = folder / "cluster.toml"

@@ -34,7 +34,7 @@ class Attempt:
 
     Args:
         call: a coroutine.
-        on_suspension: gets the number of the suspension, from 1, and what is waited for.
+        on_suspension: called with the number of the suspension, from 1, and the awaited event.
     """
 
     def __init__(
@@ -60,11 +60,11 @@ class Attempt:
 
 @attrs.frozen
 class Outcome:
-    """What became of a call.
+    """The result of a call.
 
     Attributes:
         done: it was not cancelled.
-        value: what it has returned then.
+        value: its return value.
     """
 
     done: bool

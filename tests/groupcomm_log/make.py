@@ -19,7 +19,7 @@ def append(writer: LogWriter, *data: bytes) -> Offset:
 
 
 def contents(folder: Path, *columns: str) -> list[tuple[Any, ...]]:
-    """What is in a log; all of it must be whole."""
+    """Return the contents of a log; all of it must be whole."""
     names = columns or ("epoch", "row", "data")
     return [
         tuple(row.values())

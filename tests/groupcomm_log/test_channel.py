@@ -1,4 +1,4 @@
-"""Models of a channel: what is fitted to samples of a known one is that one."""
+"""Models of a channel: the fit to samples of a known channel is that channel."""
 
 import math
 from collections import Counter
@@ -67,7 +67,7 @@ def model(one: Channel) -> ChannelModel:
 
 
 def refit(one: Channel, count: int = 3000) -> Channel:
-    """What is fitted to samples of a channel."""
+    """Return the fit to samples of a channel."""
     delays = model(one).sample("FIFO", count, Random(7))
     times = (index * PERIOD_S for index in range(count))
     return fit_channel(

@@ -40,7 +40,7 @@ def message(view: str, stamp: int, level: str, **other: Any) -> Row:
 
 
 def history(me: str) -> list[Row]:
-    """What one of two recorders is told: both join in view 1, are in all of 2, and end in 3."""
+    """Return the events of one of two recorders: both join in view 1, are in all of 2, end in 3."""
     return [
         session(me),
         daemons("1"),

@@ -1,4 +1,4 @@
-"""The writer of a log: what it has acknowledged is there, whatever happens to it and its disk."""
+"""The writer of a log: acknowledged rows stay, whatever happens to it and its disk."""
 
 import errno
 from collections.abc import Iterable

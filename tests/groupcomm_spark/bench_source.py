@@ -1,4 +1,4 @@
-"""How many rows of a log a second come into Spark, on one processor or two, and through a cluster.
+"""Rows of a log a second that Spark reads, on one processor or two, and through a cluster.
 
     python -m tests.groupcomm_spark.bench_source --rows 2000000 --json
 
@@ -126,7 +126,7 @@ def _median(way: Callable[[], None], rounds: int) -> float:
 
 
 def read_plain(folder: Path) -> None:
-    """What one processor does without Spark, checksums included."""
+    """Return the rate of one processor without Spark, checksums included."""
     for _ in LogReader(folder).batches():
         pass
 

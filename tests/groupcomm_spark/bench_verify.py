@@ -1,4 +1,4 @@
-"""How fast are logs verified? ``python -m tests.groupcomm_spark.bench_verify --rows 2000000``
+"""The speed of verifying logs: ``python -m tests.groupcomm_spark.bench_verify --rows 2000000``
 
 Logs of two receivers are made, then read by Spark as any others. Beside the time that passes, the
 time of processors is told: it is about the same on a busy host.
@@ -57,7 +57,7 @@ def make(folder: Path, rows: int) -> list[Path]:
 
 
 def measure(folders: list[Path], master: str, rounds: int) -> dict[str, object]:
-    """Of the last round: rows a second, by the clock and by one processor's."""
+    """Return the last round's rows a second, by the clock and by one processor's."""
     spark = open_session(master, name="bench_verify")
     logs = read_logs(spark, folders)
     rows = logs.count()
@@ -86,7 +86,7 @@ def measure(folders: list[Path], master: str, rounds: int) -> dict[str, object]:
 
 
 def processor_s() -> float:
-    """What this process and its children have taken, without those that have ended unseen."""
+    """Return the time of this process and its children, without those that have ended unseen."""
     children: dict[int, list[int]] = {}
     ticks: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):

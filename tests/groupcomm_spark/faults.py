@@ -1,4 +1,4 @@
-"""What can go wrong, done to the log of one receiver, each by its name."""
+"""Faults, made in the log of one receiver, each by its name."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -23,7 +23,7 @@ def places(rows: Rows, **wanted: Any) -> list[int]:
 
 
 def second_view(rows: Rows) -> int:
-    """Where it begins; whoever was a member before is one throughout."""
+    """The place at which it begins; earlier members are members throughout."""
     return [at for at, row in enumerate(rows) if row["kind"] == DAEMONS][1]
 
 
@@ -32,7 +32,7 @@ def place(rows: Rows, **wanted: Any) -> int:
 
 
 def crosses(rows: Rows, at: int, to: int) -> bool:
-    """Whether a row that is moved passes one of its sender's that it may not pass."""
+    """Return whether a moved row passes one of its sender's that it may not pass."""
     passed = rows[min(at, to) + 1 : max(at, to)]
     return any(row["sender"] == rows[at]["sender"] and row["level"] in FIFO_UP for row in passed)
 
@@ -213,10 +213,10 @@ FAULTS: Final[dict[str, tuple[Callable[[Rows], None], set[str]]]] = {
     "a lower view": (view_falls, {"daemons-view"}),
     "a row missing": (drop(level="UNRELIABLE"), {"row-numbers"}),
 }
-"""What is done, and the names of violations, no more and no less."""
+"""The faults, and the names of exactly the violations that they cause."""
 
 KEEPS_NUMBERS: Final = {"a row missing", "damaged"}
-"""Of these the rows are not numbered anew."""
+"""Faults after which the rows are not numbered again."""
 
 ALLOWED: Final[dict[str, Callable[[Rows], None]]] = {
     "nothing": lambda rows: None,
@@ -232,4 +232,4 @@ ALLOWED: Final[dict[str, Callable[[Rows], None]]] = {
     "damaged": damaged,
     "private": insert(groups=["#r1#b"], level="RELIABLE"),
 }
-"""What is done, and is no violation."""
+"""Changes that are no violation."""

@@ -15,13 +15,13 @@ Ints = NDArray[np.int64]
 
 LEVELS: Final = ("UNRELIABLE", "RELIABLE", "FIFO", "CAUSAL", "AGREED", "SAFE")
 SHARES: Final = (0.05, 0.1, 0.2, 0.2, 0.3, 0.15)
-"""How much of all has each level."""
+"""The share of each level."""
 
 GROUPS: Final = (("g",), ("h",), ("g", "h"))
 DAEMON_NAMES: Final = ("a", "b", "c")
 RINGS: Final = 2
 LAG: Final = 12
-"""So many packets before its own a sender has been delivered all."""
+"""The packets before its own up to which a sender has received all."""
 
 FIRST_STAMP: Final = 1_700_000_000_000_000
 TRANSITIONAL: Final = 0.95
@@ -35,9 +35,9 @@ class Receiver:
     """A recorder.
 
     Attributes:
-        name: of its log, and of its session's user.
-        daemon: that it is connected to.
-        groups: that it joins.
+        name: the name of its log, and of its session's user.
+        daemon: the daemon that it is connected to.
+        groups: the groups that it joins.
     """
 
     name: str
@@ -53,11 +53,11 @@ RECEIVERS: Final = (Receiver("r0", "a"), Receiver("r1", "b"))
 
 
 class History:
-    """What happens in a cluster: some views, each with some messages.
+    """The events of a cluster: some views, each with some messages.
 
     Attributes:
-        receivers: who records.
-        incarnation: of all views; what makes them others than those of another history.
+        receivers: the receivers that record.
+        incarnation: the incarnation of all views; it distinguishes them from another history's.
     """
 
     def __init__(
@@ -209,7 +209,7 @@ class History:
 
 
 def _full(table: pa.Table) -> pa.Table:
-    """With all columns of a log."""
+    """Return the table with all columns of a log."""
     columns = [
         table[field.name].cast(field.type)
         if field.name in table.column_names

@@ -28,9 +28,9 @@ def standalone(folder: Path, workers: int, cores: int = 1) -> Iterator[str]:
     """A cluster; the URL of its master.
 
     Args:
-        folder: for logs and what the workers keep.
-        workers: how many.
-        cores: of each.
+        folder: the folder for logs and files of the workers.
+        workers: the number of workers.
+        cores: the cores of each.
     """
     folder.mkdir(parents=True, exist_ok=True)
     port = free_ports(_LOOPBACK, 1)[0]

@@ -60,7 +60,8 @@ def row(sender: str, number: int, sent_s: float, received_s: float, **more: Any)
 
 
 def rows_at(sender: str, sent: Sent, ahead_s: float) -> list[dict[str, Any]]:
-    """What a log has of a sender, by a clock that is ahead of the sender's; as it arrived."""
+    """Return a log's rows of a sender, by a clock that is ahead of the sender's; in order of
+    arrival."""
     came = [(n, s, a) for n, (s, a) in enumerate(sent, 1) if a is not None]
     return [row(sender, n, s, a + ahead_s) for n, s, a in sorted(came, key=lambda each: each[2])]
 

@@ -29,13 +29,13 @@ ANN, BOB = "#ann#alfa/1", "#bob#bravo/2"
 
 
 def message(at_ms: float, sender: str, number: int, level: str, **more: Any) -> dict[str, Any]:
-    """One that is received so long after the beginning."""
+    """Return a message that is received this long after the beginning."""
     row = {"kind": MESSAGE, "received": BEGIN_US + round(at_ms * 1000), "sender": sender}
     return {**row, "number": number, "level": level, "groups": ["g"], "data": b"12345", **more}
 
 
 def stamped(at_ms: float, delay_ms: float, sender: str, number: int, **more: Any) -> dict[str, Any]:
-    """An AGREED message that was numbered so long before."""
+    """Return an AGREED message that was numbered this long before."""
     stamp = BEGIN_US + round((at_ms - delay_ms) * 1000)
     place = {"view": "1.alfa.a", "stamp": stamp, "ring": 0 if sender == ANN else 1}
     return message(at_ms, sender, number, "AGREED", **place, **more)
@@ -47,7 +47,8 @@ def view(at_ms: float, name: str, *daemons: str) -> dict[str, Any]:
 
 
 def log_of(bravo: bool) -> list[dict[str, Any]]:
-    """What a recorder has; that at bravo misses numbers 3 and 6 of ann, one of these in a gap."""
+    """Return a recorder's rows; the one at bravo lacks numbers 3 and 6 of ann, one of these in a
+    gap."""
     unreliable = [message(100 * n, ANN, n, "UNRELIABLE") for n in range(1, 9)]
     session = {"kind": GAP, "sender": "#rec#bravo/9", "received": BEGIN_US, "cause": "restart"}
     lost = [*unreliable[:2], *unreliable[3:5], session, *unreliable[6:]]
@@ -72,7 +73,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 class Report(NamedTuple):
-    """What the command has written, and the figures that it had."""
+    """Return the command's page, and its figures."""
 
     output: str
     messages: str

@@ -72,12 +72,12 @@ class Pipeline:
             query.stop()
 
     def staged(self) -> list[str]:
-        """What is in the folder of the query."""
+        """Return the files in the folder of the query."""
         (folder,) = (self.checkpoint / "groupcomm").iterdir()
         return sorted(path.name for path in folder.iterdir())
 
     def forget(self, batch: int) -> None:
-        """As if the driver had died before it noted that the last batch is published."""
+        """Behave as if the driver had died before it noted that the last batch is published."""
         (folder,) = (self.checkpoint / "groupcomm").iterdir()
         (folder / "published.json").unlink()
         self.forget_commit(batch)

@@ -1,4 +1,4 @@
-"""What the sink does without Spark: options, columns, staged files, sending."""
+"""The parts of the sink without Spark: options, columns, staged files, sending."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""``spark.read.format("groupcomm")``: every option, and what is sealed, live, damaged or gone."""
+"""``spark.read.format("groupcomm")``: every option, and sealed, live, damaged and removed files."""
 
 import json
 import subprocess
@@ -39,7 +39,7 @@ ROWS: list[dict[str, Any]] = [
 
 
 def make_epoch(folder: Path, sealed: Sequence[int], live: int = 0) -> LogWriter:
-    """Files with so many rows each, and one that is live; ROWS come again and again."""
+    """Return files with this many rows each, and one live file; ROWS come again and again."""
     writer = LogWriter(folder, disk=QuickDisk())
     for count in sealed:
         write(writer, count)

@@ -1,4 +1,4 @@
-"""Another user prepares the folder in which the sink stages batches: nothing of it is published."""
+"""Another user prepares the folder in which the sink stages batches: none of it is published."""
 
 from pathlib import Path
 

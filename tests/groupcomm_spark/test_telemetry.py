@@ -1,4 +1,4 @@
-"""Telemetry: windows count what came, alarms say what is not normal, and reach a group."""
+"""Telemetry: windows count messages, alarms report abnormal ones, and reach a group."""
 
 import json
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ bytes_per_s = 100
 
 
 def row(made_s: float, number: int, *, kind: int = 1, age_s: float = 0.01, size: int = 12) -> Any:
-    """A message that was made so long after the beginning."""
+    """Return a message that was made this long after the beginning."""
     made_ns = round((BEGIN_S + made_s) * 1e9)
     data = number.to_bytes(4, "big") + made_ns.to_bytes(8, "big") + bytes(size - 12)
     received = round((BEGIN_S + made_s + age_s) * 1e6)
@@ -75,7 +75,7 @@ def traffic(seconds: int) -> list[Any]:
         if tenth % 10 == 5 and second != 4:  # ... in 4 the map is silent, in 5 too large
             size = 101 if second == 5 else 50
             rows.append(row(tenth / 10, second, kind=2, size=size))
-    rows.append(row(seconds / 2, 7, kind=9))  # of no kind that is known
+    rows.append(row(seconds / 2, 7, kind=9))  # of an unknown kind
     rows.append({**row(0.5, 8), "data": b"short"})
     return rows
 
@@ -155,7 +155,7 @@ def test_alarms_of_a_stream_reach_a_group_once(
     assert {message.level for message in heard} == {ServiceLevel.AGREED}
 
 
-# ---- what is alarming ----
+# ---- alarms ----
 
 
 def window(*flows: Flow, covered_s: float = 1.0) -> Window:

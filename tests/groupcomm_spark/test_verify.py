@@ -1,4 +1,4 @@
-"""`verify` finds what is wrong, by its name, and nothing else."""
+"""`verify` finds the faults, by their names, and nothing else."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -99,7 +99,7 @@ def test_the_agreed_order_alone(
 
 
 def differences(folder: Path, pair: dict[str, pa.Table]) -> Comparison:
-    """What `groupcomm log diff` says."""
+    """Return the output of `groupcomm log diff`."""
     for name, table in pair.items():
         writer = LogWriter(folder / name, disk=QuickDisk())
         for batch in table.select(ROWS.names).to_batches():
@@ -113,7 +113,7 @@ def differences(folder: Path, pair: dict[str, pa.Table]) -> Comparison:
 
 
 ALONE = {"fifo", "causal", "wrong-view", "foreign-sender", "not-addressed", "daemons-view"}
-"""What one log breaks by itself is none of `log diff`'s business."""
+"""Violations of one log by itself are not `log diff`'s business."""
 
 
 @pytest.mark.parametrize("change", sorted({*CHANGES} - KEEPS_NUMBERS))

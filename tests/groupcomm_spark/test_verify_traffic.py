@@ -1,4 +1,4 @@
-"""What real daemons delivered to real recorders is verified; then things are made to go wrong."""
+"""Deliveries of real daemons to real recorders are verified; then faults are made."""
 
 import json
 from pathlib import Path
@@ -36,7 +36,7 @@ REAL = [
     *("AGREED of nobody else", "in another view", "from another daemon", "to others"),
     *("group view missing", "other daemons", "a lower view", "a row missing"),
 ]
-"""Faults that can be made in logs without knowing what is in them."""
+"""Faults that can be made in logs without knowing their contents."""
 
 
 COUNT = 6
@@ -127,7 +127,7 @@ def test_faults_in_recorded_logs_are_found(spark: SparkSession, folders: list[Pa
 def test_the_command_tells_and_its_status_says(
     folders: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A damaged file is named; what it held is known to be missing, and breaks nothing else."""
+    """A damaged file is named; its rows are known to be missing, and break nothing else."""
     writer = LogWriter(tmp_path / "copy", disk=QuickDisk())
     rows = pa.Table.from_batches(LogReader(folders[1]).batches(columns=ROWS.names))
     for batch in rows.combine_chunks().to_batches(max_chunksize=len(rows) // 3):

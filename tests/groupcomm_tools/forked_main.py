@@ -1,4 +1,4 @@
-"""What tests of warm starts have called in processes of their own."""
+"""Functions that tests of warm starts call in processes of their own."""
 
 import json
 import os

@@ -26,7 +26,7 @@ _DATAGRAMS: Final = dict.fromkeys(("sent", "received", "not_sent", "foreign", "s
 
 
 def status() -> dict[str, Any]:
-    """What it says of itself."""
+    """Return its status."""
     return {
         **{"daemon": HOSTILE, "pid": 1, "restarts": 1, "uptime_s": 1.0, "state": "operational"},
         **{"view": HOSTILE, "daemons": [HOSTILE], "rings": [[HOSTILE]], "links": []},
@@ -56,7 +56,7 @@ class HostileSession:
         self._view = DaemonView(id=ViewId(1, HOSTILE, 5), daemons=(HOSTILE,), majority=True)
 
     def serve(self) -> None:
-        """Do what is asked for, until the end."""
+        """Carry out requests, until the end."""
         with self._end:
             while data := self._end.recv(65_536):
                 for request in self._session.receive(data):

@@ -24,7 +24,7 @@ COUNT = 20
 
 
 class RecorderProcess:
-    """`groupcomm record ... --json`, and what it tells.
+    """`groupcomm record ... --json`, and its events.
 
     Attributes:
         told: all events so far.
@@ -66,7 +66,7 @@ class RecorderProcess:
 
     @property
     def pid(self) -> int:
-        """Of its process."""
+        """Return the id of its process."""
         return self._process.pid
 
     async def until_reported(self, text: str) -> None:
@@ -89,7 +89,7 @@ class RecorderProcess:
         self.last_words()
 
     def last_words(self) -> str:
-        """Wait for its end: what it wrote to standard error."""
+        """Wait for its end; return its standard error."""
         output, error = self._process.stdout, self._process.stderr
         assert output is not None
         assert error is not None

@@ -12,14 +12,14 @@ from groupcomm_tools.cli import main
 PATIENCE_S = 20.0
 
 Told = tuple[int, str, str]
-"""What a command came to: exit status, output, messages."""
+"""The result of a command: exit status, output, messages."""
 
 NO_PAUSES = "[timing]\ntoken_timeout_s = 10"
 """Settings of a daemon that stays in its view though the machine is busy with other things."""
 
 
 def tell(*words: str, given: str = "", environment: dict[str, str] | None = None) -> Told:
-    """Run a command in this process, which saves the start of one; return what it came to."""
+    """Run a command in this process, which saves the start of one; return the result."""
     output, messages = io.StringIO(), io.StringIO()
     with (
         redirect_stdout(output),
@@ -35,7 +35,7 @@ class Shell:
     """Runs `groupcomm` against one daemon.
 
     Attributes:
-        environment: of what it runs.
+        environment: the environment of commands.
     """
 
     def __init__(self, address: str) -> None:
@@ -43,7 +43,7 @@ class Shell:
 
     @staticmethod
     def command(*words: str) -> list[str]:
-        """What runs `groupcomm` with these words."""
+        """Return the command line that runs `groupcomm` with these words."""
         return [sys.executable, "-m", "groupcomm_tools.cli", *words]
 
     def start(self, *words: str) -> subprocess.Popen[str]:
@@ -59,11 +59,11 @@ class Shell:
         )
 
     def tell(self, *words: str, given: str = "") -> Told:
-        """Run a command in this process; return what it came to."""
+        """Run a command in this process; return the result."""
         return tell(*words, given=given, environment=self.environment)
 
     def run(self, *words: str, given: str = "") -> Told:
-        """Run a command in a process of its own to its end; return what it came to."""
+        """Run a command in a process of its own to its end; return the result."""
         process = self.start(*words)
         output, messages = process.communicate(given, timeout=PATIENCE_S)
         return process.returncode, output, messages

@@ -1,4 +1,4 @@
-"""The benchmark: what it checks, and that it runs as a user would run it."""
+"""The benchmark: its checks, and its runs as a user would start them."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The matrix: its rows, what is told of them, and the page, which must stand by itself."""
+"""The matrix: its rows, their report, and the page, which must stand by itself."""
 
 import json
 import math

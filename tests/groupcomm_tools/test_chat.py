@@ -76,7 +76,8 @@ LINES = [f"line {number}" for number in range(500)]
 
 
 def monologue(shell: Shell, level: str) -> tuple[int, list[str], str]:
-    """Exit status, what came back, and messages; what is sent elsewhere is not waited for."""
+    """Return exit status, received messages, and errors; messages sent elsewhere are not
+    awaited."""
     given = "\n".join(LINES) + "\n/s elsewhere this does not come back\n"
     status, output, messages = shell.run("chat", "many", "--level", level, "--json", given=given)
     found = [json.loads(line) for line in output.splitlines()]

@@ -23,7 +23,7 @@ SMALL = ("--processes", "4", "--messages", "60")
 
 
 class Boaster(FanOut):
-    """Claims what it does not keep."""
+    """Claims an order that it does not keep."""
 
     claims = frozenset({Order.CAUSAL})
 

@@ -35,7 +35,7 @@ def cluster() -> Iterator[RunningCluster]:
 def look(
     path: Path | None, name: str = "a", address: str | None = None, *others: str
 ) -> dict[str, Finding]:
-    """What is found, by check; of several findings of one check the worst."""
+    """Return the findings, by check; of several findings of one check the worst."""
     worst: dict[str, Finding] = {}
     for found in examine(path, name, address, list(others)):
         before = worst.get(found.check)
@@ -270,7 +270,7 @@ def test_another_cluster_whose_datagrams_come_here_and_end() -> None:
         address = str(cluster["a"].unix)
         says(look(cluster.config, "a", address)["datagrams"], PROBLEM, "(cluster)", "ports")
         b.kill()
-        ask_daemon(address)  # what was under way has come
+        ask_daemon(address)  # datagrams in flight have come
         (past,) = check_datagrams(ask_daemon(address))
     says(past, WARNING, "0 of them in the last", "ports")
 

@@ -1,4 +1,4 @@
-"""Hints at what is to be installed name packages that there are, in any installation."""
+"""Hints about packages to install name existing packages, in any installation."""
 
 import importlib.util
 import re

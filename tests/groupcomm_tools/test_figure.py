@@ -27,7 +27,7 @@ def classes(figure: str) -> list[str]:
 
 
 def test_everything_is_drawn_once() -> None:
-    """What a process delivers to itself as it sends has no point of its own."""
+    """A delivery of a process to itself as it sends has no point of its own."""
     drawn = classes(figure_of(diagram_of(Vector), title="late"))
     assert drawn.count("line") == 3
     assert drawn.count("arrow") == drawn.count("tip") == 4

@@ -1,4 +1,4 @@
-"""Line charts: what is drawn stands where its values say, and is valid XML."""
+"""Line charts: points stand where their values say, and the picture is valid XML."""
 
 import xml.etree.ElementTree as ET
 

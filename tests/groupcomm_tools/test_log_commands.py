@@ -1,4 +1,4 @@
-"""`groupcomm log`: rows as text and JSON, what is wrong with a log, how it is told."""
+"""`groupcomm log`: rows as text and JSON, and the report of damage."""
 
 import json
 from datetime import UTC, datetime

@@ -203,7 +203,7 @@ async def test_old_rows_go_when_that_is_asked_for(tmp_path: Path) -> None:
         options = ("--seal-mb", "0.01", "--keep-mb", "0.03", "--sync-ms", "1")
         with RecorderProcess(cluster["a"].unix, log, *options) as recorder:
             await recorder.until_row(2)
-            rng = Random(1)  # what cannot be compressed
+            rng = Random(1)  # incompressible bytes
             with trio.fail_after(PATIENCE_S):
                 while LogReader(log).begin().row == 0:
                     for _ in range(10):

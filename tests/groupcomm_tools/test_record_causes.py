@@ -27,7 +27,7 @@ def read(folder: Path) -> list[Row]:
 
 
 def contexts_of(rows: Sequence[Row]) -> Contexts:
-    """What the columns alone tell, as docs/recorder.md says."""
+    """Return the findings of the columns alone, as docs/recorder.md describes."""
     contexts = Contexts()
     for row in rows:
         if row["kind"] == "daemons":
@@ -46,7 +46,7 @@ def contexts_of(rows: Sequence[Row]) -> Contexts:
 
 
 async def talk(*connections: Connection) -> None:
-    """All send at all levels, each also after what it was told."""
+    """Have all send at all levels, each also after its deliveries."""
 
     async def send(connection: Connection) -> None:
         for number in range(25):

@@ -1,4 +1,4 @@
-"""What is received becomes rows, the fast way for bundles as the slow way for each."""
+"""Received events become rows: bundles the fast way give the same as each the slow way."""
 
 from typing import Any
 

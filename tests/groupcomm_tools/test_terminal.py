@@ -37,7 +37,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def assert_seen(text: str) -> None:
-    """All of it is to be seen, but for the ends of its lines."""
+    """All of it must be visible, except the ends of its lines."""
     assert not find_hidden(text.replace("\n", "").replace("\t", ""))
 
 

@@ -1,4 +1,4 @@
-"""Several sites on one host: who is where, and what lies between them."""
+"""Several sites on one host: the site of each daemon, and the lines between them."""
 
 from pathlib import Path
 

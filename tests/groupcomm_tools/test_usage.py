@@ -1,4 +1,4 @@
-"""What `groupcomm` says of wrong usage, for all its verbs, without a daemon."""
+"""The errors of `groupcomm` about wrong usage, for all its verbs, without a daemon."""
 
 import argparse
 import os
@@ -159,7 +159,7 @@ WORDS = {
     "record": ("g", "--to", "FOLDER"),
     "replay": ("EMPTY",),
 }
-"""What a verb needs, to come as far as to its daemon."""
+"""The arguments with which a verb comes as far as to its daemon."""
 
 
 @pytest.mark.parametrize("verb", [name for name, each in COMMANDS.items() if each.connects])
@@ -210,7 +210,7 @@ def test_examples_can_be_pasted_from_80_columns(monkeypatch: pytest.MonkeyPatch)
 
 
 def examples() -> Iterator[list[str]]:
-    """The words of each example, without what is before a pipe."""
+    """Return the words of each example, without the part before a pipe."""
     for parser in parsers():
         _, _, example = parser.format_help().partition("\nexample:\n")
         for line in example.replace("\\\n", " ").splitlines():

@@ -92,7 +92,7 @@ def test_no_descriptor_stays_open(server: ForkServer, tmp_path: Path) -> None:
     while_one_runs.send_signal(signal.SIGKILL)
     while_one_runs.wait()
     end = time.monotonic() + PATIENCE_S
-    while count(forks) > 6:  # what it tells with is closed just after it has told
+    while count(forks) > 6:  # its socket is closed just after its report
         assert time.monotonic() < end, sorted(Path(f"/proc/{forks}/fd").iterdir())
         time.sleep(0.005)
 

@@ -1,4 +1,4 @@
-"""What a daemon costs, and how little rough clients disturb the others: figures as JSON.
+"""The cost of a daemon, and the effect of rough clients on others: figures as JSON.
 
 Run by `make figures`, not by `make test`: a test asserts no time.
 """
@@ -36,13 +36,13 @@ MIB: Final = 1024 * 1024
 
 
 def memory_mib(pid: int) -> float:
-    """What it keeps in memory."""
+    """Return the bytes that it keeps in memory."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / MIB
 
 
 async def idle_percent(names: str, seconds: float = 20.0) -> float:
-    """Of one core, the most of all daemons of a cluster that nobody uses."""
+    """Return the processor share, in units of one, of the busiest daemon of an unused cluster."""
     async with LocalCluster(names) as daemons:
         await daemons.settle(names)
         await trio.sleep(1)
@@ -111,7 +111,7 @@ async def largest_message() -> dict[str, Any]:
 
 
 async def p95_ms(connection: Connection) -> float:
-    """Of messages to oneself, at a steady rate."""
+    """Return the delays of messages to oneself, at a steady rate."""
     delays: list[float] = []
     async with trio.open_nursery() as nursery:
 

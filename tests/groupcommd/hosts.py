@@ -18,7 +18,7 @@ def make_hosts(
     """Daemons that do not run yet; the folder of each, with its configuration and the.key.
 
     Args:
-        names: of the daemons.
+        names: the names of the daemons.
         settings: TOML for the head of their configuration; it names the.key.
         tables: more of it, before that of clients.
     """

@@ -23,7 +23,7 @@ from groupcomm_tools.local_cluster import START_S, LocalDaemon
 from tests.campaigns.peers.nodes import Node, open_nodes
 
 MTU = 1420
-"""Of a common tunnel; datagrams of the default size have to pass it."""
+"""The MTU of a common tunnel; datagrams of the default size have to pass it."""
 
 DELAY_MS = 20
 COUNT = 20
@@ -149,7 +149,7 @@ def why_not() -> str:
 
 
 def main() -> int:
-    """Run both, or say why not; an error shows what is wrong."""
+    """Run both, or say why not; an error shows the failure."""
     if reason := why_not():
         print(f"namespaces: not run here: {reason}")
         return 0

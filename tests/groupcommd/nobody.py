@@ -27,7 +27,7 @@ def can_be_nobody() -> bool:
 
 
 def as_nobody(script: str, *arguments: str | Path) -> str:
-    """Run a script of Python as nobody; return what it printed.
+    """Run a script of Python as nobody; return its output.
 
     It has the modules os, pathlib, socket and sys, and may be unable to import others.
     """

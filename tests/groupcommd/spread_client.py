@@ -60,22 +60,23 @@ class Received:
 
     @property
     def is_view(self) -> bool:
-        """Whether it is a regular membership message."""
+        """Return whether it is a regular membership message."""
         return bool(self.type & REGULAR_VIEW)
 
     @property
     def group_id(self) -> bytes:
-        """Of a regular or transitional membership message: equal at all members of a view."""
+        """Return the id of a regular or transitional membership message: equal at all its
+        members."""
         return self.data[:12]
 
     @property
     def sets(self) -> list[tuple[str, ...]]:
-        """Of a regular membership message: who came together."""
+        """Return the sets of a regular membership message: members that came together."""
         return [names for _, names in self._sets()]
 
     @property
     def own_set(self) -> tuple[str, ...]:
-        """Of these, the receiver's own."""
+        """Return the receiver's own set."""
         (offset,) = struct.unpack_from("<I", self.data, 16)
         return dict(self._sets())[offset]
 
@@ -96,7 +97,7 @@ class SpreadClient:
 
     Attributes:
         name: its private group name.
-        version: of the daemon, as that says.
+        version: the version of the daemon, as it says.
     """
 
     def __init__(self, stream: trio.abc.Stream, *, big_endian: bool) -> None:
@@ -289,11 +290,11 @@ async def connect(
     Args:
         where: see `open_stream`.
         user: 0 to 10 characters.
-        views: whether it is told of views.
+        views: whether it asks for views.
         big_endian: the byte order in which it writes.
-        version: of its library.
+        version: the version of its library.
         flags: more bits of its connect flags.
-        methods: of authentication, which it chooses.
+        methods: the methods of authentication that it chooses.
 
     Raises:
         Rejected: it is not admitted.

@@ -32,7 +32,7 @@ NO_NAMES: Final = (
     *(b"\xff\xfe", b"\xed\xa0\x80", b"#", b"##", b"#a#", b"#a#b#c", b"\xe9" * 255),
     *("chat\u202e".encode(), "#bob\u200b#b".encode()),
 )
-"""What nobody sees, surrogates, what is no UTF-8, control characters, half a private name."""
+"""Invisible characters, surrogates, invalid UTF-8, control characters, half a private name."""
 
 NAMES: Final = (*(name.encode() for name in (*GROUPS, *PRIVATE)), *NO_NAMES)
 
@@ -164,14 +164,14 @@ def check_all(stage: Stage, rows: Sequence[Row]) -> None:
 
 
 def check_view(join: Attempt, may_see: bool) -> None:
-    """Who may not see members sees itself alone."""
+    """A program that may not see members sees itself alone."""
     views = [event for event in join.program.events if isinstance(event, GroupView)]
     seen = {member.name for member in views[-1].members}
     assert ("#bob#b" in seen) == may_see
 
 
 def check_questions(stage: Stage, rows: Sequence[Row]) -> None:
-    """What a program asks of its daemon; of names that are none there is nothing to tell."""
+    """The queries that a program makes of its daemon; invalid names have no answer."""
     nothing: Any = None
     config: Any = SimpleNamespace(access=access_of(rows))
     parts = DaemonParts(

@@ -225,7 +225,7 @@ def _next(connection: Any, wanted: type, **fields: object) -> Any:
 
 
 def _reload(cluster: RunningCluster, text: str) -> int:
-    """Let the daemon read another file; how often it has read one."""
+    """Let the daemon read another file; return the number of its reloads."""
     read = sum("configuration read again" in line["text"] for line in cluster.log("a"))
     cluster.config.write_text(text)
     os.kill(cluster.pid("a"), signal.SIGHUP)

@@ -1,4 +1,4 @@
-"""What is put together for who asks: once a turn, and in a small share of the time."""
+"""Answers are made once a turn, and in a small share of the time."""
 
 from groupcomm.engine import ClientBytes, ClientGone
 from groupcomm.events import Answer
@@ -14,7 +14,7 @@ class Asked:
 
     Attributes:
         made: the questions for which an answer was put together, with whose they were.
-        takes_s: to put one together.
+        takes_s: the time to make one.
     """
 
     def __init__(self, takes_s: float = 0.0) -> None:

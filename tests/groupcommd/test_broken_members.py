@@ -1,4 +1,4 @@
-"""A daemon whose fellow breaks the protocol: what it says in its log, to `status` and `doctor`."""
+"""A daemon with a member that breaks the protocol: its log, `status` and `doctor`."""
 
 import json
 import logging
@@ -33,7 +33,7 @@ def lie(daemons: Daemons) -> None:
 
 
 def told(found: dict[str, Any]) -> DaemonAnswers:
-    """What the doctor asks a daemon for, as far as these checks need it."""
+    """Return the daemon's answers to the doctor, as far as these checks need them."""
     return DaemonAnswers({"datagrams": {"rejected": {}}}, found, {})
 
 

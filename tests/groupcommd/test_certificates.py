@@ -1,4 +1,4 @@
-"""Certificates: each is for what it was issued for, and proves one principal."""
+"""Certificates: each is for its use alone, and proves one principal."""
 
 import socket
 import ssl
@@ -30,9 +30,9 @@ class Plant:
     """A daemon for whom an authority signs.
 
     Attributes:
-        cluster: of the daemon.
-        address: where it listens for TLS.
-        folder: of the authority.
+        cluster: the cluster of the daemon.
+        address: the address at which it listens for TLS.
+        folder: the folder of the authority.
         daemon: certificate and key of the daemon.
     """
 
@@ -47,7 +47,7 @@ class Plant:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """What the status tells of certificates, by the principals of programs that have one."""
+        """Return the status of certificates, by the principals of programs that have one."""
         with connect(self.cluster.address("a")) as local:
             sessions = local.ask("status")["sessions"]
         return {each["principal"]: each["certificate"] for each in sessions if each["certificate"]}
@@ -73,8 +73,8 @@ class Impostor:
     """Listens with a certificate as a daemon would, and keeps what programs tell it.
 
     Attributes:
-        address: where it does.
-        heard: from programs.
+        address: the address at which it listens.
+        heard: the bytes received from programs.
     """
 
     def __init__(self, certificate: Path, key: Path) -> None:

@@ -46,13 +46,13 @@ class Plant:
     """A daemon that listens on TLS, and files of programs.
 
     Attributes:
-        cluster: of the one daemon.
-        address: for TLS.
+        cluster: the cluster of the one daemon.
+        address: its address for TLS.
         ca: whom to trust.
         ann: certificate and key of a program.
         stranger: the same, of an authority that the daemon does not know.
         tokens: path of the file.
-        token: in it.
+        token: the token in that file.
     """
 
     cluster: RunningCluster
@@ -65,12 +65,12 @@ class Plant:
 
     @property
     def status(self) -> dict[str, Any]:
-        """What the daemon says."""
+        """Return the daemon's log."""
         with connect(self.cluster.address("a")) as local:
             return local.ask("status")
 
     def refused(self, why: str) -> int:
-        """How many were not let in for this reason."""
+        """Return the number of programs refused for this reason."""
         found: int = self.status["refused"].get(why, 0)
         return found
 
@@ -213,7 +213,7 @@ def raw(plant: Plant, *, tls: bool = False) -> socket.socket:
 
 
 def ended(client: socket.socket) -> bool:
-    """Whether the daemon ends a connection in time, whatever it says before."""
+    """Return whether the daemon ends a connection in time, whatever it sends before."""
     with suppress(ConnectionError, ssl.SSLError):
         while client.recv(65_536):
             pass

@@ -1,4 +1,4 @@
-"""Reports of daemons: what is kept of them, whatever the bytes; and that they stay small."""
+"""Reports of daemons: the kept part of them, whatever the bytes; and their size."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ from groupcommd.cluster import KEPT, ClusterReports, _decode_untrusted, _encode
 
 
 class Core:
-    """Keeps what it is to report."""
+    """Keeps the reports that it should send."""
 
     def __init__(self) -> None:
         self.sent: list[bytes] = []

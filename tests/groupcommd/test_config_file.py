@@ -1,4 +1,4 @@
-"""Configuration files: what is right is resolved, what is wrong is named."""
+"""Configuration files: right values are resolved, wrong ones are named."""
 
 from pathlib import Path
 

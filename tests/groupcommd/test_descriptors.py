@@ -1,4 +1,4 @@
-"""Nobody can open so many connections that a daemon ends, or others stay out."""
+"""No program can open enough connections to end a daemon, or to keep others out."""
 
 import logging
 import os
@@ -39,7 +39,7 @@ from tests.groupcommd.virtual import virtual_clock
 
 PATIENCE_S = 20.0
 LIMIT = 1024
-"""Of a daemon's file descriptors, and of what it may ask for."""
+"""The limits of a daemon's file descriptors, soft and hard."""
 
 ATTEMPTS = 1100
 NO_USER = 3_999_999_999
@@ -47,7 +47,7 @@ NO_USER = 3_999_999_999
 
 @contextmanager
 def limited(descriptors: int) -> Iterator[None]:
-    """This process may have so many more descriptors."""
+    """Let this process have this number of further descriptors."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     opened = max(map(int, os.listdir("/proc/self/fd"))) + 1  # noqa: PTH208 - of numbers
     resource.setrlimit(resource.RLIMIT_NOFILE, (opened + descriptors, before[1]))
@@ -159,7 +159,7 @@ def lower_limit(pid: int) -> None:
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (max(numbers) + 1, hard))
 
 
-# ---- who may have how many ----
+# ---- shares of connections ----
 
 
 def test_without_a_quota_a_principal_has_half_of_what_others_leave() -> None:
@@ -203,7 +203,7 @@ def test_a_daemon_asks_for_what_it_can_use_and_keeps_a_reserve() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-# ---- what is done without descriptors ----
+# ---- work without descriptors ----
 
 
 def test_a_mark_is_stored_without_one(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_systemd_is_not_notified(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_users_are_called_as_before_and_others_have_no_name_made_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Else who is `unix:ann` would be `uid:1000` meanwhile, and have the share of two."""
+    """Otherwise `unix:ann` would be `uid:1000` meanwhile, and have the share of two."""
     me, later = os.geteuid(), time.monotonic() + 10 * local_users.NAMES_KEPT_S
     known = local_users.unix_principal(me)
     monkeypatch.setattr(time, "monotonic", lambda: later)

@@ -1,4 +1,4 @@
-"""What a daemon keeps on disk: its keys, and how often it has started."""
+"""A daemon's files on disk: its keys, and the number of its starts."""
 
 import errno
 import json

@@ -36,9 +36,9 @@ class Host:
     """The files of a daemon, each in a folder of its own.
 
     Attributes:
-        folder: that has all.
-        files: by what they are.
-        token: that counts.
+        folder: the folder of all files.
+        files: the files, by their use.
+        token: the valid token.
     """
 
     folder: Path
@@ -75,7 +75,7 @@ def let_all_write(path: Path) -> None:
 
 
 def link_from_open_folder(path: Path) -> None:
-    """What the path names is safe, the path is not."""
+    """The target of the path is safe, the path is not."""
     safe = path.parent / "safe"
     safe.mkdir(0o755)
     path.rename(safe / "file")
@@ -84,7 +84,7 @@ def link_from_open_folder(path: Path) -> None:
 
 
 def link_to_open_folder(path: Path) -> None:
-    """The path is safe, what it names is not."""
+    """The path is safe, its target is not."""
     unsafe = path.parent / "unsafe"
     unsafe.mkdir()
     unsafe.chmod(0o777)

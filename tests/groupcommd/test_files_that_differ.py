@@ -63,7 +63,7 @@ MISSING = Difference("sites.hall.daemons", ("a", "b", "c"), ("b", "c", "d"))
 
 
 def status(now: float, *others: OtherConfiguration) -> Status:
-    """What a core tells that has found these."""
+    """Return the status of a core that has found these."""
     config = CoreConfig(suite=0, sites=(("a", "b"),))
     start = Start(name="a", incarnation=Incarnation(1, 7))
     core = DaemonCore(config, start, keys=None, now=0.0, wall=0.0)
@@ -71,7 +71,7 @@ def status(now: float, *others: OtherConfiguration) -> Status:
 
 
 def stated(config: DaemonConfig, found: OtherConfiguration) -> DifferenceReport:
-    """What is said of one that was found."""
+    """Return the text about one that was found."""
     (statement,) = ConfigDifferences(config).statements(status(0.0, found))
     return statement
 

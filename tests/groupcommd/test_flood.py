@@ -1,4 +1,4 @@
-"""What a daemon does when it gets junk in numbers: when it reads, and whom it cuts off."""
+"""A daemon under much junk: the times at which it reads, and the connections that it cuts off."""
 
 import socket
 from collections.abc import AsyncIterator
@@ -15,7 +15,7 @@ from tests.groupcommd.virtual import virtual_clock
 
 
 class Junk:
-    """What a daemon gets, and what watches it.
+    """The datagrams that a daemon gets, and the part that watches them.
 
     Attributes:
         now: seconds.
@@ -27,7 +27,7 @@ class Junk:
         self.now = 0.0
 
     def turn(self, junk: int, useful: int = 0) -> float:
-        """How long not to read after a turn that has brought so much."""
+        """Return the pause in reading after a turn that has brought this many."""
         self.flood.note(junk + useful, junk)
         return self.flood.pause_s(self.now)
 

@@ -70,7 +70,7 @@ async def test_a_daemon_is_evicted_and_comes_back_with_a_new_identity() -> None:
 
 
 async def test_who_does_not_know_that_it_was_evicted_stays_outside() -> None:
-    """It was down, and its files are of before; so are those of whoever copied its disk."""
+    """It was down, and its files are old; so are those of a copy of its disk."""
     cluster, hosts = await make_cluster()
     async with cluster:
         await cluster.settle(NAMES)

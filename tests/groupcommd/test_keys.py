@@ -169,7 +169,7 @@ async def evict(cluster: LocalCluster, file: Path, stolen: bytes) -> None:
     file.write_bytes(stolen)
     await cluster["c"].start()
     await cluster.settle("c")
-    for name in "ca":  # each drops what it hears of the other
+    for name in "ca":  # each drops the datagrams of the other
         with trio.fail_after(20):
             while not (await status_of(cluster, name))["datagrams"]["rejected"].get("key"):
                 await trio.sleep(0.05)

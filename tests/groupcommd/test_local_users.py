@@ -196,7 +196,7 @@ def test_the_system_tells_whose_a_connection_is(host: str, to: str) -> None:
 def test_who_has_gone_is_nobody_and_not_root(
     left: str, pair: tuple[socket.socket, socket.socket]
 ) -> None:
-    """The kernel gives user 0 to a socket that was closed, while what it has sent waits here."""
+    """The kernel gives user 0 to a closed socket, while its bytes wait here."""
     program, accepted = pair
     program.sendall(encode_hello("eve"))
     if left == "shut":

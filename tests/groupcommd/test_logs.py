@@ -1,4 +1,4 @@
-"""What the log of a daemon says to people, and to the journal of systemd."""
+"""The log of a daemon, for people and for the journal of systemd."""
 
 import json
 import logging
@@ -33,7 +33,7 @@ def cluster() -> Iterator[RunningCluster]:
 
 
 def until(what: Callable[[], Any]) -> Any:
-    """What a function returns, once that is true."""
+    """Return the result of a function, once it is true."""
     end = time.monotonic() + PATIENCE_S
     while not (found := what()):
         assert time.monotonic() < end

@@ -1,4 +1,4 @@
-"""Daemons with several addresses: which networks are used, and a view over what is left of them."""
+"""Daemons with several addresses: the networks that they use, and views over the rest of them."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
@@ -48,7 +48,7 @@ def three() -> Iterator[tuple[Networks, Networks, Networks]]:
 
 
 def drained(networks: Networks, wanted: int) -> list[list[bytes]]:
-    """What comes, drain by drain, until so many have come and nothing else does."""
+    """Return arrivals, drain by drain, until this many have come and no more do."""
     found: list[list[bytes]] = []
     for _ in range(1000):
         if batch := networks.drain():

@@ -1,4 +1,4 @@
-"""What operators do and see: the log, signals, what a daemon does with slow programs."""
+"""Operators' work: the log, signals, a daemon's treatment of slow programs."""
 
 import signal
 from collections.abc import Callable
@@ -70,7 +70,7 @@ SIZE = 10_000
 
 
 async def read_all(connection: Connection, count: int) -> list[bytes]:
-    """The first bytes of so many messages."""
+    """Return the first bytes of this many messages."""
     found: list[bytes] = []
     async for event in connection:
         if isinstance(event, Message):
@@ -81,7 +81,7 @@ async def read_all(connection: Connection, count: int) -> list[bytes]:
 
 
 async def output_bytes(connection: Connection, user: str) -> int:
-    """Return how much waits at its daemon for a program."""
+    """Return the bytes that wait at its daemon for a program."""
     status = await connection.ask("status")
     (session,) = [each for each in status["sessions"] if each["user"] == user]
     waiting: int = session["output_bytes"]

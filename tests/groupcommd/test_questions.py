@@ -29,7 +29,7 @@ class Counted:
 
     Attributes:
         made: all of them.
-        most: of one turn.
+        most: the most answers of one turn.
     """
 
     def __init__(self, daemons: Daemons, name: str) -> None:
@@ -53,7 +53,7 @@ class Counted:
 
 @asynccontextmanager
 async def flood(path: Path, count: int) -> AsyncIterator[trio.SocketStream]:
-    """A program that asks so often, and reads all that it is told."""
+    """A program that asks this often, and reads all answers."""
     made = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     await made.connect(str(path))
     async with trio.SocketStream(made) as rude, trio.open_nursery() as nursery:
@@ -131,7 +131,7 @@ async def test_questions_cost_a_daemon_no_view(clients: str, count: int) -> None
 
 
 def views(cluster: LocalCluster, name: str) -> list[str]:
-    """What a daemon's log says of its views."""
+    """Return a daemon's log lines about its views."""
     return [line["text"] for line in cluster[name].lines() if "daemons" in line]
 
 

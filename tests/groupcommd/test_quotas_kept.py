@@ -1,4 +1,4 @@
-"""What one principal may use, and how long a daemon waits for proofs: on virtual time."""
+"""The quotas of one principal, and a daemon's time limits for proofs: on virtual time."""
 
 import logging
 import socket
@@ -49,7 +49,7 @@ def proofs(tmp_path: Path) -> Proofs:
 
 
 async def received(connection: Connection, count: int) -> float:
-    """When so many messages have come."""
+    """Return the time at which this many messages have come."""
     while count:
         count -= isinstance(await connection.receive(), Message)
     return trio.current_time()

@@ -1,4 +1,4 @@
-"""What the README says works when it is pasted."""
+"""The README's blocks work when they are pasted."""
 
 import os
 import re

@@ -42,8 +42,8 @@ class Plant:
 
     Attributes:
         daemons: the one, a.
-        folder: of the configuration.
-        pki: of the authority.
+        folder: the folder of the configuration.
+        pki: the folder of the authority.
     """
 
     daemons: Daemons

@@ -1,4 +1,4 @@
-"""Clients that break every rule: nobody else notices, and the daemon keeps nothing of them."""
+"""Clients that break every rule: no other client notices, and the daemon keeps no state of them."""
 
 import os
 import random
@@ -122,6 +122,6 @@ async def output_bytes(connection: Connection, user: str) -> int:
 
 
 def resident_bytes(daemons: LocalCluster) -> float:
-    """Of the daemon's process."""
+    """Return the memory of the daemon's process."""
     pages = int(Path(f"/proc/{daemons['a'].pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")

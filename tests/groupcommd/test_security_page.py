@@ -1,4 +1,4 @@
-"""What docs/security.md says in its first five minutes works when it is pasted."""
+"""The first five minutes of docs/security.md work when they are pasted."""
 
 import os
 import secrets
@@ -19,7 +19,7 @@ from groupcomm_client.blocking import connect
 
 PAGE: Final = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
 PATIENCE_S: Final = 20.0
-HOSTS: Final = ("10.0.0.1", "10.0.0.2")  # of the page
+HOSTS: Final = ("10.0.0.1", "10.0.0.2")  # those of the page
 
 
 def blocks(head: str) -> list[str]:
@@ -38,7 +38,7 @@ class Plant:
     """Two daemons on addresses of this host, in folders as on hosts of their own, and a program's.
 
     Attributes:
-        addresses: in place of those of the page.
+        addresses: the addresses in place of those of the page.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -68,7 +68,7 @@ class Plant:
         )
 
     def environment(self, name: str) -> dict[str, str]:
-        """Of a host: its own runtime folder, and these programs."""
+        """Return the environment of a host: its own runtime folder, and these programs."""
         runtime = Path(self.runtime.name) / name
         runtime.mkdir(mode=0o700, exist_ok=True)
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"

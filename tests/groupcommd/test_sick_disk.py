@@ -1,4 +1,4 @@
-"""A daemon whose disk is slow, hangs or fails: what it says, what others do, how it ends."""
+"""A daemon whose disk is slow, hangs or fails: its reports, the others' views, its end."""
 
 import json
 import logging
@@ -32,7 +32,7 @@ MARK = 10**9
 
 
 class Watched:
-    """A core, and what is said of its disk."""
+    """A core, and the reports about its disk."""
 
     def __init__(self) -> None:
         config = CoreConfig(suite=0, sites=(("a",),))
@@ -53,15 +53,15 @@ class Watched:
         self._watch.check(self._core.status(now))
 
     def told(self, now: float) -> dict[str, Any]:
-        """What `status` says."""
+        """Return the part of `status`."""
         return self._watch.report(self._core.status(now))
 
     def finding(self, now: float) -> Finding:
-        """What the doctor finds."""
+        """Return the doctor's findings."""
         return check_disk(DaemonAnswers({}, {"disk": self.told(now)}, {}))
 
 
-# ---- what is told ----
+# ---- reports ----
 
 
 def test_a_disk_that_is_well_is_not_spoken_of(caplog: pytest.LogCaptureFixture) -> None:
@@ -201,7 +201,7 @@ async def _signals(*numbers: signal.Signals, after_s: float) -> AsyncIterator[in
 def start_on_a_disk_that_hangs(
     folder: Path, *numbers: signal.Signals, answers_after_s: float
 ) -> tuple[Start | None, list[int], float]:
-    """What comes of it, which signals were kept, and how many virtual seconds that took."""
+    """Return the result, the kept signals, and the virtual seconds that it took."""
     answers, kept = Event(), list[int]()
 
     class Hanging(StateDir):

@@ -16,7 +16,7 @@ LAST = b"that is all"
 PATIENCE_S = 30
 
 Heard = list[tuple[str, ServiceLevel, bytes]]
-"""Of each message its sender, its level and its text, in the order of deliveries."""
+"""The sender, level and text of each message, in the order of deliveries."""
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def join_all(
 
 
 def heard(connection: BlockingConnection, senders: int) -> Heard:
-    """What comes until so many have said that that is all."""
+    """Receive until this many programs have said that they are done."""
     found: Heard = []
     while senders:
         event = connection.receive(PATIENCE_S)

@@ -1,4 +1,4 @@
-"""The filter in the kernel: what passes it, and how much of the rest."""
+"""The filter in the kernel: the datagrams that pass, and the share of the rest."""
 
 import socket
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ class Ends:
             sender.connect(self.daemon.socket.getsockname()[:2])
 
     def passed(self, datagram: bytes, count: int, *, sender: int = 0) -> int:
-        """How many of so many come."""
+        """Return the number of datagrams that come, of those sent."""
         came = 0
         for _ in range(count):
             self.senders[sender].send(datagram)

@@ -216,7 +216,7 @@ async def test_both_kinds_of_programs_share_a_group(site: Site) -> None:
     heard = await message_of(ben)
     assert (heard.data, heard.type, heard.groups) == (b"hello", 9, ("room",))
     assert heard.sender.name == ann.name
-    assert heard.level is ServiceLevel.AGREED  # what its programs may rely on
+    assert heard.level is ServiceLevel.AGREED  # the level that its programs may rely on
     assert (await ann.text()).data == b"hello"
 
     await ben.multicast("room", b"x" * 500_000, level=ServiceLevel.CAUSAL, type=3)
@@ -242,7 +242,7 @@ async def test_who_has_no_secret_gets_sealed_bytes_and_nothing_breaks(site: Site
     await key_of(ben, readers=2)
     await ann.multicast("room", words, type=7)
     assert (await message_of(ben)).data == words
-    while (found := await eve.text()).tag != 7:  # what they agree by comes sealed, too
+    while (found := await eve.text()).tag != 7:  # messages of the agreement come sealed, too
         assert words not in found.data
     assert len(found.data) > len(words)
     assert words not in found.data
@@ -259,7 +259,7 @@ async def test_who_has_no_secret_gets_sealed_bytes_and_nothing_breaks(site: Site
 
 
 async def key_of(connection: Connection, *, readers: int) -> None:
-    """Wait until so many have the key."""
+    """Wait until this many have the key."""
     while len((await event_of(connection, KeyChanged)).readers) != readers:
         pass
 

@@ -42,7 +42,7 @@ def daemon() -> Iterator[LocalCluster]:
 
 
 def breaches(eve: SpreadClient) -> dict[str, bytes]:
-    """What ends a session."""
+    """Raised when a session ends."""
     message, agreed = eve.message, spread.AGREED
     return {
         "two types": message(spread.JOIN | spread.LEAVE, ["room"]),

@@ -20,7 +20,7 @@ Contexts = tuple[ssl.SSLContext, ssl.SSLContext]
 
 @pytest.fixture(scope="module")
 def contexts(tmp_path_factory: pytest.TempPathFactory) -> Contexts:
-    """Of a client and of a daemon."""
+    """Return the contexts of a client and of a daemon."""
     folder = tmp_path_factory.mktemp("pki")
     ca, _ = make_authority(folder, 1.0)
     certificate, key = issue(folder, "d", ["d.example"], 1.0)

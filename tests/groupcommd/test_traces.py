@@ -50,7 +50,7 @@ async def test_what_really_happened_keeps_every_promise(
 
 
 async def test_a_lie_in_one_of_them_is_found(tmp_path: Path) -> None:
-    """As if bob had been told of a message that nobody sent; and a line is cut off by a kill."""
+    """Add a message to bob's trace that nobody sent; and cut a line off, like a kill does."""
     await play(tmp_path)
     traces = {path.name: path.read_bytes().splitlines(True) for path in tmp_path.glob("*.jsonl")}
     (bob,) = [name for name in traces if "bob" in name]

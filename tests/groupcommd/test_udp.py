@@ -1,4 +1,4 @@
-"""The UDP socket: what is sent arrives, in bursts and alone, with the kernel's help and without."""
+"""The UDP socket: datagrams arrive, in bursts and alone, with the kernel's help and without."""
 
 import time
 
@@ -17,7 +17,7 @@ def pair() -> tuple[UdpSocket, UdpSocket]:
 
 
 def drained(source: UdpSocket, count: int) -> list[bytes]:
-    """What arrives within a second, or as soon as enough is there."""
+    """Return arrivals within a second, or as soon as there are enough."""
     found: list[bytes] = []
     end = time.monotonic() + 1.0
     while len(found) < count and time.monotonic() < end:

@@ -1,4 +1,4 @@
-"""What daemons say of datagrams that prove nothing: one line for each cause, and no advice."""
+"""The log about datagrams that prove nothing: one line for each cause, and no advice."""
 
 import logging
 import struct

@@ -1,4 +1,4 @@
-"""A daemon in a container with users of its own: who is not one of them has no name there."""
+"""A daemon in a container with a user namespace: users outside of it have no name there."""
 
 import os
 import socket

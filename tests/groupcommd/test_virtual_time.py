@@ -1,4 +1,4 @@
-"""What a daemon's shell does after how long: on virtual time, to the millisecond."""
+"""The delays of a daemon's acts around its core: on virtual time, to the millisecond."""
 
 import socket
 from contextlib import AbstractAsyncContextManager
@@ -153,7 +153,7 @@ async def test_whoever_else_holds_all_up_is_cut_off_in_time_too(
         async with connect_to(daemons, "a") as sender:
             await sender.multicast_many("g", [bytes(1000)] * 4000)
         await trio.sleep(10)
-        async with connect_to(daemons, "a") as sender:  # what is unreliable waits for nobody
+        async with connect_to(daemons, "a") as sender:  # unreliable messages wait for nothing
             await sender.multicast_many("h", [bytes(1000)] * 4000, level=ServiceLevel.UNRELIABLE)
         await trio.sleep(19)
         assert [s.too_slow for s in sessions] == [False, False]

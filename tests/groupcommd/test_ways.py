@@ -1,4 +1,4 @@
-"""What operators are told of links that lose large packets: log, status, doctor."""
+"""The reports about links that lose large packets: log, status, doctor."""
 
 import logging
 import re
@@ -21,7 +21,7 @@ CHECKSUM_BYTES = 4
 
 
 def told(sites: Sites) -> Status:
-    """What the first daemon tells about itself now."""
+    """Return the first daemon's present status."""
     daemon = sites.cluster.daemons[0]
     return daemon.core.status(daemon.clock.monotonic(sites.cluster.loop.now))
 

@@ -1,4 +1,4 @@
-"""What the core has for a client is written, also what comes while its socket takes no more."""
+"""The core's output for a client is written, also while its socket accepts no more."""
 
 import socket
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ class Core:
     """A core with output for one client, for whom all senders wait until it has read.
 
     Attributes:
-        output: that the client has not got.
+        output: the output that the client has not got.
         deadline: at once when there is none any more.
     """
 

@@ -1,4 +1,4 @@
-"""What daemons, programs and recorders write: for their user alone, and not where a link leads."""
+"""Files of daemons, programs and recorders: for their user alone, and never through a link."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""Every listener gets what is meant for another one: it ends the connection, and nothing else."""
+"""Every listener gets bytes for another one: it ends the connection, and nothing else."""
 
 import socket
 import ssl
@@ -22,11 +22,11 @@ from tests.groupcomm_tools.shell import NO_PAUSES
 PATIENCE_S: Final = 20.0
 
 OWN: Final = {("unix", "program"), ("tcp", "program"), ("tls", "tls")}
-"""What is meant for a listener; all else is not."""
+"""The bytes for each listener; all others are wrong there."""
 
 
 def client_hello() -> bytes:
-    """The first bytes of whoever speaks TLS."""
+    """The first bytes of a TLS client."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     tls = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname="press")
     with suppress(ssl.SSLWantReadError):
@@ -104,7 +104,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 
 def is_closed(client: socket.socket) -> bool:
-    """Whether the daemon ends a connection of its own accord."""
+    """Return whether the daemon ends a connection of its own accord."""
     try:
         while client.recv(65_536):
             pass

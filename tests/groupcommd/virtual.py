@@ -30,16 +30,16 @@ from groupcommd.state_dir import StateDir, StateRecord
 DELAY_S: Final = 0.0002
 
 JUMP_AFTER_S: Final = 0.003
-"""Of real time in which nothing happens; threads and sockets of one process take less."""
+"""Real time in which nothing happens; threads and sockets of one process take less."""
 
 
 def virtual_clock() -> trio.testing.MockClock:
-    """A clock that jumps to what is waited for."""
+    """A clock that jumps to the next awaited time."""
     return trio.testing.MockClock(autojump_threshold=JUMP_AFTER_S)
 
 
 class FakeUdp:
-    """What a service needs of a `UdpSocket`: datagrams come out of a list."""
+    """The part of a `UdpSocket` that a service needs: datagrams come out of a list."""
 
     lost = sent_bytes = received_bytes = 0
     gso = gro = False
@@ -135,7 +135,7 @@ class HttpTask:
     """The HTTP process as a task of this process.
 
     Attributes:
-        server: what answers; None until the daemon has told it the settings.
+        server: the process that answers; None until the daemon has sent it the settings.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class VirtualService(Service):
     """A service whose HTTP is answered in this process.
 
     Attributes:
-        http_tasks: what has answered it, the latest last.
+        http_tasks: the processes that have answered it, the latest last.
     """
 
     http_tasks: list[HttpTask]
@@ -218,7 +218,7 @@ class Daemons:
 
     Attributes:
         network: between them.
-        all: by name.
+        all: the daemons by name.
     """
 
     def __init__(self, network: FakeNetwork) -> None:

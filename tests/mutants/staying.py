@@ -36,7 +36,7 @@ def pruned_by_the_senders_group_table(right: Right) -> Right:
 
 
 class _ByTable(Reach):
-    """What stays, by the group table as it stands."""
+    """The local-only decision, by the group table as it stands."""
 
     def __init__(self, delivery: Delivery) -> None:
         self._table = delivery.groups.table
@@ -79,7 +79,7 @@ def stays_if_its_first_bundle_does(right: Right) -> Right:
 
 
 class _Alike:
-    """A backlog whose bundles all stay, or none does, to whoever packs them."""
+    """A backlog whose bundles all stay in the ring, or none does, for every packer."""
 
     def __init__(self, source: Source, stays: bool) -> None:
         self.head, self.pop = source.head, source.pop

@@ -18,7 +18,7 @@ AGREE_S = 10.0
 
 
 class Program(Protocol):
-    """What runs at a daemon; a new one for each session."""
+    """The program at a daemon; a new one for each session."""
 
     def take(self, event: Event) -> None:
         """An event of its session, as soon as it has joined the group."""
@@ -72,8 +72,8 @@ class Crowd:
     """A cluster, and what happens to it.
 
     Args:
-        seed: of all that is random.
-        daemons: how many, and as many programs.
+        seed: the seed of all random choices.
+        daemons: the number of daemons, and of programs.
         make: a program for a seat, as this member.
         may_crash: whether another program may lose all it knows now.
         loss: chance that a datagram is lost.

@@ -169,7 +169,7 @@ def test_of_two_holders_that_meet_one_stays(room: Room) -> None:
 
 
 def test_a_grant_waits_until_those_that_came_have_reported() -> None:
-    """What they acknowledged before the network fell apart says nothing of what they hold now."""
+    """Acknowledgements from before the network fell apart say nothing about present holders."""
     room = Room(AcknowledgedForm)
     for members, together in (([A], [A]), ([A, B], [A]), ([A, B, C], [A, B])):
         room.view(members, together)

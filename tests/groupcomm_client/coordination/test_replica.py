@@ -1,4 +1,4 @@
-"""One replica, step by step: what it says, and when its answers are certain."""
+"""One replica, step by step: its messages, and the times at which its answers are certain."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ FIRST, SECOND = ViewId(1, "d", 1), ViewId(2, "d", 1)
 
 
 class Text:
-    """A machine that keeps what it is given."""
+    """A machine that keeps its commands."""
 
     def __init__(self) -> None:
         self.text = b""

@@ -38,7 +38,7 @@ class Log:
 
 
 class LogProgram:
-    """A replica, what it has submitted, and what it was told."""
+    """A replica, its submitted commands, and its answers."""
 
     def __init__(self, check: "Checker", seat: Seat, me: MemberId) -> None:
         self.log = Log()
@@ -75,7 +75,7 @@ def submit(seat: Seat) -> None:
 
 
 class Checker:
-    """Sees all states, all answers, and says what is wrong."""
+    """Sees all states and all answers, and reports violations."""
 
     def __init__(self, seed: int, daemons: int, replicas: int | None, loss: float = 0.0) -> None:
         self.replicas = replicas

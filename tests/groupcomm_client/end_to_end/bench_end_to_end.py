@@ -1,4 +1,4 @@
-"""What groups with secrets cost: a view change by members, and messages of 100 bytes.
+"""The cost of groups with secrets: a view change by members, and messages of 100 bytes.
 
 python -m tests.groupcomm_client.end_to_end.bench_end_to_end
 """
@@ -88,7 +88,7 @@ def tell_views() -> None:
 
 
 async def receive(address: str, *, sealed: bool) -> None:
-    """Be a member, and print how many messages a second come."""
+    """Run a member, and print the number of messages a second that come."""
     async with connect(address, user="receiver") as connection:
         await connection.join(GROUP, secret=SECRET if sealed else None)
         print("here", flush=True)

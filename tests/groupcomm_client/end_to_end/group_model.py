@@ -3,7 +3,7 @@
 A component has one log. What a program sends waits in its outbox, as in its daemon, and is numbered
 later, perhaps in another view. Views, and messages from CAUSAL up, are delivered behind everything
 before them; FIFO messages behind those of their sender; others at any time. A component that falls
-apart keeps for each side what somebody there was given, and what is of its own members.
+apart keeps for each side the deliveries to any member there, and the messages of its own members.
 """
 
 from collections import deque
@@ -28,7 +28,7 @@ MARKER = b"in the clear"
 
 @attrs.frozen
 class Sent:
-    """What a program has sent; `readers` had its key, as the program knew."""
+    """A message that a program has sent; `readers` had its key, as the program knew."""
 
     sender: MemberId
     level: ServiceLevel
@@ -62,7 +62,7 @@ class Program:
         self.outbox: deque[Message | None] = deque()  # None: a leave
         self.got: list[Received] = []
         self.taken: list[Message] = []  # of programs, sealed
-        self.readable: list[Message] = []  # of those, which came when their keys had come
+        self.readable: list[Message] = []  # those whose keys had come
         self.view: GroupView | None = None
         self.delivered: set[int] = set()
         self.secrets: dict[bytes, GroupKey] = {}  # every key that it ever had
@@ -89,14 +89,14 @@ class Program:
     def give(self, event: Unreadable | KeyChanged | Untrusted) -> None:
         self.got.append(event)
 
-    # ---- what it does ----
+    # ---- acts ----
 
     @property
     def may_send(self) -> bool:
         return not self.leaves and self.view is not None and self.sealing.may_send([GROUP], [GROUP])
 
     def send(self, level: ServiceLevel) -> bytes | None:
-        """Send a message if there is a key; what it says."""
+        """Send a message if there is a key; return its text."""
         if not self.may_send:
             return None
         assert self.view is not None
@@ -180,7 +180,7 @@ class Component:
         self.log.append(Entry(view=view, sides=tuple(map(tuple, sides)), own=own))
 
     def deliverable(self, program: Program) -> list[int]:
-        """What may be delivered to a program next, by its place in the log."""
+        """Return the next message that may be delivered to a program, by its place in the log."""
         missing = [at for at in range(len(self.log)) if at not in program.delivered]
         found, behind = [], set[MemberId]()
         for at in missing:
@@ -202,8 +202,8 @@ class GroupModel:
     """Everything, and what happens to it.
 
     Args:
-        seed: of the keys.
-        credentials: of the next program, by its number.
+        seed: the seed of the keys.
+        credentials: the credentials of the next program, by its number.
     """
 
     def __init__(self, seed: int, credentials: Callable[[int], GroupSecret | None]) -> None:
@@ -219,7 +219,7 @@ class GroupModel:
         self.components = [Component(1)]
 
     def text_of(self, message: Message) -> bytes | None:
-        """What a sealed message says; None if it is none of a program."""
+        """Return the text of a sealed message; None if no program sent it."""
         return self._texts.get((message.sender, message.number))
 
     def note(self, text: bytes, sent: Sent, sealed: Message) -> None:
@@ -251,7 +251,7 @@ class GroupModel:
             program.outbox.append(None)
 
     def crash(self, component: Component, program: Program) -> None:
-        """What its daemon has not numbered yet is lost."""
+        """Lose the messages that its daemon has not numbered yet."""
         component.programs.remove(program)
         program.outbox.clear()
         self._drop(component, program.member, Cause.DISCONNECT)
@@ -318,7 +318,7 @@ class GroupModel:
         return new
 
     def merge(self) -> None:
-        """Two components become one; what is left of them is delivered first."""
+        """Join two components; the rest of each is delivered first."""
         if len(self.components) < 2:
             return
         old = [self.components.pop(0), self.components.pop(0)]

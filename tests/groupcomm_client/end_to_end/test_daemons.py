@@ -31,7 +31,7 @@ def cluster() -> Iterator[RunningCluster]:
 
 
 class Listener:
-    """A connection, and what it has received."""
+    """A connection, and its received events."""
 
     def __init__(self, kind: Kind, connection: Any) -> None:
         self.kind, self.connection = kind, connection
@@ -42,7 +42,7 @@ class Listener:
 
     @property
     def readers(self) -> int:
-        """How many have the key, as it was told last."""
+        """Return the number of members that have the key, by the last notice."""
         keys = self.all_of(KeyChanged)
         return len(keys[-1].readers) if keys else 0
 
@@ -102,7 +102,7 @@ class Reader:
     """A connection that is read all the time, as programs do: members wait for each other's part.
 
     Attributes:
-        events: what has come.
+        events: the received events.
     """
 
     def __init__(self, connection: Any, nursery: trio.Nursery) -> None:
@@ -192,7 +192,7 @@ async def test_programs_and_daemons_come_and_go_and_a_spy_reads_nothing() -> Non
 
 NOISE = 400
 KINDS = 6
-"""Of messages about keys, and one that there is not."""
+"""Messages about keys, and one of an unknown kind."""
 
 
 async def make_noise(spy: Reader, members: list[str], rng: Random) -> None:

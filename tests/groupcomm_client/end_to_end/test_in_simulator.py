@@ -20,7 +20,7 @@ SECRET = SharedSecret(b"s" * 32)
 
 
 class SecretProgram:
-    """A program that sends at all levels, and notes what it is given."""
+    """A program that sends at all levels, and notes its deliveries."""
 
     def __init__(self, check: "Checker", seat: Seat, me: MemberId) -> None:
         self.member = me
@@ -57,7 +57,7 @@ class SecretProgram:
         if isinstance(event, Unreadable):
             self._check.unreadable(self, event)
 
-    # ---- what it does ----
+    # ---- acts ----
 
     def take(self, event: Event) -> None:
         if isinstance(event, Message):
@@ -81,7 +81,7 @@ class SecretProgram:
 
 
 class Checker:
-    """Knows what was sent in which view, and says what is wrong."""
+    """Knows the messages sent in each view, and reports violations."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -93,7 +93,8 @@ class Checker:
         self.crowd.cluster.network.observers.append(self._overhear)
 
     def _overhear(self, source: int, target: int, datagram: bytes, goes_on: bool) -> None:
-        """What is between daemons; they have no keys, so nothing but this would hide it."""
+        """Notes the datagrams between daemons; they have no keys, so only this would hide the
+        text."""
         self.datagrams += datagram[1] == SUITE_NONE
         assert MARKER not in datagram
 

@@ -1,4 +1,4 @@
-"""What who operates the daemons has: their memory, in which no message of a secret group is."""
+"""The operator of the daemons has their memory, in which no message of a secret group is."""
 
 import random
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ MESSAGES = 200
 
 
 def memory(pid: int) -> Iterator[bytes]:
-    """All that a process can write to, also what it has given back to its allocator."""
+    """Return all memory that a process can write to, including freed parts of its allocator."""
     maps = Path(f"/proc/{pid}/maps").read_text().splitlines()
     with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as file:
         for line in maps:

@@ -1,4 +1,4 @@
-"""Whatever happens to a group: its members read what is sent in their views, and nobody else."""
+"""Whatever happens to a group: its members read the messages of their views, and nobody else."""
 
 from collections.abc import Callable
 from random import Random
@@ -101,7 +101,7 @@ def check_what_was_given(world: GroupModel, program: Program) -> None:
     texts = program.texts()
     lost = [event.message for event in program.got if isinstance(event, Unreadable)]
     for message in program.taken:
-        waits = program.sealing._holding  # of one that has crashed
+        waits = program.sealing._holding  # of a crashed program
         assert waits or message in lost or world.text_of(message) in texts, "a message vanished"
     assert len(set(texts)) == len(texts), "a message was given twice"
     for event in program.got:
@@ -120,7 +120,7 @@ def check_unreadable(world: GroupModel, program: Program, event: Unreadable) -> 
         sent = world.sent[text]
         if program.member in sent.readers and not have_parted(program, sent, message):
             # Its key was lost with those who were parted from this program, came too late, or, of
-            # what may be late, has been erased meanwhile.
+            # messages that may be late, has been erased meanwhile.
             key = decode_head_untrusted(message.data).key
             assert sent.level < ServiceLevel.CAUSAL
             late = "has not come in" in event.why and message not in program.readable
@@ -128,13 +128,13 @@ def check_unreadable(world: GroupModel, program: Program, event: Unreadable) -> 
 
 
 def have_parted(program: Program, sent: Sent, message: Message) -> bool:
-    """Whether a program has been without the sender between the view of a message and it."""
+    """Return whether a program was without the sender between the view of a message and it."""
     views = [event for event in program.got if isinstance(event, GroupView)]
     return any(sent.sender not in view.members for view in views if view.id > sent.view.id)
 
 
 def check_secrecy(world: GroupModel) -> None:
-    """With all keys that it ever had a program reads nothing of views that it was not in."""
+    """With all keys that it ever had a program reads no message of views that it was not in."""
     assert not any(MARKER in data for data in world.wire)
     for text, sealed in world.sealed.items():
         for program in world.everybody:
@@ -143,7 +143,7 @@ def check_secrecy(world: GroupModel) -> None:
 
 
 def opens(key: GroupKey, message: Message) -> bool:
-    """Whether a message can be opened with a key, whatever it says that it was sealed with."""
+    """Return whether a message opens with a key, whatever key it names."""
     salts = {message.sender: key.salts.get(message.sender, bytes(32))}
     trial = GroupKey(key.id, key.epoch, key.giver, salts, {}, key.secret)
     head = decode_head_untrusted(message.data)

@@ -51,7 +51,7 @@ def whys(program: Program) -> str:
 
 
 def sealed_by(program: Program, level: ServiceLevel = AGREED) -> Message:
-    """What a program sends, as it is in its outbox."""
+    """Return a program's messages, as they are in its outbox."""
     program.send(level)
     message = program.outbox[-1]
     assert message is not None
@@ -260,7 +260,7 @@ def test_a_message_that_is_here_before_its_key_waits_and_so_do_those_behind_it()
 def test_what_waits_too_long_is_given_as_unreadable() -> None:
     world, (ann, bob) = group_of(SECRET, SECRET)
     message = sealed_by(ann)
-    later = message.data[:5] + b"\xff" * 28 + message.data[33:]  # of a view to come
+    later = message.data[:5] + b"\xff" * 28 + message.data[33:]  # of a later view
     bob.sealing.receive(msgspec.structs.replace(message, data=later))
     waiting = len(unreadable(bob))
     for _ in range(11):

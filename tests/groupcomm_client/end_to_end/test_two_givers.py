@@ -50,7 +50,7 @@ class Scene:
 
 
 def test_a_key_that_another_one_has_overtaken_can_be_read_at_once() -> None:
-    """What a member has shown the one giver is not erased by what it has shown the other."""
+    """Prekeys that a member has shown one giver are not erased by those shown to the other."""
     scene = Scene()
     scene.number(scene.dan)  # Ann gives a key, which waits at her daemon
     scene.wait(PATIENCE_S)
@@ -62,7 +62,7 @@ def test_a_key_that_another_one_has_overtaken_can_be_read_at_once() -> None:
 
 
 def test_who_gives_a_key_that_is_in_use_no_more_goes_on_with_it_in_vain() -> None:
-    """Who has got neither key asks for the one in use, and is not refused."""
+    """A member with neither key asks for the one in use, and is not refused."""
     scene = Scene()
     scene.wait(AWAIT_S)  # Ann gives a key without Dan, which waits at her daemon
     scene.wait(PATIENCE_S - AWAIT_S)
@@ -122,9 +122,9 @@ SCHEDULES = {
         go on 0 0, send 1 3, go on 0 2, go on 0 1, time 0 2, time 0 2, time 0 2, time 0 2
     """,
 }
-"""By what was wrong, schedules in which a member lost what it had a right to read.
+"""By the fault, schedules in which a member lost messages that it had a right to read.
 
-The first two are what is left of the long schedule of seed 551854.
+The first two are the rest of the long schedule of seed 551854.
 """
 
 

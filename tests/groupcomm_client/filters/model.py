@@ -27,7 +27,7 @@ class Item:
     what: str
     data: bytes = b""
     sides: tuple[frozenset[MemberId], ...] = ()
-    place: int = -1  # in the agreed order; FIFO messages and what is not ordered yet have none
+    place: int = -1  # in the agreed order; FIFO messages and unordered ones have none
 
     @property
     def agreed(self) -> bool:
@@ -40,8 +40,8 @@ class Member:
     Attributes:
         given: the program's messages in the order of their delivery, by sender and number.
         arrived: those that came while it was a member, in their order.
-        known: what its program has sent or got, and what caused that as far as is promised.
-        checked: who has sent a mark since it was new.
+        known: the messages that its program has sent or got, and their causes as far as promised.
+        checked: the members that have sent a mark since it was new.
     """
 
     def __init__(self, net: "Net", name: str, filters: list[Factory]) -> None:
@@ -134,7 +134,7 @@ class Member:
 
 
 class Net:
-    """All members, and what is on its way."""
+    """All members, and the messages in flight."""
 
     def __init__(self, names: str, filters: list[Factory]) -> None:
         self.items: dict[MemberId, list[Item]] = {}

@@ -44,7 +44,7 @@ def run(schedule: Schedule) -> Net:
 
 
 def misplaced(net: Net, one: Member) -> list[str]:
-    """What a program got behind something that it may have caused: the definition of the order.
+    """Return a program's deliveries after one that they may have caused: the order's definition.
 
     Its own messages it has had when it sent them, whenever they come back to it.
     """

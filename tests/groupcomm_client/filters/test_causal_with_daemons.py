@@ -1,4 +1,5 @@
-"""The causal filter over real daemons: causes come first, whoever is late, joins or goes."""
+"""The causal filter over real daemons: causes come first, with late, joining and leaving
+members."""
 
 from collections.abc import Iterator, Sequence
 
@@ -15,7 +16,7 @@ FIFO = ServiceLevel.FIFO
 LATE_S = 0.5
 PATIENCE_S = 20.0
 TIMING = "[timing]\ntoken_timeout_s = 2.0\n"
-"""A busy machine parts no daemon from the others: what is sent meanwhile would not reach it."""
+"""On a busy machine no daemon is parted from others: messages sent meanwhile would be lost."""
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,7 @@ def cluster() -> Iterator[RunningCluster]:
 
 
 async def until_members(connection: Connection, group: str, count: int) -> None:
-    """Receive until a group has so many members."""
+    """Receive until a group has this many members."""
     with trio.fail_after(PATIENCE_S):
         while len(connection.groups[group].members) < count:
             await connection.receive()
@@ -72,7 +73,7 @@ async def test_without_the_filter_the_effect_comes_first(cluster: RunningCluster
 
 
 class Program:
-    """Sends what it has got last with each message, and takes the times when all are busy."""
+    """Sends its last delivery with each message, and notes the times when all are busy."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -120,7 +121,7 @@ async def settled(programs: Sequence[Program], senders: Sequence[Program]) -> No
 
 
 async def see_members(programs: Sequence[Program], group: str, count: int) -> None:
-    """Wait until these programs, which receive all the time, see a group of so many members."""
+    """Wait until these programs, which receive all the time, see a group of this many members."""
     with trio.fail_after(PATIENCE_S):
         for program in programs:
             while len(program.connection.groups[group].members) != count:

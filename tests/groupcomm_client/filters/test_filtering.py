@@ -1,4 +1,4 @@
-"""What filters do to messages, without any daemon."""
+"""The effects of filters on messages, without any daemon."""
 
 import zlib
 from collections.abc import Sequence
@@ -102,7 +102,7 @@ class Session:
 
     @property
     def data(self) -> list[bytes]:
-        """Of the messages that the program got."""
+        """Return the data of the messages that the program got."""
         return [event.data for event in self.given if isinstance(event, Message)]
 
 

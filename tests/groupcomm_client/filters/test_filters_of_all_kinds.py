@@ -130,7 +130,7 @@ def test_members_change_their_filters_with_a_view(kind: Kind, cluster: RunningCl
 
 
 async def nothing() -> None:
-    """What is awaited where a call is not."""
+    """Return the awaited result where a call is a coroutine."""
 
 
 def test_a_connection_that_comes_back_has_its_filters(kind: Kind, cluster: RunningCluster) -> None:

@@ -1,4 +1,4 @@
-"""What is drawn of a trace: lines, points, messages, what they waited for, views, violations."""
+"""The diagram of a trace: lines, points, messages, reasons of waits, views, violations."""
 
 from itertools import pairwise
 
@@ -120,7 +120,7 @@ def test_what_a_filter_holds_back_is_delivered_when_it_gives_it_on() -> None:
 
 @given(schedules)
 def test_clocks_are_those_of_the_tick_lines(steps: list[tuple[int, int, int]]) -> None:
-    """Of a run in which all is delivered at once: the least clocks that keep C1 and C2."""
+    """Return the least clocks that keep C1 and C2, in a run without waits."""
     events: list[TraceEvent] = []
     network = play(FanOut, steps, record=events.append)
     diagram = make_diagram("run", events)
@@ -172,7 +172,7 @@ def test_everything_that_was_sent_and_delivered_is_drawn(
 
 
 def test_clocks_rise_no_more_than_they_need(diagram: Diagram) -> None:
-    """By one, or to one above a message's: what is not drawn takes no clock values."""
+    """Clocks rise by one, or to one above a message's: invisible events take no clock values."""
     sent = 0  # the highest clock of a sending so far
     before = dict.fromkeys(range(len(diagram.lines)), 0)
     for point in diagram.points:

@@ -1,4 +1,4 @@
-"""`groupcomm view`: what it writes, says and refuses."""
+"""`groupcomm view`: its pages, its reports and refusals."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A program that asks a daemon by HTTP, and what it is told."""
+"""A program that asks a daemon by HTTP, and its answers."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""HTTP: who is answered, what, and how little whoever is rude can do."""
+"""HTTP: the admitted users, the answers, and the bounds on rude clients."""
 
 import base64
 import json

@@ -35,9 +35,9 @@ class Monitored:
     """A daemon that answers HTTP by TLS.
 
     Attributes:
-        cluster: of the daemon.
+        cluster: the cluster of the daemon.
         pki: the folder of the authority.
-        token: for whoever scrapes it.
+        token: the token of the program that scrapes it.
     """
 
     cluster: RunningCluster
