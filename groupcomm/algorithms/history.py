@@ -47,7 +47,7 @@ class History:
     Attributes:
         events: all events.
         sent: messages, in the order of their sending.
-        delivered: by process, in the order of delivery.
+        delivered: the deliveries of each process, in their order.
     """
 
     def __init__(self) -> None:

@@ -57,7 +57,8 @@ class View:
     Attributes:
         id: its identity.
         daemons: sorted by name; everywhere else a daemon is its index in this tuple.
-        rings: per ring the indices of its daemons, rising; rings sorted by their lowest daemon.
+        rings: for each ring the indices of its daemons, rising; rings sorted by their lowest
+            daemon.
         links: pairs (lower, higher) of daemons of two rings that hear each other; each ring is
             reached from each other over one or several of them. At most one pair for two rings.
         delays_us: for each link the configured one-way delay, microseconds, by which ways are
@@ -66,7 +67,7 @@ class View:
         packet_limit: the bytes of one datagram's packet, before sealing; the least over all paths.
         longest_delay_s: the longest one-way delay between two rings, in seconds; 0 with one ring.
         key: 16 bytes that name this view in packets.
-        ring_of: per daemon the index of its ring.
+        ring_of: for each daemon the index of its ring.
     """
 
     id: ViewId

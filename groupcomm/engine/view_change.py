@@ -80,7 +80,7 @@ class DeliveryPlan(NamedTuple):
 
     Attributes:
         regular: the bundles of its regular part, in their order.
-        transitional: those of its transitional part.
+        transitional: the bundles of its transitional part, in their order.
         boundary: the place at which the transitional part begins; None if there is none.
     """
 

@@ -104,7 +104,7 @@ class Announcements:
     """The announcements of one view that have arrived here.
 
     Attributes:
-        whole: per daemon, by index, its announcement.
+        whole: for each daemon, by index, its announcement.
     """
 
     __slots__ = ("_daemons", "_names", "_parts", "whole")
@@ -140,7 +140,7 @@ class Announcements:
 
         Args:
             me: index of this daemon.
-            keys: per daemon its number and random id.
+            keys: for each daemon its number and random id.
         """
         own = self.whole[me]
         return frozenset(

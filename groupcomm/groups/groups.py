@@ -135,7 +135,7 @@ class Groups:
 
     Attributes:
         table: the connected sessions and their groups.
-        highest: per daemon the highest number of a connection that was seen in the view.
+        highest: for each daemon the highest connection number seen in the view.
         checks: own private messages below AGREED that `settle` will settle, a heap.
         gone: sessions that were disconnected since the last `settle`.
     """

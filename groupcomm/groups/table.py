@@ -36,8 +36,8 @@ class GroupTable:
 
     Attributes:
         sessions: every connected session, by (daemon, connection number).
-        names: the same by private name.
-        groups: per group its members, in the order in which they joined; no group is empty.
+        names: every connected session, by private name.
+        groups: the members of each group, in the order in which they joined; no group is empty.
         local: for each group the connection numbers of this daemon's members.
         digest: 64 bits over the whole table.
     """

@@ -15,7 +15,7 @@ class Routes:
     """The routes of packets at one daemon, by the ring that originates them.
 
     Attributes:
-        onward: per origin, where a packet goes that is seen here first: RING, or daemons.
+        onward: for each origin the targets of a packet that is seen here first: RING, or daemons.
         upstream: per origin, the daemon that sends its packets here over a link; None if another
             daemon of the own ring receives them first, or if the own ring is the origin.
         depth: the most links that a packet crosses from any ring to any other.

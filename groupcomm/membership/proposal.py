@@ -49,8 +49,8 @@ def split_into_rings(sites: Sequence[int], mutual: Mutual) -> tuple[tuple[int, .
     """Share daemons among rings.
 
     Args:
-        sites: per daemon, by index, its site.
-        mutual: per daemon the others that it hears both ways.
+        sites: for each daemon, by index, its site.
+        mutual: for each daemon the others that it hears both ways.
 
     Returns:
         Rings, each of one site, rising and sorted by their lowest daemon; in each all hear each

@@ -29,10 +29,11 @@ class RecoveredSet:
     """The packets and notices that several daemons hold of one view, by ring.
 
     Attributes:
-        spans: per ring the numbers above `forgotten` that some daemon holds.
-        forgotten: per ring, every daemon of the view has held all up to here.
-        prefix: per ring, up to here no number is missing.
-        notices: per ring (upto, value) of all known horizons.
+        spans: for each ring the numbers above `forgotten` that some daemon holds.
+        forgotten: for each ring the number up to which every daemon of the view has held all
+            packets.
+        prefix: for each ring the number up to which none is missing.
+        notices: for each ring (upto, value) of all known horizons.
         frontiers: the highest known frontier of each ring.
         obligation: indices of the members to which one of them has an obligation, from earlier
         attempts.
@@ -111,8 +112,8 @@ class WalkLimits(NamedTuple):
     """The limits that the recovered set gives.
 
     Attributes:
-        forgotten: per ring, every daemon has delivered all packets up to here.
-        prefix: per ring, no packet up to here is missing.
+        forgotten: for each ring the number up to which every daemon has delivered all packets.
+        prefix: for each ring the number up to which no packet is missing.
         horizon: the least united horizon of the rings, a time.
         frontier: the least united frontier.
         obligation: the daemons whose packets are delivered even if others are missing.

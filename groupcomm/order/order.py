@@ -36,7 +36,7 @@ class Order:
 
     Attributes:
         blocks: the counted horizons.
-        frontiers: per ring, the time up to which every daemon can deliver.
+        frontiers: for each ring, the time up to which every daemon can deliver.
         done: stamp of the last agreed packet delivered here (A of the next numbered packet).
         hurried: stamps, rising, of packets that are waited for as for SAFE without being SAFE.
         admission: the checks of packets that come in.

@@ -105,7 +105,7 @@ class Exchange:
 
     Attributes:
         sealing: the number of the own secret that seals.
-        secret: that secret.
+        secret: the secret that seals.
         next_at: the time of the next introduction; see `due`.
     """
 

@@ -77,9 +77,10 @@ class DataPacket:
         pruned: this is only the header of a local-only packet.
         lingers: its daemon had the token when it was sent, and kept it.
         asks: its daemon holds all packets up to it, and asks the others of the ring if they do.
-        causal: it has a CAUSAL bundle. This and the following attributes belong to the order.
-        in_agreed_order: it has an AGREED or SAFE bundle.
-        safe: it has a SAFE bundle.
+        causal: whether it has a CAUSAL bundle. This and the following attributes belong to the
+            order.
+        in_agreed_order: whether it has an AGREED or SAFE bundle.
+        safe: whether it has a SAFE bundle.
         ready: whether its causes are delivered.
         pending: the number of its FIFO and CAUSAL bundles that are not delivered.
     """

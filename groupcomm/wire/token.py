@@ -54,7 +54,7 @@ class Row:
     Attributes:
         frontier: its frontier, microseconds.
         sent: bytes that it numbered.
-        held: per ring of the view, the number up to which it holds the stream.
+        held: for each ring of the view, the number up to which it holds the stream.
     """
 
     __slots__ = ("frontier", "held", "sent")

@@ -38,7 +38,7 @@ class End(msgspec.Struct, frozen=True, tag_field="marker", tag="end"):
     """The marker after all rows of a batch.
 
     Attributes:
-        query, batch: as in the Begin.
+        query, batch: the query and the number of the batch, as in the Begin.
         rows: the number of rows for each destination.
         after: for each destination, the last batch before this one that had rows for it.
     """

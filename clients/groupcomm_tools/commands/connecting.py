@@ -20,7 +20,8 @@ def connect_blocking(
     """Return a connection for a block, with calls that wait.
 
     Args:
-        options: as `groupcomm_tools.commands.options.add_connection_options` declares them.
+        options: the options, as `groupcomm_tools.commands.options.add_connection_options` declares
+            them.
         reconnect: open another session when one ends.
 
     Raises:
@@ -46,7 +47,7 @@ def connect_trio(
     """Return a connection for the length of a block in a program that uses trio.
 
     Args:
-        options: as in `connect_blocking`.
+        options: the options, as in `connect_blocking`.
         causes: whether each message names the messages that it depends on.
 
     Raises:

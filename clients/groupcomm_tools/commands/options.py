@@ -83,7 +83,7 @@ def changed_options(
     """Yield each option, as a user writes it, that differs from its default without permission.
 
     Args:
-        options: as parsed.
+        options: the parsed options.
         add_options: declares the options to look at.
         allowed: names of the options that may have any value.
     """

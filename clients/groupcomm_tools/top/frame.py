@@ -22,7 +22,7 @@ class OtherDaemon:
 
     Attributes:
         name: name of the daemon.
-        in_view: it is in the view.
+        in_view: whether it is in the view.
         heard_s: seconds since its last datagram; None if there was none.
     """
 

@@ -18,7 +18,7 @@ class LineKind(enum.StrEnum):
 
     DAEMON = "daemon"
     CLIENT = "client"
-    PROCESS = "process"  # of an algorithm: without a daemon
+    PROCESS = "process"  # a process of an algorithm, without a daemon
 
 
 class PointKind(enum.IntEnum):

@@ -250,7 +250,8 @@ class Group:
         self.news.append(MemberJoined(new.contact.name))
 
     def _say_all_to(self, new: Other) -> None:
-        """Tell a new member which members this one knows, and of which it needs nothing more."""
+        """Tell a new member which members this one knows, and which of their messages it need not
+        get."""
         for other in self._others:
             if other is not new:
                 new.put(other.joined)

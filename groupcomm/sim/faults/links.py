@@ -23,7 +23,7 @@ class SitePlan:
     """The sites of the hosts, and the pairs of neighbouring sites; two sites at least.
 
     Attributes:
-        sites: per host, by index, its site.
+        sites: for each host, by index, its site.
         links: pairs of sites, the lower first.
     """
 

@@ -58,7 +58,7 @@ def draw_partition(rng: Random, sites: Sides) -> tuple[Pair, ...]:
 
     Args:
         rng: the source.
-        sites: per host, by index, its site; two hosts at least.
+        sites: for each host, by index, its site; two hosts at least.
     """
     shape = rng.choice(SHAPES)
     pairs, sides = shape(rng, sites)

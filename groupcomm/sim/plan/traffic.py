@@ -51,11 +51,11 @@ class TrafficPhase:
     """The traffic in a span of time.
 
     Attributes:
-        seconds: how long it took.
-        ways: by the sites (from, to) of each link.
-        sent, received: by daemon, within its site and over links.
+        seconds: the length of the span.
+        ways: the traffic of each link, by its sites (from, to).
+        sent, received: the traffic of each daemon, within its site and over links.
         unheard: datagrams to sites that are no neighbours of the sender's, which nobody hears.
-        steps: by daemon, how often it had something to do.
+        steps: for each daemon the number of its steps with work.
     """
 
     seconds: float
