@@ -6,6 +6,7 @@ not change, and p99 must stay below LIMIT times that of the quiet phase, in the 
 
 That process stands for programs of other hosts, and runs on the same processors: at --nice 10 it
 takes only what the ring leaves. With --nice 0 it is measured, too, as it takes a whole processor.
+With --elsewhere it loads the daemons of another cluster: what the ring notices then is the host.
 
     python -m tests.campaigns.http_load --rounds 3 --scrapes 10000 --streams 1000
 """
@@ -19,6 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from http.client import HTTPConnection
 from statistics import median
 from typing import Any, Final
@@ -91,15 +93,21 @@ def views(cluster: LocalCluster) -> int:
     return sum("view" in line and "daemons" in line for d in NAMES for line in cluster[d].lines())
 
 
-async def run(rounds: int, scrapes: int, streams: int, quiet_s: float, nice: int) -> bool:
+async def run(
+    rounds: int, scrapes: int, streams: int, quiet_s: float, nice: int, elsewhere: bool
+) -> bool:
     """Run all rounds and print figures; return whether the limits were kept."""
     options = ("--http", "127.0.0.1:0")
     quiets: list[Phase] = []
     loads: list[Phase] = []
-    async with LocalCluster(NAMES, options=options) as cluster:
+    async with AsyncExitStack() as stack:
+        cluster = loaded = await stack.enter_async_context(LocalCluster(NAMES, options=options))
+        if elsewhere:
+            loaded = await stack.enter_async_context(LocalCluster(NAMES, options=options))
+            await loaded.settle(NAMES)
         await cluster.settle(NAMES)
         await trio.sleep(SETTLE_S)
-        where = json.dumps([cluster[name].http for name in NAMES])
+        where = json.dumps([loaded[name].http for name in NAMES])
         for number in range(1, rounds + 1):
             before = views(cluster)
             delays = await measure(cluster, quiet_s, None)
@@ -226,6 +234,7 @@ def main() -> int:
     parser.add_argument("--streams", type=int, default=1000)
     parser.add_argument("--quiet-s", type=float, default=10.0)
     parser.add_argument("--nice", type=int, default=10, help="of the process that loads")
+    parser.add_argument("--elsewhere", action="store_true", help="load other daemons")
     parser.add_argument("--load", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.load is not None:
@@ -233,7 +242,7 @@ def main() -> int:
         return 0
     print(f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}", flush=True)
     told = (options.rounds, options.scrapes, options.streams, options.quiet_s, options.nice)
-    kept = trio.run(run, *told)
+    kept = trio.run(run, *told, options.elsewhere)
     return 0 if kept else 1
 
 
