@@ -314,7 +314,7 @@ class DaemonCore:
             for sender, packet in early:  # sent before the view was installed here
                 self._receive_packet(sender, packet)
             if self.membership.state is not _OPERATIONAL:
-                return  # they contradict each other
+                return  # statements of daemons contradict each other
         if self.sessions.limits.block_bytes is not None:
             view_state.ring.flow.blocked = bool(self.sessions.slow_receivers)
         view_state.step(now, clients=clients)

@@ -294,7 +294,7 @@ class Membership:
         ):
             gather.news = False
             gather.is_join_stale |= self._own_join.update()
-            if self._isolation.is_isolated:  # no view with others before one by itself: see there
+            if self._isolation.is_isolated:  # a view by itself comes before one with others
                 proposal, is_complete = (
                     gather.find_proposal(self._start, self._own_join.latest, {}, now),
                     True,

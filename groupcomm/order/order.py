@@ -247,7 +247,7 @@ class Order:
     def _has_causes(self, packet: DataPacket) -> bool:
         """Return whether V and A of a packet are delivered here (docs/design.md: CAUSAL)."""
         if packet.vector is None or packet.agreed is None:
-            return True  # they were forgone
+            return True  # causes of this packet were given up
         if packet.agreed > self.done:
             return False
         for ring, number in enumerate(packet.vector):

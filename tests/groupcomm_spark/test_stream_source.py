@@ -37,7 +37,7 @@ class Query:
         return writer.trigger(availableNow=True).start() if available_now else writer.start()
 
     def run(self) -> list[list[int]]:
-        """To the end of the log that there is now."""
+        """Run the query to the present end of the log; return its batches."""
         query = self.start(available_now=True)
         assert query.awaitTermination(120)
         return self.batches

@@ -1,4 +1,4 @@
-"""Certificates that count no more: they let nobody in, and who has come by them has to go."""
+"""Invalid certificates: they let nobody in, and sessions that they have opened end."""
 
 import os
 from collections.abc import AsyncIterator, Callable
