@@ -103,7 +103,10 @@ def test_delays_of_no_family_become_a_table() -> None:
     assert (equal.at(-1.0), equal.at(1.0), fits) == (0.5, 0.5, [])
 
 
-@pytest.mark.parametrize("true", [BURSTS, GilbertElliott(0.03, 0.05, 0.0, 1.0)])
+@pytest.mark.parametrize(
+    "true",
+    [pytest.param(BURSTS, marks=pytest.mark.long), GilbertElliott(0.03, 0.05, 0.0, 1.0)],
+)
 def test_bursts_of_losses_are_recovered_from_samples(true: GilbertElliott) -> None:
     found = refit(channel(losses=true), 9000).losses
     assert found.good_to_bad == pytest.approx(true.good_to_bad, rel=0.25)
