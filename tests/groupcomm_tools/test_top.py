@@ -22,9 +22,13 @@ from groupcomm_tools.top.frame import Frame, in_a_line, make_frame, size
 from tests.groupcomm_tools.shell import PATIENCE_S, Shell
 
 
+TIMING = "[timing]\ntoken_timeout_s = 1.0\n"
+"""A busy machine parts no daemon from the other: what is sent meanwhile would not reach it."""
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RunningCluster]:
-    with RunningCluster("ab") as running:
+    with RunningCluster("ab", settings=TIMING) as running:
         yield running
 
 
@@ -51,7 +55,7 @@ def test_rates_are_differences_and_slow_programs_come_first(cluster: RunningClus
         bob.multicast_many("room", [bytes(50_000)] * 100)
         ann.multicast_many("room", [bytes(10)] * 20)
         for _ in range(120):
-            while not isinstance(ann.receive(), Message):
+            while not isinstance(ann.receive(PATIENCE_S), Message):
                 pass
         frame = look(ann, before, 2.0)
     assert (frame.daemon, frame.state, frame.daemons) == ("a", "operational", ["a", "b"])
