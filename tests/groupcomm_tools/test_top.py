@@ -21,7 +21,6 @@ from groupcomm_tools.top.draw import picture
 from groupcomm_tools.top.frame import Frame, in_a_line, make_frame, size
 from tests.groupcomm_tools.shell import PATIENCE_S, Shell
 
-
 TIMING = "[timing]\ntoken_timeout_s = 1.0\n"
 """A busy machine parts no daemon from the other: what is sent meanwhile would not reach it."""
 
