@@ -14,6 +14,7 @@ from typing import Final
 
 import trio
 
+from groupcomm.errors import GroupCommError
 from groupcommd.http.channel import Channel
 from groupcommd.http.process_log import ChannelHandler
 from groupcommd.http.server import serve
@@ -25,20 +26,20 @@ _PR_SET_PDEATHSIG: Final = 1  # of prctl(2)
 
 
 def main() -> int:
-    """Answer HTTP until the daemon has ended."""
+    """Answer HTTP until the daemon has ended; return the exit status."""
     listening, channel = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
-    # The daemon is asked to end by these, and its process groups gets them, too.
+    # These ask the daemon to end, and its process group gets them, too.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     with suppress(OSError):
         os.nice(NICENESS)
-    trio.run(_run, listening, channel)
-    return 0
+    return trio.run(answer, listening, Channel(channel))
 
 
-async def _run(listening: socket.socket, socket_: socket.socket) -> None:
-    channel = Channel(socket_)
+async def answer(listening: socket.socket, channel: Channel) -> int:
+    """Answer HTTP until the daemon has ended; return 1 if a file of its settings is wrong."""
+    status = 0
     handler = ChannelHandler()
     log = logging.getLogger("groupcommd")
     log.addHandler(handler)
@@ -46,10 +47,19 @@ async def _run(listening: socket.socket, socket_: socket.socket) -> None:
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(handler.run, channel)
-            await serve(listening, channel)
+            try:
+                await serve(listening, channel)
+            except GroupCommError as error:
+                log.error("HTTP: %s", error)
+                await handler.send(channel)
+                status = 1
             nursery.cancel_scope.cancel()
     except* ConnectionError:
-        log.handlers.clear()  # the daemon has ended, and its log
+        status = 0  # the daemon has ended
+    finally:
+        log.removeHandler(handler)
+        log.propagate = True
+    return status
 
 
 if __name__ == "__main__":

@@ -33,5 +33,9 @@ class ChannelHandler(logging.Handler):
         while True:
             await self._news.wait()
             self._news = trio.Event()
-            while self._lines:
-                await channel.send("log", "", self._lines.popleft())
+            await self.send(channel)
+
+    async def send(self, channel: Channel) -> None:
+        """Send the lines that wait."""
+        while self._lines:
+            await channel.send("log", "", self._lines.popleft())

@@ -1,5 +1,6 @@
 """The process that answers HTTP: by TLS for who proves who it is, as long as its daemon lives."""
 
+import json
 import os
 import signal
 import socket
@@ -15,6 +16,7 @@ import trio
 import trio.testing
 
 from groupcomm_tools.running_cluster import RunningCluster
+from groupcommd.http.__main__ import answer
 from groupcommd.http.channel import Channel
 from groupcommd.http.supply import SILENT_S, Supply
 from groupcommd.http.watched_files import WatchedFiles
@@ -175,6 +177,25 @@ async def test_whatever_it_says_the_daemon_goes_on(
             with trio.fail_after(1.0):
                 await supply.serve(Channel(near))
             near.close()
+
+
+async def test_a_file_that_has_become_wrong_is_named_in_the_log_of_the_daemon(
+    tmp_path: Path,
+) -> None:
+    tokens = tmp_path / "http.tokens"
+    tokens.write_text("nonsense")
+    tokens.chmod(0o600)
+    table = {"listen": "127.0.0.1:1", "tokens": str(tokens)}
+    settings = {"unix": str(tmp_path / "sock"), "unix_for": "owner", "http": table}
+    near, far = socket.socketpair()
+    with near, far, socket.socket() as listening:
+        daemon = Channel(near)
+        await daemon.send("settings", "", json.dumps(settings).encode())
+        assert await answer(listening, Channel(far)) == 1
+        frame = await daemon.receive()
+    assert frame is not None
+    assert frame.word == "log"
+    assert str(tokens) in json.loads(frame.body)["text"]
 
 
 @pytest.mark.parametrize("listen", ["127.0.0.1:1", "[::1]:2", "unix:http.sock"])
