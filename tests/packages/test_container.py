@@ -75,7 +75,7 @@ def test_its_commands_and_their_options_are_those_of_the_project() -> None:
     words = [here if word == "/etc/groupcomm/cluster.toml" else word for word in arguments]
     options = daemon_parser().parse_args([*words, *behind])
     assert (str(options.config), options.name) == (here, "alfa")
-    tools_parser().parse_args(asked)
+    tools_parser(asked[:1]).parse_args(asked)
 
 
 def test_folders_and_ports_are_those_of_the_daemon() -> None:
