@@ -42,7 +42,7 @@ types: .venv/.test  ## mypy --strict over everything
 unit: .venv/.test  ## the tests alone
 	@$(PYTHON) -m pytest --numprocesses auto
 
-properties: .venv/.test  ## every property with EXAMPLES (1000) random examples instead of 15 fixed ones
+properties: .venv/.test  ## every property with EXAMPLES (1000) random examples instead of 10 fixed ones
 	@EXAMPLES=$(EXAMPLES) $(PYTHON) -m pytest --numprocesses auto --hypothesis-profile properties \
 		-m hypothesis
 

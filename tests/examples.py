@@ -10,7 +10,7 @@ from typing import Final
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
-GATE: Final = 15
+GATE: Final = 10
 """Examples of a property that does not ask for more or fewer."""
 
 MANY: Final = int(os.environ.get("EXAMPLES", "1000"))

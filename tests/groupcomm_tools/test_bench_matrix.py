@@ -213,6 +213,7 @@ def test_amounts_keep_three_digits() -> None:
 # ---- the command ----
 
 
+@pytest.mark.long
 def test_it_runs_rows_and_writes_a_page(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     rows = "one-tcp-100,event-partition-local"

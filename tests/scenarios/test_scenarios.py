@@ -11,7 +11,16 @@ FILES = sorted(FOLDER.glob("*.txt"))
 DOCS = FOLDER.parent.parent / "docs" / "scenarios.md"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+LONG = {"12-credits-after-churn", "13-memory"}
+"""They repeat for many views what unit tests and tests/memory show for a few."""
+
+PLAYED = [
+    pytest.param(path, id=path.stem, marks=[pytest.mark.long] if path.stem in LONG else [])
+    for path in FILES
+]
+
+
+@pytest.mark.parametrize("path", PLAYED)
 def test_what_is_written_happens_and_no_property_is_violated(path: Path) -> None:
     text = path.read_text()
     outcome = run_scenario(text, path.name)

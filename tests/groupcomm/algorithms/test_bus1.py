@@ -456,6 +456,7 @@ def test_one_order_of_all_may_contradict_the_time_of_sending() -> None:
     assert against_time(run)
 
 
+@pytest.mark.long
 def test_such_a_contradiction_is_found() -> None:
     found = example_of(
         st.tuples(

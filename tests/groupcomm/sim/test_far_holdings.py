@@ -1,6 +1,7 @@
 """A ring reports in time what it holds of another's stream: senders do not wait for the report."""
 
 import attrs
+import pytest
 
 from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
@@ -37,6 +38,7 @@ def rings(checked: CheckedCluster) -> list[int]:
     return [len(ring) for ring in view.rings]
 
 
+@pytest.mark.long
 def test_a_ring_that_only_receives_from_another_site() -> None:
     """It has no reason of its own to have its token go round."""
     settings = plain_settings(daemons=4, sites=2, delay_s=DELAY_S)

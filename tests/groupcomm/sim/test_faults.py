@@ -115,6 +115,7 @@ def test_daemons_leave_in_order_and_start_again() -> None:
     assert seen.count(Fail) == 0
 
 
+@pytest.mark.long
 def test_disks_are_lost_and_rolled_back_and_seldom_cloned() -> None:
     restarts: dict[str, int] = {}
     lost = back = clones = 0

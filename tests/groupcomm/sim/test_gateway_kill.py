@@ -107,7 +107,7 @@ class Killed:
         self._checked.finish()
 
 
-@pytest.mark.parametrize("victim", [0, 4])
+@pytest.mark.parametrize("victim", [pytest.param(0, marks=pytest.mark.long), 4])
 def test_nobody_waits_for_the_dead_and_nothing_is_said_twice(victim: int) -> None:
     """Daemons that send a thousand datagrams more need a processor for it, which is late then."""
     killed = Killed(victim)

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from groupcomm.events import Message
 from groupcomm.level import ServiceLevel
 from groupcomm.sim.cluster.clients import SimulatedClient
@@ -69,6 +71,7 @@ def test_a_way_around_a_lost_link_is_found_and_nobody_leaves_the_view() -> None:
     sites.finish()
 
 
+@pytest.mark.long
 def test_a_link_that_flaps_costs_no_view_either() -> None:
     sites = Sites()
     before = sites.views
@@ -104,6 +107,7 @@ def test_without_a_way_around_the_view_ends_and_the_next_one_takes_other_daemons
     sites.checked.finish()
 
 
+@pytest.mark.long
 def test_packets_take_the_quicker_way_around() -> None:
     links = [
         SimulatedLink(sites=(0, 1), delay_s=0.1),

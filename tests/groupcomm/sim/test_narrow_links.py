@@ -3,6 +3,7 @@
 from math import inf
 
 import attrs
+import pytest
 
 from groupcomm.level import ServiceLevel
 from groupcomm.link.path_mtu import RAISE_S, PathMtu
@@ -68,6 +69,7 @@ def test_a_view_forms_over_narrow_links_and_large_messages_pass() -> None:
     sites.checked.finish()
 
 
+@pytest.mark.long
 def test_links_that_become_narrow_under_load_and_wide_again() -> None:
     sites = Sites()
     send_large(sites, 1)

@@ -77,6 +77,7 @@ def test_json_and_the_page_have_the_same_and_more_sizes(
     assert "http" not in page.read_text().replace("http://www.w3.org/2000/svg", "")
 
 
+@pytest.mark.long
 def test_a_seed_gives_the_same_figures_again(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -90,6 +90,7 @@ def test_one_view_and_one_order_in_every_topology(topology: str) -> None:
     busy.finish()
 
 
+@pytest.mark.long
 def test_a_chain_that_breaks_in_the_middle_has_two_views_and_one_again() -> None:
     busy = Busy()
     sides = [0, 0, 0, 1, 1, 1, 1]
@@ -100,6 +101,7 @@ def test_a_chain_that_breaks_in_the_middle_has_two_views_and_one_again() -> None
     busy.finish()
 
 
+@pytest.mark.long
 def test_three_parts_meet_again_at_once_under_load() -> None:
     busy = Busy()
     sides = [0, 0, 1, 2, 2, 2, 2]
@@ -122,7 +124,7 @@ def test_a_site_split_inside_stays_in_one_view_while_others_hear_both_halves() -
     busy.finish()
 
 
-@pytest.mark.parametrize("gateway", [0, 3])
+@pytest.mark.parametrize("gateway", [pytest.param(0, marks=pytest.mark.long), 3])
 def test_a_gateway_dies_under_load_and_another_one_takes_its_place(gateway: int) -> None:
     busy = Busy()
     assert busy.cluster.daemons[gateway].is_gateway

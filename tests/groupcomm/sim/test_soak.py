@@ -269,6 +269,7 @@ def test_long_hunts_and_long_runs_say_how_far_they_are(
 # ---- with real runs ----
 
 
+@pytest.mark.long
 def test_real_runs_are_hunted_and_counted(tmp_path: Path) -> None:
     def really(seeds: Sequence[int], options: Options) -> Generator[RunResult, None, None]:
         return (run_seed(seed, options) for seed in seeds)

@@ -71,6 +71,7 @@ def test_a_group_inside_one_site_puts_no_body_on_any_link() -> None:
         assert len(watched.got(member)) == 40
 
 
+@pytest.mark.long
 def test_large_messages_stay_too_and_one_who_joins_between_gets_whole_ones_only() -> None:
     watched = Watched()
     watched.join("g", 0, 1)

@@ -144,6 +144,7 @@ def test_a_healed_partition_merges_when_idle(parts: tuple[tuple[int, ...], ...],
     assert cluster.form() <= MERGE_BOUND_S
 
 
+@pytest.mark.long
 def test_a_healed_partition_merges_under_full_load() -> None:
     """A megabyte a second from each of five, at all levels; a merge waits for no idle moment."""
     watched = Watched(5)
