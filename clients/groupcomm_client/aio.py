@@ -89,8 +89,11 @@ class AsyncioStream(CoalescingStream):
         _wake(self._readers)
 
     def _wake_earlier(self) -> None:
-        """Wait for a time that is earlier than the one when the waits began."""
-        wake_in_s = self._protocol.wake_in_s
+        """Wait for a time that is earlier than the one when the waits began.
+
+        If filters have released events meanwhile, the tasks that wait receive them at once.
+        """
+        wake_in_s = 0.0 if self._protocol.events else self._protocol.wake_in_s
         if wake_in_s is not None:
             for timer in self._timers:
                 timer.reschedule(self._loop.time() + wake_in_s)

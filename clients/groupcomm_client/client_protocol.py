@@ -82,8 +82,8 @@ class ClientProtocol:
         closed: the reason why no event follows; None while events may follow.
         events: the events that have arrived and were not popped yet.
         needs_flush: whether output waits that no caller has just sent; the stream writes it.
-        on_earlier_wake: set by the stream; called when `wake_in_s` may have become less while the
-            stream waits.
+        on_earlier_wake: set by the stream; called while the stream may wait, when `wake_in_s` may
+            have become less, or filters have released events.
     """
 
     def __init__(

@@ -89,8 +89,11 @@ class TrioStream(CoalescingStream):
             self._readers.unpark_all()
 
     def _wake_earlier(self) -> None:
-        """Wait for a time that is earlier than the one when the wait began."""
-        wake_in_s = self._protocol.wake_in_s
+        """Wait for a time that is earlier than the one when the wait began.
+
+        If filters have released events meanwhile, the task that waits receives them at once.
+        """
+        wake_in_s = 0.0 if self._protocol.events else self._protocol.wake_in_s
         if wake_in_s is not None:
             self._wait.deadline = trio.current_time() + wake_in_s
 

@@ -1,14 +1,16 @@
 """The causal filter over real daemons: causes come first, with late, joining and leaving
 members."""
 
+import asyncio
+import time
 from collections.abc import Iterator, Sequence
 
 import pytest
 import trio
 
-from groupcomm.events import Message
+from groupcomm.events import GroupView, Message
 from groupcomm.level import ServiceLevel
-from groupcomm_client import Connection, ConnectOptions, connect
+from groupcomm_client import Connection, ConnectOptions, aio, connect
 from groupcomm_client.filters import Factory, Unfiltered, causal, delay
 from groupcomm_tools.running_cluster import RunningCluster
 
@@ -167,6 +169,62 @@ async def test_causes_come_first_while_members_join_and_leave(cluster: RunningCl
         nursery.cancel_scope.cancel()
     assert [program.effects_first() for program in programs] == [[], [], []]
     assert all(len(program.got) >= 300 for program in programs)
+
+
+HELD_S = 0.2
+
+
+async def test_what_a_task_releases_as_it_sends_comes_to_the_task_that_waits(
+    cluster: RunningCluster,
+) -> None:
+    """Its time is over before any task looks at the clock again, and the sender looks first."""
+    async with (
+        connect(cluster.address("a"), user="ann") as ann,
+        connect(
+            cluster.address("b"),
+            user="bob",
+            options=ConnectOptions(filters=[delay(HELD_S, sender=ann.name)]),
+        ) as bob,
+        trio.open_nursery() as nursery,
+    ):
+        await bob.join("held")
+        received: list[bytes] = []
+
+        async def receive() -> None:
+            received.extend(await messages(bob, 1))
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(receive)
+        await ann.multicast("held", b"late")
+        await trio.sleep(HELD_S / 2)
+        time.sleep(HELD_S)  # no task runs
+        await bob.multicast("other", b"anything")
+    assert received == [b"late"]
+
+
+def test_with_asyncio_it_comes_too(cluster: RunningCluster) -> None:
+    async def run() -> Message:
+        async with (
+            aio.connect(cluster.address("a"), user="ann") as ann,
+            aio.connect(
+                cluster.address("b"),
+                user="bob",
+                options=ConnectOptions(filters=[delay(HELD_S, sender=ann.name)]),
+            ) as bob,
+        ):
+            await bob.join("held")
+            while not isinstance(await bob.receive(), GroupView):
+                pass
+            receiving = asyncio.create_task(bob.receive())
+            await ann.multicast("held", b"late")
+            await asyncio.sleep(HELD_S / 2)
+            time.sleep(HELD_S)
+            await bob.multicast("other", b"anything")
+            event = await asyncio.wait_for(receiving, PATIENCE_S)
+            assert isinstance(event, Message)
+            return event
+
+    assert asyncio.run(run()).data == b"late"
 
 
 async def test_a_daemon_that_is_killed_stops_nobody(cluster: RunningCluster) -> None:
