@@ -93,7 +93,7 @@ class AsyncioStream(CoalescingStream):
 
         If filters have released events meanwhile, the tasks that wait receive them at once.
         """
-        wake_in_s = 0.0 if self._protocol.events else self._protocol.wake_in_s
+        wake_in_s = self._protocol.wait_left_s
         if wake_in_s is not None:
             for timer in self._timers:
                 timer.reschedule(self._loop.time() + wake_in_s)

@@ -594,6 +594,11 @@ class ClientProtocol:
             return wake_in_s
         return min(wake_in_s, max(0.0, deadline - self._clock()))
 
+    @property
+    def wait_left_s(self) -> float | None:
+        """Return the seconds that a waiting task may go on waiting: 0 once there are events."""
+        return 0.0 if self.events else self.wake_in_s
+
     def wake(self) -> None:
         """Let time pass for the filters, and for keys."""
         if self.closed is None:

@@ -93,7 +93,7 @@ class TrioStream(CoalescingStream):
 
         If filters have released events meanwhile, the task that waits receives them at once.
         """
-        wake_in_s = 0.0 if self._protocol.events else self._protocol.wake_in_s
+        wake_in_s = self._protocol.wait_left_s
         if wake_in_s is not None:
             self._wait.deadline = trio.current_time() + wake_in_s
 

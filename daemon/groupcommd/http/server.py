@@ -88,8 +88,8 @@ class HttpServer:
         self._closed = trio.lowlevel.ParkingLot()
         self._preparing = trio.Lock()
         self._metrics = self._written = b""  # as text, and what that was made of
-        self.source = self._source = Source(channel, self.counts)
-        self.streams = EventStreams(self._share, partial(self._source.get, "events"))
+        self.source = Source(channel, self.counts)
+        self.streams = EventStreams(self._share, partial(self.source.get, "events"))
 
     def counts(self) -> dict[str, Any]:
         """Return the counts of this process, as `HttpCounts` names them."""
@@ -225,14 +225,14 @@ class HttpServer:
             wanted = self._wanted(request, principal)
         except Refusal:
             return False
-        if ("metrics", "") in wanted and self._written is not self._source.latest("metrics"):
+        if ("metrics", "") in wanted and self._written is not self.source.latest("metrics"):
             return True  # they have come, and are not written yet
-        return not all(self._source.is_fresh(*each) for each in wanted)
+        return not all(self.source.is_fresh(*each) for each in wanted)
 
     async def prepare(self, request: h11.Request, principal: str | None) -> None:
         """See Responder."""
         for word, argument in self._wanted(request, principal):
-            told = await self._source.get(word, argument)
+            told = await self.source.get(word, argument)
             if word == "may" and told != _YES:
                 return  # `respond` refuses it
             if word == "metrics":
@@ -241,7 +241,7 @@ class HttpServer:
     async def _write_metrics(self) -> None:
         """Write the latest metrics, piece by piece; one request does so for all that wait."""
         async with self._preparing:
-            told = self._source.latest("metrics")
+            told = self.source.latest("metrics")
             if told is self._written:
                 return
             async with self._share:
@@ -262,7 +262,7 @@ class HttpServer:
         if path in _HEALTH:
             return self._note(self._health(request))
         principal = self._gate.identify(dict(request.headers), principal)
-        if self._source.latest("may", principal) != _YES:
+        if self.source.latest("may", principal) != _YES:
             raise Refusal(
                 403, "rule", f"{principal} may not see this: no rule of [[access]] allows it admin"
             )
@@ -270,7 +270,7 @@ class HttpServer:
             return self._note(Answer(PAGE, b"text/html; charset=utf-8", policy=PAGE_POLICY))
         if path == "/metrics":
             return self._note(Answer(self._metrics, METRICS_KIND))
-        body = self._source.latest(_WORDS[path])
+        body = self.source.latest(_WORDS[path])
         if path == "/status.json":
             return self._note(Answer(body, b"application/json"))
         if request.http_version < b"1.1":
@@ -284,7 +284,7 @@ class HttpServer:
         if where.path == "/livez":
             return Answer(b"alive\n")
         return ready(
-            json.loads(self._source.latest("ready")),
+            json.loads(self.source.latest("ready")),
             wants_majority="majority" in parse_qs(where.query, True),
         )
 
