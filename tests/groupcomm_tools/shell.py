@@ -4,7 +4,9 @@ import io
 import os
 import subprocess
 import sys
+import threading
 from contextlib import redirect_stderr, redirect_stdout
+from typing import AnyStr
 from unittest.mock import patch
 
 from groupcomm_tools.cli import main
@@ -29,6 +31,32 @@ def tell(*words: str, given: str = "", environment: dict[str, str] | None = None
     ):
         status = main(words)
     return status, output.getvalue(), messages.getvalue()
+
+
+def finish(process: subprocess.Popen[AnyStr]) -> tuple[AnyStr, AnyStr]:
+    """Close the input of a process whose lines were read; return the rest of output and messages.
+
+    `communicate` would lose what `readline` has read ahead: a part of a line, where the process
+    writes a line and its end one by one.
+
+    Returns:
+        The rest of output, and of messages; none of messages that are not piped.
+    """
+    assert process.stdout is not None
+    timer = threading.Timer(PATIENCE_S, process.kill)
+    timer.start()
+    try:
+        if process.stdin is not None:
+            process.stdin.close()
+        output = process.stdout.read()
+        messages = output[:0] if process.stderr is None else process.stderr.read()
+        process.wait()
+    finally:
+        timer.cancel()
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+    return output, messages
 
 
 class Shell:

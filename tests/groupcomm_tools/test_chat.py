@@ -16,7 +16,7 @@ from groupcomm.errors import LocalProtocolError
 from groupcomm_tools.chat.commands import InputLines
 from groupcomm_tools.chat.session import readable
 from groupcomm_tools.running_cluster import RunningCluster
-from tests.groupcomm_tools.shell import NO_PAUSES, PATIENCE_S, Shell
+from tests.groupcomm_tools.shell import NO_PAUSES, PATIENCE_S, Shell, finish
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_what_is_typed_is_said_and_who_comes_and_goes_is_shown(shell: Shell) -> 
         ("disconnect", ["#bob#a"], ["#ann#a"]),
     ]
     assert [m["data"] for m in seen[1:-1]] == ["hello ü", "/path", "no end"]
-    assert ann.communicate(timeout=PATIENCE_S) == ("", "")
+    assert finish(ann) == ("", "")
     assert ann.returncode == 0
 
 
@@ -189,7 +189,7 @@ def test_control_c_ends_it(shell: Shell) -> None:
     process = shell.start("chat", "room", "--json")
     hear(process, 2)
     process.send_signal(signal.SIGINT)
-    output, messages = process.communicate(timeout=PATIENCE_S)
+    output, messages = finish(process)
     assert (process.returncode, output, messages) == (130, "", "stopped\n")
 
 
@@ -198,7 +198,7 @@ def test_the_end_of_the_daemon_is_reported() -> None:
         process = Shell(daemons.address("a")).start("chat", "room", "--json")
         hear(process, 2)
         daemons.kill("a")
-        _, messages = process.communicate(timeout=PATIENCE_S)
+        _, messages = finish(process)
     assert process.returncode == 1
     assert messages.startswith("groupcomm: ")
     assert len(messages.splitlines()) == 1
@@ -215,7 +215,7 @@ def test_on_a_terminal_it_asks(shell: Shell) -> None:
     )
     os.close(theirs)
     os.write(ours, b"j room\ns room\nhello\n\x04")  # as typed, with ^D at the end
-    output, asked = process.communicate(timeout=PATIENCE_S)
+    output, asked = finish(process)
     os.close(ours)
     assert process.returncode == 0
     assert b"[room AGREED] #ann#a: hello" in output.splitlines()

@@ -13,7 +13,7 @@ import pytest
 
 from groupcomm_tools.running_cluster import RunningCluster
 from groupcommd.local_users import unix_principal
-from tests.groupcomm_tools.shell import NO_PAUSES, PATIENCE_S, Shell
+from tests.groupcomm_tools.shell import NO_PAUSES, PATIENCE_S, Shell, finish
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def test_what_one_publishes_another_prints(shell: Shell) -> None:
     status, output, _ = shell.run("pub", "chat", "--json", given="one\ntwo\n")
     assert (status, json.loads(output)["sent"]) == (0, 2)
     shell.tell("pub", "chat", "--level", "safe", "--type", "7", "--user", "bob", given="drei ü\n")
-    output, messages = subscriber.communicate(timeout=PATIENCE_S)
+    output, messages = finish(subscriber)
     lines = [json.loads(line) for line in output.splitlines()]
     assert [line["data"] for line in lines] == ["one", "two", "drei ü"]
     assert (lines[2]["level"], lines[2]["type"], lines[2]["sender"]) == ("SAFE", 7, "#bob#a")
@@ -60,7 +60,7 @@ def test_a_whole_file_is_one_message(shell: Shell, tmp_path: Path) -> None:
     assert subscriber.stdout is not None
     subscriber.stdout.readline(), subscriber.stdout.readline()
     assert shell.run("pub", "files", str(path), "--whole")[0] == 0
-    output, _ = subscriber.communicate(timeout=PATIENCE_S)
+    output, _ = finish(subscriber)
     assert bytes.fromhex(json.loads(output)["data_hex"]) == path.read_bytes()
 
 
@@ -76,7 +76,7 @@ def test_of_several_groups_each_message_names_its_own(shell: Shell) -> None:
             env=shell.environment,
             check=True,
         )
-    output, _ = subscriber.communicate(timeout=PATIENCE_S)
+    output, _ = finish(subscriber)
     assert output.splitlines() == [
         "AGREED     one #bob#a text",
         "AGREED     other #bob#a (2 bytes, no text) ff00",
@@ -105,7 +105,7 @@ def test_watch_tells_who_comes_and_who_goes(shell: Shell) -> None:
     assert watcher.stdout is not None
     watcher.stdout.readline(), watcher.stdout.readline()
     shell.tell("sub", "room", "--duration-s", "0.1", "--user", "ann")
-    output, _ = watcher.communicate(timeout=PATIENCE_S)
+    output, _ = finish(watcher)
     views = [json.loads(line) for line in output.splitlines()]
     assert [(v["cause"], v["changed"]) for v in views] == [
         ("join", ["#ann#a"]),
@@ -142,7 +142,7 @@ def test_a_name_is_taken_once_and_free_again_at_once(shell: Shell) -> None:
     assert status == 1
     assert "has a session of user 'max' already" in messages
     shell.tell("pub", "names", given="go\n")
-    holder.communicate(timeout=PATIENCE_S)
+    finish(holder)
     assert shell.tell("pub", "names", "--user", "max", given="x\n")[0] == 0
 
 
@@ -172,7 +172,7 @@ def test_a_daemon_tells_about_itself_its_groups_and_their_members(shell: Shell) 
     assert status == 0
     assert "daemons   a\n" in output
     shell.tell("pub", "told", given="go\n")
-    holder.communicate(timeout=PATIENCE_S)
+    finish(holder)
 
 
 def test_each_reason_for_which_datagrams_are_dropped_has_a_line(shell: Shell) -> None:

@@ -17,7 +17,7 @@ from groupcomm.level import ServiceLevel
 from groupcomm_client.targets import not_admitted
 from groupcomm_tools.message_format import MessageFormat
 from groupcomm_tools.running_cluster import RunningCluster
-from tests.groupcomm_tools.shell import PATIENCE_S, Shell
+from tests.groupcomm_tools.shell import Shell, finish
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def test_bytes_are_written_as_they_are(both: Shell, tmp_path: Path) -> None:
     path.write_bytes(bytes(range(256)))
     assert both.tell("pub", "raw", str(path), "--whole")[0] == 0
     assert both.tell("pub", "raw", given="x\n")[0] == 0
-    output, _ = subscriber.communicate(timeout=PATIENCE_S)
+    output, _ = finish(subscriber)
     assert output == path.read_bytes() + b"x"
     assert both.tell("sub", "g", "--raw", "--json")[0] == 2
 
@@ -81,7 +81,7 @@ def test_requests_are_handled_by_a_command(both: Shell) -> None:
     status, output, _ = both.tell("request", "loud", "x", "--all", "--json")
     (reply,) = json.loads(output)["replies"].values()
     assert (status, reply) == (0, {"data": "X"})
-    output, _ = server.communicate(timeout=PATIENCE_S)
+    output, _ = finish(server)
     assert [json.loads(line)["status"] for line in output.splitlines()] == [0, 0, 0]
     assert server.returncode == 0
     status, output, messages = both.tell("request", "loud", "x", "--timeout-s", "0.1")
@@ -96,7 +96,7 @@ def test_a_command_that_fails_is_told_to_the_caller(both: Shell) -> None:
     status, output, messages = both.tell("request", "bad", "x")
     assert (status, output) == (1, "")
     assert "CommandFailed: exit status 4: broken" in messages
-    server.communicate(timeout=PATIENCE_S)
+    finish(server)
 
 
 def test_sub_goes_on_at_another_daemon_and_status_names_the_lost_one(
@@ -117,12 +117,12 @@ def test_sub_goes_on_at_another_daemon_and_status_names_the_lost_one(
         pass
     assert line["member"].startswith("#ann#b")
     both.tell("pub", "news", given="two\n")
-    output, _ = following.communicate(timeout=PATIENCE_S)
+    output, _ = finish(following)
     assert [each["data"] for each in map(json.loads, output.splitlines()) if "data" in each] == [
         "two"
     ]
     assert following.returncode == 0
-    ending.communicate(timeout=PATIENCE_S)
+    finish(ending)
     assert ending.returncode == 1
     status, output, _ = both.tell("status")
     assert status == 0

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from groupcomm_tools.running_cluster import RunningCluster
 from groupcommd.config_file import read_config
+from tests.groupcomm_tools.shell import finish
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -53,7 +54,7 @@ def test_the_first_program_waits_for_others_and_prints_short_lines(tmp_path: Pat
         assert first.stdout.readline().endswith(" hello to all\n"), "of the second"
         for process in both:
             process.send_signal(signal.SIGINT)
-            assert process.communicate(timeout=20) == ("bye\n", "")
+            assert finish(process) == ("bye\n", "")
 
 
 def test_the_block_for_two_hosts_can_be_pasted(tmp_path: Path) -> None:
