@@ -31,19 +31,19 @@ def _overtaking(stage: BusStage) -> None:
     stage.do(one, What.QUEUE, "s")
 
 
-@story("fifo-overtaking", "A plain queue each: one multicast overtakes another", Order.TOTAL)
+@story("fifo-overtaking", "Plain queues: one multicast overtakes another", Order.TOTAL)
 def fifo_overtaking() -> Run:
-    """p and q send to r and s, one queue after the other. q's is the second at r, and the first
-    at s: the two receive two messages in two orders."""
+    """p and q each send to r and s, to one queue after the other. q's message is the second one at
+    r and the first one at s, so r and s receive the two messages in different orders."""
     stage = _plain("pqrs")
     _overtaking(stage)
     return stage.end()
 
 
-@story("bus1-overtaking", "bus1: blocks keep the place of what is under way")
+@story("bus1-overtaking", "bus1: blocks keep the places of messages in flight")
 def bus1_overtaking() -> Run:
-    """The same schedule. q's message is at s first, but behind the block that p's has put there:
-    its stamp is higher, and it comes out when p's has come."""
+    """The schedule is the same. q's message is at s first, but it stands behind the block of p's
+    message, as its stamp is higher. It leaves the queue once p's message has arrived."""
     stage = _bus1("pqrs")
     _overtaking(stage)
     return stage.end()
@@ -58,10 +58,10 @@ def _reaction(stage: BusStage) -> None:
     stage.do(cause, What.QUEUE, "r")
 
 
-@story("fifo-reaction", "A plain queue each: the reaction before its cause", Order.CAUSAL)
+@story("fifo-reaction", "Plain queues: the reaction before its cause", Order.CAUSAL)
 def fifo_reaction() -> Run:
-    """p's message is queued at q, and not yet at r. q reacts at once, and r receives the reaction
-    before its own copy of the cause."""
+    """p's message is in q's queue, and not yet in r's. q reacts at once, and r receives the
+    reaction before its own copy of the cause."""
     stage = _plain("pqr")
     _reaction(stage)
     return stage.end()
@@ -69,17 +69,22 @@ def fifo_reaction() -> Run:
 
 @story("bus1-reaction", "bus1: the reaction waits behind its cause's block")
 def bus1_reaction() -> Run:
-    """The same schedule. p has put its blocks everywhere before q had anything to react to, so
-    the reaction stands behind p's block at r."""
+    """The schedule is the same. p has put its blocks into all queues before q has anything to react
+    to, so the reaction stands behind p's block at r."""
     stage = _bus1("pqr")
     _reaction(stage)
     return stage.end()
 
 
-@story("hasty-bus1", "Queued before all are synchronised: a telephone reveals it", Order.CAUSAL)
+@story(
+    "hasty-bus1",
+    "Queued before all queues are synchronised: a telephone reveals it",
+    Order.CAUSAL,
+)
 def hasty_bus1() -> Run:
-    """q's clock is ahead, so p's stamp is high; it is queued at q while r's clock is still low. q
-    calls s (q1 is no message of the bus), and s sends to r: a low stamp, before the cause."""
+    """q's clock is ahead, so p's stamp is high. p's message is queued at q while r's clock is still
+    low. q calls s (q1 is no message of the bus), and s sends to r. The message of s gets a low
+    stamp and stands before its cause."""
     stage = BusStage(_queues("pqrs", "q"), HastyMulticast)
     cause = stage.start("p", "qr")
     stage.until(cause, What.SYNCHRONISE)
@@ -90,10 +95,10 @@ def hasty_bus1() -> Run:
     return stage.end(stamps=stage.stamps(cause, effect))
 
 
-@story("bus1-telephone", "bus1: causality by whatever means")
+@story("bus1-telephone", "bus1: causality by any means")
 def bus1_telephone() -> Run:
-    """When q receives p's message, r's clock is not below its stamp any more. So s, whoever has
-    called it, gets a higher stamp there, and its message waits behind p's block."""
+    """When q receives p's message, r's clock is no longer below the stamp of that message. So the
+    message of s gets a higher stamp at r, whoever has called s, and waits behind p's block."""
     stage = _bus1("pqrs", "q")
     cause = stage.start("p", "qr")
     stage.until(cause, What.QUEUE)
@@ -103,11 +108,11 @@ def bus1_telephone() -> Run:
     return stage.end(stamps=stage.stamps(cause, effect))
 
 
-@story("bus1-destruction", "bus1: a node dies at one place in the order")
+@story("bus1-destruction", "bus1: the destruction of a node has one place in the order")
 def bus1_destruction() -> Run:
-    """q and r send to a node of p, and p destroys it in between. q's message is the last to be
-    queued and has the lower stamp, so it is delivered; r's has a higher one and is refused. Each
-    sender learns the fate of its message from its own transaction."""
+    """q and r send to a node of p, and p destroys it in between. q's message is queued last but has
+    a lower stamp than the destruction, so it is delivered. r's message has a higher stamp and is
+    refused. Each sender learns the fate of its message from its own transaction."""
     stage = NodeStage("pqr")
     before = stage.start("q")
     stage.until(before, What.SYNCHRONISE)
@@ -139,13 +144,14 @@ def _abandoned(*, aborted: bool) -> Run:
 
 @story("bus1-abandoned", "bus1: a sender that goes away leaves its block behind")
 def bus1_abandoned() -> Run:
-    """p puts a block on q's queue, and is never heard of again. s's message comes to r; at q it
-    stands behind p's block, as does all that anybody sends to q from now on."""
+    """p puts a block into q's queue, and is never heard of again. The message of s arrives at r. At
+    q it stands behind p's block, like all messages that anybody sends to q from now on."""
     return _abandoned(aborted=False)
 
 
 @story("bus1-aborted", "bus1: a sender that gives up lifts its blocks")
 def bus1_aborted() -> Run:
-    """The same, and p aborts its message: its block is lifted, nobody receives the message, and q
-    receives what s sends. A ``with`` statement does so for a sender that an error interrupts."""
+    """The same happens, but p aborts its message. Its block is lifted, nobody receives the message,
+    and q receives the message of s. A ``with`` statement aborts like this for a sender that an
+    error interrupts."""
     return _abandoned(aborted=True)

@@ -34,7 +34,8 @@ def _late_question(stage: Stage) -> None:
 
 @story("effect-first", "Plain fan-out: the answer before the question", Order.CAUSAL)
 def effect_first() -> Run:
-    """p asks, q answers. Nothing keeps the question to r from being slower than the answer."""
+    """p asks a question and q answers it. Nothing prevents the question from reaching r later than
+    the answer."""
     stage = Stage(FanOut, "pqr")
     _late_question(stage)
     return stage.end()
@@ -42,15 +43,17 @@ def effect_first() -> Run:
 
 @story("two-orders", "Plain fan-out: two messages in two orders", Order.TOTAL)
 def two_orders() -> Run:
-    """p and q send at the same time. Neither message causes the other, so causal order is kept;
-    but r and s are told in different orders, and two replicas would differ from now on."""
+    """p and q send at the same time. Neither message causes the other, so causal order is kept. But
+    r and s deliver the two messages in different orders, so two replicas would differ from now
+    on."""
     return crossed(FanOut)
 
 
 @story("late-message", "Real time: a message that is later than the wait", Order.CAUSAL)
 def late_message() -> Run:
-    """Each message carries the time, and waits at its receiver for 3 units, in which all earlier
-    ones should have come. One takes longer: nobody can know that it is still under way."""
+    """Each message carries the time of its sending. Its receiver holds it for 3 units of time, in
+    which all earlier messages should arrive. One message takes longer, and r cannot know that it is
+    still in flight."""
     stage = Stage(partial(RealTime, wait=3), "pqr")
     late = stage.send("p")
     stage.bring(late, "q")
@@ -63,8 +66,9 @@ def late_message() -> Run:
 
 @story("clock-behind", "Real time: clocks that differ", Order.FIFO)
 def clock_behind() -> Run:
-    """Every message is quick, but q's clock is 5 behind. So p takes what q sends for long overdue,
-    waits for nothing, and delivers the second message when it comes first."""
+    """Every message is fast, but q's clock is 5 units behind. So p considers q's messages to be
+    long overdue and waits for nothing. It delivers the second message first, as that arrives
+    first."""
     stage = Stage(partial(RealTime, wait=3), "pqr")
     for name, now in (("p", 5), ("q", 0), ("r", 5)):
         _set_clock(stage, name, now)
@@ -90,8 +94,9 @@ def _set_clock(stage: Stage, name: Name, now: int) -> None:
 
 @story("history", "Message history: right for any destinations, and how it grows")
 def history() -> Run:
-    """Every stamp names all that may have caused its message: r buffers the answer until the
-    question has come. Stamps grow with every message; what is implied need not be said."""
+    """Every stamp names all messages that may have caused its message, so r buffers the answer
+    until the question has arrived. Stamps grow with every message. A stamp may leave out the causes
+    that follow from others."""
     stage = Stage(MessageHistory, "pqr")
     _late_question(stage)
     return stage.end(bytes_of_stamps=_growth())
@@ -113,15 +118,16 @@ def _growth(rounds: int = 20) -> dict[str, list[int]]:
 
 @story("one-number", "A global number: right until two messages are concurrent", Order.TOTAL)
 def one_number() -> Run:
-    """p and q both have seen nothing, so both send with the number 1. r has delivered p's 1 when
-    q's 1 comes: it is concurrent. Delivered at once, nothing is lost, and s differs from r."""
+    """p and q have delivered nothing yet, so both send with the number 1. r has delivered p's
+    message when q's arrives, which is concurrent. r delivers it at once, so no message is lost, but
+    s delivers the two in the other order."""
     return crossed(GlobalId)
 
 
 @story("two-causes", "The last sender: a second cause that no stamp names", Order.CAUSAL)
 def two_causes() -> Run:
-    """r has delivered p1 and q1 before it sends; its stamp names the last of them, q1. So q
-    delivers r1, though p1, which caused it, too, has not come."""
+    """r has delivered p1 and q1 before it sends r1. The stamp of r1 names only the last of them,
+    q1. So q delivers r1 although p1, its other cause, has not arrived."""
     stage = Stage(LastSender, "pqr")
     cause, named = stage.send("p"), stage.send("q")
     stage.bring(cause, "r")
@@ -132,11 +138,11 @@ def two_causes() -> Run:
     return stage.end()
 
 
-@story("same-as", "The last sender, asked for the same count: what is never delivered")
+@story("same-as", "The last sender, with a test for the same count: an answer that waits for ever")
 def same_as() -> Run:
-    """q answers p1, and its stamp names p and the count 1. r has p1 and p2 when the answer comes:
-    its count of p is 2, which is not the same as 1. The answer waits for ever; with "as high at
-    least", the form in use, it is delivered at once."""
+    """q answers p1, and the stamp of the answer names p with the count 1. When the answer arrives,
+    r has p1 and p2: its count of p is 2, which is not the same as 1, and the answer waits for ever.
+    The algorithm in use tests for "at least as high", and r would deliver the answer at once."""
     stage = Stage(LastSenderSame, "pqr")
     cause = stage.send("p")
     stage.bring(cause, "q")
@@ -150,8 +156,8 @@ def same_as() -> Run:
 
 @story("vector", "Vector stamps: an effect waits for its causes")
 def vector() -> Run:
-    """The same network as at first: r buffers the answer, as its count of p is one below the
-    stamp's, and takes it out as soon as the question has come."""
+    """The network is that of `effect-first`. r's count of p is one below the count in the stamp, so
+    r buffers the answer, and delivers it as soon as the question has arrived."""
     stage = Stage(Vector, "pqr")
     _late_question(stage)
     return stage.end()
@@ -159,7 +165,8 @@ def vector() -> Run:
 
 @story("vector-two-causes", "Vector stamps: all causes are counted")
 def vector_two_causes() -> Run:
-    """The network that deceives the last sender: r1 waits at q until p1 has come."""
+    """The network is that of `two-causes`, where the last sender fails. Here r1 waits at q until p1
+    has arrived."""
     stage = Stage(Vector, "pqr")
     cause, named = stage.send("p"), stage.send("q")
     stage.bring(cause, "r")
@@ -180,8 +187,8 @@ class LiveVector(Vector):
 
 @story("live-vector", "The stamp must be a copy")
 def live_vector() -> Run:
-    """p sends twice and attaches its vector itself. When the first message leaves at last, its
-    stamp says 2: q and r wait for a first one for ever."""
+    """p sends twice, and attaches its own vector in place of a copy. When the first message leaves,
+    its stamp already says 2. So q and r wait for ever for a message that says 1."""
     stage = Stage(LiveVector, "pqr")
     stage.send("p")
     stage.send("p")
@@ -189,10 +196,11 @@ def live_vector() -> Run:
     return stage.end(waited=stage.waiting("q"))
 
 
-@story("advance", "A concurrent message: delivered at once, and advanced", Order.CAUSAL)
+@story("advance", "A concurrent message: delivered at once, and the stamp advanced", Order.CAUSAL)
 def advance() -> Run:
-    """s takes concurrent messages as they come, and its vector jumps to theirs. So r1, which q1
-    and p1 have caused, comes at once; p1, jumped over, comes behind its effect."""
+    """s delivers concurrent messages as they arrive, and advances its vector to theirs. So s
+    delivers r1, which q1 and p1 have caused, at once. The vector has passed p1, and s delivers p1
+    after its effect."""
     stage = Stage(VectorAdvancing, "pqrs")
     cause, other = stage.send("p"), stage.send("q")
     stage.bring(cause, "r")
@@ -221,25 +229,27 @@ def _beside(make: type[Vector], follower: Name) -> Stage:
 
 @story("update-stamp", "A concurrent message: delivered at once, and the stamp updated")
 def update_stamp() -> Run:
-    """r delivers q1 at once, and compares with the stamp of q1 from now on. s1 follows p1, too, and
-    r's stamp knows of no p1 any more: s1 is never processed. t1 follows q1 alone, and is next."""
+    """r delivers q1 at once, and compares with the stamp of q1 from now on. s1 also follows p1,
+    which r's stamp does not contain any more, so r never delivers s1. t1 follows only q1, and is
+    next."""
     stage = _beside(VectorUpdating, "q")
     return stage.end(waited=stage.waiting("r"))
 
 
 @story("keep-stamp", "A concurrent message: delivered at once, and the stamp not updated")
 def keep_stamp() -> Run:
-    """r delivers q1 at once, and goes on comparing with the stamp of p1. s1 follows q1, too, which
-    r's stamp will never know of: s1 is never processed. t1 follows p1 alone, and is next."""
+    """r delivers q1 at once, and continues to compare with the stamp of p1. s1 also follows q1,
+    which r's stamp will never contain, so r never delivers s1. t1 follows only p1, and is next."""
     stage = _beside(VectorNotUpdating, "p")
     return stage.end(waited=stage.waiting("r"))
 
 
 @story("path-tree", "A concurrent message: a copy of the stamp and a new buffer", Order.CAUSAL)
 def path_tree() -> Run:
-    """r has p1 when q2 comes, which follows no stamp of r: r makes a copy and a new buffer, and
-    delivers q2 at once, flagged as concurrent, though its cause q1 is missing. Nothing is lost:
-    q1 is delivered when it comes, behind its effect; p2 is next on the first path."""
+    """r has p1 when q2 arrives, which follows no stamp of r. r makes a copy of its stamp and a new
+    buffer, and delivers q2 at once although q1, its cause, is missing; r flags q2 as concurrent. No
+    message is lost: r delivers q1 when it arrives, after its effect. p2 is next on the first
+    path."""
     stage = Stage(VectorTree, "pqr")
     one = stage.send("p")
     first, second = stage.send("q"), stage.send("q")
@@ -256,8 +266,8 @@ def path_tree() -> Run:
 
 @story("paths", "A concurrent message: a path of its own")
 def paths() -> Run:
-    """r keeps a vector and a buffer for the end of every path. q1 follows none and opens one; p2
-    follows both, and joins them."""
+    """r keeps a vector and a buffer for the end of every path. q1 follows no path and opens a new
+    one. p2 follows both paths and joins them."""
     stage = Stage(VectorPaths, "pqr")
     one, other = stage.send("p"), stage.send("q")
     stage.bring(one, "r")
@@ -271,8 +281,8 @@ def paths() -> Run:
 
 @story("latecomer", "A latecomer starts with its sponsor's vector")
 def latecomer() -> Run:
-    """s comes late. p is its sponsor: it gives s a copy of its vector and of what waits. s has
-    missed p1, and need not wait for it; q2, which p1 has caused, it delivers at once."""
+    """s comes late. Its sponsor p gives it a copy of p's vector and of the messages that wait. s
+    has missed p1, and need not wait for it: it delivers q1, which p1 has caused, at once."""
     stage = Stage(lambda name, _: VectorSession(name, "" if name == "s" else "pqr"), "pqrs")
     first = stage.send("p")
     stage.bring(first, "q", "r")
@@ -307,18 +317,19 @@ def _chain(make: type[SchiperEggliSandoz]) -> tuple[Stage, dict[str, object]]:
 
 @story("unicasts", "Schiper, Eggli, Sandoz: causes over a chain of unicasts")
 def unicasts() -> Run:
-    """p tells r, then q; q tells r. Vectors of broadcasts cannot count that. Here p2 carries what
-    was sent to r before, q hands it on, and r holds q1 back until p1 has come. All events are
-    counted: q1 is q's third one, after the receipt and the delivery of p2."""
+    """p sends to r and then to q; q sends to r. Vectors that count broadcasts cannot describe this.
+    Here p2 carries what p has sent to r before, q passes it on, and r holds q1 back until p1 has
+    arrived. All events are counted: q1 is the third event of q, after the receipt and the delivery
+    of p2."""
     stage, seen = _chain(SchiperEggliSandoz)
     return stage.end(**seen, bytes_of_stamps=_codec_bytes(SchiperEggliSandoz))
 
 
-@story("unicasts-sends", "The same with sends counted only: smaller, and just as right")
+@story("unicasts-sends", "The same with only sends counted: smaller, and just as right")
 def unicasts_sends() -> Run:
-    """q1 is the first message of q, and has the vector of its first sending. r waits for p1 as
-    before: what is asked is whether r's count of p has reached 1, which only p1 can bring about.
-    Numbers that skip receipts and deliveries tell messages apart as well as those that do not."""
+    """q1 is the first message of q, and has the vector of q's first sending. r waits for p1 as
+    before: r's count of p must have reached 1, and only p1 can raise it to 1. Numbers that skip
+    receipts and deliveries distinguish messages as well as numbers that count them."""
     stage, seen = _chain(SchiperEggliSandozSends)
     return stage.end(**seen, bytes_of_stamps=_codec_bytes(SchiperEggliSandozSends))
 

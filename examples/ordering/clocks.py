@@ -21,8 +21,8 @@ def _conversation() -> Stage:
 
 @story("tick-lines", "Tick lines join equal clocks")
 def lines() -> Run:
-    """Between two events of a process lies a line at least (C1), and every message crosses one
-    (C2). Events may be moved between two lines, and the history stays the same."""
+    """At least one line lies between two events of a process (C1), and every message crosses a line
+    (C2). An event may be moved between its two lines, and the history stays the same."""
     stage = _conversation()
     events = stage.network.history.events
     return stage.end(lines=[[_told(event) for event in line] for line in tick_lines(events)])
@@ -30,14 +30,15 @@ def lines() -> Run:
 
 @story("logical-time", "The same history in logical time")
 def logical_time() -> Run:
-    """Drawn along clocks the lines are straight, and events with one clock stand below each other.
-    No process could tell this history from the other one: no message comes before it was sent."""
+    """Drawn along the clocks, the lines are straight, and events with the same clock stand in one
+    column. No process can distinguish this history from the previous one: no message arrives before
+    it was sent."""
     return _conversation().end()
 
 
 @story("converse", "A lower clock need not be a cause")
 def converse() -> Run:
-    """r's message has a lower clock than q's answer, and neither can have caused the other: the
+    """r's message has a lower clock than q's answer, but neither can have caused the other. The
     clock condition holds in one direction only."""
     stage = _conversation()
     history = stage.network.history
@@ -50,10 +51,11 @@ def converse() -> Run:
     )
 
 
-@story("happens-before", "Before by a chain of messages, and beside each other")
+@story("happens-before", "Events that a chain of messages orders, and concurrent events")
 def happens_before() -> Run:
-    """Events of a process are numbered: p1 is the first of p. By the messages from p to r and from
-    r to q, p1 happens before q3. p3 and q3 are concurrent: no chain leads from one to the other."""
+    """The events of each process are numbered: p1 is the first event of p. A message from p to r
+    and one from r to q form a chain, so p1 happens before q3. No chain leads from p3 to q3 or back:
+    these two events are concurrent."""
     stage = Stage(LamportClocks, "pqr")
     first = stage.send("p", "r")  # p1
     aside = stage.send("p", "r")  # p2
@@ -89,8 +91,9 @@ def _is_before(events: list[Event], first: tuple[str, int], second: tuple[str, i
 
 @story("two-total-orders", "One history, two total orders")
 def two_total_orders() -> Run:
-    """Sorted by clock and process, r's message stands before q's answer. Had r's clock begun at
-    10, which IR1 and IR2 allow, it would stand behind it: the order depends on the clocks."""
+    """Sorted by clock and process, r's message stands before q's answer. IR1 and IR2 also allow r's
+    clock to begin at 10; then r's message stands behind the answer. So the total order depends on
+    the clocks."""
     stage = _conversation()
     events = stage.network.history.events
     low, high = clocks_of(events), clocks_of(events, {"r": 9})

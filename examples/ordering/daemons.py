@@ -98,15 +98,16 @@ def _crossed(level: ServiceLevel) -> Run:
 
 @story("causal-daemons", "CAUSAL: two daemons of two sites, two orders")
 def causal_daemons() -> Run:
-    """anna and ben send at once, each at a daemon of a site of its own. Neither message can have
-    caused the other, so each daemon delivers its own program's message first, as CAUSAL allows."""
+    """anna and ben send at the same time, each at a daemon of another site. Neither message can
+    have caused the other. So each daemon delivers the message of its own program first, as CAUSAL
+    allows."""
     return _crossed(ServiceLevel.CAUSAL)
 
 
 @story("agreed-daemons", "AGREED: the same, and one order")
 def agreed_daemons() -> Run:
-    """The same sites and the same sendings. One of the two waits until its daemon knows that the
-    other site sends nothing lower: both deliver in one order."""
+    """The sites and the messages are the same. One of the two messages waits until its daemon knows
+    that the other site sends nothing lower. So both daemons deliver in one order."""
     return _crossed(ServiceLevel.AGREED)
 
 
@@ -117,31 +118,37 @@ def _killed(level: ServiceLevel) -> Run:
     return site.end([CLEO])
 
 
-@story("reliable-not-safe", "RELIABLE: delivered, and lost with those who have it")
+@story("reliable-not-safe", "RELIABLE: delivered, and lost with the daemons that have it")
 def reliable_not_safe() -> Run:
     """ben gets anna's message as soon as his daemon has it, and may act on it. Then both daemons
-    die before cleo's has it: nobody who is left knows what ben was told."""
+    die before cleo's daemon has the message. No program that is left knows what ben has
+    received."""
     return _killed(ServiceLevel.RELIABLE)
 
 
-@story("agreed-not-safe", "AGREED: the same, for order is no promise that others have it")
+@story(
+    "agreed-not-safe",
+    "AGREED: lost as well, for order does not promise that all daemons have it",
+)
 def agreed_not_safe() -> Run:
-    """AGREED waits until nothing lower can come, not until all hold it. ben gets the message in
-    its place in the order, and it is lost all the same."""
+    """AGREED waits until nothing lower can come, but not until all daemons hold the message. ben
+    gets the message at its place in the order, and the message is lost all the same."""
     return _killed(ServiceLevel.AGREED)
 
 
-@story("safe", "SAFE: nobody is told before everybody has it")
+@story("safe", "SAFE: no daemon delivers before every daemon has it")
 def safe() -> Run:
-    """The same network. cleo's daemon does not say that it has the message, so ben's daemon holds
-    it and does not deliver. It dies untold: nobody has acted on what is lost."""
+    """The network is the same. cleo's daemon does not report that it has the message, so ben's
+    daemon holds the message without a delivery. Then it dies: nobody has acted on a message that is
+    lost."""
     return _killed(ServiceLevel.SAFE)
 
 
-@story("safe-cut-off", "SAFE: who is cut off delivers behind the signal")
+@story("safe-cut-off", "SAFE: the daemons that are left deliver after the signal")
 def safe_cut_off() -> Run:
-    """cleo's daemon is cut off instead. The others cannot know whether it has the message: they
-    end the regular view, say so, and deliver in the transitional one, among those who are left."""
+    """Here cleo's daemon is cut off instead. The other daemons cannot know whether it has the
+    message. They end the regular view, tell their programs so, and deliver the message in the
+    transitional view, which is among those daemons only."""
     site = Site(ServiceLevel.SAFE)
     site.cut_off([(CLEO, ANNA), (CLEO, BEN)])
     return site.end([ANNA, BEN], [CLEO])

@@ -70,8 +70,9 @@ def _ask_and_tell(play: Claims) -> None:
 
 @story("scheduler", "A scheduler grants in the order in which requests come")
 def scheduler() -> Run:
-    """q asks the scheduler p and tells r that it has. So r asks after q; but its request is there
-    first, and is granted first. One at a time has the resource, and not in the order of asking."""
+    """q asks the scheduler p, and tells r about it. So r asks after q, but r's request arrives
+    first and is granted first. Only one process at a time has the resource, but the grants are not
+    in the order of the requests."""
     play = Claims(CentralScheduler, "pqr")
     _ask_and_tell(play)
     return play.use_up()
@@ -79,8 +80,9 @@ def scheduler() -> Run:
 
 @story("lamport-mutex", "Lamport's algorithm grants in the order of the requests")
 def lamport_mutex() -> Run:
-    """The same network. Everybody has every request and sorts them by clock: r knows that q's is
-    lower than its own, and waits for q's release. It takes three packets for each other process."""
+    """The network is the same. Every process has every request, and sorts the requests by clock. r
+    knows that q's request is lower than its own, and waits for q's release. A use costs three
+    packets for each other process."""
     play = Claims(LamportMutex, "pqr")
     _ask_and_tell(play)
     return play.use_up()
@@ -94,8 +96,9 @@ class OverAnyChannel(LamportMutex):
 
 @story("answer-overtakes", "Lamport's algorithm needs channels that keep their order")
 def answer_overtakes() -> Run:
-    """p asks, gets q's request, which is higher, and uses the resource. Its answer is at q before
-    its own request: q has something later from p, and nothing lower. Both use it at once."""
+    """p asks, receives q's request, which is higher, answers it, and uses the resource. The answer
+    reaches q before p's own request does: q has something later from p, and no lower request. So
+    both use the resource at once."""
     play = Claims(OverAnyChannel, "pq")
     play.mutex.request("p")
     play.mutex.request("q")

@@ -118,9 +118,9 @@ def _count(count: RestartCount) -> str:
 
 @story("clock-in-queue", "A counter kept in the queue, and a queue that expires")
 def clock_in_queue() -> Run:
-    """p writes "Hi" to A and B, and c gets it. Its time to live passes, and both queues are
-    collected with their counters. "How are you?" gets the clock that "Hi" had: c asks for what
-    comes after that, and gets nothing."""
+    """p writes "Hi" to A and B, and c gets it. The time to live of the message passes, and both
+    queues are collected with their counters. "How are you?" gets the same clock as "Hi". c asks for
+    messages after that clock, and gets nothing."""
     stage = QueueStage("AB", Keeping.IN_QUEUE)
     stage.produce("AB", time_to_live=10)
     stage.consume("AB")
@@ -145,23 +145,23 @@ def _crash_in_memory(asking: Asking) -> Run:
 
 @story("clock-in-memory", "A counter kept by the server, and a server that dies")
 def clock_in_memory() -> Run:
-    """The counter belongs to the server, and goes on when a queue expires. A dies and comes back
-    with its counter reset: p3 is (A:1, B:3), which does not follow (A:2, B:2), as A's count is
-    lower. c asks for what comes after (A:2, B:2), and gets nothing."""
+    """The counter belongs to the server, and goes on when a queue expires. A dies and starts again
+    with its counter reset. p3 has the clock (A:1, B:3), which does not follow (A:2, B:2), as A's
+    count is lower. c asks for messages after (A:2, B:2), and gets nothing."""
     return _crash_in_memory(Asking.AFTER)
 
 
-@story("not-covered", "The same crash, and a consumer that asks for what is not covered")
+@story("not-covered", "The same crash, and a consumer that asks for messages that are not covered")
 def not_covered() -> Run:
-    """c asks for messages with one higher count at least. It gets p3 for B's count. Now its last
-    clock is (A:1, B:3), which does not cover (A:2, B:2): c gets p2 a second time."""
+    """c asks for messages of which at least one count is higher. It gets p3 for B's count. Now its
+    last clock is (A:1, B:3), which does not cover (A:2, B:2), so c gets p2 a second time."""
     return _crash_in_memory(Asking.NOT_COVERED)
 
 
 @story("shared-counter", "Several queues at one server share its counter")
 def shared_counter() -> Run:
     """p2 goes to another queue, and the servers count it with the same counter. So c, which reads
-    the first queue only, sees a gap between p1 and p3. p3 follows p1 all the same."""
+    only the first queue, sees a gap between p1 and p3. p3 follows p1 all the same."""
     stage = QueueStage("AB", Keeping.IN_MEMORY)
     stage.produce("AB")
     stage.produce("AB", "another queue")
@@ -174,7 +174,7 @@ def shared_counter() -> Run:
 @story("clock-on-disk", "A counter written at every event, and the last writes missing")
 def clock_on_disk() -> Run:
     """Every message costs a write at each server. A dies before its last two writes have reached
-    the disk: p3 is (A:1, B:3) again, and c does not get it."""
+    the disk. So p3 has the clock (A:1, B:3) again, and c does not get it."""
     stage = QueueStage("AB", Keeping.EVERY_EVENT)
     stage.produce("AB")
     stage.produce("AB")
@@ -188,7 +188,8 @@ def clock_on_disk() -> Run:
 @story("restarts-counted", "Restarts counted: one write a start, and nothing is missed")
 def restarts_counted() -> Run:
     """A count is (restarts/events), and restarts are compared first. A dies, and its first count
-    after that is above all earlier ones: p3 is (A:2/1, B:1/3), which follows (A:1/2, B:1/2)."""
+    after that is above all earlier ones: p3 has the clock (A:2/1, B:1/3), which follows (A:1/2,
+    B:1/2)."""
     stage = QueueStage("AB", Keeping.COUNTED_RESTARTS)
     stage.produce("AB")
     stage.produce("AB")
@@ -210,15 +211,16 @@ def _quorums(asking: Asking) -> Run:
     return stage.end()
 
 
-@story("quorums-after", "Quorums: a consumer that asks for what comes after its last message")
+@story("quorums-after", "Quorums: a consumer that asks for messages after its last one")
 def quorums_after() -> Run:
-    """p writes each message to two of three servers only. p2 has no count of x, and p3 none of y:
-    neither follows p1, which has both, and c gets neither."""
+    """p writes each message to only two of three servers. p2 has no count of x, and p3 has no count
+    of y. So neither of them follows p1, which has both counts, and c gets neither."""
     return _quorums(Asking.AFTER)
 
 
-@story("quorums", "Quorums: a consumer that asks for what its maximum does not cover")
+@story("quorums", "Quorums: a consumer that asks for messages that its maximum does not cover")
 def quorums() -> Run:
-    """The same run; c keeps the highest count that it got of each server. Two quorums share a
-    server, whose count of a new message is above that: c gets each message once."""
+    """The run is the same, but c keeps the highest count that it got from each server. Any two
+    quorums share a server, and that server's count of a new message is above the highest one of c.
+    So c gets each message once."""
     return _quorums(Asking.NOT_COVERED_BY_MAXIMUM)

@@ -12,15 +12,16 @@ from groupcomm.algorithms.vector import Vector
 
 @story("causal-not-total", "Causal order is not total", Order.TOTAL)
 def causal_not_total() -> Run:
-    """Vectors hold nothing back here: p1 and q1 are concurrent, and r and s may take them in
+    """Vectors hold no message back here: p1 and q1 are concurrent, so r and s may deliver them in
     different orders."""
     return crossed(Vector)
 
 
 @story("total-not-causal", "Total order is not causal", Order.CAUSAL)
 def total_not_causal() -> Run:
-    """q sends twice; its second message overtakes the first one on the way to the sequencer p and
-    gets the lower number. All agree, on an order that turns a sender's messages round."""
+    """q sends twice. Its second message overtakes the first one on the way to the sequencer p, and
+    gets the lower number. All processes agree on one order, which reverses the two messages of
+    q."""
     stage = Stage(Sequencer, "pqr")
     first, second = stage.send("q"), stage.send("q")
     stage.bring(second, "p")
@@ -30,7 +31,8 @@ def total_not_causal() -> Run:
 
 @story("sender-sequencer", "A sequencer that numbers in the order of each sender")
 def sender_sequencer() -> Run:
-    """The same network; q counts its messages, and the second one waits at the sequencer."""
+    """The network is the same. q counts its messages, and the second one waits at the sequencer for
+    the first."""
     stage = Stage(SenderSequencer, "pqr")
     first, second = stage.send("q"), stage.send("q")
     stage.bring(second, "p")
@@ -39,10 +41,11 @@ def sender_sequencer() -> Run:
     return stage.end(waited=waited)
 
 
-@story("acknowledged", "Acknowledged stamps: wait until everybody is beyond it")
+@story("acknowledged", "Acknowledged stamps: wait for something later from every process")
 def acknowledged() -> Run:
-    """p and q send with the clock 1; p is the lower name. A message is delivered once something
-    later has come from everybody: over channels that keep their order nothing below can follow."""
+    """p and q both send with the clock 1; p is the lower name. A process delivers a message once
+    something later has arrived from every other process. As the channels keep their order, nothing
+    lower can follow."""
     stage = Stage(AcknowledgedStamps, "pqr")
     one, other = stage.send("p"), stage.send("q")
     stage.bring(other, "r")
@@ -53,8 +56,8 @@ def acknowledged() -> Run:
 
 @story("overlapping-groups", "Two groups that overlap, and one order")
 def overlapping_groups() -> Run:
-    """p sends to p, q, r and s to q, r, s. q and r are in both, and get the two messages in one
-    order, though each group alone would know nothing of the other."""
+    """p sends to p, q and r; s sends to q, r and s. q and r are in both groups, and deliver the two
+    messages in one order, although each group alone knows nothing of the other."""
     stage = Stage(AcknowledgedStamps, "pqrs")
     one, other = stage.send("p", "pqr"), stage.send("s", "qrs")
     stage.bring(other, "q")
@@ -63,10 +66,10 @@ def overlapping_groups() -> Run:
     return stage.end()
 
 
-@story("token", "A ring: who holds the token numbers")
+@story("token", "A ring: the holder of the token numbers messages")
 def token() -> Run:
-    """Daemons of a site do so. q wishes for the token; what it had sent before waits until then,
-    and the token rests with it."""
+    """The daemons of a site work like this. q asks for the token, and its message waits until the
+    token arrives. Then the token rests with q."""
     stage = Stage(TokenRing, "pqr")
     stage.send("p")
     waiting = stage.send("q")
@@ -78,8 +81,8 @@ def token() -> Run:
 
 @story("horizons", "Horizons: one promise for a site instead of an answer from everybody")
 def horizons() -> Run:
-    """Sites do so. q's message waits for nobody but those sites that might still send something
-    lower; a promise that none of it will come lets it go."""
+    """Sites work like this. q's message waits only for sites that might still send something lower.
+    A site's promise that nothing lower will come releases the message."""
     stage = Stage(SiteHorizons, "pqr")
     one, other = stage.send("p"), stage.send("q")
     stage.bring(other, "r")

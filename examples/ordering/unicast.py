@@ -8,8 +8,8 @@ from groupcomm.algorithms.process import Order
 
 @story("pair", "Two processes: a number for each message")
 def pair() -> Run:
-    """The second message comes first; q puts it into its buffer until the first has come. For two
-    processes a consistent state needs no more."""
+    """The second message arrives first, and q buffers it until the first one has arrived. Two
+    processes need no more than this for a consistent state."""
     stage = Stage(PairNumbers, "pq")
     first, second = stage.send("p", "q"), stage.send("p", "q")
     stage.bring(second, "q")
@@ -18,8 +18,8 @@ def pair() -> Run:
     return stage.end(waited=waited)
 
 
-@story("three-diverge", "Three processes: numbers of each pair do not agree", Order.TOTAL)
+@story("three-diverge", "Three processes: numbers of each pair give no common order", Order.TOTAL)
 def three_diverge() -> Run:
-    """p and q each tell the others to set a value. Every pair keeps its order, and yet r ends with
-    q's value and s with p's."""
+    """p and q each send the others a value to set. Every pair of processes keeps its order, but r
+    ends with q's value and s with p's."""
     return crossed(PairNumbers)
