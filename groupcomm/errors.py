@@ -92,6 +92,7 @@ class Code(enum.IntEnum):
     ILLEGAL_GROUP = -14  # not allowed to do that with this group
     MESSAGE_TOO_LONG = -17
     NET_ERROR = -18  # the daemon sent bytes that do not decode
+    REJECT_STOPPING = -40  # the daemon is about to stop; Spread has no number for this
 
 
 class SessionError(RemoteProtocolError):

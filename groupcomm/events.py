@@ -227,6 +227,24 @@ class DaemonView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return f"view {self.id} of daemons {', '.join(self.daemons)}{known}"
 
 
+class DaemonStopping(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The daemon is about to stop: the session goes on for a while, and then ends.
+
+    Attributes:
+        within_s: the seconds, from the time at which this was sent, after which the daemon ends all
+            sessions. It may end them earlier, once no other program is left.
+        addresses: addresses of other daemons that admit programs of other hosts, as far as this
+            daemon knows them: ``tls://host:port``.
+    """
+
+    within_s: float
+    addresses: tuple[str, ...]
+
+    def __str__(self) -> str:
+        others = f"; others: {', '.join(self.addresses)}" * bool(self.addresses)
+        return f"the daemon is about to stop, within {self.within_s:.3g} s{others}"
+
+
 class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The daemon's answer to a question about itself."""
 
@@ -254,6 +272,7 @@ Event: TypeAlias = (
     | Refused
     | Transition
     | DaemonView
+    | DaemonStopping
     | Answer
     | Closed
 )
@@ -264,6 +283,7 @@ __all__ = [
     "Cause",
     "Closed",
     "Connected",
+    "DaemonStopping",
     "DaemonView",
     "Event",
     "GroupView",

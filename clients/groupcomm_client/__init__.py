@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from groupcomm.events import (
         CausalContext,
         Cause,
+        DaemonStopping,
         DaemonView,
         GroupView,
         MemberId,
@@ -80,6 +81,7 @@ __all__ = [
     "ConfigError",
     "ConnectOptions",
     "Connection",
+    "DaemonStopping",
     "DaemonView",
     "GroupCommError",
     "GroupSecret",
@@ -125,8 +127,9 @@ _HOMES: Final = {
         *("LocalProtocolError", "OrderUnknown", "SessionEnded", "SessionError"),
     ),
     "groupcomm.events": (
-        *("CausalContext", "Cause", "DaemonView", "GroupView", "MemberId", "Message", "Ordered"),
-        *("Position", "Refused", "Stamp", "Transition", "Undeliverable", "ViewId"),
+        *("CausalContext", "Cause", "DaemonStopping", "DaemonView", "GroupView", "MemberId"),
+        *("Message", "Ordered", "Position", "Refused", "Stamp", "Transition", "Undeliverable"),
+        "ViewId",
     ),
     "groupcomm.level": ("ServiceLevel",),
     "groupcomm_client.connection": ("Connection",),

@@ -23,6 +23,7 @@ from groupcomm.events import (
     Answer,
     Closed,
     Connected,
+    DaemonStopping,
     DaemonView,
     Event,
     GroupView,
@@ -80,6 +81,7 @@ class ClientProtocol:
         member: the identity of this session.
         view: the view of daemons to which the events popped last belong.
         closed: the reason why no event follows; None while events may follow.
+        stopping: the latest notice that the daemon is about to stop; None without one.
         events: the events that have arrived and were not popped yet.
         needs_flush: whether output waits that no caller has just sent; the stream writes it.
         on_earlier_wake: set by the stream; called while the stream may wait, when `wake_in_s` may
@@ -120,6 +122,7 @@ class ClientProtocol:
         self.member = MemberId("", 0)
         self.view: DaemonView | None = None
         self.closed: Closed | None = None
+        self.stopping: DaemonStopping | None = None
         self.events: deque[Received] = deque()
         self.needs_flush = False
         self.on_earlier_wake: Callable[[], object] = bool
@@ -433,11 +436,8 @@ class ClientProtocol:
             case GroupView():
                 self._note_members(event)
                 self._notify(event)
-            case Ordered():
-                self._seen_back = max(self._seen_back, event.number)
-                self._requests.ordered(event)
-            case Answer():
-                self._requests.answered(event)
+            case Ordered() | Answer():
+                self._note_answer(event)
             case Connected():
                 self._admitted(event.member)
             case Closed():
@@ -450,6 +450,9 @@ class ClientProtocol:
                 self._notify(event)
             case Undeliverable() | Transition():
                 self._notify(event)
+            case DaemonStopping():
+                self.stopping = event
+                self.events.append(event)
 
     def _accept(self, message: Message) -> None:
         """Process an incoming message: queue it for the program, or open and filter it first."""
@@ -483,6 +486,13 @@ class ClientProtocol:
         if self._filtering is not None:
             self._filtering.finish()
         self.closed = closed
+
+    def _note_answer(self, event: Ordered | Answer) -> None:
+        if isinstance(event, Answer):
+            self._requests.answered(event)
+        else:
+            self._seen_back = max(self._seen_back, event.number)
+            self._requests.ordered(event)
 
     def _note_refused(self, event: Refused) -> None:
         if event.number:

@@ -7,6 +7,7 @@ import msgspec
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.events import (
+    DaemonStopping,
     DaemonView,
     GroupView,
     MemberId,
@@ -121,6 +122,7 @@ Received: TypeAlias = (
     | Refused
     | Transition
     | DaemonView
+    | DaemonStopping
     | Reconnected
     | Unfiltered
     | KeyChanged

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from groupcomm.errors import CannotConnect, SessionEnded
+from groupcomm.errors import CannotConnect, Code, SessionEnded
 from groupcomm.host.addresses import TLS
 from groupcomm_client.byte_stream import ByteSocket
 from groupcomm_client.client_protocol import ClientProtocol, random_user
@@ -112,7 +112,7 @@ async def _be_admitted(
 
     Raises:
         CannotConnect: there is no daemon, or it does not admit the session in time.
-        SessionEnded: the daemon refuses it.
+        SessionEnded: the daemon refuses it for another reason than that it is about to stop.
     """
     session: Session | None = None
     end: ByteSocket | None = None
@@ -123,7 +123,9 @@ async def _be_admitted(
         session = Session(protocol, loop.stream(end, protocol))
         try:
             await Connection(session, loop).greet()
-        except SessionEnded:
+        except SessionEnded as error:
+            if error.code == Code.REJECT_STOPPING:
+                raise CannotConnect(f"cannot connect to {address}: {error}") from None
             fault = getattr(end, "fault", None)
             if credentials is not None and fault is not None:  # the error of TLS says more
                 raise credentials.explain(address, fault) from None

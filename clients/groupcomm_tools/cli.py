@@ -49,6 +49,11 @@ GROUPS: Final = {
             "run a daemon; without a configuration, alone on this host",
             "it cannot serve; with 3 it has left, but not in order in time",
         ),
+        "drain": Command(
+            "have the programs of a daemon move to others, and then stop it",
+            "programs were left when the time was up, or the daemon refuses",
+            connects=True,
+        ),
         "keygen": Command(
             "make a key file for a cluster, readable by its owner only", "it cannot be written"
         ),

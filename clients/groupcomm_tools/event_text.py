@@ -5,7 +5,15 @@ import sys
 from typing import Any
 
 from groupcomm.clocks.stamp import Position
-from groupcomm.events import DaemonView, GroupView, Message, Refused, Transition, Undeliverable
+from groupcomm.events import (
+    DaemonStopping,
+    DaemonView,
+    GroupView,
+    Message,
+    Refused,
+    Transition,
+    Undeliverable,
+)
 from groupcomm.visible import visible
 from groupcomm_client.end_to_end import KeyChanged, Unreadable, Untrusted
 from groupcomm_client.events import Received, Reconnected, Unfiltered
@@ -63,10 +71,20 @@ def describe(event: Received) -> dict[str, Any]:
             }
         case Unfiltered():
             return {**describe(event.message), "event": "unfiltered", "why": event.why}
-        case Reconnected():
-            return {"event": "reconnected", "member": str(event.member), "why": event.why}
+        case Reconnected() | DaemonStopping():
+            return _describe_end(event)
         case _:
             return _describe_secret(event)
+
+
+def _describe_end(event: Reconnected | DaemonStopping) -> dict[str, Any]:
+    if isinstance(event, Reconnected):
+        return {"event": "reconnected", "member": str(event.member), "why": event.why}
+    return {
+        "event": "stopping",
+        "within_s": event.within_s,
+        "addresses": list(event.addresses),
+    }
 
 
 def _describe_secret(event: Unreadable | KeyChanged | Untrusted) -> dict[str, Any]:
@@ -143,7 +161,7 @@ def print_event(event: Received, *, as_json: bool, with_groups: bool = False) ->
         case Unfiltered():
             sender = event.message.sender.name
             print(f"unfiltered: from {sender}: {event.why}", file=sys.stderr, flush=True)
-        case Reconnected():
+        case Reconnected() | DaemonStopping():
             print(event, file=sys.stderr, flush=True)
         case _:
             _print_secret(event)

@@ -185,7 +185,7 @@ async def _serve(
             " that, set key_file"
         )
     with trio.open_signal_receiver(*_SIGNALS) as signals:
-        _watch_over_the_end(config)
+        watchdog = _watch_over_the_end(config)
         # Only now may others learn of the daemon: an earlier signal would have killed it.
         if options.ports_file is not None:
             sockets.write_ports(options.ports_file)
@@ -200,8 +200,9 @@ async def _serve(
                 notify_systemd("STOPPING=1")
                 return 0
             service = Service(config, state, start, sockets)
+            service.on_leaving = partial(_begin_end, watchdog)
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(_obey, service, options, kept, signals)
+                nursery.start_soon(_obey, service, options, config, kept, signals)
                 nursery.start_soon(_collect_garbage)
                 end = await service.run()
                 nursery.cancel_scope.cancel()
@@ -221,12 +222,23 @@ async def _serve(
             )
 
 
-def _watch_over_the_end(config: DaemonConfig) -> None:
+def _end_s(config: DaemonConfig) -> float:
+    """Return the seconds within which the process ends after a signal, in every state."""
+    return config.drain_s + config.core.leave_timeout_s + LINGER_S + HANGS_S
+
+
+def _begin_end(watchdog: Watchdog) -> None:
+    """Note that the daemon leaves after a drain that nobody asked for by a signal."""
+    watchdog.arm()
+    notify_systemd("STOPPING=1")
+
+
+def _watch_over_the_end(config: DaemonConfig) -> Watchdog:
     """End this process some time after a signal asked for it, even if it hangs.
 
     The handler of a signal runs even while the loop waits for a system call.
     """
-    watchdog = Watchdog(config.core.leave_timeout_s + LINGER_S + HANGS_S, CUT_SHORT)
+    watchdog = Watchdog(_end_s(config), CUT_SHORT)
     for number in (signal.SIGTERM, signal.SIGINT):
         obey = signal.getsignal(number)
         assert callable(obey)
@@ -240,6 +252,7 @@ def _watch_over_the_end(config: DaemonConfig) -> None:
             obey(number, frame)
 
         signal.signal(number, handle)
+    return watchdog
 
 
 def _say_how_it_left(over: CoreOver, config: DaemonConfig) -> int:
@@ -268,20 +281,24 @@ async def _collect_garbage() -> None:
 async def _obey(
     service: Service,
     options: argparse.Namespace,
+    config: DaemonConfig,
     kept: Sequence[int],
     signals: AsyncIterator[int],
 ) -> None:
     """Obey signals, beginning with those that came before the daemon could."""
     for number in kept:
-        _obey_one(service, options, number)
+        _obey_one(service, options, config, number)
     async for number in signals:
-        _obey_one(service, options, number)
+        _obey_one(service, options, config, number)
 
 
-def _obey_one(service: Service, options: argparse.Namespace, number: int) -> None:
+def _obey_one(
+    service: Service, options: argparse.Namespace, config: DaemonConfig, number: int
+) -> None:
     if number in (signal.SIGTERM, signal.SIGINT):
-        notify_systemd("STOPPING=1")
-        service.leave()
+        extended = f"\nEXTEND_TIMEOUT_USEC={_end_s(config) * 1e6:.0f}" if config.drain_s else ""
+        notify_systemd(f"STOPPING=1{extended}")
+        service.stop()
     elif number == signal.SIGUSR1:
         service.dump()
     else:

@@ -46,6 +46,7 @@ from groupcommd.client_tables import (
     read_tls,
 )
 from groupcommd.daemon_config import DEFAULT_DISK_TIMEOUT_S, DaemonConfig
+from groupcommd.drain_service import MAX_DRAIN_S
 from groupcommd.http_table import HttpTable, read_http
 from groupcommd.identity_file import read_identity, read_roll
 from groupcommd.site_tables import (
@@ -76,6 +77,7 @@ class ConfigFile:
     insecure: bool = False
     state_dir: str | None = None
     disk_timeout_s: float = DEFAULT_DISK_TIMEOUT_S
+    drain_s: float = 0.0
     expected_daemons: int | None = None
     leave_timeout_s: float = CoreConfig().leave_timeout_s
     packet_bytes: int = DEFAULT_PACKET_BYTES
@@ -118,8 +120,7 @@ def read_config(
     multicast = read_multicast(sites, name)
     places = ((daemon, address) for daemon, found in daemons.items() for address in found)
     beyond = _beyond(places, multicast)
-    written = Written(**{key: getattr(file, key) for key in attrs.fields_dict(Written)})
-    protection = read_protection(written, base, beyond=beyond, make_key=make_key)
+    protection = read_protection(_written(file), base, beyond=beyond, make_key=make_key)
     config = DaemonConfig(
         name=name,
         file=path,
@@ -144,6 +145,7 @@ def read_config(
         access=read_access(file.access),
         state_dir=_state_dir(state_dir, base, file.state_dir, name),
         disk_timeout_s=_above_zero("disk_timeout_s", file.disk_timeout_s),
+        drain_s=_drain_s(file.drain_s),
         insecure=file.insecure,
         spin=file.spin,
     )
@@ -163,6 +165,12 @@ def _load(path: Path | None) -> tuple[ConfigFile, Path]:
 def _above_zero(key: str, value: float) -> float:
     if not value > 0:
         raise ConfigError(f"{key} is {value}; it must be above 0")
+    return value
+
+
+def _drain_s(value: float) -> float:
+    if not 0 <= value <= MAX_DRAIN_S:
+        raise ConfigError(f"drain_s is {value}; it must be 0 to {MAX_DRAIN_S:g}")
     return value
 
 
@@ -336,6 +344,10 @@ class Written:
     identity: str | None
     identities: str | None
     insecure: bool
+
+
+def _written(file: ConfigFile) -> Written:
+    return Written(**{key: getattr(file, key) for key in attrs.fields_dict(Written)})
 
 
 @attrs.frozen(kw_only=True)

@@ -54,6 +54,7 @@ class DaemonConfig:
         access: the access rules.
         state_dir: the folder of its restart count.
         disk_timeout_s: a disk that has not answered for this time is reported.
+        drain_s: the time that programs have to move, after a signal that stops it; 0: none.
         insecure: whether it may run without keys beyond loopback.
         spin: whether it never sleeps, so that it need not wake up.
         trace: the folder for its trace; None for no trace.
@@ -82,6 +83,7 @@ class DaemonConfig:
     access: Access = attrs.field(factory=Access)
     state_dir: Path
     disk_timeout_s: float = DEFAULT_DISK_TIMEOUT_S
+    drain_s: float = 0.0
     insecure: bool = False
     spin: bool = False
     trace: Path | None = None

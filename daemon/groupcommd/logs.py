@@ -13,7 +13,16 @@ from importlib.metadata import version
 from math import inf
 from typing import Any, Final
 
-from groupcomm.engine import AccessNews, News, ProtocolNews, Status, TokenLate, ViewInstalled
+from groupcomm.engine import (
+    AccessNews,
+    DrainBegun,
+    DrainOver,
+    News,
+    ProtocolNews,
+    Status,
+    TokenLate,
+    ViewInstalled,
+)
 from groupcomm.membership.states import GatherReason
 from groupcomm.security.keys import fingerprint_of
 from groupcomm.visible import visible
@@ -81,6 +90,9 @@ def set_up_logs(*, as_json: bool, verbose: bool) -> None:
 
 SLOW_BYTES = 1024 * 1024
 """A client with more pending output is logged."""
+
+MAX_USERS = 16
+"""The most users that a line names."""
 
 JUNK_LOGGED_S = 3600.0
 """The time between two lines about junk, so that its sender cannot fill the log, too."""
@@ -152,6 +164,33 @@ def log_news(news: News, status: Callable[[], Status]) -> None:
             _log.warning("access: %s", text)
         case ProtocolNews(text):
             _log.error("protocol: %s", text)
+        case DrainBegun():
+            _log.info(
+                "this daemon is about to stop, within %g s: it admits no more programs, and tells"
+                " the %d that it has to move to other daemons",
+                news.within_s,
+                news.programs,
+                extra={"within_s": news.within_s, "programs": news.programs},
+            )
+        case DrainOver():
+            _log_drained(news)
+
+
+def _log_drained(news: DrainOver) -> None:
+    fields = {"gone": news.gone, "staying": list(news.staying)}
+    if not news.staying:
+        _log.info("this daemon leaves: no program is left (%d have gone)", news.gone, extra=fields)
+        return
+    shown = ", ".join(map(repr, news.staying[:MAX_USERS]))
+    more = len(news.staying) - MAX_USERS
+    _log.warning(
+        "this daemon leaves: %d programs have gone, and the sessions of %d end now: %s%s",
+        news.gone,
+        len(news.staying),
+        shown,
+        f" and {more} more" if more > 0 else "",
+        extra=fields,
+    )
 
 
 def _log_view(news: ViewInstalled) -> None:

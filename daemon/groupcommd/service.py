@@ -10,7 +10,7 @@ import enum
 import logging
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +22,8 @@ from groupcomm.config.view import Start
 from groupcomm.engine import (
     CoreOver,
     DaemonCore,
+    DrainOver,
+    DrainRequested,
     Input,
     LeaveRequested,
     Output,
@@ -40,6 +42,7 @@ from groupcommd.credentials import TlsCredentials, read_tls_credentials
 from groupcommd.daemon_config import DaemonConfig
 from groupcommd.delays import DelayRecorder
 from groupcommd.disk import DiskWatch, DiskWriter
+from groupcommd.drain_service import DrainService
 from groupcommd.flight import FlightRecorder
 from groupcommd.junk import Flood, pattern_of
 from groupcommd.key_service import KeyService
@@ -92,7 +95,8 @@ class Service:
         core: the core of this start.
         connections: the clients' connections, while `run` runs.
         over: the way in which the core has ended; None while it runs.
-        leaves: whether the daemon was asked to leave.
+        leaves: whether the daemon was asked to leave, now or after a drain.
+        on_leaving: called when the daemon leaves after a drain.
         reloads: the number of times that the configuration was read again.
         locked_out: the reason for which others do not accept this daemon, and the remedy; None if
             they do.
@@ -122,6 +126,9 @@ class Service:
             probe=probe,
         )
         self._start = start
+        self._drain = DrainService(self.core, self.drain)
+        self._drains = False
+        self.on_leaving: Callable[[], object] = bool
         self._keys = KeyService(self.core, config.key_file, config.identities)
         self._disk = DiskWatch(config.state_dir, config.disk_timeout_s)
         self._writer = DiskWriter(state, self._keys, self._note_written, self._fail)
@@ -180,6 +187,23 @@ class Service:
         identity = identity_of(self._start.daemon)
         trace.record(Left(trace.now, identity) if left else Fail(trace.now, identity))
         trace.close()
+
+    def stop(self) -> None:
+        """Begin to leave, after a drain if the configuration says so; a second call ends that."""
+        if self._config.drain_s and not self._drains:
+            self.drain(self._config.drain_s)
+        else:
+            self.leave()
+
+    def drain(self, within_s: float, observer: str = "") -> None:
+        """Have the programs move, then leave in order; `run` returns once that is complete.
+
+        Args:
+            within_s: the seconds after which the daemon leaves, whatever programs do.
+            observer: the user of a session that is not waited for; "" for none.
+        """
+        self.leaves = self._drains = True
+        self.connections.feed([DrainRequested(within_s=within_s, observer=observer)])
 
     def leave(self) -> None:
         """Begin an orderly leave; `run` returns once it is complete."""
@@ -380,6 +404,8 @@ class Service:
         self._record()
         for news in output.news:
             log_news(news, partial(self.core.status, self._now))
+            if isinstance(news, DrainOver):
+                self.on_leaving()
         if output.news and self._http is not None:
             self._http.note(output.news)
         self.connections.carry_out(output)
@@ -401,7 +427,8 @@ class Service:
     def _parts(self) -> DaemonParts:
         return DaemonParts(
             *(self._config, self.core, self.connections, self._udp, self._keys),
-            *(self._differences, self._rejected_senders, self._disk, self._cluster, self._started),
+            *(self._differences, self._rejected_senders, self._disk, self._cluster, self._drain),
+            self._started,
             self.reloads,
             self._delays.delays if self._delays is not None else (),
         )

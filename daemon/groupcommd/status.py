@@ -29,6 +29,7 @@ from groupcommd.cluster import ClusterReports
 from groupcommd.connections import Connections
 from groupcommd.daemon_config import DaemonConfig, describe
 from groupcommd.disk import DiskWatch
+from groupcommd.drain_service import DrainService, described
 from groupcommd.key_service import KeyService, may_change_keys
 from groupcommd.local_users import owners
 from groupcommd.mismatches import ConfigDifferences, RejectedSenders
@@ -51,6 +52,7 @@ class DaemonParts:
     rejected_senders: RejectedSenders
     disk: DiskWatch
     cluster: ClusterReports
+    drain: DrainService
     started: float  # by time.monotonic
     reloads: int = 0
     delays: Sequence[Durations] = ()  # from arrival to delivery, by level; () if not measured
@@ -87,8 +89,10 @@ def answer(parts: DaemonParts, question: str, principal: str) -> bytes:
         }
     elif word == "keys":
         return parts.keys.answer(question, allowed=may_change_keys(principal))
+    elif word == "drain":
+        return parts.drain.answer(rest, allowed=principal in owners())
     else:
-        questions = "status, cluster, groups, members GROUP, configuration or keys"
+        questions = "status, cluster, groups, members GROUP, configuration, keys or drain"
         found = {"error": f"unknown question {question[:80]!r}: ask for {questions}"}
     return json.dumps(found, ensure_ascii=False).encode()
 
@@ -145,6 +149,7 @@ def status(parts: DaemonParts, found: Status | None = None) -> dict[str, Any]:
         "links": [[view.daemons[at].name for at in link] for link in view.links] if view else [],
         "ways": ways(found),
         "majority": found.majority,
+        "drain": described(found.drain),
         "gathered_for": {reason.name.lower(): n for reason, n in found.reasons.items()},
         "configured": list(found.configured),
         "peers": _peers(found),
@@ -301,8 +306,8 @@ SHARE: Final = 0.1
 TURN_S: Final = 0.001
 """The time that answers of one turn may take; one answer is made however long it takes."""
 
-COMMANDS: Final = "keys "
-"""Questions that begin with this are commands, and are carried out each time."""
+COMMANDS: Final = ("keys ", "drain ")
+"""Questions that begin with these are commands, and are carried out each time."""
 
 AnswerFunction = Callable[[str, str], bytes]
 """Returns the answer to a question of a principal."""

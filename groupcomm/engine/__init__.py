@@ -7,6 +7,7 @@ from groupcomm.engine.inputs import (
     ClientGone,
     ClientInput,
     ClientOpened,
+    DrainRequested,
     Evict,
     Input,
     KeysStored,
@@ -21,7 +22,15 @@ from groupcomm.engine.inputs import (
     RollStored,
     WallClockRead,
 )
-from groupcomm.engine.news import AccessNews, News, ProtocolNews, TokenLate, ViewInstalled
+from groupcomm.engine.news import (
+    AccessNews,
+    DrainBegun,
+    DrainOver,
+    News,
+    ProtocolNews,
+    TokenLate,
+    ViewInstalled,
+)
 from groupcomm.engine.output import (
     CoreOver,
     EndReason,
@@ -46,6 +55,9 @@ __all__ = [
     "ClientOpened",
     "CoreOver",
     "DaemonCore",
+    "DrainBegun",
+    "DrainOver",
+    "DrainRequested",
     "EndReason",
     "Evict",
     "Input",

@@ -21,6 +21,7 @@ from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import Incarnation, Start, View
 from groupcomm.engine import inputs as given
 from groupcomm.engine.counters import Counters
+from groupcomm.engine.drain import Drain
 from groupcomm.engine.inputs import (
     Command,
     Evict,
@@ -88,6 +89,7 @@ class DaemonCore:
         carried_groups: the groups that go from view to view.
         view_state: the state of the present view; None before the first.
         reservation: the view counters that its disk reserves.
+        drain: the time before that in which its programs move.
         leaving: its end in order.
     """
 
@@ -134,6 +136,7 @@ class DaemonCore:
         self._is_over = False  # and the shell knows
         self._now = now
         self._pause_s = config.timing.token_timeout_s / 2  # so late a call shows a pause
+        self.drain = Drain(self.sessions)
         self.leaving = Leaving(self, config.leave_timeout_s)
         self.membership = Membership(config, start, self, self.reservation)
         self.membership.gather(GatherReason.STARTED, now)
@@ -183,6 +186,8 @@ class DaemonCore:
             self.membership.on_met(now)
         for event in inputs:
             self._accept(event)
+        if self.drain.is_over(now):
+            self.leave()
         served = self.sessions.serve(now)
         self._step(now, clients=served or bool(inputs))
         counters.sent += len(out)
@@ -208,6 +213,8 @@ class DaemonCore:
                 self._storage.roll_stored(roll)
             case given.WallClockRead(now, wall):
                 self.physical.observe_wall(now, wall)
+            case given.DrainRequested():
+                self._begin_drain(event)
             case given.LeaveRequested():
                 self.leave()
             case _:
@@ -239,6 +246,8 @@ class DaemonCore:
         due = min(self.membership.deadline, self._view_due, self.leaving.due)
         sessions = self.sessions
         due = min(due, sessions.intake.due, sessions.names.due, sessions.slow_receivers.due)
+        if self.drain.begun:
+            due = self._now if self.drain.is_over(self._now) else min(due, self.drain.due)
         if self.membership.state is not MembershipState.LEFT:
             due = min(due, self.reservation.due)
         self.deadline = max(self._now, due)
@@ -275,6 +284,9 @@ class DaemonCore:
             news.append(AccessNews(access.popleft()))
         while protocol:
             news.append(ProtocolNews(protocol.popleft()))
+        if self.drain.news:
+            news += self.drain.news
+            self.drain.news.clear()
         if news:
             output.news = news
         if membership.state is MembershipState.LEFT or membership.adopt is not None:
@@ -322,6 +334,11 @@ class DaemonCore:
         if view_state.ring.monitor.token_losses:  # the token was silent for a token timeout
             self.membership.gather(GatherReason.TOKEN_LOST, now)
 
+    def _begin_drain(self, request: given.DrainRequested) -> None:
+        """Have the programs move, and leave then; a daemon that leaves already goes on with it."""
+        if not self.leaving.begun:
+            self.drain.begin(request, self._now)
+
     def leave(self) -> None:
         """Leave in order: end the sessions, wait until all members hold all packets, tell the
         others.
@@ -330,6 +347,7 @@ class DaemonCore:
         """
         if not self.leaving.begun:
             self.leaving.begun = True
+            self.drain.end()
             self.sessions.close_all("the daemon is being stopped")
             self.wake()
 

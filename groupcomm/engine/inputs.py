@@ -123,6 +123,23 @@ class LeaveRequested:
     all."""
 
 
+@attrs.frozen(kw_only=True)
+class DrainRequested:
+    """The daemon must stop soon: its programs shall move first; see drain.py.
+
+    Attributes:
+        within_s: seconds after which it leaves, whatever programs do; it leaves earlier once no
+            program is left. At least 0.
+        addresses: addresses of other daemons, for programs of other hosts.
+        observer: the user of a session that asks for the progress, and is not waited for; "" for
+            none.
+    """
+
+    within_s: float
+    addresses: tuple[str, ...] = ()
+    observer: str = ""
+
+
 ClientInput: TypeAlias = (
     ClientOpened | ClientBytes | ClientGone | ClientDismissed | QuestionAnswered | ProgramSettings
 )
@@ -135,6 +152,7 @@ Input: TypeAlias = (
     | KeysStored
     | RollStored
     | WallClockRead
+    | DrainRequested
     | LeaveRequested
 )
 

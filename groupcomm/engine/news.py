@@ -60,7 +60,33 @@ class ProtocolNews:
     text: str
 
 
-News: TypeAlias = ViewInstalled | TokenLate | AccessNews | ProtocolNews
+@attrs.frozen(kw_only=True)
+class DrainBegun:
+    """This daemon is about to stop, and its programs are told so.
+
+    Attributes:
+        within_s: the seconds after which it leaves at the latest.
+        programs: the number of its programs.
+    """
+
+    within_s: float
+    programs: int
+
+
+@attrs.frozen(kw_only=True)
+class DrainOver:
+    """The daemon leaves: all programs have gone, the time is up, or it was told to.
+
+    Attributes:
+        gone: the number of programs that have moved or ended.
+        staying: the users whose sessions end now.
+    """
+
+    gone: int
+    staying: tuple[str, ...]
+
+
+News: TypeAlias = ViewInstalled | TokenLate | AccessNews | ProtocolNews | DrainBegun | DrainOver
 
 
 class ViewHistory:

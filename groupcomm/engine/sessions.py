@@ -27,12 +27,17 @@ from groupcomm.engine.output import Output
 from groupcomm.engine.probe import Probe
 from groupcomm.engine.session_output import SessionOutput
 from groupcomm.errors import Code, LocalProtocolError, SessionError
-from groupcomm.events import DaemonView, MemberId, Refused
+from groupcomm.events import DaemonStopping, DaemonView, MemberId, Refused
 from groupcomm.groups.table import GroupTable, Member
 from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
 from groupcomm.security.access import Access
-from groupcomm.session.daemon_frames import encode_answer, encode_ordered, encode_refused
+from groupcomm.session.daemon_frames import (
+    encode_answer,
+    encode_ordered,
+    encode_refused,
+    encode_stopping,
+)
 from groupcomm.session.daemon_session import DaemonSession, DaemonSessionState
 from groupcomm.session.requests import Hello, Query, Request, Submit, price_of_refusal
 from groupcomm.wire.bundle import Bundle, BundleKind, control_bundle, leave_bundle
@@ -153,6 +158,8 @@ class LocalSessions:
         self._view: DaemonView | None = None
         self._daemon = daemon
         self._closing = ""  # why no session is admitted any more
+        self._stops_at = inf  # when the sessions end, if they were told so
+        self._others: tuple[str, ...] = ()  # the addresses of other daemons
         self._room = room
         self._probe = probe
         self._last_connection = first_connection
@@ -204,6 +211,34 @@ class LocalSessions:
         """End a view: a message that has numbers only in part is numbered again as a whole."""
         for session in self.by_connection.values():
             self.backlog.put_back(session.reclaim())
+
+    def announce_stop(self, now: float, at: float, others: tuple[str, ...]) -> None:
+        """Admit no more sessions, and tell those that there are when the daemon stops.
+
+        Args:
+            now: the time of this step.
+            at: the time at which it stops, at the latest.
+            others: addresses of other daemons.
+        """
+        self._output.now = now
+        self._stops_at, self._others = at, others
+        where = f"{', '.join(others)}, or " if others else ""
+        self._closing = (
+            f"daemon {self._daemon} is about to stop, and admits no new session: connect to"
+            f" {where}another daemon of the cluster"
+        )
+        for session in list(self.by_connection.values()):
+            if session.state is DaemonSessionState.GREETED:  # it waits for a name
+                self._end(session, Code.REJECT_STOPPING, self._closing)
+            elif session.is_notified:
+                self._push_stopping(session)
+
+    def _push_stopping(self, session: DaemonSession) -> None:
+        """Tell a session that the daemon is about to stop, if its client understands that."""
+        if session.takes_stopping:
+            within_s = max(0.0, self._stops_at - self._output.now)
+            notice = DaemonStopping(within_s=within_s, addresses=self._others)
+            self._push(session, (encode_stopping(notice),))
 
     def close_all(self, reason: str) -> None:
         """End all sessions and admit no more, as this daemon leaves."""
@@ -318,6 +353,7 @@ class LocalSessions:
             if request.origins:
                 self._output.origins.add(session.connection)
             session.takes_refusals = request.refusals
+            session.takes_stopping = request.stopping
             self._greeted.append(session.connection)
             self._greet(session, request.user)
         else:
@@ -336,7 +372,7 @@ class LocalSessions:
         except LocalProtocolError as error:  # each may be short enough, but not both together
             raise SessionError(Code.REJECT_NAME, str(error)) from None
         if self._closing:
-            raise SessionError(Code.CONNECTION_CLOSED, self._closing)
+            raise SessionError(Code.REJECT_STOPPING, self._closing)
         if why_not := self.access_control.why_name_refused(session.principal, user):
             raise SessionError(Code.REJECT_NAME, why_not)
         holder = self.names.holder(user)
@@ -566,6 +602,8 @@ class LocalSessions:
         early, session.early = session.early, []
         for frame, droppable in early:
             self._push(session, frame, droppable)
+        if self._stops_at < inf:
+            self._push_stopping(session)
 
     def disconnected(self, connection: int, member: MemberId) -> None:
         """End a local session for all daemons, and free its name."""

@@ -170,6 +170,21 @@ class SessionStatus:
 
 
 @attrs.frozen(kw_only=True)
+class DrainStatus:
+    """The drain of a daemon that is about to stop; see engine/drain.py.
+
+    Attributes:
+        left_s: the seconds after which it leaves at the latest; 0 once it leaves.
+        gone: the number of programs that have moved or ended since it began.
+        staying: the users whose sessions are still here, sorted.
+    """
+
+    left_s: float
+    gone: int
+    staying: tuple[str, ...]
+
+
+@attrs.frozen(kw_only=True)
 class AccessStatus:
     """The refusals by rules and quotas.
 
@@ -260,6 +275,7 @@ class Status:
         differing: configurations that differ from this daemon's.
         ring, links: the ring and the links of the present view; None and () without one.
         token: the counts of the token and of repairs in the ring, over all views.
+        drain: how far the drain is; None if the daemon is not about to stop.
     """
 
     at: float
@@ -282,6 +298,7 @@ class Status:
     traffic: TrafficStatus
     datagrams: DatagramStatus
     keys: KeyStatus
+    drain: DrainStatus | None
 
 
 def status_of(core: "DaemonCore", now: float) -> Status:
@@ -321,6 +338,7 @@ def status_of(core: "DaemonCore", now: float) -> Status:
         traffic=_traffic(core),
         datagrams=_datagrams(core),
         keys=_keys(core.key_manager),
+        drain=core.drain.status(now) if core.drain.begun else None,
     )
 
 

@@ -19,6 +19,7 @@ from groupcomm.session.daemon_frames import (
     decode_closed_untrusted,
     decode_ordered_untrusted,
     decode_refused_untrusted,
+    decode_stopping_untrusted,
     decode_undeliverable_untrusted,
     decode_view_id_untrusted,
     decode_view_untrusted,
@@ -119,7 +120,7 @@ class ClientSession:
         self._reader = FrameReader(DAEMON_FRAME_BYTES)
         self._bundler = Bundler()
         self._inbox = Inbox(reassembly_cap_bytes)
-        capabilities = Capability.REFUSALS
+        capabilities = Capability.REFUSALS | Capability.STOPPING
         capabilities |= Capability.CAUSES if causes else 0
         capabilities |= Capability.PRINCIPALS if principals else 0
         self._bundler.add_frame(encode_hello(user, capabilities, token))
@@ -361,6 +362,8 @@ class ClientSession:
             events.append(Transition(self._inbox.announced))
         elif kind == FrameKind.ANSWER:
             events.append(Answer(data=frame[1:]))
+        elif kind == FrameKind.STOPPING:
+            events.append(decode_stopping_untrusted(frame))
         elif kind == FrameKind.WELCOME:
             self._on_welcome(frame, events)
         elif kind == FrameKind.CLOSED:

@@ -15,6 +15,7 @@ from groupcomm.events import (
     Cause,
     Closed,
     Connected,
+    DaemonStopping,
     DaemonView,
     GroupView,
     MemberId,
@@ -49,6 +50,7 @@ _ORDERED = struct.Struct("!BQQHHI")  # kind, number; time, ring, bundle, message
 _ORDERED_FLAG = struct.Struct("!BQQHHIB")  # the same, and 1 if it is transitional
 _ORIGINS = struct.Struct("!BH")  # kind, daemons
 _ORIGIN = struct.Struct("!H")  # number
+_STOPPING = struct.Struct("!BIH")  # kind, milliseconds, addresses
 _ABORT = struct.Struct("!BQQ")  # kind, connection, number
 _CLOSED = struct.Struct("!Bi")  # kind, code
 _MAJORITY: Final = (None, False, True)
@@ -93,18 +95,41 @@ def decode_view_id_untrusted(frame: bytes) -> DaemonView:
     """Decode the view of the positions that follow."""
     check_size(frame, _VIEWID.size)
     _, counter, incarnation, majority, count = _VIEWID.unpack_from(frame)
-    offset = _VIEWID.size
-    names: list[str] = []
-    for _ in range(count):
-        end = offset + 1 + frame[offset] if offset < len(frame) else len(frame) + 1
-        if end > len(frame):
-            raise BadDatagram("short", "the daemons of a VIEWID frame")
-        names.append(utf8(frame[offset + 1 : end]))
-        offset = end
+    names, offset = _short_texts(frame, _VIEWID.size, count)
     if offset != len(frame) or majority >= len(_MAJORITY) or not names:
         raise BadDatagram("view", f"{count} daemons, majority {majority} in {len(frame)} bytes")
     view = ViewId(counter, names[0], incarnation)
-    return DaemonView(id=view, daemons=tuple(names), majority=_MAJORITY[majority])
+    return DaemonView(id=view, daemons=names, majority=_MAJORITY[majority])
+
+
+def _short_texts(frame: bytes, offset: int, count: int) -> tuple[tuple[str, ...], int]:
+    """Decode several short texts from `offset` on; return them, and the offset behind them."""
+    found: list[str] = []
+    for _ in range(count):
+        end = offset + 1 + frame[offset] if offset < len(frame) else len(frame) + 1
+        if end > len(frame):
+            raise BadDatagram("short", f"{count} names in a frame of kind {frame[0]}")
+        found.append(utf8(frame[offset + 1 : end]))
+        offset = end
+    return tuple(found), offset
+
+
+def encode_stopping(notice: DaemonStopping) -> bytes:
+    """Encode the notice that the daemon is about to stop; each address has up to 255 bytes."""
+    within_ms = min(round(1000 * notice.within_s), 0xFFFFFFFF)
+    head = _STOPPING.pack(FrameKind.STOPPING, within_ms, len(notice.addresses))
+    return whole_frame(head + b"".join(map(short_text, notice.addresses)))
+
+
+def decode_stopping_untrusted(frame: bytes) -> DaemonStopping:
+    """Decode the notice that the daemon is about to stop.
+
+    Bytes behind the addresses come from a later daemon, and are ignored.
+    """
+    check_size(frame, _STOPPING.size)
+    _, within_ms, count = _STOPPING.unpack_from(frame)
+    addresses, _ = _short_texts(frame, _STOPPING.size, count)
+    return DaemonStopping(within_s=within_ms / 1000, addresses=addresses)
 
 
 def encode_transition() -> bytes:

@@ -122,6 +122,7 @@ class DaemonSession:
         bundle_limit: the limit in the WELCOME; 0 before.
         early: frames that were delivered before the WELCOME, and whether each may be dropped.
         takes_refusals: whether the client understands REFUSED frames.
+        takes_stopping: whether the client understands STOPPING frames.
         last_principal: the principal of the last delivery's sender, if the client asks for them.
         targets: the connections of the private names of its last message.
         awaited: the messages whose positions it waits for.
@@ -157,6 +158,7 @@ class DaemonSession:
         "refused",
         "state",
         "takes_refusals",
+        "takes_stopping",
         "targets",
         "too_slow",
         "user",
@@ -183,7 +185,7 @@ class DaemonSession:
         self._numbering = Numbering()
         self.numbered: list[Bundle] = []
         self.early: list[tuple[tuple[Raw, ...], bool]] = []
-        self.takes_refusals = False
+        self.takes_refusals = self.takes_stopping = False
         self.last_principal: str | None = None
         self.targets: tuple[int, ...] = ()
         self.awaited: set[int] = set()
@@ -210,6 +212,15 @@ class DaemonSession:
         return (
             self.state is not DaemonSessionState.DRAINING
             and self.state is not DaemonSessionState.GONE
+        )
+
+    @property
+    def is_served(self) -> bool:
+        """Return whether the client is there, and its session has begun and not ended yet."""
+        state = self.state
+        return (
+            DaemonSessionState.CONNECTING <= state <= DaemonSessionState.LEAVING
+            and state is not DaemonSessionState.DRAINING
         )
 
     @property

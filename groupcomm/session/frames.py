@@ -49,11 +49,13 @@ class FrameKind(enum.IntEnum):
     REFUSED = 27
     PRINCIPAL = 28
     ORIGINS = 29
+    STOPPING = 30
 
 
 class Capability(enum.IntFlag):
     """The wishes of a client in its HELLO; a daemon ignores bits that it does not know."""
 
+    STOPPING = 16  # STOPPING frames: the daemon is about to stop
     ORIGINS = 8  # ask for ORIGINS frames: the daemons that came together into a view
     PRINCIPALS = 4  # PRINCIPAL frames: the owners of the sessions that deliveries come from
     REFUSALS = 2  # REFUSED frames for requests that are not allowed, which else end the session

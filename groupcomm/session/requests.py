@@ -23,9 +23,10 @@ class Hello:
         refusals: whether it understands REFUSED frames.
         principals: whether it wants PRINCIPAL frames.
         origins: whether it wants ORIGINS frames.
+        stopping: whether it wants STOPPING frames.
     """
 
-    __slots__ = ("causes", "origins", "principals", "refusals", "user")
+    __slots__ = ("causes", "origins", "principals", "refusals", "stopping", "user")
 
     def __init__(self, user: str, capabilities: int) -> None:
         self.user = user
@@ -33,6 +34,7 @@ class Hello:
         self.refusals = bool(capabilities & Capability.REFUSALS)
         self.principals = bool(capabilities & Capability.PRINCIPALS)
         self.origins = bool(capabilities & Capability.ORIGINS)
+        self.stopping = bool(capabilities & Capability.STOPPING)
 
 
 class Submit:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
+import attrs
 import pytest
 
 from groupcomm.engine import ClientBytes, ClientDismissed, ClientOpened, ProgramSettings
@@ -174,9 +175,8 @@ def check_questions(stage: Stage, rows: Sequence[Row]) -> None:
     """The queries that a program makes of its daemon; invalid names have no answer."""
     nothing: Any = None
     config: Any = SimpleNamespace(access=access_of(rows))
-    parts = DaemonParts(
-        config, stage.core, nothing, nothing, nothing, nothing, nothing, nothing, nothing, 0.0
-    )
+    others = {each.name: nothing for each in attrs.fields(DaemonParts)}
+    parts = DaemonParts(**{**others, "config": config, "core": stage.core})
 
     def allowed(question: str) -> bool:
         return "refused" not in json.loads(answer(parts, question, ANN))

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from math import inf
 
+from groupcomm.events import DaemonStopping
 from groupcomm.host.option_types import one_or_more, positive
 from groupcomm_client.deadlines import move_on_after
 from groupcomm_client.events import Received, Reconnected
@@ -57,7 +58,7 @@ def run(
         for group in options.groups:
             connection.join(group)
         for event in connection:
-            if isinstance(event, (*shown, Reconnected)):
+            if isinstance(event, (*shown, Reconnected, DaemonStopping)):
                 show(event)
             seen += isinstance(event, counted)
             if options.count is not None and seen >= options.count:

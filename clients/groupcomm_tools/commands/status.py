@@ -6,6 +6,7 @@ import time
 from typing import Any, Final
 
 from groupcomm.errors import GroupCommError
+from groupcomm.visible import visible
 from groupcomm_client.blocking import BlockingConnection
 from groupcomm_tools.commands import query
 from groupcomm_tools.commands.connecting import connect_blocking
@@ -54,10 +55,7 @@ def run(options: argparse.Namespace) -> int:
     found = query.query(options, "status")
     if not options.json:
         ring = found["ring"]
-        print(f"daemon    {found['daemon']}, start {found['restarts']}, up {found['uptime_s']} s")
-        print(f"state     {found['state']}")
-        print(f"view      {found['view']}")
-        print(f"daemons   {', '.join(found['daemons'])}")
+        _print_head(found)
         _print_missing(found)
         for members in found["rings"]:
             print(f"ring      {', '.join(members)}")
@@ -148,6 +146,25 @@ def _state_of(name: str, status: dict[str, Any], reports: dict[str, Any]) -> str
 
 FRESH_S: Final = 1.0
 """A report of this age may have been asked for by another program."""
+
+
+def _print_head(found: dict[str, Any]) -> None:
+    print(f"daemon    {found['daemon']}, start {found['restarts']}, up {found['uptime_s']} s")
+    print(f"state     {found['state']}")
+    if found["drain"] is not None:
+        print(f"drain     {_drain(found['drain'])}")
+    print(f"view      {found['view']}")
+    print(f"daemons   {', '.join(found['daemons'])}")
+
+
+def _drain(drain: dict[str, Any]) -> str:
+    """Return how far the drain of a daemon is that is about to stop."""
+    staying = drain["staying"]
+    names = f": {', '.join(map(visible, staying))}" if staying else ""
+    return (
+        f"it stops within {drain['left_s']:.0f} s, and admits no new session; {drain['gone']}"
+        f" programs have gone, {len(staying)} are left{names}"
+    )
 
 
 def _print_missing(found: dict[str, Any]) -> None:
