@@ -84,12 +84,12 @@ class Code(enum.IntEnum):
     REJECT_NAME = -5  # no valid name of a user, or one that the principal may not have
     REJECT_NOT_UNIQUE = -6  # the daemon has a session of this user
     REJECT_VERSION = -7
-    CONNECTION_CLOSED = -8  # by the daemon, which gives the reason in words; or lost
+    CONNECTION_CLOSED = -8  # the daemon closed it, and gives the reason in words; or it was lost
     REJECT_AUTH = -9  # the client does not prove its identity
-    ILLEGAL_SESSION = -11  # a request at the wrong time
-    ILLEGAL_SERVICE = -12  # the level does not allow it
+    ILLEGAL_SESSION = -11  # a request comes at the wrong time
+    ILLEGAL_SERVICE = -12  # the level does not allow the request
     ILLEGAL_MESSAGE = -13
-    ILLEGAL_GROUP = -14  # not allowed to do that with this group
+    ILLEGAL_GROUP = -14  # the session may not do that with this group
     MESSAGE_TOO_LONG = -17
     NET_ERROR = -18  # the daemon sent bytes that do not decode
     REJECT_STOPPING = -40  # the daemon is about to stop; Spread has no number for this

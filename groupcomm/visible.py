@@ -96,6 +96,6 @@ def _joins(text: str, at: int) -> bool:
     if letter == "\u200c":
         return bool(_ARABIC.match(text, at - 1) and _ARABIC.match(text, at + 1))
     before = at - 1
-    for _ in range(2):  # and no more, however many there are: texts are long
+    for _ in range(2):  # two rounds at most, as texts may be long
         before -= before > 0 and text[before] in _BEHIND_EMOJI
     return bool(_EMOJI.match(text, before) and _EMOJI.match(text, at + 1))

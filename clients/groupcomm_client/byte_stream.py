@@ -137,7 +137,7 @@ def write_some(
     except BlockingIOError:
         return unsent, False
     except OSError:
-        # The daemon accepts nothing more: its last output, still to be read, tells why.
+        # The daemon accepts no more bytes: its last output, still to be read, gives the reason.
         while protocol.closed is None and read_some(socket_, protocol):
             continue
         return memoryview(b""), True

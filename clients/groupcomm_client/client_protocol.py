@@ -129,7 +129,7 @@ class ClientProtocol:
         self._requests = Requests()
         self._clock = clock
         self._filtering: Filtering | None = None
-        self._sealing: Sealing | None = None  # once a group was joined with a secret
+        self._sealing: Sealing | None = None  # made once a group is joined with a secret
         self._secrets = {} if secrets is None else secrets
         if self._secrets:
             self._seal()
@@ -138,11 +138,11 @@ class ClientProtocol:
             self._filter(chosen)
         self._trace_folder = trace
         self._trace_file: TraceFile | None = None
-        self._trace: SessionTrace | None = None  # begins once the session has its identity
+        self._trace: SessionTrace | None = None  # made once the session has its identity
         self._greeted_us = 0
         self._last_sent = 0
         self._seen_back = 0
-        self._views_waiting = 0  # among the events
+        self._views_waiting = 0  # the group views among the events
 
     def _filter(self, filters: Sequence[Factory]) -> "Filtering":
         from groupcomm_client.filters.filtering import Filtering  # noqa: PLC0415 - few need it
@@ -257,7 +257,7 @@ class ClientProtocol:
             SessionEnded: the session is over.
         """
         filtering = self._filter(()) if self._filtering is None else self._filtering
-        filtering.change(filters)  # first: invalid filters are invalid in any session
+        filtering.change(filters)  # first, as invalid filters are invalid in any session
         self.check_open()
 
     def send(
@@ -474,7 +474,7 @@ class ClientProtocol:
             return
         self.events.append(event)
         if sealing is not None and isinstance(event, GroupView):
-            sealing.change_view(event)  # first: messages that filters send now are for the new view
+            sealing.change_view(event)  # first, as filters now send messages for the new view
         if self._filtering is not None:
             self._filtering.notified(event)
         if sealing is not None:
@@ -555,7 +555,7 @@ class ClientProtocol:
             if self._filtering.deadline is not None:
                 self._filtering.wake()  # a program that only sends never waits
                 self.on_earlier_wake()
-        self.needs_flush = False  # the sending call writes it
+        self.needs_flush = False  # the sending call writes the output
 
     def send_below(self, message: Outgoing, data: bytes) -> int:
         """Send a message that has passed the filters, sealed if its group has a secret.

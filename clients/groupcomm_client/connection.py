@@ -149,7 +149,8 @@ class Connection:
         try:
             yield view
         finally:
-            # After the end of the session, or after the rules changed, it is no member any more.
+            # After the end of the session, or after a change of the rules, the program is no
+            # member.
             with suppress(SessionEnded, LocalProtocolError):
                 await self.loop.shielded(GOODBYE_S, lambda: self.leave(name))
 
@@ -338,7 +339,7 @@ class Connection:
         while True:
             await session.stream.until(session.protocol.has_events)
             events = session.protocol.pop_events()
-            if events:  # else another thread has received them
+            if events:  # otherwise another thread has received them
                 return events
 
     def pop_waiting(self) -> list[Received]:
@@ -350,7 +351,7 @@ class Connection:
     ) -> _Found:
         """Make a call that receives; raise TimeoutError if it takes longer than `seconds`."""
         if not self._session.protocol.has_events():
-            self._session.stream.read_ready()  # with a timeout of 0, waiting events count
+            self._session.stream.read_ready()  # with a timeout of 0, events that wait still count
         found: list[_Found] = []
 
         async def receive() -> None:

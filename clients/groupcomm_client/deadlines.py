@@ -38,7 +38,7 @@ class Interrupt:
         self.is_set = False
         self._lock = threading.Lock()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._condition: threading.Condition | None = None  # that the thread waits on
+        self._condition: threading.Condition | None = None  # the thread waits on it
 
     def set(self) -> None:
         """End the wait of the thread, and each later one in the same block."""
@@ -153,7 +153,7 @@ def wait_for_files(files: Mapping[int, int]) -> int:
     """
     poll = select.poll()
     for number, events in files.items():
-        if number < 0:  # closed by another thread
+        if number < 0:  # another thread has closed it
             return select.POLLHUP
         poll.register(number, events)
     for interrupt in _limits.get().interrupts:

@@ -127,7 +127,7 @@ async def _be_admitted(
             if error.code == Code.REJECT_STOPPING:
                 raise CannotConnect(f"cannot connect to {address}: {error}") from None
             fault = getattr(end, "fault", None)
-            if credentials is not None and fault is not None:  # the error of TLS says more
+            if credentials is not None and fault is not None:  # TLS gives the better reason
                 raise credentials.explain(address, fault) from None
             raise
 

@@ -79,7 +79,7 @@ class ReconnectingConnection(Connection):
         self._opener = opener
         self._filters = filters
         self._secrets = secrets
-        self._groups: dict[str, None] = {}  # to join in each later session, in this order
+        self._groups: dict[str, None] = {}  # each later session joins them, in this order
         self._renewing = loop.lock()
         self._closed = False
         self._last: Position | None = None
@@ -90,7 +90,7 @@ class ReconnectingConnection(Connection):
     async def join(self, group: str, *, secret: "GroupSecret | None" = None) -> GroupView:
         """Become a member, in this session and those that follow; see `Connection.join`."""
         known = group in self._groups
-        session = self._session  # first: so a session that comes later joins the group, too
+        session = self._session  # first, so that a later session also joins the group
         if not known:
             self._keep(group, secret)
         try:
@@ -162,7 +162,7 @@ class ReconnectingConnection(Connection):
         filters = tuple(filters)
         before, self._filters = self._filters, filters
         try:
-            with suppress(SessionEnded):  # then the next session has them
+            with suppress(SessionEnded):  # the next session has the filters then
                 super().set_filters(filters)
         except LocalProtocolError:
             self._filters = before
@@ -313,10 +313,10 @@ class ReconnectingConnection(Connection):
                 )
             )
             new.protocol.put_before(received)
-            self._session = new  # last: other threads check this first
+            self._session = new  # last, as other threads check this first
             if self._filters is not None and self._filters is not filters:
-                with suppress(SessionEnded):  # then the next session has them
-                    new.protocol.set_filters(self._filters)  # the old session got them meanwhile
+                with suppress(SessionEnded):  # the next session has the filters then
+                    new.protocol.set_filters(self._filters)  # set on the old session meanwhile
             return new
 
     async def _open_until_admitted(self) -> Session:
@@ -339,7 +339,7 @@ class ReconnectingConnection(Connection):
                 try:
                     joining = Connection(new, self.loop)
                     await joining.join(group, secret=self._secrets.get(group))
-                except AccessRefused:  # not any more, as its events show
+                except AccessRefused:  # it may no longer join, as its events show
                     self._groups.pop(group, None)  # the program may have left it meanwhile
             self._check_open()
         except BaseException:

@@ -108,7 +108,7 @@ class Requests:
     def sent_as(self, ticket: int, number: int) -> None:
         """Note the number of the message that a ticket stands for."""
         order = self._orders.pop(ticket, None)
-        if order is not None:  # else no caller waits any more
+        if order is not None:  # otherwise no caller waits any more
             order.number = number
             self._orders[number] = order
 
@@ -116,7 +116,7 @@ class Requests:
 
     def ordered(self, event: Ordered) -> None:
         """Accept the place of a message."""
-        if event.number in self._orders:  # else no caller waits any more
+        if event.number in self._orders:  # otherwise no caller waits any more
             self._orders[event.number].value = event
 
     def answered(self, event: Answer) -> None:

@@ -271,10 +271,10 @@ class ThreadStream:
         self._protocol = protocol
         self._lock = protocol.lock
         self._watch = watch
-        self._reading = False  # a thread waits for the socket
+        self._reading = False  # whether a thread waits for the socket
         self._unsent = memoryview(b"")
         self._alarm = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._owes = False  # messages of filters that the socket has not accepted
+        self._owes = False  # whether filters have messages that the socket has not accepted
         protocol.on_earlier_wake = self._ring_alarm
         protocol.on_popped = self._set_watch
         watch.add(socket_)
@@ -460,7 +460,7 @@ class ThreadTasks:
             try:
                 with interruptible(interrupt):
                     run(call())
-            except BaseException as error:  # any exception, which the block raises
+            except BaseException as error:  # the block of the scope raises it
                 self.failures.append(error)
                 self._block.set()
             finally:

@@ -36,7 +36,7 @@ class TrioStream(CoalescingStream):
         self._unsent = memoryview(b"")
         self._reading = self._writing = False
         self._finishing = False
-        self._wait = trio.CancelScope()  # of the task that reads
+        self._wait = trio.CancelScope()  # the scope of the task that reads
         protocol.on_earlier_wake = self._wake_earlier
         self._readers, self._writers = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
 
@@ -72,7 +72,7 @@ class TrioStream(CoalescingStream):
 
     async def _read(self) -> None:
         """Read input, or wait for the time at which filters and keys need to wake."""
-        with suppress(trio.ClosedResourceError):  # then the session is over
+        with suppress(trio.ClosedResourceError):  # the session is over then
             wake_in_s = self._protocol.wake_in_s
             if wake_in_s is None:
                 await trio.lowlevel.wait_readable(self._socket)
@@ -129,7 +129,7 @@ class TrioStream(CoalescingStream):
                 continue
             self._writing = True
             try:
-                with suppress(trio.ClosedResourceError):  # then nothing waits
+                with suppress(trio.ClosedResourceError):  # no task waits then
                     await trio.lowlevel.wait_writable(self._socket)
             finally:
                 self._writing = False

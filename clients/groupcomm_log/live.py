@@ -31,9 +31,9 @@ _MARK: Final = re.compile(
 )
 _NO_CRC: Final = b"00000000"
 _KEY: Final = "groupcomm"
-_HEAD: Final = b"\xff\xff\xff\xff"  # each message begins with it, then the length of its metadata
+_HEAD: Final = b"\xff\xff\xff\xff"  # each message begins with it; then its metadata's length
 _HEAD_BYTES: Final = 8
-_END_BYTES: Final = 8  # bytes that the writer adds when it is closed
+_END_BYTES: Final = 8  # bytes that the writer adds at its end
 _LZ4_SHARE: Final = 200  # incompressible data grow by less than this part
 _SPARE_BYTES: Final = 16384  # for the text, the end bytes, and the lengths of compressed buffers
 

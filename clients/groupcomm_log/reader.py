@@ -67,7 +67,7 @@ class LogReader:
                 return segment.last._replace(row=segment.last.row + 1)
             try:
                 return segment.first._replace(row=self._live_end(segment))
-            except FileNotFoundError:  # it was sealed in this moment
+            except FileNotFoundError:  # the file was sealed in this moment
                 return self.end()
         return BEGIN
 
@@ -211,7 +211,7 @@ def parse_start(text: str) -> Start:
         try:
             return Start(time=_parse_time(text[1:]))
         except (ValueError, OverflowError, OSError):
-            pass  # the error below
+            pass  # the error below reports it
     raise LogError(f"{text}: it must be {START_HELP}")
 
 

@@ -98,7 +98,7 @@ def seal_live(disk: Disk, live: Unsealed) -> Path | None:
     damage: list[Damage] = []
     rows = _readable(live, damage)
     if any(s.first == live.first and not s.is_live for s in list_segments(folder)):
-        written = None  # it was sealed before a crash
+        written = None  # the file was sealed before a crash
         deque(rows, maxlen=0)
     else:
         written = seal(disk, folder, rows)

@@ -14,16 +14,16 @@ _NAMES: Final = pa.list_(pa.string())
 SCHEMA: Final = pa.schema(
     [
         pa.field("epoch", pa.int64()),  # the number of starts of a recorder on this folder
-        pa.field("row", pa.int64()),  # from 0, one more each
+        pa.field("row", pa.int64()),  # from 0, rising by one
         pa.field("kind", pa.string()),  # one of KINDS
         pa.field("received", pa.timestamp("us", tz="UTC")),  # by the recorder's wall clock
-        pa.field("view", pa.string()),  # of daemons; with the next four it is the position
+        pa.field("view", pa.string()),  # of daemons; the next four complete the position
         pa.field("stamp", pa.int64()),
         pa.field("ring", pa.int64()),
         pa.field("bundle", pa.int64()),
         pa.field("message", pa.int64()),
         pa.field("sender", pa.string()),  # private name and connection number
-        pa.field("number", pa.int64()),  # in the sender's count
+        pa.field("number", pa.int64()),  # the message's number in its sender's count
         pa.field("groups", _NAMES),
         pa.field("level", pa.string()),
         pa.field("type", pa.int64()),

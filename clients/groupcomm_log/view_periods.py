@@ -39,7 +39,7 @@ DIGESTS: Final = pa.schema(
 )
 NO_MESSAGES: Final = DIGESTS.empty_table()
 
-SEPARATOR: Final = "\0"  # in no name
+SEPARATOR: Final = "\0"  # a character that no name contains
 
 
 @dataclass(frozen=True)

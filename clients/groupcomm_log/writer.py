@@ -184,7 +184,7 @@ class LogWriter:
             self._unsealed.popleft()
             if path is not None:
                 sealed.append(path)
-            self._remove_old()  # under load there may always be one more to be sealed
+            self._remove_old()  # under load there may always be one more file to seal
         self._remove_old()
         return sealed
 
@@ -254,7 +254,7 @@ class _LiveFile:
 
     def close(self) -> None:
         """Close the file, without rows that were not synced."""
-        with suppress(OSError):  # it then stays, but does not count: `Unsealed.stop`
+        with suppress(OSError):  # the empty file stays; readers ignore it: see `Unsealed.stop`
             self._disk.truncate(self._descriptor, self.size)
         self._disk.close(self._descriptor)
 

@@ -82,7 +82,7 @@ def _read_one(
     batches = list(reader.batches(live[0].first, columns=columns)) if live else []
     sealed = [str(segment.path) for segment in segments if not segment.is_live]
     parts = [spark.read.parquet(*sealed).select(*columns)] if sealed else []
-    if batches or not sealed:  # Spark makes no frame of a table without batches
+    if batches or not sealed:  # Spark makes no frame from a table without batches
         schema = schema_of(columns)
         table = pa.Table.from_batches(batches or [pa.RecordBatch.from_pylist([], schema)], schema)
         parts.append(spark.createDataFrame(table))

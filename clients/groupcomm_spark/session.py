@@ -154,10 +154,10 @@ _CONFIG: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    # The data that verify hashes and sorts are small beside the logs: few partitions cost less.
+    # Verify hashes and sorts little data compared with the logs: few partitions cost less.
     "spark.sql.shuffle.partitions": "8",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # A changed bit of a page is found by Spark's own reader of Parquet, too.
+    # Spark's own reader of Parquet also finds a changed bit of a page.
     "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
 }
 
@@ -202,7 +202,7 @@ def open_session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if master.startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)  # else it listens to the network
+        os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)  # otherwise Spark listens to the network
 
     from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
 

@@ -184,7 +184,7 @@ def run_campaign(
             while waiting:
                 yield _await_result(waiting.popleft(), check)
         except BrokenProcessPool:
-            check()  # ^C also reaches workers that do not ignore it yet
+            check()  # ^C may also end workers that do not ignore it yet
             raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)

@@ -63,7 +63,7 @@ class LocalDaemon:
         self._state = folder / f"{name}.state"
         self._config = config
         self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
-        self._log_bytes = 0  # of earlier starts
+        self._log_bytes = 0  # the bytes that earlier starts have logged
 
     async def start(self) -> None:
         """Start the daemon; return once it listens.
@@ -214,7 +214,7 @@ class LocalCluster:
         """
         self._temporary = tempfile.TemporaryDirectory(prefix="groupcomm-")
         self.folder = Path(self._temporary.name)
-        # All of 127/8 is this host: a random address makes ports safe to choose.
+        # All of 127/8 is this host: with a random address a free port can be chosen safely.
         host = ".".join(["127", *(str(1 + secrets.randbelow(254)) for _ in range(3))])
         ports = dict(zip(names, free_ports(host, len(names)), strict=True))
         if not any(key in settings for key in ("key_file", "insecure")):

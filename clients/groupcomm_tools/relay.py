@@ -102,7 +102,7 @@ class Port:
             self.socket.sendto(datagram, self._target)
             self.passed += 1
         except OSError:
-            return  # lost, as datagrams are
+            return  # the datagram is lost, as datagrams may be
 
     def suffer(self, faults: Faults | None) -> None:
         """Inject faults from now on; None ends them."""
@@ -168,7 +168,7 @@ class Relay:
             for source in self._addresses
         }
         path.write_text(json.dumps(found, indent=2) + "\n")
-        path.chmod(path.stat().st_mode & ~0o022)  # else daemons refuse it
+        path.chmod(path.stat().st_mode & ~0o022)  # daemons refuse a file that others can write
 
     def _way(self, pair: Pair) -> Address:
         port = self.ports.get(pair)

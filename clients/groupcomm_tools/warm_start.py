@@ -63,12 +63,12 @@ class ForkedProcess:
     def send_signal(self, number: int) -> None:
         """Send a signal to the process, unless it has ended."""
         if self.poll() is None:
-            with contextlib.suppress(ProcessLookupError):  # it has just ended
+            with contextlib.suppress(ProcessLookupError):  # the process has just ended
                 os.kill(self.pid, number)
 
     def _has_ended(self, timeout: float | None) -> bool:
         if self.returncode is None:
-            end = select.poll()  # descriptors may be too high for select
+            end = select.poll()  # select cannot watch high descriptors
             end.register(self._status, select.POLLIN)
             if not end.poll(None if timeout is None else timeout * 1000.0):
                 return False
@@ -141,7 +141,7 @@ def start_warm(module: str, arguments: Sequence[str], stderr: int) -> ForkedProc
         if key in _servers:
             try:
                 return _servers[key].start(arguments, stderr)
-            except OSError:  # it was killed
+            except OSError:  # the process was killed
                 _servers.pop(key).close()
         _servers[key] = ForkServer(module)
         return _servers[key].start(arguments, stderr)
@@ -165,7 +165,7 @@ class _Forks:
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
-        self._woken, self._waker = socket.socketpair()  # by the end of a forked process
+        self._woken, self._waker = socket.socketpair()  # written at the end of a forked process
         self._woken.setblocking(False)
         self._waker.setblocking(False)
         self._statuses: dict[int, int] = {}
@@ -208,7 +208,7 @@ class _Forks:
         for pid, status in list(self._statuses.items()):
             ended, code = os.waitpid(pid, os.WNOHANG)
             if ended:
-                with contextlib.suppress(BrokenPipeError):  # nobody waits for the status
+                with contextlib.suppress(BrokenPipeError):  # no process waits for the status
                     os.write(status, _STATUS.pack(os.waitstatus_to_exitcode(code)))
                 os.close(status)
                 del self._statuses[pid]

@@ -186,7 +186,7 @@ async def _serve(
         )
     with trio.open_signal_receiver(*_SIGNALS) as signals:
         watchdog = _watch_over_the_end(config)
-        # Only now may others learn of the daemon: an earlier signal would have killed it.
+        # Other programs may know the daemon only now: an earlier signal would have killed it.
         if options.ports_file is not None:
             sockets.write_ports(options.ports_file)
         log_start(config, sockets)

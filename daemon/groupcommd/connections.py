@@ -102,9 +102,9 @@ class Connections:
         self.refusals = Refusals()
         self.quotas = ConnectionQuotas(quotas or Quotas(), most)
         self._accepted = 0  # open connections, those without a HELLO included
-        self._turned_away = 0  # those among them that are only told the reason of their refusal
-        self._read_now: set[int] = set()  # connections that were read in this round, perhaps
-        self._unfed = trio.Event()  # is set when inputs wait for the next round
+        self._turned_away = 0  # connections among these that only get the reason of their refusal
+        self._read_now: set[int] = set()  # connections that may have been read in this round
+        self._unfed = trio.Event()  # set when inputs wait for the next round
         nursery.start_soon(self._feed_rest)
 
     def __len__(self) -> int:
@@ -239,7 +239,7 @@ class Connections:
             del self._open[connection.number]
             self.quotas.close(connection.principal)
             self.inputs.append(ClientGone(connection.number))
-            if before is not ConnectionState.GREETING:  # else the next turn is early enough
+            if before is not ConnectionState.GREETING:  # otherwise the next turn is early enough
                 self._unfed.set()
 
     # ---- read ----
@@ -289,7 +289,7 @@ class Connections:
         if self.inputs and more:
             self._feed(connection.number)
         elif self.inputs:
-            self._unfed.set()  # with its end, so that a client that wants its name is not refused
+            self._unfed.set()  # at its end, so that its name is free for a client that wants it
         return more
 
     def _share(self, connection: Connection) -> int:
@@ -305,7 +305,7 @@ class Connections:
     def _feed(self, number: int) -> None:
         """Have the core process new input: at once, or with other input of this round."""
         if number in self._read_now:
-            self._read_now.clear()  # it was read before, so this is another round
+            self._read_now.clear()  # the connection was read before, so this is another round
         first = not self._read_now
         self._read_now.add(number)
         if first:
@@ -353,7 +353,7 @@ class Connections:
 
     def _write(self, connection: Connection) -> None:
         """Write as much as the socket accepts; a task writes the rest."""
-        is_drained = False  # the core has nothing more
+        is_drained = False  # the core has no more output
         try:
             while connection.pending or not is_drained:
                 if not connection.pending:

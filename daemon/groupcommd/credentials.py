@@ -95,7 +95,7 @@ def server_context(config: TlsConfig) -> ssl.SSLContext:
     open_unwritable(config.certificate, f"{config.table}.certificate").close()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.num_tickets = 0  # sessions are long: nothing is gained by resuming them
+    context.num_tickets = 0  # sessions are long: a resumption gains nothing
     try:
         context.load_cert_chain(config.certificate, config.key, password=_no_password)
     except (ssl.SSLError, ValueError) as error:

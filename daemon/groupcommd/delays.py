@@ -43,5 +43,5 @@ class DelayRecorder(FlightRecorder):
         """See Probe."""
         super().released(ring, number, time, bundle_index, bundle, sender)
         arrived = self._arrived.get(ring)
-        if number and arrived is not None:  # otherwise delivered on arrival
+        if number and arrived is not None:  # otherwise the packet is delivered on arrival
             self.delays[bundle.level].add(monotonic() - arrived[number & (ARRIVALS - 1)])

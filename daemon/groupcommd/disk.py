@@ -101,7 +101,7 @@ class DiskWatch:
     def __init__(self, folder: Path, timeout_s: float) -> None:
         self._folder = folder
         self._timeout_s = timeout_s
-        self._logged_slow_s = 0.0  # of the logged slow write; 0 while the disk is healthy
+        self._logged_slow_s = 0.0  # the time of the logged slow write; 0 while the disk is healthy
         self._logged_error: str | None = None
         self._logged_unanswered = False
         self._logged_aside = False

@@ -9,9 +9,9 @@ class Grade(enum.Enum):
     """The severity of a finding."""
 
     OK = "ok"
-    WARNING = "warning"  # works, but will be slow, or fail some day
-    PROBLEM = "problem"  # does not work
-    SKIPPED = "skipped"  # could not be checked
+    WARNING = "warning"  # it works, but will be slow, or fail some day
+    PROBLEM = "problem"  # it does not work
+    SKIPPED = "skipped"  # it could not be checked
 
 
 @attrs.frozen

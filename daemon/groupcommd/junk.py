@@ -51,7 +51,7 @@ class Flood:
         self._max_reads = max_reads
         self._received = self._bad = 0  # since the last call of `pause_s`
         self._began = 0.0  # when the present interval began
-        self._bad_lately = 0  # rejected in the present interval
+        self._bad_lately = 0  # datagrams rejected in the present interval
         self.is_on = False
         self.over_at = 0.0
 
@@ -103,7 +103,7 @@ _AND: Final = 0x54  # BPF_ALU | BPF_AND | BPF_K
 _RETURN: Final = 0x06
 _RANDOM: Final = 0xFFFFF000 + 56  # SKF_AD_OFF + SKF_AD_RANDOM
 _NETWORK: Final = 0xFFF00000  # SKF_NET_OFF: the head of IP starts here
-_SOURCE_AT: Final = {4: _NETWORK + 12, 6: _NETWORK + 20}  # the last word of the address
+_SOURCE_AT: Final = {4: _NETWORK + 12, 6: _NETWORK + 20}  # the last word of the source address
 _PORT_AT: Final = 0
 _ALL: Final = 0xFFFFFFFF
 _PAYLOAD: Final = 8  # after the UDP head

@@ -169,7 +169,7 @@ class KeyService:
             self._warn(number, text)
             return f"{text}; then start this daemon again" if self._alone else None
         if keys.named_key is not None and not self._logged_unknown:
-            self._logged_unknown = True  # no advice, and no second line: anybody can cause it
+            self._logged_unknown = True  # no advice, and no second line, as anybody can cause it
             _log.warning(
                 "datagrams that name a key which is not in %s, such as %d, are dropped; "
                 "anybody can send such datagrams",

@@ -265,7 +265,7 @@ class LogWatch:
     def __init__(self) -> None:
         self._slow: set[int] = set()
         self._narrow: set[str] = set()  # links that were logged
-        self._junk = 0  # datagrams, as of the last check
+        self._junk = 0  # the count of bad datagrams at the last check
         self._is_flooded = self._is_logged = False
         self._junk_logged_at = -JUNK_LOGGED_S
 

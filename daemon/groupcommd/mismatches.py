@@ -56,7 +56,7 @@ class ConfigDifferences:
 
     def __init__(self, config: DaemonConfig) -> None:
         self._config = config
-        self._logged: dict[tuple[str, ...], str] = {}  # the logged text, by daemons
+        self._logged: dict[tuple[str, ...], str] = {}  # the logged text by daemons
         self._since: dict[tuple[str, ...], float] = {}
 
     def statements(self, status: Status) -> list[DifferenceReport]:
@@ -335,7 +335,7 @@ class RejectedSenders:
     def _log(self, stranger: RejectedSender) -> None:
         cause, file = CAUSES[stranger.reason], self._file or "this daemon's settings"
         differs = f"; most likely {cause.keys} differs there from {file}" if cause.keys else ""
-        # A sender without a key may have made them up, under any address.
+        # A sender without a key may have invented them, under any address.
         _log.log(
             logging.ERROR if cause.proven else logging.WARNING,
             "datagrams from %s %s (%s)%s%s: %s",

@@ -58,7 +58,7 @@ class Networks:
         self._site_daemons = sorted(self._on.keys() - set(remote))
         self.fresh_s = HEARD_BEACONS * timing.beacon_interval_s + timing.longest_delay_s
         self._last = 0  # the network of the latest drain
-        self._heard: dict[str, list[float]] = {}  # by name: when it was heard on each network
+        self._heard: dict[str, list[float]] = {}  # by name: the last hearing on each network
         self._routes: dict[str, tuple[int, ...]] = {}  # by name: the networks to use
 
     # ---- input ----

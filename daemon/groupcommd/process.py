@@ -108,7 +108,7 @@ SHARED_BYTES: Final = 16 * 1024 * 1024
 """Smaller blocks come from the memory that is kept; larger ones are returned when they are freed.
 """
 
-_TRIM_THRESHOLD: Final = -1  # numbers of malloc.h, mallopt(3)
+_TRIM_THRESHOLD: Final = -1  # numbers of malloc.h, for mallopt(3)
 _MMAP_THRESHOLD: Final = -3
 
 
@@ -138,7 +138,7 @@ class GarbageCollection:
 
     def __init__(self) -> None:
         gc.collect()
-        gc.freeze()  # the present objects stay
+        gc.freeze()  # the present objects stay in memory
         gc.disable()
         self._times = 0
 
@@ -203,7 +203,7 @@ async def feed_systemd_watchdog() -> None:
         return
     while True:
         notify_systemd("WATCHDOG=1")
-        await trio.sleep(int(period_us) / 2e6)  # half of the period, as its manual advises
+        await trio.sleep(int(period_us) / 2e6)  # half of the period, as systemd's manual advises
 
 
 def notify_systemd(state: str) -> bool:

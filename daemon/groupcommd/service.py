@@ -72,8 +72,8 @@ _log = logging.getLogger("groupcommd")
 class ServiceEnd(enum.Enum):
     """The reason why one start of a daemon has ended."""
 
-    LEFT = enum.auto()  # it was asked to leave, and left in order
-    CUT_SHORT = enum.auto()  # it was asked to leave, and an orderly leave took too long
+    LEFT = enum.auto()  # an operator stopped it, and it left in order
+    CUT_SHORT = enum.auto()  # an operator stopped it, and an orderly leave took too long
     OUTDATED = enum.auto()  # other daemons know of more starts than its disk: start anew
     LOCKED_OUT = enum.auto()  # the others seal with a key that it lacks, or have evicted it
 
@@ -235,7 +235,7 @@ class Service:
         left = [name for name in changed if name not in reloaded]
         news = {name: getattr(config, name) for name in taken}
         if config.key_file is not None and self._config.keys is not None:
-            self._keys.reload()  # the last thing that may fail
+            self._keys.reload()  # the last act that may fail
         self._config = attrs.evolve(self._config, **news)
         self.reloads += 1
         self.connections.quotas.quotas = config.quotas
@@ -289,7 +289,7 @@ class Service:
         while True:
             with trio.CancelScope(deadline=self._due) as self._timer:
                 await trio.sleep_forever()
-            if trio.current_time() >= self._due:  # else it has moved on meanwhile
+            if trio.current_time() >= self._due:  # otherwise the deadline has moved meanwhile
                 self.turn()
 
     async def _receive(self, source: socket.socket) -> None:
@@ -318,7 +318,7 @@ class Service:
         while True:
             await trio.sleep(WALL_INTERVAL_S)
             now = trio.current_time()
-            self.connections.inputs.append(WallClockRead(now, time.time()))  # the next step will do
+            self.connections.inputs.append(WallClockRead(now, time.time()))  # for the next step
             if self._expiry.end_expired():
                 self.turn()
             status = self.core.status(now)
@@ -359,7 +359,7 @@ class Service:
         self._now = trio.current_time()
         inputs, connections.inputs = connections.inputs, []
         drive(self.core, self, self._now, self._datagrams, inputs)
-        if self._due < self._timer.deadline:  # a later deadline is noticed when the old one comes
+        if self._due < self._timer.deadline:  # a later deadline is noticed at the old one
             self._timer.deadline = self._due
 
     @property
@@ -384,7 +384,7 @@ class Service:
         datagrams = self._datagrams
         if datagrams:
             self._note_received(output, datagrams)
-        if self._networks is not None:  # also about daemons from which nothing has come
+        if self._networks is not None:  # also about daemons from which no datagram has come
             since = self._now - self._networks.fresh_s
             self._networks.note(self.core.heard(since), self._now)
         self._record()

@@ -125,7 +125,7 @@ class Sockets:
 
     def _open_spread_tcp(self, config: DaemonConfig, own: Address, stack: ExitStack) -> None:
         if own == self.tcp:
-            self.spread_tcp = own  # one listener for both
+            self.spread_tcp = own  # one listener for both protocols
         else:
             tcp, self.spread_tcp = _listen(own, stack)
             admits = admission(config.unix_for, config.unix)

@@ -117,7 +117,7 @@ async def _shake_hands(accepted: socket.socket, handshake: Handshake) -> None:
         if not data:
             raise ConnectionResetError("the client has closed the connection during its handshake")
         if answer := handshake.receive_untrusted(data):
-            accepted.send(answer)  # some bytes, the first of the connection: there is room
+            accepted.send(answer)  # a few bytes, the first of the connection: the socket has room
 
 
 def _invent_user(descriptor: int) -> str:

@@ -29,7 +29,7 @@ class SpreadSocket:
         self._socket = socket_
         self._session = session
         self._unsent = memoryview(b"")
-        self._owed = 0  # bytes of the frames that these are
+        self._owed = 0  # the size of the frames in these bytes
 
     def fileno(self) -> int:
         """Return the descriptor of the socket below."""

@@ -61,7 +61,7 @@ class StateDir:
         self._path = path
         self._record = StateRecord()
         self._writing = threading.Lock()
-        self._next = -1  # descriptor of the file that is written next; -1: it must be made
+        self._next = -1  # the descriptor of the next file; -1: the file must be made
         try:
             make_private_folder(path)
             self._folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -152,7 +152,7 @@ class StateDir:
         except OSError as error:
             raise self._unusable(error) from error
         self._record = record
-        with suppress(OSError):  # if this fails, the next write makes it or fails
+        with suppress(OSError):  # if this fails, the next write makes the file or fails
             self._next = self._make_next()
 
     def _pop_next(self) -> int:
@@ -161,7 +161,7 @@ class StateDir:
         if held >= 0 and self._is_next(held):
             return held
         if held >= 0:
-            os.close(held)  # another process has removed it
+            os.close(held)  # another process has removed the file
         return self._make_next()
 
     def _is_next(self, held: int) -> bool:
@@ -174,7 +174,7 @@ class StateDir:
     def _make_next(self) -> int:
         """Make the file anew in the open folder, wherever the folder's path leads by now."""
         with suppress(FileNotFoundError):
-            os.unlink(_NEXT, dir_fd=self._folder)  # left by a start that was cut off
+            os.unlink(_NEXT, dir_fd=self._folder)  # a start that was cut off has left it
         return os.open(_NEXT, _NEW, 0o600, dir_fd=self._folder)
 
     def _unusable(self, error: OSError) -> StateError:

@@ -53,7 +53,7 @@ class DaemonParts:
     disk: DiskWatch
     cluster: ClusterReports
     drain: DrainService
-    started: float  # by time.monotonic
+    started: float  # the start, by time.monotonic
     reloads: int = 0
     delays: Sequence[Durations] = ()  # from arrival to delivery, by level; () if not measured
 
@@ -335,7 +335,7 @@ class QuestionQueue:
         self._principal_of = principal_of
         self._clock = clock
         self._waiting: deque[tuple[int, str]] = deque()
-        self._free_at = 0.0  # earlier answers have used up the time until then
+        self._free_at = 0.0  # earlier answers have used the time until then
         self.due = inf
 
     def ask(self, questions: Iterable[tuple[int, str]], now: float) -> None:

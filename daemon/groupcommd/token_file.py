@@ -145,7 +145,7 @@ class TokenBook:
             ConfigError, OSError: see `read_tokens`.
         """
         self._path = path
-        self._fault = ""  # the error that was logged last; "" once the file is right
+        self._fault = ""  # the last error that was logged; "" once the file is right
         self._seen = self._look()
         self._tokens = read_tokens(path)
 

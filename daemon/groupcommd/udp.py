@@ -31,7 +31,7 @@ MAX_READS: Final = 256
 """Reads in one turn; the rest makes the socket readable again at once."""
 
 _SO_MEMINFO: Final = 55
-_MEMINFO = struct.Struct("=9I")  # <linux/sock_diag.h>; the last one is of drops
+_MEMINFO = struct.Struct("=9I")  # from <linux/sock_diag.h>; the last field counts drops
 
 MAX_SOURCES: Final = 64
 """The number of sources of valid datagrams that are remembered, the latest ones."""
@@ -98,13 +98,13 @@ class UdpSocket:
         self._can_filter = True
         self._wanted: ClusterPattern | None = None
         self._seen: set[Destination] = set()  # sources of the latest datagrams
-        self._runs: list[tuple[int, Destination]] = []  # of the latest drain: first index, source
+        self._runs: list[tuple[int, Destination]] = []  # latest drain: first index, source
         self._sources: dict[Destination, None] = dict.fromkeys(self._targets.values())
         try:
             for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
                 self.socket.setsockopt(socket.SOL_SOCKET, option, BUFFER_BYTES)
             self.socket.bind((own.host, own.port))
-            # The address of any other daemon of this name: an earlier start, or a clone.
+            # The address belongs to another daemon of this name: an earlier start, or a clone.
             self._own: Destination = (self.address.host, self.address.port)
             self.gso = self._probe(UDP_SEGMENT)
             self.gro = self._probe(UDP_GRO, 1)
@@ -221,7 +221,7 @@ class UdpSocket:
                 data, extra, _, sender = receive(READ_BYTES, _GRO_SPACE)
             except BlockingIOError:
                 return
-            except OSError as error:  # about an earlier datagram: its receiver does not exist
+            except OSError as error:  # an error of an earlier datagram: its receiver does not exist
                 if error.errno not in _PASSING:
                     raise
                 continue
@@ -286,7 +286,7 @@ class UdpSocket:
             self.socket.sendmsg(run, [(SOL_UDP, UDP_SEGMENT, _U16.pack(size))], 0, target)
         except OSError as error:
             if error.errno in (errno.EINVAL, errno.EMSGSIZE, errno.EIO, errno.EOPNOTSUPP):
-                self.gso = False  # this path does not support it, whatever the probe has shown
+                self.gso = False  # this path does not support it, although the probe passed
                 for datagram in run:
                     self.sent_bytes -= len(datagram)
                     self._send_one(datagram, target)

@@ -34,7 +34,7 @@ def listen_at(path: Path, temporary: Path, opened_for: str) -> socket.socket:
         listener.bind(str(temporary))
         temporary.chmod(_MODES[opened_for])
         listener.listen(BACKLOG)
-        temporary.rename(path)  # from here on, and not before, it can be connected to
+        temporary.rename(path)  # clients can connect from here on, and not before
     except OSError:
         listener.close()
         raise
@@ -68,7 +68,7 @@ def listen_for_spread(path: Path, opened_for: str) -> socket.socket:
     """
     if fault := _path_fault(path):
         raise ConfigError(f"{path} {fault}")
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")  # that nobody can guess
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")  # nobody can guess the name
     try:
         return listen_at(path, temporary, opened_for)
     except OSError:

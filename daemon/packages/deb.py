@@ -124,7 +124,7 @@ def add_environment(root: Path, folder: Path) -> None:
     site.mkdir(parents=True)
     (home / "bin").mkdir()
     (home / "bin/python3").symlink_to("/usr/bin/python3")
-    # Recommended packages of Debian's are seen, too: `groupcomm top` draws with python3-rich.
+    # Packages that Debian recommends are found, too: `groupcomm top` draws with python3-rich.
     (home / "pyvenv.cfg").write_text("home = /usr/bin\ninclude-system-site-packages = true\n")
     os.chdir(PROJECT)  # the build backend works in the current folder
     wheel = folder / build_wheel(str(folder))

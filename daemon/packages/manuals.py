@@ -57,7 +57,7 @@ def manual_page(parser: argparse.ArgumentParser, section: int) -> str:
     add_examples(parser)
     for group in parser._action_groups:
         if group.title == "positional arguments" and group._group_actions:
-            group.title = "commands"  # the only words of the commands themselves
+            group.title = "commands"  # in place of argparse's own title
     short = str(parser.description).rstrip(".")
     page = Manpage(parser, format="pretty")
     page.section, page.source, page.manual = section, "groupcomm", "groupcomm"
@@ -67,7 +67,7 @@ def manual_page(parser: argparse.ArgumentParser, section: int) -> str:
 
 def add_examples(parser: argparse.ArgumentParser) -> None:
     """Add the epilog of every subcommand to its description: its page has no other place for it."""
-    for action in parser._actions:  # argparse has no public way to them; shtab goes the same
+    for action in parser._actions:  # argparse has no public access to them; shtab also uses this
         if isinstance(action, argparse._SubParsersAction):
             for command in action.choices.values():
                 command.description = f"{command.description or ''}\n\n{command.epilog or ''}"

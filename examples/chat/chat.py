@@ -38,7 +38,7 @@ async def run(options: argparse.Namespace) -> None:
     ):
         nursery.start_soon(listen, connection)
         await talk(connection)
-        await trio.sleep(options.linger_s)  # to see what still comes
+        await trio.sleep(options.linger_s)  # to receive later messages
         nursery.cancel_scope.cancel()
 
 

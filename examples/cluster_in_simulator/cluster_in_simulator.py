@@ -12,7 +12,7 @@ GROUP = "prices"
 def main() -> None:
     cluster = Cluster(plain_settings(daemons=3, seed=1, faults=Faults(loss=0.2)))
     traders = [cluster.connect(user, daemon) for daemon, user in enumerate(("ann", "bob", "cem"))]
-    cluster.run(0.5)  # virtual seconds: this takes no time
+    cluster.run(0.5)  # virtual seconds, which take no time
     for trader in traders:
         trader.join(GROUP)
     cluster.run(0.5)

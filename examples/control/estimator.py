@@ -47,8 +47,8 @@ class Estimator:
         self._ahead_s = 0.0 if tuning is None else tuning.ahead_s
         self.at_s: float | None = None
         self._angle = self._rate = 0.0
-        self._pushes: list[tuple[float, float]] = []  # with the begin of each
-        # Covariances: of the angle, of angle and rate, of the rate.
+        self._pushes: list[tuple[float, float]] = []  # commands, with their beginnings
+        # The covariances: of the angle, of angle and rate, of the rate.
         self._aa, self._ar, self._rr = 1.0, 0.0, 1.0
 
     def push(self, at_s: float, push: float) -> None:

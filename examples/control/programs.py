@@ -101,7 +101,7 @@ class Plant:
     async def _sense(self) -> None:
         due = trio.current_time()
         while (now := self._advance()) < self._window[1]:
-            # Read in every period, so that an old command counts for as long as it acts.
+            # The command is read in every period, so an old one counts for as long as it acts.
             if now >= self._window[0] and self._newest_s:
                 self._ages_s.append(now - self._newest_s)
             await self._member.say(MEASUREMENT, now, self._pole.measure())

@@ -30,7 +30,7 @@ def test_the_loop_closes_at_a_weak_and_at_a_strong_level(
     assert [found["level"] for found in loops] == names
     for found in loops:
         assert 0 < found["rms_mrad"] <= STOP * 1000
-        # Three ways of 5 ms lie between a measurement and what it causes.
+        # Three ways of 5 ms lie between a measurement and its effect.
         assert 15 <= found["age_p50_ms"] <= found["age_p95_ms"]
     root = ET.fromstring(chart.read_text())
     assert len(root.findall(f".//{SVG}polyline")) == len(names)

@@ -48,5 +48,5 @@ async def test_with_too_few_candidates_nobody_leads_until_another_comes() -> Non
         assert few.poll() is None
         other = start(cluster, "a", "bob", "--candidates", "3", "--ticks", "1")
         assert few.communicate(timeout=60)[0] == "#ann#a leads, tick 1\n"
-        other.kill()  # alone again, it would wait for ever
+        other.kill()  # it would be alone again, and wait for ever
         other.communicate()

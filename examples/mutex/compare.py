@@ -69,13 +69,13 @@ async def measure(form: str, programs: int, rounds: int) -> dict[str, object]:
             forms.append(Counting(make_form(form, connection.member, "compare")))
             mutexes.append(Mutex(connection, "compare", forms[-1]))
             await stack.enter_async_context(driving(mutexes[-1].driver))
-        for mutex in mutexes:  # all know each other once all were in
+        for mutex in mutexes:  # all programs know each other once all have entered
             async with mutex:
                 pass
         await trio.sleep(0.2)
         before = totals(forms)
         alone_ms = [await enter_ms(mutexes[n % programs]) for n in range(rounds)]
-        await trio.sleep(0.2)  # the last releases have come everywhere
+        await trio.sleep(0.2)  # the last releases have arrived everywhere
         after = totals(forms)
         handover_ms = await compete(mutexes, rounds)
     sent, private, received = ((b - a) / rounds for a, b in zip(before, after, strict=True))
@@ -103,7 +103,7 @@ async def enter_ms(mutex: Mutex) -> float:
     asked = time.perf_counter()
     async with mutex:
         took_ms = (time.perf_counter() - asked) * 1000
-    await trio.sleep(0.005)  # the release has gone out
+    await trio.sleep(0.005)  # the release has left
     return took_ms
 
 

@@ -25,7 +25,7 @@ async def run(options: argparse.Namespace) -> None:
         join_mutex(connection, "press", form=options.form) as mutex,
     ):
         if options.rude:
-            await use(mutex, b"a part of its own")  # and does not ask
+            await use(mutex, b"a part of its own")  # and does not ask the mutex
             await trio.sleep(WORK_S)
             return
         for number in range(options.times):

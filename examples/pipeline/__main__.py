@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name = "pipeline"
     for folder in (options.to / "demo", options.to / "vehicle"):
         if folder.exists():
-            shutil.rmtree(folder)  # of an earlier run, which must not be continued
+            shutil.rmtree(folder)  # the folder of an earlier run, which must not be continued
     options.to.mkdir(parents=True, exist_ok=True)
     return run(name, partial(play, options)) or run(name, partial(look, options))
 

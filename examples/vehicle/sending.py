@@ -153,7 +153,7 @@ class Mapper:
         self._delta, self._piece = kinds[MAP_DELTA.type], kinds[MAP_PIECE.type]
         self._tiles = load.piece
         self._newcomers = newcomers
-        self._welcomed: list[tuple[str, int]] = []  # newcomers, and the next tile of each
+        self._welcomed: list[tuple[str, int]] = []  # newcomers, each with its next tile
         self.original = Original()
 
     async def run(self) -> dict[str, Any]:

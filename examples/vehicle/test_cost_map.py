@@ -45,12 +45,12 @@ def test_what_is_missed_is_noticed_and_pieces_repair_it() -> None:
     copy.apply(decode_untrusted(original.piece(0, TILES)))
     assert copy.is_whole
     original.fill(0, 0, 10, 10, 1)
-    original.delta()  # is lost
+    original.delta()  # this delta is lost
     original.fill(500, 500, 10, 10, 2)
     copy.apply(decode_untrusted(original.delta()))
     assert (copy.is_whole, copy.gaps) == (False, 1)
     copy.apply(decode_untrusted(original.piece(0, 600)))
-    original.fill(10, 0, 10, 10, 3)  # a tile that is told between two pieces stays known
+    original.fill(10, 0, 10, 10, 3)  # a tile that a delta brings between two pieces stays known
     copy.apply(decode_untrusted(original.delta()))
     assert not copy.is_whole
     copy.apply(decode_untrusted(original.piece(600, TILES - 600)))
@@ -70,7 +70,7 @@ def test_what_is_old_changes_nothing() -> None:
 
 def test_only_tiles_that_changed_are_sent() -> None:
     original = Original()
-    original.fill(60, 10, 10, 10, 7)  # over the edge of two tiles
+    original.fill(60, 10, 10, 10, 7)  # a change over the edge of two tiles
     assert set(decode_untrusted(original.delta()).tiles) == {0, 1}
     assert decode_untrusted(original.delta()).tiles == {}
 

@@ -73,7 +73,7 @@ def test_packed_messages_are_lost_together(capsys: pytest.CaptureFixture[str]) -
     assert packed["loss"] > 0
     runs = {int(length): count for length, count in packed["loss_runs"].items()}
     cut_off = sum(count for length, count in runs.items() if length % 5)
-    assert cut_off <= 2 * packed["receivers"]  # only at the ends of the time that counts
+    assert cut_off <= 2 * packed["receivers"]  # the first and the last burst may be cut off
     assert max(runs) >= 5
 
 

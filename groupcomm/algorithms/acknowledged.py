@@ -32,7 +32,7 @@ class AcknowledgedStamps(Process):
     def __init__(self, me: Name, members: Iterable[Name]) -> None:
         super().__init__(me, members)
         self._clock = LamportClock()
-        self._latest = dict.fromkeys(self.members, 0)  # clock of the last packet from each
+        self._latest = dict.fromkeys(self.members, 0)  # the last clock of each member
         self._queue: list[tuple[int, Name, Message]] = []  # a heap
 
     def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:

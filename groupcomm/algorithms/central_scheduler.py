@@ -20,9 +20,9 @@ from groupcomm.algorithms.process import Name, Packet, Step
 class Kind(enum.IntEnum):
     """The kind of a packet without a message."""
 
-    REQUEST = 1  # to the scheduler
-    GRANT = 2  # from it
-    RELEASE = 3  # to it
+    REQUEST = 1  # a process to the scheduler
+    GRANT = 2  # the scheduler to a process
+    RELEASE = 3  # a process to the scheduler
 
     def __str__(self) -> str:
         return self.name.lower()
@@ -34,7 +34,7 @@ class CentralScheduler(Claimant):
     def __init__(self, me: Name, members: Iterable[Name]) -> None:
         super().__init__(me, members)
         self.scheduler = self.members[0]
-        self._queue: deque[Name] = deque()  # this and the next are used by the scheduler only
+        self._queue: deque[Name] = deque()  # only the scheduler uses this and the next
         self._holder: Name | None = None
 
     def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:

@@ -137,7 +137,7 @@ class History:
 
     def _broken_fifo(self) -> Iterator[Broken]:
         for name, messages in self.delivered.items():
-            lowest: dict[Name, int] = {}  # number that comes later, by sender
+            lowest: dict[Name, int] = {}  # the least number of a later message, by sender
             suspects = []
             for at in range(len(messages) - 1, -1, -1):
                 sender, number = messages[at][:2]
@@ -183,7 +183,7 @@ class History:
 
 def _inversions(keys: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Places, in order, of which the first one has the higher key."""
-    lowest = list(accumulate(reversed(keys), min))[::-1]  # from each place on
+    lowest = list(accumulate(reversed(keys), min))[::-1]  # the least key from each place on
     for at, key in enumerate(keys):
         if lowest[at] < key:
             for later in range(at + 1, len(keys)):

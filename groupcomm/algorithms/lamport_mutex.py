@@ -29,7 +29,7 @@ class Kind(enum.IntEnum):
     REQUEST = 1
     ANSWER = 2
     RELEASE = 3
-    MESSAGE = 4  # of a user
+    MESSAGE = 4  # a message of a user
 
     def __repr__(self) -> str:
         return self.name.lower()
@@ -43,8 +43,8 @@ class LamportMutex(Claimant):
     def __init__(self, me: Name, members: Iterable[Name]) -> None:
         super().__init__(me, members)
         self._clock = LamportClock()
-        self._latest = {name: 0 for name in self.members if name != me}  # clock that came last
-        self._queue: dict[Name, int] = {}  # the clock of the request that each has
+        self._latest = {name: 0 for name in self.members if name != me}  # the last clock of each
+        self._queue: dict[Name, int] = {}  # the clock of the request of each member that has one
 
     def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
         """See `Process.send`."""

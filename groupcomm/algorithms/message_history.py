@@ -82,7 +82,7 @@ class MessageHistory(Buffering):
         return HistoryStamp(message[:2], self._known.copy())
 
     def _is_next(self, received: Received) -> bool:
-        # A missing message is mostly among the latest, so most waits are found at once.
+        # A missing message is mostly among the latest entries, so most waits are found at once.
         latest_first = reversed(received.stamp.before.items())
         return all(id in self._delivered for id, to in latest_first if self.me in to)
 
@@ -117,7 +117,7 @@ class CompressedHistory(MessageHistory):
         # Rules 1 and 2; rule 2 not for messages concurrent with this one.
         implied = {id: set(left) - to for id, left in before.items()}
         known = self._merged(implied)
-        # The sender had it at once.
+        # The sender delivered its own message at once.
         known[message[:2]] = set(message.destinations) - {self.me, message.sender}
         self._known = {id: tuple(sorted(to)) for id, to in known.items() if to}
         self._heard |= known.keys()

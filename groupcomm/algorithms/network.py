@@ -77,7 +77,7 @@ class Network:
 
     def bring(self, packet: Packet) -> None:
         """Let a packet in flight arrive."""
-        # Equal packets may be in flight; any of them will do.
+        # Equal packets may be in flight; any of them can be used.
         self.under_way.remove(packet)
         process = self.processes[packet.destination]
         self.now += 1

@@ -24,9 +24,9 @@ class Order(enum.Enum):
     Each order concerns every two messages and every process that delivers both.
     """
 
-    FIFO = "fifo"  # two of one sender: as they were sent
-    CAUSAL = "causal"  # one may have caused the other: the cause first
-    TOTAL = "total"  # any two: the same one first at all processes
+    FIFO = "fifo"  # two messages of one sender: in the order of their sending
+    CAUSAL = "causal"  # two messages of which one may have caused the other: the cause first
+    TOTAL = "total"  # any two messages: the same one first at all processes
 
 
 class Message(NamedTuple):

@@ -31,7 +31,7 @@ FOR_EVER = float("inf")
 class Keeping(enum.Enum):
     """The place of a server's counters."""
 
-    IN_QUEUE = enum.auto()  # one counter a queue; goes with the queue
+    IN_QUEUE = enum.auto()  # one counter a queue; it is collected with the queue
     IN_MEMORY = enum.auto()  # one counter a server, shared by its queues; a restart resets it
     EVERY_EVENT = enum.auto()  # the same, written to disk at each event; last writes may be missing
     COUNTED_RESTARTS = enum.auto()  # only restarts are on disk, written before the first event
@@ -42,7 +42,7 @@ class Asking(enum.Enum):
 
     AFTER = enum.auto()  # no count is below that of its last message, and one is above
     NOT_COVERED = enum.auto()  # one count is above that of its last message
-    NOT_COVERED_BY_MAXIMUM = enum.auto()  # one count is above all that it got for that server
+    NOT_COVERED_BY_MAXIMUM = enum.auto()  # one count is above the highest of that server
 
 
 class Entry(NamedTuple):
@@ -198,7 +198,7 @@ class Consumer:
             entries = queue.entries if queue else ()
             found += [e for e in entries if self.asks_for(e.clock) and e not in found]
         if self.asking is Asking.NOT_COVERED_BY_MAXIMUM:
-            for entry in found:  # not before: one of them may cover another server's
+            for entry in found:  # not earlier: one message may cover the message of another server
                 self.clock.merge(entry.clock)
         elif found:
             self.clock = found[-1].clock.copy()

@@ -93,7 +93,7 @@ class SchiperEggliSandoz(Buffering):
     def _note(self, name: Name, clock: VectorClock[Name]) -> None:
         """Raise the record of messages sent to another process; clocks in stamps never change."""
         if name == self.me:
-            return  # delivered here, or this message would not be next
+            return  # it was delivered here: otherwise this message would not be next
         noted = clock.copy()
         if name in self._sent_to:
             noted.merge(self._sent_to[name])

@@ -34,7 +34,7 @@ class Sequencer(Process):
         super().__init__(me, members)
         self.sequencer = self.members[0]
         self._numbered = Numbered(me)
-        self._last = 0  # the number given last; used by the sequencer only
+        self._last = 0  # the last number that was given; only the sequencer uses it
 
     def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
         """See `Process.send`."""

@@ -36,8 +36,8 @@ class _Site:
 
     def __init__(self) -> None:
         self.horizon = 0
-        self._held = 0  # its messages are here up to this number
-        self._early: dict[int, tuple[int, Message]] = {}  # clock and message, beyond a gap
+        self._held = 0  # the site's messages up to this number have arrived
+        self._early: dict[int, tuple[int, Message]] = {}  # clock and message beyond a gap
         self._notices: list[tuple[int, int]] = []  # number and horizon of notices beyond a gap
 
     def add(self, number: int, clock: int, message: Message) -> list[tuple[int, Message]]:
@@ -79,7 +79,7 @@ class SiteHorizons(Process):
     def __init__(self, me: Name, members: Iterable[Name]) -> None:
         super().__init__(me, members)
         self._clock = LamportClock()
-        self._announced = 0  # own horizon, as the others know it
+        self._announced = 0  # the own horizon that the other sites know
         self._others = {name: _Site() for name in self.members if name != me}
         self._queue: list[tuple[int, Name, Message]] = []  # a heap
 

@@ -38,8 +38,8 @@ class TokenRing(Process):
         self._place = self.members.index(me)
         self._numbered = Numbered(me)
         self._unsent: list[Message] = []
-        self._wanted = [0] * len(self.members)  # the messages that each wants to have numbered
-        # It rests with the first member until a member has a message.
+        self._wanted = [0] * len(self.members)  # messages that each member wants numbered
+        # The token rests with the first member until a member has a message.
         self._token: Token | None = (0, tuple(self._wanted)) if self._place == 0 else None
 
     @property

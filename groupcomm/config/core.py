@@ -22,8 +22,8 @@ class Rekeying:
     """
 
     epoch_packets: int = 2**23
-    epoch_s: float = 600.0  # a key that was stolen opens no more than this
-    lifetime_s: float = 5.0  # of a packet in flight; an old key is kept for two of them
+    epoch_s: float = 600.0  # a stolen key opens only datagrams of this time
+    lifetime_s: float = 5.0  # the life of a packet in flight; an old key is kept for two of them
     failures: int = 2**36  # below the RFC's limit, and above the number of failures in an epoch
 
     def __attrs_post_init__(self) -> None:
@@ -42,12 +42,12 @@ Setting: TypeAlias = tuple[str, tuple[str, ...]]
 class CounterStarts:
     """The first values of counters: zero in production; near 2**31, 2**32 and 2**63 in tests."""
 
-    stream: int = 0  # number before the first packet of every stream of the view
+    stream: int = 0  # the number before the first packet of every stream of the view
     hop: int = 0  # the token's first hop
     clock: int = 0  # microseconds; the least value of the ring's clock
-    unreliable: int = 0  # datagrams outside the streams
-    datagram: int = 0  # nonces of sealed datagrams
-    connection: int = 0  # sessions of this daemon
+    unreliable: int = 0  # the counter of datagrams outside the streams
+    datagram: int = 0  # the nonces of sealed datagrams
+    connection: int = 0  # the numbers of this daemon's sessions
 
 
 @attrs.frozen(kw_only=True)
@@ -55,17 +55,17 @@ class Timing:
     """Timeouts of the ring, of membership, and of the notices between rings, in seconds."""
 
     token_timeout_s: float = 0.6  # without token or rest notice for this long the ring is broken
-    token_retransmit_s: float = 0.02  # many LAN rotations; a lost token costs this once
-    linger_s: float = 0.001  # a token stays this long after a message; a lost one costs it once
-    request_retry_s: float = 0.01  # a lost token request costs this once
+    token_retransmit_s: float = 0.02  # many LAN rotations; a lost token costs this time once
+    linger_s: float = 0.001  # a token stays this long after a message; a loss costs it once
+    request_retry_s: float = 0.01  # a lost token request costs this time once
     repair_delay_s: float = 0.002  # for this long reordering explains a foreign gap
-    horizon_interval_max_s: float = 0.005  # notices while the agreed order is in use
+    horizon_interval_max_s: float = 0.005  # between notices while the agreed order is in use
     horizon_interval_min_s: float = 0.001
     agreed_memory_s: float = 2.0  # for this long the agreed order counts as in use
-    longest_delay_s: float = 0.0  # one way, between any two sites; 0 with one site
+    longest_delay_s: float = 0.0  # the delay one way between any two sites; 0 with one site
     beacon_interval_s: float = 0.12  # five of them fit a token timeout
-    join_interval_s: float = 0.01  # a lost control message costs this once
-    gather_wait_s: float = 0.05  # a live daemon of the own site answers within it, also under load
+    join_interval_s: float = 0.01  # a lost control message costs this time once
+    gather_wait_s: float = 0.05  # a live daemon of the own site answers in it, also under load
 
     def __attrs_post_init__(self) -> None:
         for name, value in attrs.asdict(self).items():
@@ -115,11 +115,11 @@ class Windows:
     drops silently. Its size shows by the losses (see ring/flow_control.py).
     """
 
-    visit_bytes: int = 256 * 1024  # new packets of one handling of the token, at first
-    ring_bytes: int = 2 * 1024 * 1024  # new packets of one rotation, all daemons, at most
+    visit_bytes: int = 256 * 1024  # new packets of one handling of the token, at the beginning
+    ring_bytes: int = 2 * 1024 * 1024  # new packets of one rotation, for all daemons
     repair_bytes: int = 256 * 1024  # retransmissions of one handling of the token
-    stream_packets: int = 8192  # numbered, and not yet held by every daemon of the view, at most
-    stream_bytes: int = 8 * 1024 * 1024  # the same if they are full
+    stream_packets: int = 8192  # numbered packets that some daemon of the view does not hold yet
+    stream_bytes: int = 8 * 1024 * 1024  # the bytes of these packets, if they are full
 
     def __attrs_post_init__(self) -> None:
         for name, value in attrs.asdict(self).items():

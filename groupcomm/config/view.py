@@ -44,7 +44,7 @@ class DaemonId:
     name: str
     incarnation: Incarnation
 
-    number: int = attrs.field(init=False, repr=False, eq=False)  # stands for it in datagrams
+    number: int = attrs.field(init=False, repr=False, eq=False)  # stands for the view in datagrams
 
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "number", daemon_number(self.name))

@@ -58,7 +58,7 @@ class AccessControl:
         self.refusals: Counter[str] = Counter()
         self.foreign_joins = 0
         self.news: deque[str] = deque(maxlen=MAX_NEWS)
-        self._memberships: Counter[str] = Counter()  # of principals, requested ones included
+        self._memberships: Counter[str] = Counter()  # groups by principal, with requested ones
         self._logged: set[tuple[str, str]] = set()
 
     def find_refusal(self, session: DaemonSession, bundle: Bundle) -> Refused | None:
@@ -74,7 +74,7 @@ class AccessControl:
                 return self._drop(session, bundle)
             self._forget(session, bundle.groups[0])
             return None
-        if bundle.kind == _FRAGMENT and bundle.index:  # decided at its first fragment
+        if bundle.kind == _FRAGMENT and bundle.index:  # the first fragment was decided
             return self._drop(session, bundle) if session.refused == bundle.message else None
         if bundle.groups in session.allowed or not self.rules.restricts:
             return None

@@ -112,11 +112,11 @@ class Subscriptions:
     def __init__(self, backlog: Backlog) -> None:
         """Begin without a view: all bundles go into the backlog, and `begin` checks them again."""
         self._backlog = backlog
-        self._several = False  # rings
+        self._several = False  # whether the view has several rings
         self._subscribed: set[str] = set()
         self._asked: set[str] = set()
         self._joins: Counter[str] = Counter()  # own joins that are not ordered yet, by group
-        self._held: dict[int, deque[Bundle]] = {}  # by session; each begins with a join
+        self._held: dict[int, deque[Bundle]] = {}  # by session; the first is a join
         self.waiting = 0
 
     def begin(self, groups: Iterable[str], *, several: bool) -> None:

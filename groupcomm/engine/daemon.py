@@ -107,7 +107,7 @@ class DaemonCore:
     ) -> None:
         self.config = config
         self.start = start
-        self.probe = NoProbe() if probe is None else probe  # one with a length may be empty
+        self.probe = NoProbe() if probe is None else probe  # a probe with a length may be empty
         self._protection = make_protection(config, start, keys, now, credentials)
         self.counters = Counters()
         self.physical = PhysicalClock(now, wall)
@@ -124,18 +124,18 @@ class DaemonCore:
         self.reports = Reports(self)
         self._storage = Storage(self.reservation, self.key_manager)
         self.view_state: ViewState | None = None
-        self._begun = False  # a view was installed in this step
-        self._touched = False  # packets of the view have come in this step
+        self._begun = False  # whether a view was installed in this step
+        self._touched = False  # whether packets of the view have arrived in this step
         self._view_due = inf  # when the view has something to do
         self.carried_groups = CarriedGroups()
         self._early: list[tuple[int, bytes]] = []  # (sender, packet)
-        self._output = Output([])  # of the present step
+        self._output = Output([])  # the output of the present step
         self._out: list[Transmission] = self._output.datagrams
         self._history = ViewHistory(now)
         self._token_watch = TokenWatch(config.timing.token_timeout_s)
-        self._is_over = False  # and the shell knows
+        self._is_over = False  # whether the shell knows that this start is over
         self._now = now
-        self._pause_s = config.timing.token_timeout_s / 2  # so late a call shows a pause
+        self._pause_s = config.timing.token_timeout_s / 2  # a call that is this late shows a pause
         self.drain = Drain(self.sessions)
         self.leaving = Leaving(self, config.leave_timeout_s)
         self.membership = Membership(config, start, self, self.reservation)
@@ -326,7 +326,7 @@ class DaemonCore:
             for sender, packet in early:  # sent before the view was installed here
                 self._receive_packet(sender, packet)
             if self.membership.state is not _OPERATIONAL:
-                return  # statements of daemons contradict each other
+                return  # the statements of daemons contradict each other
         if self.sessions.limits.block_bytes is not None:
             view_state.ring.flow.blocked = bool(self.sessions.slow_receivers)
         view_state.step(now, clients=clients)
@@ -444,7 +444,7 @@ class DaemonCore:
             self.counters.reject(datagram, error.reason)
             return
         if opened is None or drop:
-            self.counters.stale += opened is not None  # else it was a hello
+            self.counters.stale += opened is not None  # otherwise it was a hello
         elif self.membership.on_datagram(opened.sender, opened.incarnation, self._now):
             self._receive_packet(opened.sender, opened.packet)
         else:

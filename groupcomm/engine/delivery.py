@@ -195,7 +195,7 @@ class Delivery:
         self._on_key_report = on_key_report
         self._on_report = on_report
         self._latest = latest
-        self._early: list[Bundle] = []  # released by the order before all is announced
+        self._early: list[Bundle] = []  # bundles released before all is announced
         self.holds_packets = False
         self._ring_of = view.ring_of
         self._clock = clock
@@ -203,10 +203,10 @@ class Delivery:
         self._probe = probe
         self._waits = OrderedWaits()
         self._unreliable_seen = [ReplayWindow(starts.unreliable) for _ in view.daemons]
-        self._moved = False  # something came that may make something deliverable
+        self._moved = False  # whether something came that may make a packet deliverable
         self._first_connection = (
             view.id.counter + starts.connection
-        )  # number of a client that connects now
+        )  # the number of a client that connects now
 
     @property
     def highest_connection(self) -> int:
@@ -393,7 +393,7 @@ class Delivery:
             sender = self.groups.sender(bundle)
             self._probe.released(self._ring_of[packet.daemon], 0, 0, 0, bundle, sender.name)
             self.groups.deliver_unreliable(bundle)
-        packet.bundles = []  # each refers to its packet, which is of no further use
+        packet.bundles = []  # each bundle refers to its packet, which is of no further use
 
     # ---- the end of the view ----
 

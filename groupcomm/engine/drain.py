@@ -32,7 +32,7 @@ class Drain:
     def __init__(self, sessions: LocalSessions) -> None:
         self._sessions = sessions
         self._observer = ""
-        self._programs: set[int] = set()  # connections that were there at its begin, or later
+        self._programs: set[int] = set()  # connections since the drain began
         self.begun = False
         self.due = inf
         self.news: list[DrainBegun | DrainOver] = []

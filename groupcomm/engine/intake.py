@@ -87,9 +87,9 @@ class Intake:
         self.quota_waits = self.work_done = 0
         self.done: list[int] = []
         self._turns: dict[str, dict[int, DaemonSession]] = {}  # by principal, then by connection
-        self._fresh: dict[int, DaemonSession] = {}  # stalled since the last step: soon read
+        self._fresh: dict[int, DaemonSession] = {}  # stalled in the last step: soon read
         self._stalled: dict[int, DaemonSession] = {}
-        self._look_at = 0.0  # at these again
+        self._look_at = 0.0  # the time to look at these sessions again
         self._accounts: dict[str, Account] = {}
 
     def set_quotas(self, quotas: Quotas) -> None:
@@ -128,9 +128,9 @@ class Intake:
             else:
                 self.done.append(session.connection)
             if sessions:
-                self._turns[principal] = sessions  # after all others
+                self._turns[principal] = sessions  # the principal's turn comes after all others
                 if not (self._accounts and self._owes(principal, now)):
-                    self.due = now  # if not in this step
+                    self.due = now  # unless the turn comes in this step
                     if wasted[principal] < STEP_WASTE:
                         ready.append(principal)
         if ready:
@@ -176,7 +176,7 @@ class Intake:
         """
         account = self._account(session.principal, now)
         wasted, most = 0, min(STEP_WORK, self.work_done + SESSION_WORK)
-        self.work_done += 1  # to look is work, too
+        self.work_done += 1  # looking costs work, too
         while (
             self.work_done < most and wasted < waste and not session.stalled and self._read(session)
         ):

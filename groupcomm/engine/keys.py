@@ -53,7 +53,7 @@ class KeyManager:
         self._rotation = Rotation(keys, core.start.name) if keys is not None else None
         self._protection = protection
         self._members: Sequence[str] = ()
-        self._sealed_since = 0.0  # sealing with the present key
+        self._sealed_since = 0.0  # the time from which the present key seals
         self._roll_stored = True
         self.unstored = False
         self._note_evicted()
@@ -120,7 +120,7 @@ class KeyManager:
         """
         rotation = self._active_rotation
         merged = None if roll is None else self._merged(roll)
-        rotation.load(keys)  # the last thing that may fail
+        rotation.load(keys)  # the last act that may fail
         self._protection.use_keys(rotation.keys)
         if merged is not None:
             self._protection.use_roll(merged)

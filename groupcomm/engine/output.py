@@ -52,9 +52,9 @@ Store: TypeAlias = StoreMark | StoreKeys | StoreRoll
 class EndReason(enum.Enum):
     """The way in which a start of a daemon ends."""
 
-    LEFT = enum.auto()  # it was told to leave, and left in order
-    CUT_SHORT = enum.auto()  # it was told to leave, and leaving in order took too long
-    OUTDATED = enum.auto()  # other daemons know more starts than its disk
+    LEFT = enum.auto()  # an operator stopped it, and it left in order
+    CUT_SHORT = enum.auto()  # an operator stopped it, and an orderly leave took too long
+    OUTDATED = enum.auto()  # other daemons know of more starts than its disk
 
 
 @attrs.frozen(kw_only=True)

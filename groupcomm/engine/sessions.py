@@ -60,7 +60,7 @@ class UserNames:
     __slots__ = ("_doubtful", "_holders", "_queues", "due")
 
     def __init__(self) -> None:
-        self._holders: dict[str, int] = {}  # connection numbers
+        self._holders: dict[str, int] = {}  # the connection number that holds each name
         self._queues: dict[str, list[int]] = {}
         self._doubtful: deque[tuple[float, int]] = deque()
         self.due = inf
@@ -151,14 +151,14 @@ class LocalSessions:
         self._output = output
         self.by_connection, self.slow_receivers = output.by_connection, output.slow_receivers
         self.traffic, self.access_control = output.traffic, output.access_control
-        self.came_from, self.deliver = output.came_from, output.deliver  # without a call between
+        self.came_from, self.deliver = output.came_from, output.deliver  # one call less for each
         self.show_view, self.abort, self.bounce = output.show_view, output.abort, output.bounce
         self._push = output.push
         self.limits = settings.limits
         self._view: DaemonView | None = None
         self._daemon = daemon
-        self._closing = ""  # why no session is admitted any more
-        self._stops_at = inf  # when the sessions end, if they were told so
+        self._closing = ""  # the reason why no session is admitted any more
+        self._stops_at = inf  # the time at which the sessions end, once they know it
         self._others: tuple[str, ...] = ()  # the addresses of other daemons
         self._room = room
         self._probe = probe
@@ -170,7 +170,7 @@ class LocalSessions:
         self.backlog = Backlog()
         self.subscriptions = Subscriptions(self.backlog)
         self._fed: list[int] = []  # connections that sent something in this step
-        self._held_back: set[int] = set()  # connections that are not read now
+        self._held_back: set[int] = set()  # connections that are not read at present
         self._backlogged: set[int] = set()  # those with more submitted than numbered bundles
         self._greeted: list[int] = []
         self._questions: list[tuple[int, str]] = []
@@ -228,7 +228,7 @@ class LocalSessions:
             f" {where}another daemon of the cluster"
         )
         for session in list(self.by_connection.values()):
-            if session.state is DaemonSessionState.GREETED:  # it waits for a name
+            if session.state is DaemonSessionState.GREETED:  # the session waits for its name
                 self._end(session, Code.REJECT_STOPPING, self._closing)
             elif session.is_notified:
                 self._push_stopping(session)
@@ -369,7 +369,7 @@ class LocalSessions:
     def _greet(self, session: DaemonSession, user: str) -> None:
         try:
             private_name(user, self._daemon)
-        except LocalProtocolError as error:  # each may be short enough, but not both together
+        except LocalProtocolError as error:  # each name may be short enough, but not both together
             raise SessionError(Code.REJECT_NAME, str(error)) from None
         if self._closing:
             raise SessionError(Code.REJECT_STOPPING, self._closing)
@@ -424,7 +424,7 @@ class LocalSessions:
             if bundle.index == 0:
                 assert self._table is not None, "a session submits before any view"
                 session.targets = self._table.targets(bundle.groups)
-            bundle.targets = session.targets  # later fragments go to the targets of the first one
+            bundle.targets = session.targets  # later fragments go to the first one's targets
         assert session.member is not None, "a session submits before its hello"
         whole = 1 if bundle.kind == _FRAGMENT else bundle.count
         last = bundle.message + whole - 1
@@ -512,7 +512,7 @@ class LocalSessions:
         if before <= _OPEN:
             self._begin_end(session)
         else:
-            self._shut(session)  # its DISCONNECT waits already
+            self._shut(session)  # its DISCONNECT is already waiting
 
     def _shut(self, session: DaemonSession) -> None:
         """Have the shell close a connection once its output is written."""

@@ -24,7 +24,7 @@ class Storage:
     def __init__(self, reservation: Reservation, key_manager: KeyManager) -> None:
         self._reservation = reservation
         self._key_manager = key_manager
-        self._mark = self._keys = self._roll = False  # a write is under way
+        self._mark = self._keys = self._roll = False  # whether a write of each kind is in progress
 
     @property
     def may_begin(self) -> bool:

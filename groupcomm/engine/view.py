@@ -96,7 +96,7 @@ class ViewState:
         self._me = me
         self._context = context
         self._own_ring = view.ring_of[me]
-        self._several = len(view.rings) > 1  # with one ring nothing is ever forwarded
+        self._several = len(view.rings) > 1  # with one ring no packet is ever forwarded
         self._probe = context.probe
         self._sessions = context.sessions
         self.counters = context.counters
@@ -304,7 +304,7 @@ class ViewState:
     def _on_request(self, packet: bytes) -> None:
         request = decode_request_untrusted(packet)
         checks.check_request(request, self.view)
-        if request.ring == self._own_ring:  # else it is for another ring of this site
+        if request.ring == self._own_ring:  # otherwise it is for another ring of this site
             self._plausibility.check_request(request, self._sender)
             self.ring.on_request(request)
 
@@ -312,7 +312,7 @@ class ViewState:
         notice = decode_rest_untrusted(packet)
         checks.check_rest(notice, self.view)
         if notice.ring != self._own_ring:
-            return  # it is for another ring of this site
+            return  # the request is for another ring of this site
         self._plausibility.check_rest(notice, self._sender)
         self.ring.on_rest(notice, self._now)
         self.delivery.receive_horizon(notice.ring, notice.horizon, notice.last)
@@ -321,7 +321,7 @@ class ViewState:
     def _on_held(self, packet: bytes) -> None:
         notice = decode_held_untrusted(packet)
         checks.check_held(notice, self.view)
-        if notice.ring == self._own_ring:  # else it is for another ring of this site
+        if notice.ring == self._own_ring:  # otherwise it is for another ring of this site
             self._plausibility.check_held(notice, self._sender)
             self.ring.on_held(notice)
 
@@ -330,11 +330,11 @@ class ViewState:
         checks.check_data(packet, self.view)
         own = packet.ring == self._own_ring
         if own and packet.pruned:
-            return  # a header of the own ring, meant for another ring of this site
+            return  # a header of the own ring is for other rings of this site
         if packet.daemon == self._me:
             self.ring.flow.window.repeated += len(raw)  # another daemon has answered a request
         elif packet.local_only and not own:
-            return  # of another ring of this site; its header follows once all there hold it
+            return  # of another ring of this site; its header follows once that ring holds it
         elif self._accept(packet, own=own):
             if own:
                 self.ring.on_packet(packet, self._now)
@@ -347,7 +347,7 @@ class ViewState:
     def _on_headers(self, raw: bytes) -> None:
         packets = decode_headers_untrusted(raw).packets
         if packets[0].ring == self._own_ring:
-            return  # for another ring of this site
+            return  # the packet is for another ring of this site
         is_news = False
         for packet in packets:
             checks.check_data(packet, self.view)

@@ -29,9 +29,9 @@ class CarriedGroups:
     __slots__ = ("_completed", "_daemons", "_table", "_together")
 
     def __init__(self) -> None:
-        self._table: GroupTable | None = None  # of the last view with a complete group table
+        self._table: GroupTable | None = None  # the last complete group table
         self._completed = b""  # the key of that view
-        self._daemons: Sequence[DaemonId] = ()  # its members
+        self._daemons: Sequence[DaemonId] = ()  # the members of that view
         self._together: frozenset[DaemonId] = (
             frozenset()
         )  # the daemons that have come along since then

@@ -81,7 +81,7 @@ class OpenMessages:
     __slots__ = ("_open",)
 
     def __init__(self) -> None:
-        self._open: dict[Key, tuple[list[int], int]] = {}  # recipients, fragments delivered
+        self._open: dict[Key, tuple[list[int], int]] = {}  # recipients, delivered fragments
 
     def recipients(
         self, key: Key, current: Iterable[int], count: int
@@ -162,7 +162,7 @@ class Groups:
         self._names = [daemon.name for daemon in view.daemons]
         self._ids: dict[tuple[int, int, str], MemberId] = {}
         self._open = OpenMessages()
-        self._open_unreliable = OpenMessages()  # apart: a newer one ends the older ones
+        self._open_unreliable = OpenMessages()  # kept apart, as a newer one ends the older ones
         self.highest = [0] * len(view.daemons)
         self.gone: dict[MemberId, Place] = {}
         self.checks: list[tuple[Place, Bundle]] = []

@@ -106,7 +106,7 @@ class DeferredHeaders:
             number = heappop(numbers)
             packet = packets.get(number)
             if packet is None:
-                continue  # forgotten: another daemon of the ring has sent its header
+                continue  # it was forgotten: another daemon of the ring has sent its header
             header = packet.header()
             if headers and size + len(header) + HEADER_EXTRA_BYTES > self._room:
                 out.append((first, encode_headers(self._key, headers)))

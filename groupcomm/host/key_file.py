@@ -53,7 +53,7 @@ def make_common_key(path: Path) -> None:
     write_key_file(mine)
     try:
         with contextlib.suppress(FileExistsError):
-            path.hardlink_to(mine)  # whole, or not at all
+            path.hardlink_to(mine)  # the key file appears whole or not at all
     finally:
         mine.unlink()
 

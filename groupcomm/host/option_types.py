@@ -48,7 +48,7 @@ def _existing(path: Path) -> Path:
         path.stat()
     except OSError as error:
         raise argparse.ArgumentTypeError(f"{path}: {error.strerror}") from None
-    except ValueError:  # a zero byte
+    except ValueError:  # the text contains a zero byte
         raise argparse.ArgumentTypeError(f"{str(path)!r} is no path") from None
     return path
 

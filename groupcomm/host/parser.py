@@ -46,7 +46,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         options.setdefault("formatter_class", Formatter)
-        options.setdefault("allow_abbrev", False)  # --to is not --token-file
+        options.setdefault("allow_abbrev", False)  # otherwise --to would mean --token-file
         super().__init__(*args, **options)
         self._has_subcommands = False
 
@@ -65,7 +65,7 @@ class Parser(argparse.ArgumentParser):
             self._refuse(rest)
             return found, []
         usage = self.usage
-        if usage is None:  # of all words, also those that are parsed later
+        if usage is None:  # the usage names all words, also those that are parsed later
             self.usage = self.format_usage().removeprefix("usage: ")
         try:
             return self._parse_in_parts(words, namespace), []
@@ -85,7 +85,7 @@ class Parser(argparse.ArgumentParser):
         if not positionals:
             self._refuse(rest)
         with _optional(self._get_optional_actions(), self._mutually_exclusive_groups):
-            # The rest has no options, whatever it begins with.
+            # The rest has no options, even where it begins with a dash.
             found, rest = super().parse_known_args(rest and [_END_OF_OPTIONS, *rest], found)
         self._refuse(rest)
         return found

@@ -49,7 +49,7 @@ def open_unwritable(path: Path, key: str) -> BinaryIO:
 
 
 def _open_checked(path: Path, key: str, forbidden: int, what: str, remedy: str) -> BinaryIO:
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # else a user's pipe would stop the daemon
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a user's pipe must not stop the daemon
     with ExitStack() as stack:
         file = stack.enter_context(os.fdopen(os.open(path, flags), "rb"))
         status = os.fstat(file.fileno())
@@ -98,7 +98,7 @@ def _replaceable(path: Path) -> str | None:
 def _folder_fault(folder: Path) -> str | None:
     status = folder.stat()
     mode = stat.S_IMODE(status.st_mode)
-    if mode & 0o022 and not mode & stat.S_ISVTX:  # in a sticky folder others cannot replace it
+    if mode & 0o022 and not mode & stat.S_ISVTX:  # sticky: others cannot replace the file
         return (
             f"others may write to its folder (mode {mode:o}) and replace it;"
             f" mend that with: chmod go-w {folder}"
@@ -134,7 +134,7 @@ def write_private(path: Path, text: str) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")  # that nobody can guess
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")  # nobody can guess the name
     try:
         write_new(temporary, text)
         temporary.rename(path)
@@ -177,7 +177,7 @@ def rewrite_private(path: Path, change: Callable[[], _T], text_of: Callable[[_T]
         fcntl.flock(folder, fcntl.LOCK_EX)
         changed = change()
         temporary = path.with_name(f".{path.name}.new")
-        temporary.unlink(missing_ok=True)  # of a change that was cut off
+        temporary.unlink(missing_ok=True)  # the rest of a change that was cut off
         write_new(temporary, text_of(changed))
         temporary.rename(path)
         os.fsync(folder)

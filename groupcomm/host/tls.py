@@ -58,7 +58,7 @@ def principal_of(names: Sequence[tuple[str, str]]) -> str | None:
     if kind == "URI" and own != name and PROGRAM_NAME.fullmatch(own):
         return f"cert:{own}"
     if kind == "DNS":
-        name = name.lower()  # as RFC 4343 compares them
+        name = name.lower()  # RFC 4343 ignores case
     principal = f"cert:{_KINDS[kind]}:{name}"
     is_one = name.isprintable() and name and len(principal.encode()) <= MAX_PRINCIPAL_BYTES
     return principal if is_one else None
@@ -93,7 +93,7 @@ class PeerCertificate:
                 _has_signed(authority, certificate)
                 for authority in x509.load_pem_x509_certificates(authorities)
             )
-        except ValueError:  # OpenSSL could read it, and this library cannot
+        except ValueError:  # OpenSSL could read the certificate, and this library cannot
             return False
 
 
@@ -124,7 +124,7 @@ _RECORD_HEAD_BYTES: Final = 32
 class Wants(enum.Enum):
     """The condition that a handshake waits for."""
 
-    NOTHING = enum.auto()  # it is complete
+    NOTHING = enum.auto()  # the handshake is complete
     READABLE = enum.auto()
     WRITABLE = enum.auto()
 
@@ -151,8 +151,8 @@ class TlsSocket:
         self._tls = context.wrap_bio(
             self._incoming, self._outgoing, server_side=host is None, server_hostname=host
         )
-        self._unsent = memoryview(b"")  # encrypted
-        self._owed = 0  # the size of the data in them
+        self._unsent = memoryview(b"")  # encrypted bytes that wait
+        self._owed = 0  # the size of their plain data
         self._ended = False
         self.peer_certificate: PeerCertificate | None = None
         self.fault: ssl.SSLError | None = None
@@ -175,7 +175,7 @@ class TlsSocket:
                 done = True
                 self.peer_certificate = _peer_certificate(self._tls)
             except ssl.SSLWantReadError:
-                pass  # its own output must be sent first
+                pass  # the own output must be sent first
             except ssl.SSLError:
                 with suppress(OSError):
                     self._flush()
@@ -209,7 +209,7 @@ class TlsSocket:
                 more = self._decrypt()
                 missing -= sum(map(len, more))
                 parts += more
-                if filled < asked:  # no more have come
+                if filled < asked:  # no more data has arrived
                     break
         if not parts and self.fault is not None:
             raise self.fault
@@ -223,7 +223,7 @@ class TlsSocket:
         try:
             while part := self._tls.read(_RECORD_BYTES):
                 parts.append(part)
-            self._ended = True  # an orderly end
+            self._ended = True  # the other side has ended the stream in order
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLError as error:

@@ -78,13 +78,13 @@ class InFlight:
 
     def __init__(self, trip: RoundTrip) -> None:
         self._trip = trip
-        self._sent: dict[int, Sent] = {}  # by number, rising
+        self._sent: dict[int, Sent] = {}  # packets by number, rising
         self._next = 1
-        self._highest = 0  # acknowledged
+        self._highest = 0  # the highest acknowledged number
         self._backoff = 0
         self._last_at = 0.0
         self._first_at = self._delivered_at = 0.0
-        self._limited_until = 0  # there was too little to send until this many bytes are delivered
+        self._limited_until = 0  # too little was sent until this many bytes are delivered
         self.bytes = 0
         self.delivered = 0
         self.lost = 0
@@ -264,14 +264,14 @@ class ReceivedNumbers:
     def accept(self, number: int, now: float) -> bool:
         """Record a number; return False if it arrived before, or is too old to know."""
         ranges = self._ranges
-        if ranges and number == ranges[-1][1] + 1:  # nearly always
+        if ranges and number == ranges[-1][1] + 1:  # the usual case
             ranges[-1] = (ranges[-1][0], number)
             self._schedule(now, gap=len(ranges) > 1 and self._unacked == 0)
             self._highest_at = now
             return True
         if not self._insert(number):
             self.duplicates += 1
-            self._schedule(now, gap=True)  # its sender does not know that it arrived
+            self._schedule(now, gap=True)  # its sender does not know that the packet arrived
             return False
         if number == ranges[-1][1]:
             self._highest_at = now

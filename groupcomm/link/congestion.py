@@ -112,9 +112,9 @@ class RoundTrip:
 class Phase(enum.Enum):
     """The phases in which the bandwidth of a link becomes known."""
 
-    STARTUP = enum.auto()  # not yet: each round sends twice as fast
-    DRAIN = enum.auto()  # known; the queue that startup built up drains first
-    CRUISE = enum.auto()  # at the known rate, a little faster and slower in a cycle
+    STARTUP = enum.auto()  # the rate is not known: each round sends twice as fast
+    DRAIN = enum.auto()  # the rate is known; the queue that startup built up drains first
+    CRUISE = enum.auto()  # it sends at the known rate, a little faster and slower in a cycle
 
 
 class RateSample:
@@ -165,10 +165,10 @@ class Bandwidth:
         self._packet = packet_bytes
         self._best: deque[tuple[int, float]] = deque()  # (round, rate), rates falling
         self._beyond: deque[tuple[int, int]] = deque()  # (round, bytes beyond the rate), falling
-        self._beyond_at = 0.0  # since when they are counted
-        self._beyond_bytes = 0  # acknowledged since then
+        self._beyond_at = 0.0  # the time from which these bytes are counted
+        self._beyond_bytes = 0  # the bytes that were acknowledged since then
         self._round = 0
-        self._round_ends = 0  # once this many bytes are delivered
+        self._round_ends = 0  # the round ends once this many bytes are delivered
         self._full_rate = 0.0
         self._full_rounds = 0
         self._cycle = 0

@@ -63,7 +63,7 @@ class PathMtu:
         self.most = most
         self.least = self.carries = min(SAFE_PACKET_BYTES, most)
         self._probe = most  # the size to try next
-        self._too_large = most + 1  # the least size that is believed not to pass
+        self._too_large = most + 1  # the least size that probably does not pass
         self._tries = 0
         self._probed_at = -inf
         self._heard_at = -inf
@@ -160,7 +160,7 @@ class Reassembly:
     __slots__ = ("_unfinished",)
 
     def __init__(self) -> None:
-        self._unfinished: dict[int, dict[int, LinkFragment]] = {}  # by packet, by part
+        self._unfinished: dict[int, dict[int, LinkFragment]] = {}  # by packet, then by part
 
     def accept(self, fragment: LinkFragment) -> bytes | None:
         """Add a fragment; return the packet that it completes, else None."""

@@ -55,8 +55,8 @@ class FairQueue:
 
     def __init__(self) -> None:
         self._retransmissions: deque[Queued] = deque()
-        self._waiting: dict[int, deque[Queued]] = {}  # by origin; none is empty
-        self._served: dict[int, int] = {}  # bytes, as if every origin had always had packets
+        self._waiting: dict[int, deque[Queued]] = {}  # packets by origin; no queue is empty
+        self._served: dict[int, int] = {}  # bytes, as if each origin had always had packets
         self._droppable: dict[int, int] = {}  # bytes outside the streams, by origin
         self.bytes = 0
         self.dropped = 0
@@ -119,7 +119,7 @@ class NoticeQueue:
     def __init__(self, key: bytes, packet_limit: int) -> None:
         self._key = key
         self._room = packet_limit - HORIZON_HEAD_BYTES
-        self._encoded: dict[int, bytes] = {}  # by ring
+        self._encoded: dict[int, bytes] = {}  # the encoded notice of each ring
         self.due = inf
 
     def add(self, ring: int, encoded: bytes, due: float) -> None:

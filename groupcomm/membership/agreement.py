@@ -47,7 +47,7 @@ class CommitSchedule:
     def __init__(self, timing: Timing) -> None:
         self._timing = timing
         self._sent: Commit | None = None  # the last commit
-        self._repeats = 0  # the number of its repetitions
+        self._repeats = 0  # the number of repetitions of that commit
         self.due = -inf
 
     def on_sent(self, commit: Commit, now: float) -> None:
@@ -57,7 +57,7 @@ class CommitSchedule:
         if said is not None and _asks_anew(said, commit):
             wait_s = (
                 self._timing.repair_again_s / 2
-            )  # packets on their way are not sent again before
+            )  # packets in flight are not sent again before this time
         else:
             wait_s = self._timing.repeat_s * max(1.0, self._repeats / QUICK_REPEATS)
         self.due = now + wait_s

@@ -40,7 +40,7 @@ class Verdict(enum.Enum):
 
     OURS = enum.auto()
     THEIRS = enum.auto()
-    OPEN = enum.auto()  # the numbers of daemons are equal
+    OPEN = enum.auto()  # both sides have the same number of daemons
 
 
 @attrs.frozen(kw_only=True)
@@ -152,7 +152,7 @@ class Comparison:
     ) -> OtherConfiguration:
         excludes = found[0].differs
         ours, theirs = 1 + len(alike), len(found)
-        if excludes:  # daemons whose advised settings differ form one view all the same
+        if excludes:  # advised settings do not keep daemons out of one view
             half = must_equal(found[0].digests or b"")
             ours = 1 + sum(len(g) for g in (alike, *groups.values()) if g and not g[0].differs)
             theirs = sum(len(g) for digests, g in groups.items() if must_equal(digests) == half)

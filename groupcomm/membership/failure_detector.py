@@ -235,7 +235,7 @@ class FailureDetector:
         if view is None or not self.reservation.allows_view_with(used, said.mark, now):
             return False
         if isinstance(said, Join) and said.past is not None:
-            return True  # it has left its view already: there is nothing to spare
+            return True  # it has left its view already: no view would be lost
         needed = max(used, self.reservation.used) + 1
         theirs = None if peer.beacon is None else peer.beacon.view
         since = self.fresh_since(now)
@@ -342,7 +342,7 @@ class OutdatedStart:
     def __init__(self, start: Start, peers: Callable[[], Iterable[PeerDaemon]]) -> None:
         self._start = start
         self._peers = peers
-        self._reporters: dict[int, float] = {}  # when each has last said so
+        self._reporters: dict[int, float] = {}  # the time of each reporter's last report
         self._since = inf
         self._adoption = Adoption()
 

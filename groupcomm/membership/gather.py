@@ -229,8 +229,8 @@ class Gather:
         self._meet_until = -inf
         self._round_s = 2.1 * timing.longest_delay_s
         self._needed = 0  # the mark that a view with all heard daemons needs
-        self._short = False  # whether the own disk does not hold it yet
-        self._since = now  # the others have time to answer from then on
+        self._short = False  # whether the disk of this daemon does not hold that mark yet
+        self._since = now  # from this time the other daemons have time to answer
         self.started = now
         self.due = now
         self.members: frozenset[int] = frozenset()

@@ -339,14 +339,15 @@ class Membership:
             if self._gather.members <= {seat.number for seat in theirs.seats}:
                 self._commit(theirs, now)
         elif agreement.note_commit(peer, commit):
-            if news:  # a repetition is no progress: a daemon that answers no more is not waited for
+            if news:  # a daemon that only repeats itself is not waited for
                 self._progress_at = now
             self._on_agreed(agreement, peer, commit, now)
         elif self.state is not MembershipState.OPERATIONAL and agreement.is_worse_than(theirs):
             if agreement.may_give_way_to(theirs):
                 self._commit(theirs, now)
             elif agreement.attempt_of(peer) is not None:
-                # It will not come back, and the obligation here is larger than the own join says.
+                # That daemon will not come back, and the obligation here is larger than the own
+                # join says.
                 self.gather(GatherReason.ATTEMPT_FAILED, now)
 
     def _on_agreed(
@@ -356,7 +357,7 @@ class Membership:
         if self.state is not MembershipState.OPERATIONAL:
             if not commit.recovered and peer.number in agreement.recovery.member_numbers:
                 agreement.recovery.on_missing(peer.number, commit.missing, now)
-        elif not commit.installed:  # it still asks, and the view is installed here
+        elif not commit.installed:  # the daemon still asks, and the view is installed here
             if peer.name and agreement.are_mutual(peer.number):
                 self.flood.send_to(
                     peer.name, agreement.commit(self._own_join.attempt, installed=True)

@@ -158,7 +158,7 @@ class OperationalPhase:
         assert states is not None
         for peer in silent:
             pair = self._link_to(peer)
-            if pair is None:  # a member of the ring
+            if pair is None:  # the daemon is a member of the ring
                 return False
             states.lose(pair)
             peer.streak = 0

@@ -162,8 +162,8 @@ class RecoveryWalk:
         """Begin; `resolve` fills in V and A of a packet that refers to an earlier one."""
         self._limits = limits
         self._resolve = resolve
-        self._reached: dict[int, int] = {}  # per daemon the last packet of its unbroken chain
-        self._broken: set[tuple[int, int]] = set()  # sessions of which something was dropped
+        self._reached: dict[int, int] = {}  # the last packet of the unbroken chain, by daemon
+        self._broken: set[tuple[int, int]] = set()  # sessions that have lost a bundle
         self._lost_below = [_NEVER] * len(limits.prefix)  # lowest packet with a drop below AGREED
         self._lost_agreed = Stamp(_NEVER, 0)
         self.dropped = 0
@@ -196,7 +196,7 @@ class RecoveryWalk:
 
     def _has_causes(self, packet: DataPacket) -> bool:
         if packet.vector is None or packet.agreed is None:
-            return True  # nothing at CAUSAL or above in it
+            return True  # the packet holds no bundle at CAUSAL or above
         if packet.agreed >= self._lost_agreed:
             return False
         return all(

@@ -72,15 +72,15 @@ class Recovery:
         self._context = context
         self._again_s = again_s
         self.begun = False
-        self._lacking: list[list[Range]] | None = None  # here, by ring; None: not yet looked for
+        self._lacking: list[list[Range]] | None = None  # missing packets by ring; None: unknown yet
         self.recovered_set: RecoveredSet | None = None
         self.transitional: frozenset[int] = frozenset()
         self.member_numbers: frozenset[int] = frozenset()
-        self._sent_at: dict[tuple[int, int], float] = {}  # when, of all packets to send from here
+        self._sent_at: dict[tuple[int, int], float] = {}  # when this daemon has sent each packet
         self._open: dict[
             tuple[int, int], set[int]
         ] = {}  # the packets to send, with their receivers
-        self._duties: list[list[int]] = []  # by ring their numbers, rising
+        self._duties: list[list[int]] = []  # the numbers of these packets, by ring, rising
         if old is None:
             return
         pasts: dict[int, Past] = {}
@@ -95,7 +95,7 @@ class Recovery:
                 pasts[index] = past
                 numbers.add(seat.number)
         own = next(index for key, index in keys.items() if key[0] == me)
-        if own not in pasts:  # it goes on alone
+        if own not in pasts:  # this daemon continues alone
             past = context.past
             assert past is not None
             pasts, numbers = {own: past}, {me}

@@ -8,7 +8,7 @@ class MembershipState(enum.Enum):
 
     GATHER = enum.auto()  # it finds out which daemons hear each other; the old view is frozen
     COMMIT = enum.auto()  # it has agreed to a view; missing packets of the old one are fetched
-    RECOVERED = enum.auto()  # it has said that it has all of these packets: it has an obligation
+    RECOVERED = enum.auto()  # it has reported that it has all these packets: it has an obligation
     OPERATIONAL = enum.auto()  # the view is installed
     LEFT = enum.auto()  # it has left in order, and does nothing any more
 
@@ -26,5 +26,5 @@ class GatherReason(enum.Enum):
     FOREIGN_HEARD = enum.auto()  # a daemon outside the view hears us, and we hear it
     FELLOW_BROKEN = enum.auto()  # a member breaks the protocol, and is left out from now on
     CONTRADICTED = enum.auto()  # statements of members contradict each other, or deliveries here
-    PAUSED = enum.auto()  # this daemon itself stood still
-    ATTEMPT_FAILED = enum.auto()  # the last attempt came to nothing
+    PAUSED = enum.auto()  # this daemon itself did not run for a while
+    ATTEMPT_FAILED = enum.auto()  # the last attempt has failed

@@ -71,7 +71,7 @@ class Admission:
                 f" {self._blocks.values[ring]} of its ring",
             )
         last = stream.packets.get(stream.held)
-        # While a view stands still its blocks do not show this.
+        # While a view is frozen its blocks do not show this.
         if last is not None and time <= last.time:
             raise Contradiction(
                 "stamp",

@@ -29,7 +29,7 @@ class Blocks:
         self.values = [clock] * rings
         self.least = clock
         self._counted = counted
-        self._last: list[tuple[int, int]] = [(0, 0)] * rings  # notice (upto, value) counted last
+        self._last: list[tuple[int, int]] = [(0, 0)] * rings  # last counted notice (upto, value)
         self._pending: list[deque[tuple[int, int]]] = [deque() for _ in range(rings)]
 
     def announce(self, ring: int, value: int, upto: int, held: int) -> bool:

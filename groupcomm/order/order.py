@@ -74,7 +74,7 @@ class Order:
         self._streams = streams
         self._on_release = on_release
         self._chains = [Chain(daemon, streams[0].held, rings) for daemon in range(daemons)]
-        self._agreed: list[tuple[int, int, DataPacket]] = []  # heap by stamp
+        self._agreed: list[tuple[int, int, DataPacket]] = []  # a heap by stamp
         self._safe: list[int] = []  # stamps of SAFE packets not yet delivered, rising
         self.hurried: list[int] = []
         self._highest = [stream.held for stream in streams]  # V of the next numbered packet
@@ -247,7 +247,7 @@ class Order:
     def _has_causes(self, packet: DataPacket) -> bool:
         """Return whether V and A of a packet are delivered here (docs/design.md: CAUSAL)."""
         if packet.vector is None or packet.agreed is None:
-            return True  # causes of this packet were given up
+            return True  # the daemons have given up causes of this packet
         if packet.agreed > self.done:
             return False
         for ring, number in enumerate(packet.vector):

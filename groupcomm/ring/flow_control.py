@@ -53,8 +53,8 @@ class Window:
         self.bytes = min(first_bytes, most_bytes)
         self.repeated = 0
         self._most = most_bytes
-        self._bursts: deque[int] = deque(maxlen=SHOWS_AFTER)  # their bytes
-        self._calm = 0  # rounds in which repairs still belong to the time before it shrank
+        self._bursts: deque[int] = deque(maxlen=SHOWS_AFTER)  # the bytes of recent bursts
+        self._calm = 0  # rounds in which repairs still belong to the time before the window shrank
         self._used_up = False
 
     def token_left(self, burst: int) -> None:
@@ -194,17 +194,18 @@ class FlowControl:
     def __init__(self, config: CoreConfig, view: View, stream: Stream) -> None:
         windows, packet_limit = config.windows, view.packet_limit
         self._windows = windows
-        # Fewer large packets are allowed: a slow receiver makes its daemon keep their bytes.
+        # A slow receiver makes its daemon keep the bytes of packets, so fewer large ones are
+        # allowed.
         self._most_ahead = min(windows.stream_packets, -(-windows.stream_bytes // packet_limit))
         headers = min(MOST_HEADERS, -(-MOST_BEHIND_HEADERS // packet_limit))
         self._most_headers = max(self._most_ahead, headers)
         self._local_only: list[int] = []  # numbers of packets that stay in this ring, rising
-        self._local_only_before = 0  # the number of earlier ones, all held by all other rings
+        self._local_only_before = 0  # number of earlier ones, all held by all other rings
         self._stream = stream
         self._reported: list[int] = []
         self.blocked = False
         self.window = Window(windows.visit_bytes, windows.ring_bytes)
-        # To the other ring, until its next notice, and back with that notice.
+        # The way to the other ring, the time until its next notice, and the way back.
         round_trip_s = 2 * view.longest_delay_s + 2 * config.timing.horizon_interval_max_s
         self._remote = {
             ring: RemoteRingWindow(stream.held, packet_limit, self._most_ahead, round_trip_s)
@@ -232,7 +233,7 @@ class FlowControl:
         """Note that all daemons of another ring hold this ring's stream up to `number`."""
         self._remote[ring].on_held(number, self._whole(number), now)
         done = bisect_right(self._local_only, self.held_remotely)
-        if 2 * done > len(self._local_only):  # so each is moved once at most, on average
+        if 2 * done > len(self._local_only):  # so each number is moved once at most, on average
             self._local_only_before += done
             del self._local_only[:done]
 

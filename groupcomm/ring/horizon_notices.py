@@ -113,7 +113,7 @@ class HoldingsReport:
         self._all_interval_s = all_interval_s
         self._all_at = -inf
         self._held = [0] * rings
-        self._left = [0] * rings  # for each number the notices that still have to report it
+        self._left = [0] * rings  # the notices that still have to report each number
 
     def lags(self, held: list[int], packets: int) -> bool:
         """Return whether of some stream at least `packets` more are held than was reported."""

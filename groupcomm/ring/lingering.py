@@ -61,9 +61,9 @@ class Lingering:
         self._linger_s = timing.linger_s
         self._interval_s = timing.rest_interval_s
         self.single = single
-        self._numbered_at = -inf  # when the last new packet was there
-        self._unsettled = 0  # every daemon must have had the token, holding this number
-        self._overdue_at = inf  # by then, even though others ask for it
+        self._numbered_at = -inf  # the time of the last new packet
+        self._unsettled = 0  # every daemon must have had the token and held this number
+        self._overdue_at = inf  # the token leaves by then, even though others ask for a stay
         self.steady = False
         self.settle_at = inf
 
@@ -121,7 +121,7 @@ class Holdings:
         self._me = me
         self.are_reported = 1 < len(members) <= MOST_DAEMONS
         self._frontiers = dict.fromkeys(members, 0)
-        self._reported = 0  # the ring's number, as returned last
+        self._reported = 0  # the ring's number that was returned last
         self.owed = 0
         self.news = False
 

@@ -62,9 +62,9 @@ class TokenState(enum.Enum):
     """The place of the token, as this daemon knows it."""
 
     AWAY = enum.auto()
-    ARRIVED = enum.auto()  # since the last step
+    ARRIVED = enum.auto()  # the token came in this step
     RESTING = enum.auto()  # all daemons of the ring hold the whole stream
-    LINGERING = enum.auto()  # others may lack packets that were numbered here
+    LINGERING = enum.auto()  # other daemons may lack packets that were numbered here
 
 
 class Ring:
@@ -143,7 +143,7 @@ class Ring:
         self._config = config
         self._context, self._blocks = context, context.blocks
         self._clock, self._packer, self._streams = clock, packer, streams
-        self._gaps = gaps  # of the foreign streams that are not requested over a link
+        self._gaps = gaps  # the gaps of foreign streams that are not requested over a link
         self.entered = entered
         self._key, self._me = view.key, me
         self._ring = view.ring_of[me]
@@ -170,9 +170,9 @@ class Ring:
         self._frontier = 0  # the ring's frontier, from the token's last visit here
         self._held = [stream.held for stream in streams]  # held by all daemons of the ring
         self.last_hop = config.starts.hop
-        self._shown = self._stream.held  # last number that the token showed when it left here
+        self._shown = self._stream.held  # the last number that the token showed when it left
         self._doubted = 0  # numbers up to this one are missing, and not merely late
-        self._gap_at, self._gap_above = inf, 0  # when a number skipped above this one is not late
+        self._gap_at, self._gap_above = inf, 0  # when a skipped number above this one is not late
         self._noted_frontier = 0  # the own frontier in the last rest notice
         self._room = request_room(len(self._members), len(streams), view.packet_limit)
         self._wanted: list[int] = []  # the daemons that asked for the token while it was here
@@ -199,7 +199,7 @@ class Ring:
         if token.hop <= self.last_hop:
             self.duplicate_tokens += 1
             if self.state is TokenState.RESTING or self.state is TokenState.LINGERING:
-                self._horizons.rest_at = now  # its sender has not heard that it arrived
+                self._horizons.rest_at = now  # the sender has not heard that its request arrived
             return
         self.last_hop = token.hop
         counts = self._context.ring_counts
@@ -273,7 +273,7 @@ class Ring:
         if state is TokenState.ARRIVED:
             self._handle_token(now, budget, far=far)
         elif budget > 0 and not self._wanted:
-            # Each step may bring more to number; a token that has lingered circulates anyway.
+            # Each step may bring more packets; a token that has lingered circulates anyway.
             self._handle_token(now, budget, far=far, leave=now >= self._lingering.settle_at)
         elif self._must_circulate(now):
             self._handle_token(now, budget, far=far, leave=not self._alone)
@@ -400,7 +400,7 @@ class Ring:
     def _request_foreign(self, token: Token, now: float) -> None:
         """Request packets of other streams from the ring, unless a link here should bring them."""
         if self.entered and token.requests:
-            # They enter here, so the whole ring lacks them: the token need not circulate for them.
+            # The whole ring lacks packets that enter here: the token need not circulate for them.
             token.requests = [r for r in token.requests if r[0] not in self.entered]
         for gaps in self._gaps:
             add_requests(token, gaps.stream.ring, gaps.pop_due(now), self._room)
@@ -621,7 +621,7 @@ class Ring:
         """Return whether this daemon needs the token, to number or to collect frontiers."""
         if something_is_missing or (waits and self._may_number()):
             return True
-        # A circulating token collects frontiers; those that it missed show once it rests.
+        # A circulating token collects frontiers; frontiers that it missed appear once it rests.
         if waits or not self.monitor.at_rest:
             return False
         noted, own = self._noted_frontier, self._blocks.least

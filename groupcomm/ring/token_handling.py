@@ -51,7 +51,7 @@ def answer_requests(
     for ring, first, last in requests:
         stream = streams[ring]
         packets = stream.packets
-        unmet = 0  # first number of the current run that stays requested
+        unmet = 0  # the first number of the current run that stays requested
         for number in range(max(first, stream.forgotten + 1), min(last, stream.known) + 1):
             packet = packets.get(number)
             if packet is not None and budget > 0:

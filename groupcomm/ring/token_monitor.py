@@ -105,12 +105,12 @@ class TokenMonitor:
         self._timeout_s = timing.token_timeout_s
         self._repeats = Repeater(timing.token_retransmit_s, timing.longest_wait_s)
         self._asking = Repeater(timing.request_retry_s, timing.longest_wait_s)
-        self._passes_within_s = 2 * timing.token_retransmit_s  # also if a copy is needed
-        self._copy = b""  # the passed token, until it is known to have arrived
+        self._passes_within_s = 2 * timing.token_retransmit_s  # even if a copy is needed
+        self._copy = b""  # the passed token, until its arrival is known
         self._copy_to = me
         self._rest_hop = hop  # the hop of the last rest notice
-        self._holder = holder  # the daemon that sent it
-        self._ask_holder = False  # the next request is the first since then
+        self._holder = holder  # the daemon that sent that notice
+        self._ask_holder = False  # whether the next request is the first one since that notice
         self.at_rest = True
         self.heard_at = self.passed_at = now
         self.hop = hop
@@ -207,7 +207,7 @@ class TokenMonitor:
             elif urgent:
                 self._ask_at_once(now)
             else:
-                self._asking.start(now)  # its holder may have seen the need itself
+                self._asking.start(now)  # the holder may have noticed the need itself
         if self._asking.pop_due(now):
             target, self._ask_holder = self._holder if self._ask_holder else RING, False
             request = TokenRequest(ring=self._ring, daemon=self._me, hop=self.hop)

@@ -131,10 +131,10 @@ class Exchange:
         self._peers: dict[StartId, _ExchangePeer] = {}
         self._members: frozenset[StartId] = frozenset()
         self._number = 1  # the number of the newest secret
-        self._drawn = self.secret = entropy(SECRET_BYTES)  # the newest one, and the one that seals
+        self._drawn = self.secret = entropy(SECRET_BYTES)  # the newest secret, and the sealing one
         self.sealing = 1
         self._pair = _KeyPair(1, entropy(SECRET_BYTES), bytes(KEY_BYTES))
-        self._old: _KeyPair | None = None  # kept until no secrets that were wrapped for it can come
+        self._old: _KeyPair | None = None  # kept until no secret can come that was wrapped for it
         self.next_at = _NEVER
 
     # ---- new secrets ----
@@ -222,7 +222,7 @@ class Exchange:
         if peer.wrap is NO_WRAP:
             try:
                 key = self._key(self._pair, peer.public, self._own, start)
-            except ValueError:  # its public key shares nothing with anybody (RFC 7748, section 6.1)
+            except ValueError:  # the public key shares no secret (RFC 7748, section 6.1)
                 return NO_WRAP
             told = _SECRETS.pack(self.sealing, self.secret, self._number, self._drawn)
             peer.wrap = AESGCM(key).encrypt(_NONCE, told, None)
@@ -276,11 +276,11 @@ class Exchange:
         pairs = [self._pair] if self._old is None else [self._pair, self._old]
         pair = next((p for p in pairs if p.public[:FOR_BYTES] == told.wrapped_for), None)
         if pair is None:
-            return  # wrapped for an erased key; the next introduction has the present one
+            return  # it was wrapped for an erased key; the next introduction has the present key
         try:
             key = self._key(pair, told.public, start, self._own)
             secrets = AESGCM(key).decrypt(_NONCE, told.wrap, None)
-        except (InvalidTag, ValueError):  # ValueError: a public key that shares nothing
+        except (InvalidTag, ValueError):  # ValueError: the public key shares no secret
             raise BadDatagram(
                 "identity", "its secrets do not open with the key that they are wrapped for"
             ) from None

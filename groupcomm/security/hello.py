@@ -41,7 +41,7 @@ MAX_ASKED: Final = 4
 @attrs.define
 class _Challenge:
     number: int  # the challenge's number
-    again_at: float  # the time before which it is not repeated
+    again_at: float  # the time before which the challenge is not repeated
     wait_s: float = REPEAT_S
 
 
@@ -89,12 +89,12 @@ class Introductions:
         self._answers = RateLimits(now)
         self._asked: dict[
             int, dict[Incarnation, _Challenge]
-        ] = {}  # perhaps copies of old datagrams
+        ] = {}  # starts that may be copies of old datagrams
         self._greeted: dict[
             int, dict[Incarnation, _Challenge]
         ] = {}  # starts that have named this start
         self.forgot = False
-        self._last = 0  # number of the last challenge; none is used twice in this start
+        self._last = 0  # the number of the last challenge; no number is used twice in this start
 
     def on_unproven(self, start: StartId, room: int, now: float) -> Hello | None:
         """Return a challenge for a start that has sent a valid seal, and has proved nothing yet.

@@ -137,7 +137,7 @@ class Opener:
         self._for_me = PURPOSE + COUNTER.pack(own[0])
         self._rekeying = rekeying or Rekeying()
         self._peers: dict[bytes, TrustedStart] = {}
-        self._derived = 0.0  # derived keys, less DERIVED_PER_S for each second
+        self._derived = 0.0  # the number of derived keys, less DERIVED_PER_S for each second
         self._derived_at = 0.0
         self._unsigned: tuple[ReceiveChannel, int, int, int, Decrypt] | None = None
         self.lacked: int | None = None
@@ -245,7 +245,7 @@ class Opener:
 
     def _advance(self, lane: ReceiveChannel, key_id: int, epoch: int, decrypt: Decrypt) -> None:
         if epoch <= lane.epoch:
-            return  # a late datagram of the epoch before
+            return  # a late datagram of the previous epoch
         if lane.decrypt is not None:
             lane.old = lane.epoch, lane.key_id, lane.decrypt
             lane.old_until = self.now + 2 * self._rekeying.lifetime_s
@@ -278,7 +278,7 @@ class Opener:
         packet = self._open(
             None, self._key(key_id, sender, claimed, channel, epoch), datagram, scope
         )
-        # Only now: incarnation_of keeps the ones in use, and forgeries would displace them.
+        # Not before: incarnation_of keeps the ones in use, and forgeries would displace them.
         incarnation = incarnation_of(restarts, random_id)
         return Opened(sender, incarnation, counter, packet, channel, key_id, proven=False)
 

@@ -100,7 +100,7 @@ class PlainOpener:
             raise BadDatagram("replay", f"counter {counter} came before, or is too old")
         packet = self._open(datagram, scope)
         peer.window.accept(counter)
-        if known is None:  # only now: forgeries would displace the ones in use
+        if known is None:  # not before: forgeries would displace the ones in use
             peer.incarnation = incarnation_of(peer.incarnation.restarts, peer.incarnation.random_id)
             self._peers[peer_key] = peer
         return Opened(peer.sender, peer.incarnation, counter, packet)

@@ -34,7 +34,7 @@ class _SendChannel:
 
     def __init__(self, counter: int) -> None:
         self.counter = counter
-        self.epoch = -1  # before the first
+        self.epoch = -1  # -1 before the first epoch
         self.limit = 0
         self.place = b""
         self.encrypt: Encrypt
@@ -85,7 +85,7 @@ class Sealer:
         self._who = cluster, sender, incarnation
         self._lanes = {channel: _SendChannel(counter) for channel in Channel}
         self._now = now
-        self.epoch = -1  # before the first
+        self.epoch = -1  # -1 before the first epoch
         self.key_id = keys.active
         self.use(keys)
 

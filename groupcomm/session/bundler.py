@@ -119,7 +119,7 @@ class Bundler:
         self.bundle_limit = 0
         self.pending_bytes = 0
         self._items: deque[_Item] = deque()
-        self._open: _Shared | None = None  # the last item, if it takes further messages
+        self._open: _Shared | None = None  # the last item, if further messages fit
 
     def add_frame(self, frame: bytes) -> None:
         """Queue a whole frame."""
@@ -251,7 +251,7 @@ class Bundler:
             index,
             large.count,
         )
-        # The position of the last fragment is that of the message.
+        # The position of the last fragment is the position of the message.
         return _add_bundle(parts, (body,), address.ordered and large.index == large.count)
 
 

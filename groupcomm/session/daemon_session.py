@@ -178,8 +178,8 @@ class DaemonSession:
         self._limits = limits
         self.block_bytes = limits.block_bytes
         self._reader = FrameReader(HELLO_FRAME_BYTES)
-        self._input: deque[bytes] = deque()  # not processed yet
-        self._frames: Iterator[bytes] | None = None  # the frames of the bytes in work
+        self._input: deque[bytes] = deque()  # bytes that are not processed yet
+        self._frames: Iterator[bytes] | None = None  # of the bytes in process
         self._outbox = Outbox()
         self._replies = Replies()
         self._numbering = Numbering()

@@ -58,7 +58,7 @@ class Capability(enum.IntFlag):
     STOPPING = 16  # STOPPING frames: the daemon is about to stop
     ORIGINS = 8  # ask for ORIGINS frames: the daemons that came together into a view
     PRINCIPALS = 4  # PRINCIPAL frames: the owners of the sessions that deliveries come from
-    REFUSALS = 2  # REFUSED frames for requests that are not allowed, which else end the session
+    REFUSALS = 2  # REFUSED frames for requests that are not allowed; else these end the session
     CAUSES = 1  # CAUSES frames: the causes of deliveries
 
 
@@ -126,7 +126,7 @@ class FrameReader:
         start = 0
         size = len(data)
         rest = self._rest
-        while rest:  # only the frame that begins there is put together, others are cut out of data
+        while rest:  # only a frame that begins in the rest is joined; others are slices of data
             taken = min(self._needed - len(rest), size - start)
             rest += data[start : start + taken]
             start += taken

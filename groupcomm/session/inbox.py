@@ -63,8 +63,8 @@ class Inbox:
         self.sealed = False
         self._reassembly = Reassembly(cap_bytes)
         self._causes: CausalContext | None = None  # the causes of the next delivery
-        self._causes_frame = b""  # the last one; bundles of one packet have equal ones
-        self._context: CausalContext | None = None  # its decoded content
+        self._causes_frame = b""  # the last frame; bundles of one packet have equal ones
+        self._context: CausalContext | None = None  # the decoded contents of that frame
 
     @property
     def announced(self) -> ViewId:
@@ -113,7 +113,7 @@ class Inbox:
         try:
             if bundle.kind == _MESSAGES:
                 first = _unpack(sender, bundle, payload, position, causes, self.principal, events)
-                # One check a bundle, as a sender seals all its messages to a group, or none.
+                # One check a bundle, as a sender seals all its messages to a group or none.
                 if first.startswith(SEALED):
                     self.sealed = True
             elif bundle.kind == _FRAGMENT:

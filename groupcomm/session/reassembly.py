@@ -97,7 +97,7 @@ class Reassembly:
         message.parts[bundle.index] = data
         message.size += len(data)
         if bundle.index == bundle.count - 1:
-            message.position = position  # the position of the last fragment is that of the message
+            message.position = position  # the last fragment has the message's position
             message.causes = causes
         if len(message.parts) == bundle.count:
             return self._finish(member, bundle.message)

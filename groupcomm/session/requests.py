@@ -142,15 +142,15 @@ class Price(NamedTuple):
 
 
 FRAME_PRICES: Final[Mapping[FrameKind, Price]] = {
-    FrameKind.HELLO: Price(16, messages=1, wasted=16),  # a CONNECT is ordered, for all daemons
-    FrameKind.BYE: Price(16, messages=1, wasted=16),  # so is a DISCONNECT
-    FrameKind.QUERY: Price(16, messages=1, wasted=16),  # an answer has to be put together
+    FrameKind.HELLO: Price(16, messages=1, wasted=16),  # all daemons order a CONNECT
+    FrameKind.BYE: Price(16, messages=1, wasted=16),  # all daemons order a DISCONNECT
+    FrameKind.QUERY: Price(16, messages=1, wasted=16),  # the daemon has to make an answer
 }
 """The prices of frames without a bundle."""
 
 BUNDLE_PRICES: Final[Mapping[BundleKind, Price]] = {
     BundleKind.MESSAGES: Price(1, messages=1),  # for each message
-    BundleKind.FRAGMENT: Price(1, messages=1),  # for the first of its message
+    BundleKind.FRAGMENT: Price(1, messages=1),  # for the first fragment of a message
     BundleKind.JOIN: Price(8, messages=1, joins=1),  # all members are notified
     BundleKind.LEAVE: Price(8, messages=1),
 }

@@ -229,7 +229,7 @@ class _Turns:
     def _turn(self, number: int) -> None:
         loop, (time, name) = self._network.loop, self._load[number]
         if not self._network.has_all(name):
-            if loop.deadline is not None:  # otherwise no message comes any more
+            if loop.deadline is not None:  # otherwise no message arrives any more
                 loop.at(loop.now + self._look_again_us, self._turn, number)
             return
         self._network.send(name)

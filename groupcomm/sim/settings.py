@@ -204,7 +204,7 @@ def draw_settings(seed: int, options: Options) -> Settings:
     links = draw_links(random_for(seed, "links"), len(sites), daemons, faults) if several else ()
     duration_s = options.duration_s * min(1.0, AFFORDABLE_DAEMONS / daemons)
     liars = draw_liars(random_for(seed, "liars"), daemons) if options.byzantine else ()
-    if liars:  # a daemon with an old disk is outdated in truth; here only lies may say so
+    if liars:  # a daemon with an old disk is really outdated; here only lies may say so
         faults = attrs.evolve(faults, disk=False)
     roles = options.attackers
     if NOTHING in roles:
@@ -280,7 +280,7 @@ def plain_settings(
 
 
 def _draw_sites(rng: Random, seed: int, options: Options) -> Sites:
-    # The second draw has no use any more: without it seeds with one site would give other runs.
+    # The second draw is no longer used, but without it seeds with one site would give other runs.
     lot, _, daemons = rng.random(), rng.choice((2, 2, 3)), rng.randint(2, 7)
     if options.sites == 1 or (options.sites is None and lot < ONE_SITE_SHARE):
         return split_evenly(options.daemons or daemons, 1)
@@ -370,7 +370,7 @@ def _draw_link(
     rng: Random, pair: SitePair, delay_s: float, daemons: int, faults: Faults
 ) -> SimulatedLink:
     jitter, loss, load = rng.random(), rng.random(), rng.random()
-    # At a view change all daemons send their state to all others: that grows by the square.
+    # At a view change all daemons send their state to all others, which grows with the square.
     least = LEAST_BYTES_PER_S * max(1.0, (daemons / MOST_DAEMONS) ** 2)
     return SimulatedLink(
         sites=pair,

@@ -84,7 +84,7 @@ class Clock:
 
     def __init__(self, rng: Random, rate: float, error_s: float = 0.005) -> None:
         self._rng = rng
-        self._base = rng.uniform(0.0, 100_000.0)  # machines have been up for differing times
+        self._base = rng.uniform(0.0, 100_000.0)  # the machines have been up for different times
         self._rate = 1.0 + rng.uniform(-rate, rate)
         error_s = 2.0 if rate else error_s
         self._wall = EPOCH_S + rng.uniform(-error_s, error_s)

@@ -77,7 +77,7 @@ class Workload:
         self._fragment_bytes = fragment_bytes
         self.interval_us = interval_us
         self._running = False
-        self._period = 0  # counts starts, so that acts of an earlier start end
+        self._period = 0  # counts starts, so that the acts of an earlier start end
         self._users = users
         self.clients: dict[int, SimulatedClient] = {}
         self.sent = 0
@@ -217,7 +217,7 @@ class Workload:
 
     def _destination(self) -> tuple[str, ...]:
         rng, lot = self._rng, self._rng.random()
-        if lot < 0.06:  # to one client, which may have gone
+        if lot < 0.06:  # to one client, which may have ended
             return (self._private_name(),)
         if lot < 0.08:
             return (rng.choice(GROUPS), self._private_name())

@@ -40,7 +40,7 @@ def without(ranges: Iterable[Range], taken: Sequence[Range]) -> list[Range]:
             if first < begin:
                 left.append((first, begin - 1))
             first = max(first, end + 1)
-            if end > last:  # it may reach into the next range
+            if end > last:  # the range may reach into the next one
                 break
             place += 1
         if first <= last:

@@ -99,7 +99,7 @@ class Stream:
                 if not bundle.released:
                     break
             else:
-                packet.bundles = []  # each refers to its packet: a cycle of up to 60 KB
+                packet.bundles = []  # each bundle refers to its packet: a cycle of up to 60 KB
 
 
 class Gaps:

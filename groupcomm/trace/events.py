@@ -163,7 +163,7 @@ class Send(_Event, frozen=True, tag="send", gc=False):
     level: int
     to: tuple[str, ...]
     digest: int
-    discard: bool  # SELF_DISCARD
+    discard: bool  # the flag SELF_DISCARD
     ordered: bool  # the sender waits for its position
 
 

@@ -28,12 +28,12 @@ class BundleKind(enum.IntEnum):
     MESSAGES = 0  # `count` whole messages, numbered from `message`
     FRAGMENT = 1  # part `index` of `count` of one message
     CONNECT = 2
-    JOIN = 3  # its one group
-    LEAVE = 4  # its one group
+    JOIN = 3  # a session joins its only group
+    LEAVE = 4  # a session leaves its only group
     DISCONNECT = 5
     STATE = 6  # part `index` of `count` of a daemon's announcement in a new view; always RELIABLE
     SUBSCRIBE = 7  # the daemon wants the messages to this one group; always FIFO
-    UNSUBSCRIBE = 8  # the daemon wants them no more; always FIFO
+    UNSUBSCRIBE = 8  # the daemon no longer wants them; always FIFO
     KEYS = 9  # the keys that a daemon has, see keys.py; always AGREED
     REPORT = 10  # for operators at other daemons, or a request for them; always AGREED
 
@@ -494,7 +494,7 @@ def _split_groups(raw: bytes) -> tuple[tuple[str, ...], int]:
 def _check_all(groups: list[str]) -> int:
     """Return the number of private names; raise LocalProtocolError if a name is invalid."""
     if (text := "".join(groups)).isascii() and text.isprintable():
-        # All characters are valid, so only where a name begins and ends must still be checked.
+        # All characters are valid, so only the bounds of a name must still be checked.
         suspects = [name for name in groups if not name or name[0] == "#"]
     else:
         suspects = groups

@@ -105,7 +105,7 @@ def cut_message(
         AssertionError: the body needs more than MAX_PARTS.
     """
     room = limit - _HEAD.size
-    if len(body) <= room:  # nearly all
+    if len(body) <= room:  # the usual case
         start = incarnation.restarts, incarnation.random_id
         return [_HEAD.pack(_CONTROL, NO_VIEW, origin, *start, sequence, kind, 0, 1) + body]
     pieces = [body[start : start + room] for start in range(0, len(body), room)]

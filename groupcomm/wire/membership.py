@@ -73,7 +73,7 @@ class Beacon(_Message, frozen=True):
     all counters up to this one. `write_us`: the time that its disk takes for a write.
     """
 
-    counter: Number  # the view's counter
+    counter: Number  # the counter of the view
     view: Key
     heard: Heard
     digests: Digests
@@ -215,7 +215,7 @@ class Settings(_Message, frozen=True):
 
 ControlMessage: TypeAlias = Beacon | Join | Commit | Repair | Leave | Outdated | Links | Settings
 
-_MAX_COUNT: Final = 2**64 - 2**32  # counting on from here still fits 64 bits
+_MAX_COUNT: Final = 2**64 - 2**32  # a count from here still fits 64 bits
 
 _TYPES: Final[dict[int, type[Any]]] = {
     ControlKind.BEACON: Beacon,
@@ -237,7 +237,7 @@ def encode_message(message: ControlMessage) -> tuple[int, bytes]:
     return _KINDS[type(message)], _encode(message)
 
 
-@lru_cache(maxsize=64)  # the same message comes again and again until it is answered
+@lru_cache(maxsize=64)  # the same message arrives again and again until it is answered
 def decode_message_untrusted(kind: int, body: bytes) -> ControlMessage:
     """Decode a body.
 

@@ -189,7 +189,7 @@ class Publications(Generic[T]):
         return None
 
     def _begin(self, sender: Hashable, opened: _Open[T]) -> None:
-        self._open.pop(sender, None)  # its end has not come here
+        self._open.pop(sender, None)  # the end of its last batch has not come here
         query = opened.begin.query
         if opened.begin.batch <= self._last(query):
             return

@@ -71,7 +71,7 @@ class Driver:
         """
         await self.loop.checkpoint()
         while True:
-            wake = self._wake  # first: a thread may notify as soon as `ready` has looked
+            wake = self._wake  # first, as a thread may notify as soon as `ready` has looked
             with self.thread_lock:
                 if ready():
                     return

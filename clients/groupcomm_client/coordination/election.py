@@ -81,7 +81,7 @@ class Election:
         await tenure.begin()
         with self.driver.thread_lock:
             self._tenures.add(tenure)
-            if not self.leads:  # another thread has noticed the loss in between
+            if not self.leads:  # another thread may have noticed the loss in between
                 tenure.lose()
         error: BaseException | None = None
         try:

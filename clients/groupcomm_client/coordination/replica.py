@@ -59,7 +59,7 @@ class StateMachine(Protocol):
 class Status(enum.Enum):
     """The status of a replica's state, compared with that of the group."""
 
-    SETTLING = enum.auto()  # the state may be out of date; nothing is applied to it
+    SETTLING = enum.auto()  # the state may be out of date; no command is applied to it
     CURRENT = enum.auto()
 
 
@@ -128,14 +128,14 @@ class Replica:
         self._numbers = 0
         self._actions: list[Action] = []
         self._transitional = False
-        self._held: list[Done] = []  # applied, but perhaps not for good
+        self._held: list[Done] = []  # commands that are applied, but perhaps not for good
         # While it settles:
-        self._since = _NOWHERE  # the backlog has all messages ordered from here on
+        self._since = _NOWHERE  # the backlog has all messages ordered after this position
         self._backlog: list[tuple[Position, GroupView | tuple[MemberId, Command]]] = []
         self._exchange = _NOWHERE
         self._claims: dict[MemberId, Claim] = {}
         self._winners: frozenset[MemberId] | None = None
-        self._spokesman: MemberId | None = None  # the sender of the snapshot that some wait for
+        self._spokesman: MemberId | None = None  # of the snapshot that some wait for
 
     @property
     def has_quorum(self) -> bool:
@@ -277,7 +277,7 @@ class Replica:
 
     def _on_snapshot(self, view: GroupView, snapshot: Snapshot) -> None:
         if snapshot.as_of.view != view.id.view:
-            return  # of an earlier view of daemons; a replica without the state was heard since
+            return  # an earlier view of daemons: a replica without the state was heard since
         if self.status is not Status.CURRENT:
             if snapshot.as_of < self._since:
                 return  # messages ordered in between are missing here; another snapshot will come
@@ -296,7 +296,7 @@ class Replica:
     def _on_message(self, message: Message, at: Position) -> None:
         found, view = decode_untrusted(message.data), self.view
         if view is None or message.sender not in view.members:
-            return  # anybody can send to a group; only replicas know the state
+            return  # any program can send to a group; only replicas know the state
         if isinstance(found, Claim):
             self._on_claim(view, message.sender, found, at)
         elif isinstance(found, Snapshot):

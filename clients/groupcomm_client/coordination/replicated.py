@@ -42,7 +42,7 @@ class Replicated:
     ) -> None:
         self.replica = Replica(connection.member, group, machine, replicas=replicas)
         self.driver = Driver(connection, group, self._accept)
-        self._outcomes: dict[int, Done | Unknown | None] = {}  # of waiting calls
+        self._outcomes: dict[int, Done | Unknown | None] = {}  # the outcomes of waiting calls
 
     @property
     def is_current(self) -> bool:

@@ -237,7 +237,7 @@ class Caller:
         self.connection = connection
         self.driver = Driver(connection, "", self._accept)
         self._number = 0
-        self._replies: dict[int, dict[MemberId, Reply]] = {}  # of the calls that wait
+        self._replies: dict[int, dict[MemberId, Reply]] = {}  # the replies to the calls that wait
 
     async def call(self, group: str, data: bytes, *, timeout_s: float = REPLY_S) -> bytes:
         """Have one server of a group handle a request; return its reply.
@@ -307,7 +307,7 @@ class Caller:
             word = _decode_untrusted(event.data)
             if isinstance(word, Reply) and word.caller == self.connection.member:
                 replies = self._replies.get(word.number)
-                if replies is not None:  # else nobody waits any more
+                if replies is not None:  # otherwise no caller waits any more
                     replies[event.sender] = word
 
 

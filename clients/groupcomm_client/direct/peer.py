@@ -275,7 +275,7 @@ class DirectPeer:
                 except BlockingIOError:
                     return
                 except OSError:
-                    continue  # the answer to an earlier datagram: its port is closed
+                    continue  # an answer to an earlier datagram: that port is closed
                 room = len(self._inbox) < MAX_INBOX
                 self._act(self._peer.receive(datagram, _address_of(source), now=now, room=room))
 
@@ -300,7 +300,7 @@ class DirectPeer:
             try:
                 self._socket.sendto(datagram, target)
             except OSError:
-                return  # lost, as datagrams are
+                return  # the datagram is lost, as datagrams may be
 
 
 def _address_of(source: tuple[str, int] | tuple[str, int, int, int]) -> str:

@@ -53,9 +53,9 @@ class State(enum.Enum):
 
 
 class _Timer(enum.Enum):
-    SERVE = enum.auto()  # waiting members are given the key
-    SILENT = enum.auto()  # the giver is silent: it is another member's turn
-    DOUBT = enum.auto()  # members without a key by now are reported
+    SERVE = enum.auto()  # the time to give the key to waiting members
+    SILENT = enum.auto()  # the time after which a silent giver loses its turn
+    DOUBT = enum.auto()  # the time to report members without a key
 
 
 @attrs.frozen
@@ -112,7 +112,7 @@ class Agreement:
         self._prekeys = Prekeys(random)
         self._taking = Taking(me, credentials, self.keys, self._prekeys)
         self._giving = Giving(view.group, me, credentials, random)
-        self._ready_sent_to: MemberId | None = None  # the last Ready's receiver
+        self._ready_sent_to: MemberId | None = None  # the receiver of the last Ready
         self._silent: set[MemberId] = set()
         self._distrusted: set[MemberId] = set()  # members of which the program was notified
         self._times: dict[_Timer, float] = {}
@@ -168,7 +168,7 @@ class Agreement:
             NotGenuine: it is a repetition.
         """
         if sender not in self._view.members or sender == self.me:
-            return []  # the member has gone meanwhile
+            return []  # that member has left meanwhile
         why = self._giving.doubt(sender, ready)
         if why:
             return self._distrust(sender, why)
@@ -242,7 +242,7 @@ class Agreement:
             return []  # the view changed before the key came, so no member uses it
         key = self._taking.note(self._view, self.epoch, sender, frame, now)
         if key is not self.keys.latest:
-            return []  # another key has come since: no member seals with this one any more
+            return []  # another key has come since: no member seals with this one any longer
         self._see_giver(key)
         self._times.pop(_Timer.SILENT, None)
         self._times.setdefault(_Timer.DOUBT, now + PATIENCE_S)
@@ -344,7 +344,7 @@ class Agreement:
         offer = self._giving.offer
         if key is self.keys.latest and offer is not None and offer.id == key.id:
             return self._draw(now)
-        return []  # there is another key already
+        return []  # the view already has another key
 
     # ---- time ----
 

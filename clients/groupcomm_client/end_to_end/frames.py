@@ -19,10 +19,10 @@ from groupcomm_client.undecodable import UNDECODABLE
 class Kind(enum.IntEnum):
     """The kind of a message; also the first four bytes of the nonce of an encrypted one."""
 
-    DATA = 0  # of a program, at FIFO or above
-    LOOSE = 1  # of a program, below FIFO
+    DATA = 0  # a program's message at FIFO or above
+    LOOSE = 1  # a program's message below FIFO
     DONE = 2  # all members have moved to this key
-    REKEY = 3  # asks for another key
+    REKEY = 3  # a member asks for another key
     READY = 4  # from a member to the giver
     KEY = 5  # from the giver to all
 

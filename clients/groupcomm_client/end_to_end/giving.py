@@ -30,8 +30,8 @@ class _Offer:
     epoch: Epoch
     id: bytes
     secret: bytes = attrs.field(repr=False)
-    sent: bool = False  # its first frame was made
-    heard: bool = False  # the frame has come back in the agreed order
+    sent: bool = False  # whether its first frame was made
+    heard: bool = False  # whether that frame has come back in the agreed order
     served: dict[MemberId, int] = attrs.field(factory=dict)
 
 
@@ -82,7 +82,7 @@ class Giving:
     def accept(self, sender: MemberId, ready: Ready) -> bool:
         """Note a Ready that is believed; return False if one as new was there."""
         if self._other is not None and ready.place <= self._other:
-            return True  # made before its sender knew of the other giver
+            return True  # it was made before its sender knew of the other giver
         known = self.readies.get(sender)
         if known is not None and ready.number <= known.number:
             return False
@@ -152,7 +152,7 @@ class Giving:
                 wrap_text(offer.id, self._me, member, ready),
             )
         except NotGenuine:
-            del self.readies[member]  # a prekey that would give the key away
+            del self.readies[member]  # its prekey would reveal the key
             return None
         if not self._credentials.names_members:
             ready = msgspec.structs.replace(ready, proof=b"")

@@ -68,7 +68,7 @@ class Holding:
                 head = queue[0]
                 yield head
                 if queue and queue[0] is head:
-                    break  # it continues to wait
+                    break  # the message continues to wait
 
     def remove(self, held: Held) -> None:
         """Remove one of the heads, which no longer waits."""

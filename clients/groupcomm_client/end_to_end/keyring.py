@@ -19,7 +19,7 @@ class Keyring:
     def __init__(self) -> None:
         self.latest: GroupKey | None = None
         self._keys: dict[bytes, GroupKey] = {}
-        self._expiry: dict[bytes, float] = {}  # of old keys
+        self._expiry: dict[bytes, float] = {}  # the expiry of old keys
 
     def get(self, identifier: bytes) -> GroupKey | None:
         """Return the key with this id."""

@@ -126,7 +126,7 @@ class _Each:
     __slots__ = ("_beyond", "_floor")
 
     def __init__(self) -> None:
-        self._floor = 0  # this number and all lower ones have come, or are given up
+        self._floor = 0  # this number and all lower ones have come, or are no longer expected
         self._beyond: set[int] = set()
 
     def accept(self, number: int) -> bool:

@@ -156,7 +156,7 @@ class Sealing:
 
         def has_come() -> bool:
             if self._agreements.get(group) is not agreement:
-                return True  # the group was left meanwhile
+                return True  # the program has left the group meanwhile
             return agreement.keys.latest is not before and agreement.state is not State.WAITING
 
         return has_come
@@ -168,7 +168,7 @@ class Sealing:
         group = message.groups[0]
         agreement = self._agreements.get(group)
         if agreement is None or agreement.state is not State.KEYED or group in self._unsealed:
-            # A filter's; programs do not send before they may.
+            # A filter has sent it: programs do not send before they may.
             self._unsealed.setdefault(group, []).append((message, data))
             return 0
         return self._seal(agreement, message, data)
@@ -188,7 +188,7 @@ class Sealing:
                 self._session.give(action.event)
                 continue
             if not self._session.is_open:
-                continue  # others will do without
+                continue  # other members continue without this message
             to = action.member.name if isinstance(action, ToMember) else agreement.group
             level = ServiceLevel.AGREED
             message = Outgoing(groups=(to,), data=action.data, level=level, self_discard=False)
@@ -307,7 +307,7 @@ class Sealing:
         ready = decode_frame_untrusted(message.data, Ready)
         agreement = self._agreements.get(ready.group)
         if agreement is None:
-            if ready.group not in self._credentials:  # else it came too late
+            if ready.group not in self._credentials:  # otherwise it came too late
                 raise NotGenuine(NO_SECRET)
             return
         self._do(agreement, agreement.ready_received(message.sender, ready, self._clock()))
@@ -349,7 +349,7 @@ class Sealing:
         if head.place >= agreement.epoch.place:
             return False
         if head.kind == Kind.DONE:
-            return True  # from an earlier view
+            return True  # a message from an earlier view
         raise NotGenuine(_too_late(agreement, head.place))
 
     def finish(self) -> None:
@@ -376,7 +376,7 @@ class Sealing:
                 self._do(agreement, agreement.wake(now))
         for held in self._holding.heads():
             if held.until <= now:
-                # It may have waited only for the messages before it.
+                # The message may have waited only for earlier messages.
                 taken = self._accept(held.message, held=True)
                 self._holding.remove(held)
                 if not taken:

@@ -28,7 +28,7 @@ class Prekeys:
     def __init__(self, random: Random) -> None:
         self._random = random
         self._number = 0
-        self._private: dict[int, tuple[MemberId, X25519PrivateKey]] = {}  # by number; its giver
+        self._private: dict[int, tuple[MemberId, X25519PrivateKey]] = {}  # giver and key, by number
 
     def make(self, giver: MemberId) -> tuple[int, bytes]:
         """Make a new prekey for a giver; return its number, and its public part."""

@@ -187,7 +187,7 @@ class Chain:
         self.prefix = prefix_of(filters)
         self._ends = ends
         self._steps = self._row(self.filters)
-        # A message that has passed no filters still passes the local ones, which undo nothing.
+        # A message that has passed no filters still passes the local ones, which change nothing.
         self._plain = self._row([one for one in self.filters if not one.on_wire])
         self._on_sent = [s for s in self._steps if _overrides(s.filter.manager, "sent")]
         self._on_delivered = [s for s in self._steps if _overrides(s.filter.manager, "delivered")]

@@ -61,7 +61,7 @@ class _Delays(Manager):
         sender = self._senders.setdefault(name, _Sender())
         own = isinstance(message, FilterMessage | FilterOutgoing)
         due = path.now + (self._seconds if not own and self._chosen(message) else 0.0)
-        # A filter's own message keeps its place among its sender's: filters depend on that.
+        # A filter's message keeps its place among those of its sender: filters depend on that.
         due = max(due, sender.last if own or self._keep_order else sender.floor)
         if own:
             sender.floor = due

@@ -161,7 +161,7 @@ class Filtering:
         new = Chain(made, self)
         kept = self._chains.get(new.prefix)
         if kept is not None:
-            # Others may still send through these filters, so their state must stay right.
+            # Other members may still send through these filters, so their state must stay right.
             state = {one.name: one for one in kept.filters if one.on_wire}
             new = Chain([state.get(one.name, one) if one.on_wire else one for one in made], self)
         self._current = self._chains[new.prefix] = new

@@ -127,7 +127,7 @@ class Flush:
 
     def leave(self, name: str) -> None:
         """Ask to leave the group; nothing more is sent to it."""
-        if name in self._groups:  # after the leave, others could not tell in which view it comes
+        if name in self._groups:  # after the leave, others could not know the view of the message
             self._groups[name].leaving = True
         SP_leave(self.mbox, name)
 

@@ -115,7 +115,7 @@ def fit_losses(windows: Windows) -> GilbertElliott:
         for bad, share in _STARTS
     ]
     likely, chain = max(chains, key=lambda pair: pair[0])
-    # Each message stands in WIDTH stretches, so it counts that often.
+    # Each message stands in WIDTH stretches, so each counts WIDTH times.
     if 2 * (likely - alone) / WIDTH < _LIKELY_GAIN:
         return independent(loss)
     if chain.loss_bad < chain.loss_good:

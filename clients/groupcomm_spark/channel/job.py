@@ -184,7 +184,7 @@ def _find_ways(logs: "DataFrame", sent_us: "Column") -> tuple[list[Way], list[Se
     for kind, log, daemon, _, _, gaps in rows:
         if kind == GAP:
             starts[log] += gaps
-            if daemon:  # null where a gap does not begin a session
+            if daemon:  # it is null where a gap does not begin a session
                 at[log] = daemon
     sessions = [
         Session(log, start, following - 1)
@@ -221,7 +221,7 @@ def _expect(
         sent_us.cast("long").alias("sent_us"),
         fn.unix_micros("received").alias("received_us"),
         fn.array_join("groups", " ").alias("groups"),
-        # Numbered messages say in which packet of which ring they were.
+        # Numbered messages name their packet and its ring.
         fn.concat_ws("/", "view", "ring", fn.col("causal_context")[0]).alias("packet"),
         fn.col("causal_context").isNotNull().alias("numbered"),
     )
@@ -272,7 +272,7 @@ def _features(
     ]
     mask = stretch[0]
     for each in stretch[1:]:
-        mask = mask + each  # null unless all are known
+        mask = mask + each  # the sum is null unless all are known
     before_us = fn.lag("sent_us").over(order)
     apart_us = fn.col("sent_us") - before_us
     # Messages of one packet; UNRELIABLE ones of one sender, if they were sent together.

@@ -72,14 +72,14 @@ def _check_session(master: str | None) -> Iterator[Finding]:
     from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
 
     where = master or LOCAL
-    was_there = SparkSession.getActiveSession() is not None  # and belongs to the caller
+    was_there = SparkSession.getActiveSession() is not None  # the caller owns it
     try:
         spark = open_session(master, name="groupcomm spark doctor")
         rows = spark.range(ROWS).count()
         yield ok("session", f"Spark {spark.version} at {where} has counted {rows} rows")
-        columns = spark.read.format("groupcomm").load("/").columns  # nothing is read yet
+        columns = spark.read.format("groupcomm").load("/").columns  # no row is read yet
         yield ok("format", f"groupcomm is known, with {len(columns)} columns")
         if not was_there:
             spark.stop()
-    except Exception as error:  # whatever it is, it is the finding
+    except Exception as error:  # any exception is the finding
         yield problem("session", plain(error), "see docs/spark.md, Running it")

@@ -175,8 +175,8 @@ class _LiveFile:
         self._path = segment.path
         self._at = 0
         self._stop = segment.first.row
-        self._rows: list[int] = []  # the first rows of its batches
-        self._bytes: list[int] = []  # the offsets of these
+        self._rows: list[int] = []  # the first row of each batch
+        self._bytes: list[int] = []  # the offset of each batch
 
     def read_new(self) -> int:
         """Return the number after its last row."""

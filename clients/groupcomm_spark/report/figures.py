@@ -45,7 +45,7 @@ class Slice(NamedTuple):
 
     log: str
     level: str
-    at_s: float  # since the first row of all
+    at_s: float  # seconds since the first row of all logs
     messages: int
     bytes: int
 
@@ -172,7 +172,7 @@ def count_delays(
     )
     rings = {daemon_of(row["sender"]): row["ring"] for row in rows if row["ring"] is not None}
     for level, groups, sender, ring, at, count, backwards in rows:
-        # An UNRELIABLE message has no ring; other messages from its daemon tell.
+        # An UNRELIABLE message has no ring; other messages from its daemon name it.
         known = rings.get(daemon_of(sender)) if ring is None else ring
         key = DelayKey(level, groups, sender, site_of(sender, known, sites))
         found.delays.setdefault(key, Counter())[at] += count

@@ -72,7 +72,7 @@ def _changes(
 ) -> list[ViewChange]:
     found: list[ViewChange] = []
     before: dict[str, ViewChange] = {}
-    ended: dict[str, datetime] = {}  # when the regular part was over, by log
+    ended: dict[str, datetime] = {}  # the end of the regular part, by log
     for row in rows:
         log = row[LOG]
         if row["kind"] == TRANSITION:

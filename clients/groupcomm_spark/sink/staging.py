@@ -194,7 +194,7 @@ class Staging:
         groups = {
             group: max(manifest.batch, noted.groups.get(group, -1)) for group in manifest.groups
         }
-        batch = max(manifest.batch, noted.batch)  # another driver may be further
+        batch = max(manifest.batch, noted.batch)  # another driver may have written a later batch
         path = self.folder / _NOTED
         temporary = self._write_json(path, Published(batch, {**noted.groups, **groups}))
         self._disk.rename(temporary, path)
@@ -226,7 +226,7 @@ class Staging:
             try:
                 status = folder.lstat() if is_its_own else folder.stat()
             except FileNotFoundError:
-                continue  # it is made for this user alone
+                continue  # the folder is for this user alone
             fault = _fault(status, sticky_will_do=not is_its_own)
             if fault is not None:
                 raise ConfigError(
@@ -241,7 +241,7 @@ class Staging:
         try:
             os.link(temporary, path)
         except FileExistsError:
-            return  # another driver was quicker
+            return  # another driver was first
         finally:
             self._disk.remove(temporary)
         self._disk.sync_folder(self.folder)

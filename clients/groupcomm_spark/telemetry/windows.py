@@ -134,7 +134,7 @@ def alarms_of(windows: "DataFrame", kinds: MessageKinds) -> "DataFrame":
         data = [msgspec.json.encode(alarm) for alarm in alarms]
         yield pa.RecordBatch.from_arrays([pa.array(data, pa.binary())], ["data"])
 
-    # Few windows end at a time; together they can be reported in their order.
+    # Few windows end at a time, so their reports can be sorted together.
     return windows.repartition(1).mapInArrow(check_all, "data binary")
 
 
@@ -249,7 +249,7 @@ def await_queries(
     dropped = _Dropped(tell_dropped)
     try:
         while any(query.isActive for query in queries):
-            for query in queries:  # it raises the error that has ended the query
+            for query in queries:  # raises the error that has ended the query
                 query.awaitTermination(LOOK_S)
             dropped.count(queries[0])
             if until is not None and time.monotonic() > until:

@@ -42,17 +42,17 @@ SHOWN: Final = 50
 class What(IntEnum):
     """The meaning of a line."""
 
-    SPAN = 0  # series: rows of a piece
-    FIFO = 1  # series: numbers of a sender
-    AGREED = 2  # series: positions
-    CAUSES = 3  # series: packets of a ring, and V
-    AGREED_CAUSES = 4  # series: stamps, and A
-    BROKEN_FIFO = 11  # violations: a row, and an earlier one
+    SPAN = 0  # a series: the rows of a piece
+    FIFO = 1  # a series: the numbers of a sender
+    AGREED = 2  # a series: positions
+    CAUSES = 3  # a series: the packets of a ring, and V (docs/recorder.md)
+    AGREED_CAUSES = 4  # a series: the stamps of agreed messages, and A (docs/recorder.md)
+    BROKEN_FIFO = 11  # a violation: a row, and an earlier row
     BROKEN_AGREED = 12
     BROKEN_CAUSES = 13
     WRONG_VIEW = 15
     FOREIGN_SENDER = 16
-    COUNTS = 20  # rows, with causes, without
+    COUNTS = 20  # numbers of rows: all, with causes, without
 
 
 LINE: Final = (
@@ -250,7 +250,7 @@ class _Piece:
         for key in reversed(keys):
             rises = (key[1:] > key[:-1]) | ((key[1:] == key[:-1]) & rises)
         self._lines.broken(What.BROKEN_AGREED, self._log, row[1:][~rises], row[:-1][~rises])
-        keys[-1] = 2 * keys[-1]  # a group view may have the place of the one before, also there
+        keys[-1] = 2 * keys[-1]  # a group view may have the place of the previous one
         first = [*(key[0] for key in keys[:-1]), keys[-1][0] + is_view[0]]
         ends = [row[0], *first, row[-1], *(key[-1] for key in keys)]
         self._lines.add(What.AGREED, self._log, [0, *ends], era)

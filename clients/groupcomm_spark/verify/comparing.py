@@ -87,7 +87,7 @@ def complete(logs: "DataFrame", periods: Sequence[LogPeriod]) -> None:
     views = {period.view for period in wanted}
     messages = logs.filter((col("kind") == MESSAGE) & col("level").isin(*ORDERED))
     rows = _within(
-        messages.filter(col("view").isin(*views)),  # Parquet knows which files have which
+        messages.filter(col("view").isin(*views)),  # Parquet skips files without these views
         table,
         f"{LOG} string, view string, period int, first long, end long, transition long",
     )
@@ -467,7 +467,7 @@ def _check_place(
             one = rows[there[0]]
             name = _name(one, there, rows, periods)
             if periods[period].next_view is None and name == SAFE:
-                name = AGREED_SET  # it may have ended before
+                name = AGREED_SET  # the period may have ended before
             holder = periods[there[0]]
             evidence = (
                 f"{periods[period].log} lacks the message at {where} in {_describe(one, periods)}"

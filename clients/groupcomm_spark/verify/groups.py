@@ -102,7 +102,7 @@ def _compare_changes(
         has, lacks, change = (one, other, mine) if mine is not None else (other, one, theirs)
         assert change is not None
         if change.key == BEGIN and lacks.next_view is None and lacks.regular_end <= BEGIN:
-            return  # it may have ended before the view was delivered
+            return  # the period may have ended before the view was delivered
         why = f"{_describe(change)}: {lacks.log} lacks it"
         yield Violation(GROUP_VIEW, (has.log, lacks.log), change.row, why)
         return

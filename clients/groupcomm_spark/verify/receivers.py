@@ -130,7 +130,7 @@ def _join_series(what: What, ends: Ints) -> list[Broken]:
         return []
     ends = ends[np.lexsort((np.maximum(ends[:, 4], ends[:, 9]), *ends[:, [3, 2, 1]].T))]
     same = (ends[1:, 1:4] == ends[:-1, 1:4]).all(axis=1)
-    if what in (What.FIFO, What.AGREED):  # each bound is below the next, or it was told already
+    if what in (What.FIFO, What.AGREED):  # each bound is below the next, or it was reported already
         above = np.zeros(len(same), bool)
         for column in (8, 7, 6, 5):
             value, bound = ends[1:, column], ends[:-1, column + 5]

@@ -36,9 +36,9 @@ periods.
 class Disturbance(enum.Enum):
     """The way in which a daemon is disturbed."""
 
-    KILL = "kill"  # kill -9; then it is started again
-    LEAVE = "leave"  # SIGTERM; then it is started again
-    PARTITION = "partition"  # it is cut off from the others; then the network heals
+    KILL = "kill"  # kill -9; then the daemon is started again
+    LEAVE = "leave"  # SIGTERM; then the daemon is started again
+    PARTITION = "partition"  # the daemon is cut off from the others; then the network heals
 
 
 @attrs.frozen(kw_only=True)

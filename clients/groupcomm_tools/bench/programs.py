@@ -60,7 +60,7 @@ class Sender:
                 self._stop.set()
             await connection.multicast(GROUP, b"", level=plan.level, type=END)
             print(json.dumps({"sent": self._sent, "timed": self._timed}), flush=True)
-            await lines.readline()  # all has been received
+            await lines.readline()  # the program has received all messages
 
     async def _send(self, connection: Connection) -> None:
         if self._plan.is_timed:
@@ -125,7 +125,7 @@ class Receiver:
         self._indices: dict[str, int] = {}
         self._accounts = [Receipts(Content(index, plan.size)) for index in range(plan.senders)]
         self._known: dict[MemberId, int] = {}
-        self._timed = [0] * plan.senders  # number of the next one
+        self._timed = [0] * plan.senders  # the number of the next timed message of each sender
         self._wrong_timed = 0
         self._delays: list[tuple[int, int]] = []  # time of arrival, and delay, ns
         self._counts: list[tuple[int, int]] = []  # time, and number of messages so far

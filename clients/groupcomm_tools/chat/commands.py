@@ -32,7 +32,7 @@ class InputLines:
         self._descriptor = descriptor
         self._most_bytes = most_bytes
         self._waiting = bytearray()
-        self._searched = 0  # bytes of the input without an end of a line
+        self._searched = 0  # searched bytes of the input without an end of a line
         self._dropping = False  # the present line is too long already
         self._ended = False
         self._watchable = True
@@ -81,7 +81,7 @@ class InputLines:
             try:
                 await trio.lowlevel.wait_readable(self._descriptor)
             except PermissionError:
-                self._watchable = False  # a file on disk, which always gives something
+                self._watchable = False  # a file on disk always has input
         else:
             await trio.lowlevel.checkpoint()
         return os.read(self._descriptor, READ_BYTES)

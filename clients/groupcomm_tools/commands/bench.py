@@ -175,7 +175,7 @@ def run_rows(options: argparse.Namespace) -> int:
     if options.rows is not None:
         rows = chosen(rows, options.rows)
     output = OUTPUT if options.output is None else options.output
-    output.touch()  # fail now, and not after a quarter of an hour
+    output.touch()  # an error comes now, and not after a quarter of an hour
     results = [Result(row=row) for row in rows]
     facts = (
         f"{machine()}, groupcomm {version('groupcomm')}",
@@ -354,7 +354,7 @@ async def _run(plan: Plan, options: argparse.Namespace) -> tuple[list[Figures], 
     if options.connect:
         for address in options.connect:
             async with connect(address):
-                pass  # a daemon that is missing is named here, and not by each program
+                pass  # a missing daemon is named here, and not by each program
         return [await measure(plan, options.connect, ()) for _ in range(options.rounds)], floors
     async with open_daemons(plan) as (found, processes):
         for _ in range(options.rounds):

@@ -126,7 +126,7 @@ def _revoke(options: argparse.Namespace) -> int:
 
 
 def _number(text: str) -> int:
-    digits = text.replace(":", "")  # as openssl prints it
+    digits = text.replace(":", "")  # the form that openssl prints
     if not SERIAL.fullmatch(digits):
         raise ConfigError(f"certs: --serial is {text!r}; it must be hexadecimal digits")
     return int(digits, 16)

@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
         _list(entries, as_json=options.json)
         return 0
     if options.output is not None:
-        options.output.touch()  # fail now, and not after a minute
+        options.output.touch()  # an error comes now, and not after a minute
     rows = list(compare(entries, load))
     if options.json:
         found = {"load": attrs.asdict(load), "algorithms": [row.as_json() for row in rows]}

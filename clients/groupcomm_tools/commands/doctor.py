@@ -62,7 +62,7 @@ def examine(
     yield host_checks.check_clock()
     if config is None and address is None:
         return  # the address of the daemon is unknown, too
-    if config is None or path is None:  # any daemon will do, whatever its configuration
+    if config is None or path is None:  # any daemon may answer, whatever its configuration
         running, answers = daemon_checks.check_running(address or default_address(), name, path)
     else:
         running, answers = daemon_checks.check_running(

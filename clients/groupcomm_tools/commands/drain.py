@@ -73,7 +73,7 @@ def _follow(connection: BlockingConnection, *, as_json: bool) -> dict[str, Any]:
                     shown = last
                     _show(last, as_json=as_json, over=False)
             time.sleep(POLL_S)
-    except SessionEnded:  # with the daemon's end, for which nobody else is waited
+    except SessionEnded:  # the daemon has ended, so no other program is waited for
         return last
 
 

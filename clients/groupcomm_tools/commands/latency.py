@@ -76,7 +76,7 @@ def _measure(options: argparse.Namespace) -> list[float]:
     sent_s: list[float] = []
     delays_s: list[float] = []
     with connect_blocking(options) as connection:
-        group = connection.name[1:].replace("#", ".")  # nobody else is a member
+        group = connection.name[1:].replace("#", ".")  # the group has no other member
         connection.join(group)
         begin_s = time.perf_counter()
         end_s = begin_s + options.count / options.rate + LAST_WAIT_S
@@ -89,7 +89,7 @@ def _measure(options: argparse.Namespace) -> list[float]:
                 data = (len(sent_s) - 1).to_bytes(4, "big") + padding
                 connection.multicast(group, data, level=level_of(options))
                 continue
-            with suppress(TimeoutError):  # then the next message is due
+            with suppress(TimeoutError):  # the next message is due then
                 for event in connection.receive_batch(due_s - now_s):
                     if isinstance(event, Message):
                         number = int.from_bytes(event.data[:4], "big")

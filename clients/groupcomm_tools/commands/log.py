@@ -116,7 +116,7 @@ def _cat(options: argparse.Namespace) -> int:
     whole = options.format is not None and options.format.endswith("\\0")
     end, output = (
         ("", below(sys.stdout)) if whole else ("\n", sys.stdout)
-    )  # for a program, or people
+    )  # JSON for a program, or text for people
     for row in _rows(options, damages):
         if options.json:
             print(json.dumps(as_json(row), ensure_ascii=False))

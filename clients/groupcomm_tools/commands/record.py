@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     groups = tuple(dict.fromkeys(map(check_group, options.groups)))
     need_pyarrow("writes Parquet")
     if not options.to.exists():
-        check_daemon(options)  # a log without a row is of no use
+        check_daemon(options)  # before the log exists: a log without a row is of no use
     recorder = _make_recorder(options, groups)
     trio.run(_run, options, groups, recorder)
     end = {"event": "end", "messages": recorder.count}
@@ -97,7 +97,7 @@ def _report(options: argparse.Namespace, happened: dict[str, Any]) -> None:
         try:
             print(json.dumps(happened), flush=True)
         except BrokenPipeError:
-            # The log matters more than the messages about it; flushing the rest must not fail.
+            # The log matters more than the messages about it: a failing flush must not fail it.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             options.json = False
             say("the reader of standard output has ended; recording continues")

@@ -108,7 +108,7 @@ def run_plan(options: argparse.Namespace) -> int:
         "daemons": [with_daemons(plan, count) for count in options.grow_daemons or ()],
     }
     if options.output is not None:
-        options.output.touch()  # fail now, and not after minutes
+        options.output.touch()  # an error comes now, and not after minutes
     found = figures_of(measure(plan, seed))
     growing: Growing = [(what, []) for what, plans in sizes.items() if plans]
     status = _grow(sizes, growing, seed)
@@ -141,7 +141,7 @@ def _grow(sizes: Mapping[str, Sequence[Topology]], growing: Growing, seed: int) 
                 except PlanFailed as error:
                     say(f"too much: {error}")
                     status = 1
-                    break  # nor would larger ones
+                    break  # larger plans would not work either
                 say(_summary(done[-1]))
     except KeyboardInterrupt:
         say("stopped; so far:")

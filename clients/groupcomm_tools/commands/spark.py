@@ -30,7 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the subcommand; return its exit status."""
-    if options.name != doctor.NAME:  # which itself reports what is missing
+    if options.name != doctor.NAME:  # doctor itself reports what is missing
         need_spark()
     try:
         return int(options.run_spark(options))

@@ -102,7 +102,7 @@ def check_buffers(wanted_bytes: int = BUFFER_BYTES) -> Finding:
             probe.setsockopt(socket.SOL_SOCKET, option, wanted_bytes)
             given[key] = (
                 probe.getsockopt(socket.SOL_SOCKET, option) // 2
-            )  # Linux returns the double
+            )  # Linux returns twice the size
     small = [f"net.core.{key}={wanted_bytes}" for key, size in given.items() if size < wanted_bytes]
     sizes = " and ".join(str(size) for size in given.values())
     text = f"{sizes} bytes to receive and to send; {wanted_bytes} are wanted"

@@ -181,7 +181,7 @@ def _section(section: Section) -> str:
     ]
     if section.chart is not None:
         parts.append(f'{_HINT}<div class="wide">{draw(section.chart)}</div>')
-    hint = _HINT if section.chart is None else ""  # one for both
+    hint = _HINT if section.chart is None else ""  # one hint for both charts
     parts.append(f'{hint}<div class="wide">{_table(section.table)}</div></section>')
     return "\n".join(parts)
 

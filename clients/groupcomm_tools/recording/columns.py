@@ -177,7 +177,7 @@ def _bundles(firsts: list[Message]) -> pa.StructArray:
     ]
     try:
         return pa.array(rows, _BUNDLE)
-    except OverflowError:  # a number is its sender's choice
+    except OverflowError:  # the sender chooses the number
         signed = [(*map(_signed, row[:-1]), row[-1] and [*map(_signed, row[-1])]) for row in rows]
         return pa.array(signed, _BUNDLE)
 

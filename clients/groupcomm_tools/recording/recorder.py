@@ -137,7 +137,7 @@ class Recorder:
         self._wanted = count
         self._waiting = WriteQueue(pace.buffer_bytes)
         self._arrived = trio.Event()
-        self._batches: list[EventBatch] = []  # being written
+        self._batches: list[EventBatch] = []  # batches that are being written
         self._problems: dict[str, str] = {}
         self.count = self.sessions = 0
         for damage in writer.found.damage:

@@ -50,7 +50,7 @@ class Replay:
         self._to = to
         self._level = level
         self._left = count
-        self._began: tuple[datetime, float] | None = None  # time in the log, and here
+        self._began: tuple[datetime, float] | None = None  # time in the log, time here
         self.sent = self.gaps = self.left_out = 0
 
     async def run(self, connection: Connection) -> None:

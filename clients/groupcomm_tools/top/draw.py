@@ -24,7 +24,7 @@ PICTURE_LINES = 40
 @contextmanager
 def screen() -> Iterator[Callable[[Frame], None]]:
     """Yield a function that draws a frame in place of the one before."""
-    console = Console(file=below(sys.stdout))  # it has colours; texts of others are escaped
+    console = Console(file=below(sys.stdout))  # a console with colours; foreign texts are escaped
     with Live(console=console, auto_refresh=False) as live:
         yield lambda frame: live.update(picture(frame, console.height), refresh=True)
 

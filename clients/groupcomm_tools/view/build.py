@@ -36,7 +36,7 @@ def make_diagram(name: str, trace: Iterable[TraceEvent]) -> Diagram:
     """
     events = list(trace)
     alone = not any(isinstance(event, (*OF_SESSIONS, *STEPS)) for event in events)
-    # Steps of algorithms are judged in `orders`; a flight recorder keeps the last events only.
+    # `orders` judges the steps of algorithms; a flight recorder keeps only the last events.
     judged = check_events(name, [] if alone else events, ())
     orders, unjudged = unkept_orders(events)
     if alone:
@@ -102,7 +102,7 @@ def _mark_of_proof(event: TraceEvent, draft: Draft, daemons: DaemonSide) -> Mark
     if process is None:
         return None
     if isinstance(event, STEPS):
-        # Where a message is delivered as it comes, its receipt is the mark.
+        # Where a message is delivered on arrival, its receipt is the mark.
         found = draft.latest(draft.message((event.s, event.m)), process)  # type: ignore[union-attr]
         return None if found is None else found.delivered
     line = daemons.daemon_line(process)

@@ -77,7 +77,7 @@ class _Daemon:
     recent: deque[Hold | Count | Table | Conf] = attrs.field(
         factory=lambda: deque(maxlen=REMEMBERED)
     )
-    safe: Release | None = None  # the last one that was released
+    safe: Release | None = None  # the last SAFE message that was released
 
 
 class Holdings:
@@ -332,7 +332,7 @@ class DaemonSide:
         message = self._draft.message((event.c, event.m))
         message.level, message.to = event.level, event.to
         line = self._client_line(event.c)
-        if message.mark is None:  # else its filter has sent it
+        if message.mark is None:  # otherwise its filter has sent the message
             message.mark = self._draft.mark(line, event.t, PointKind.SEND, message=message)
 
     def _deliver(self, event: Deliver) -> None:

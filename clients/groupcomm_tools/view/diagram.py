@@ -25,16 +25,16 @@ class PointKind(enum.IntEnum):
     """The event at a point."""
 
     SEND = 0
-    RECEIVE = 1  # by the process itself, or by a client's daemon for it; it could not be delivered
+    RECEIVE = 1  # a process, or a client's daemon, received a message and could not deliver it yet
     DELIVER = 2
     ASK = 3  # a client connected, joined, left, disconnected
     VIEW = 4  # a client received a group view
     NOTIFIED = 5  # a client was notified of something else
     INSTALL = 6  # a daemon installed a regular view
-    TRANSITION = 7  # a daemon ended one
+    TRANSITION = 7  # a daemon ended a regular view
     START = 8
-    END = 9  # it was killed, crashed, or left for good
-    STEP = 10  # of an algorithm, with a message or without
+    END = 9  # a daemon or client was killed, crashed, or left for good
+    STEP = 10  # an algorithm took a step, with a message or without
     PROOF = 11  # an event that is only drawn because it proves a violation
 
 

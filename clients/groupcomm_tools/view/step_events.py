@@ -74,7 +74,7 @@ class StepSide:
         self._receipts[event.p] = _Receipt(event.t, message.id)
         arrival = draft.latest(message, line)
         if arrival is not None and arrival.delivered is not None and not arrival.given:
-            # A filter receives the deliveries of the connection.
+            # A filter receives the connection's deliveries.
             arrival.received, arrival.delivered = arrival.delivered, None
             arrival.received.kind = PointKind.RECEIVE
             return

@@ -70,7 +70,7 @@ class Answer:
 class ConnectionState(enum.Enum):
     """The state of a connection."""
 
-    WAITING = enum.auto()  # for a request
+    WAITING = enum.auto()  # it waits for a request
     ANSWERING = enum.auto()
     STREAMING = enum.auto()  # it gets events
 
@@ -127,7 +127,7 @@ class HttpConnection:
         self.since = trio.current_time()
         self.scope = trio.CancelScope()
         self._share = share
-        self._unprepared: h11.Request | None = None  # its answer takes long to make
+        self._unprepared: h11.Request | None = None  # a request whose answer takes long to make
         self._h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
 
     async def serve(self, responder: Responder) -> None:
@@ -188,7 +188,7 @@ class HttpConnection:
             event = self._h11.next_event()
             if not isinstance(event, h11.Request):
                 return None, b""
-            self._h11.next_event()  # its end, unless a body follows, which is not read
+            self._h11.next_event()  # its end; if a body follows, that is not read
         except h11.RemoteProtocolError as error:
             refusal = Refusal(error.error_status_hint, "request", f"no HTTP request: {error}")
             answer = responder.refuse(refusal)
@@ -249,7 +249,7 @@ class HttpConnection:
         """Return the bytes that have come, b"" at the end."""
         while True:
             with suppress(BlockingIOError):  # not only when readable: the request may have come
-                return self.socket.recv(READ_BYTES)  # with the end of the handshake of TLS
+                return self.socket.recv(READ_BYTES)  # it may come with the end of TLS's handshake
             await trio.lowlevel.wait_readable(self.socket)
 
     async def _write(self, data: bytes) -> None:

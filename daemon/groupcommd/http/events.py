@@ -116,7 +116,7 @@ class EventStreams:
             try:
                 framed = chunk(event(await self._data()))
             except Refusal:
-                continue  # the daemon's loop does not run: the page sees that nothing moves
+                continue  # the daemon's loop does not run: the page sees no change
             for batch in _batches(list(self._streams.values())):
                 await self._push(batch, framed, is_news=is_news)
 

@@ -111,7 +111,7 @@ def read_authorization_untrusted(value: bytes) -> str | None:
 def is_own_name(host: bytes | None) -> bool:
     """Return whether a Host header names a host by an address, or as localhost."""
     if host is None:
-        return True  # HTTP/1.0, which no browser speaks
+        return True  # HTTP/1.0, which no browser uses
     text = host.decode("ascii", "replace").lower()
     name = text[1:].partition("]")[0] if text.startswith("[") else text.partition(":")[0]
     if name == "localhost":

@@ -87,7 +87,7 @@ class HttpServer:
         self._refused: Counter[str] = Counter()
         self._closed = trio.lowlevel.ParkingLot()
         self._preparing = trio.Lock()
-        self._metrics = self._written = b""  # as text, and what that was made of
+        self._metrics = self._written = b""  # the text, and the frame it was made from
         self.source = Source(channel, self.counts)
         self.streams = EventStreams(self._share, partial(self.source.get, "events"))
 
@@ -156,7 +156,7 @@ class HttpServer:
         except Refusal as refused:
             self._refused[refused.reason] += 1
         except (OSError, ssl.SSLError, trio.TooSlowError):
-            self._refused["gone"] += 1  # while it was served, or before its handshake was complete
+            self._refused["gone"] += 1  # during its answer, or before its handshake was complete
         except Exception:
             _log.exception("HTTP: a connection ends: an error of this daemon")
         finally:
@@ -226,7 +226,7 @@ class HttpServer:
         except Refusal:
             return False
         if ("metrics", "") in wanted and self._written is not self.source.latest("metrics"):
-            return True  # they have come, and are not written yet
+            return True  # the frames have come, and are not written yet
         return not all(self.source.is_fresh(*each) for each in wanted)
 
     async def prepare(self, request: h11.Request, principal: str | None) -> None:

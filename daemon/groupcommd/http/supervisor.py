@@ -176,6 +176,6 @@ class HttpSupervisor:
                 ours.close()
                 how = await process.end()
             finally:
-                if not how:  # the daemon ends
+                if not how:  # the daemon is ending
                     process.kill()
             return how

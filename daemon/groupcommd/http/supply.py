@@ -79,7 +79,7 @@ class Supply:
             _log.debug("the HTTP process has broken off: %s", errors.exceptions)
 
     async def _accept(self, channel: Channel, frame: Frame) -> None:
-        body = b""  # which tells of an error
+        body = b""  # an empty body reports an error
         async with self._share:
             try:
                 if frame.word == "log":

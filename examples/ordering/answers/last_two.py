@@ -15,7 +15,7 @@ class LastTwoSenders(Buffering):
     def __init__(self, me: Name, members: Iterable[Name]) -> None:
         super().__init__(me, members)
         self._counts = dict.fromkeys(self.members, 0)
-        self._last: list[Name] = []  # the latest last
+        self._last: list[Name] = []  # senders, the latest at the end
 
     def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
         """Send a message to all."""

@@ -21,7 +21,7 @@ class Votes(Process):
     def __init__(self, me: Name, members: Iterable[Name]) -> None:
         super().__init__(me, members)
         self._clock = 0
-        self._queue: dict[Message, tuple[Vote, bool]] = {}  # a place, and whether it is final
+        self._queue: dict[Message, tuple[Vote, bool]] = {}  # the place, and whether it is final
         self._votes: dict[int, dict[Name, Vote]] = {}
 
     def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:

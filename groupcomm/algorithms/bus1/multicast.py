@@ -36,29 +36,29 @@ from groupcomm.errors import LocalProtocolError
 class Blocking(enum.Enum):
     """The value at which blocks are put."""
 
-    AT_CLOCK = enum.auto()  # of each destination
-    AT_ESTIMATE = enum.auto()  # at the sender's clock, synchronised first: holds back less
+    AT_CLOCK = enum.auto()  # blocks at the clock of each destination
+    AT_ESTIMATE = enum.auto()  # at the sender's clock, synchronised first: fewer messages wait
     NONE = enum.auto()  # a unicast: it has no other receivers, so it may come late
 
 
 class What(enum.Enum):
     """The action of a step."""
 
-    READ = enum.auto()  # a destination's clock
+    READ = enum.auto()  # read the clock of a destination
     BLOCK = enum.auto()
     SYNCHRONISE_SENDER = enum.auto()
     TICK = enum.auto()
-    SYNCHRONISE = enum.auto()  # a destination
+    SYNCHRONISE = enum.auto()  # synchronise a destination
     QUEUE = enum.auto()
 
 
 class State(enum.Enum):
     """The progress of a multicast."""
 
-    UNDER_WAY = enum.auto()  # nobody can have received it: it may be aborted
-    COMMITTED = enum.auto()  # it is queued at one destination at least: it must be finished
-    FINISHED = enum.auto()  # it is queued everywhere
-    ABORTED = enum.auto()  # it was aborted, and nobody receives it
+    UNDER_WAY = enum.auto()  # no process can have received the message: it may be aborted
+    COMMITTED = enum.auto()  # the message is queued at some destination: it must be finished
+    FINISHED = enum.auto()  # the message is queued at all destinations
+    ABORTED = enum.auto()  # the message was aborted, and no process receives it
 
 
 class Step(NamedTuple, Generic[Item]):
@@ -113,7 +113,7 @@ class Multicast(Generic[Item]):
         self.aborted = False
         self._read: set[Queue[Item]] = set()
         self._blocks: dict[Queue[Item], Block[Item]] = {}
-        self._highest = self._sender_at = -1  # of the destinations; of the synchronised sender
+        self._highest = self._sender_at = -1  # destinations; synchronised sender
         self._synchronised: set[Queue[Item]] = set()
         self._queued: set[Queue[Item]] = set()
 

@@ -60,7 +60,7 @@ class Fate(enum.Enum):
     PENDING = enum.auto()  # not decided yet
     DELIVERED = enum.auto()  # ordered before any destruction: the owner receives it
     REFUSED = enum.auto()  # ordered after the destruction: the message fails for its sender
-    ABORTED = enum.auto()  # its sender gave it up
+    ABORTED = enum.auto()  # the sender has aborted the message
 
 
 class Sent(NamedTuple):

@@ -72,10 +72,10 @@ class Channel:
         self._timing = timing
         self._last = 0  # the number given last
         self._queue: deque[Piece] = deque()
-        self._sent: dict[int, _Sent] = {}  # and not acknowledged
+        self._sent: dict[int, _Sent] = {}  # parts that are not acknowledged
         self._upto = 0
         self._beyond: set[int] = set()
-        self._wholes: dict[int, _Whole] = {}  # by the number of their first part
+        self._wholes: dict[int, _Whole] = {}  # messages in parts, by the number of their first part
         self.must_ack = False
         self.repeated = self.doubled = 0
 
@@ -179,7 +179,7 @@ class Channel:
             del self._wholes[first]
         for start in sorted(self._wholes):
             whole = self._wholes[start]
-            # All its own parts and all before them are here: none of them is in flight.
+            # All parts of the message and all earlier parts have arrived: none is in flight.
             if not (whole.is_there and start + len(whole.pieces) - 1 <= self._upto):
                 continue
             found.append(self._wholes.pop(start).data())

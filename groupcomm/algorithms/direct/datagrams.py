@@ -61,7 +61,7 @@ class Known(NamedTuple):
 
     sender: Name
     incarnation: int
-    target: int  # incarnation of the receiver
+    target: int  # the incarnation of the receiver
     known: tuple[Contact, ...]
 
 

@@ -13,8 +13,8 @@ from groupcomm.algorithms.process import Message, Name
 class Cause(enum.Enum):
     """The reason why a member is gone."""
 
-    LEFT = "left"  # it has left
-    SILENT = "silent"  # it was silent for too long
+    LEFT = "left"  # the peer has left
+    SILENT = "silent"  # the peer was silent for too long
 
 
 @attrs.frozen

@@ -75,7 +75,7 @@ class Group:
         self._early: list[tuple[Name, Payload]] = []
         self._sponsored: set[Name] = set()
         self._done: set[Name] = set()  # gone members whose messages are all delivered
-        self._counted: set[Name] = set()  # those that the algorithm still counts
+        self._counted: set[Name] = set()  # gone members that the algorithm still counts
         self._sent = 0
         self.started = False
         self.news: list[News] = []

@@ -113,7 +113,7 @@ class Meeting:
         if other := self._others.get(hello.sender, hello.incarnation):
             self._answer_again(hello, other)
         elif hello.incarnation == self._own.incarnation:
-            return  # its own, to an address that it was told to greet
+            return  # the peer's own hello, to an address that it was told to greet
         elif reason := self._refusal(hello):
             self._send(address, Refused(self._own.name, hello.incarnation, reason), hello.sender)
         elif hello.founders:

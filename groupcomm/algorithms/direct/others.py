@@ -53,7 +53,7 @@ class Others:
     def __init__(self, timing: Timing) -> None:
         self._timing = timing
         self._found: dict[Name, Other] = {}
-        self._gone: dict[Name, int | None] = {}  # names, and incarnations of those that it has met
+        self._gone: dict[Name, int | None] = {}  # names, and the incarnations if met
 
     def __iter__(self) -> Iterator[Other]:
         return iter(list(self._found.values()))

@@ -23,8 +23,8 @@ VERSION: Final = (5, 0, 1)
 """The newest release of Spread whose clients are supported."""
 
 OLDEST: Final = (3, 1, 0)
-_HAS_PATCH: Final = (3, 14)  # versions above it
-_HAS_METHODS: Final = (3, 16)  # and from it on
+_HAS_PATCH: Final = (3, 14)  # versions above this one
+_HAS_METHODS: Final = (3, 16)  # this version and later ones
 _METHOD_BYTES: Final = 30
 _CHOSEN_BYTES: Final = 3 * _METHOD_BYTES
 _ACCEPTED: Final = b"\x01"
@@ -44,8 +44,8 @@ class State(enum.Enum):
     """The stage of a handshake."""
 
     VERSION = enum.auto()  # the client has not sent all of its first message
-    METHODS = enum.auto()  # it was sent the methods, and has not chosen one
-    DONE = enum.auto()  # it has sent everything; `accept` or `reject` ends the handshake
+    METHODS = enum.auto()  # the client was sent the methods, and has not chosen one
+    DONE = enum.auto()  # the client has sent everything; `accept` or `reject` ends the handshake
 
 
 class Handshake:

@@ -132,11 +132,11 @@ class SpreadSession:
         self._bundler = Bundler()
         self._reader = FrameReader(DAEMON_FRAME_BYTES)
         self._reassembly = Reassembly(HELD_BYTES)
-        self._asked: set[str] = set()  # groups that it is in once all requests are answered
-        self._views: dict[str, GroupView] = {}  # the last view of each group that it is in
+        self._asked: set[str] = set()  # groups that the client is in once all requests are answered
+        self._views: dict[str, GroupView] = {}  # the last view of each group that the client is in
         self._losing: set[str] = set()  # groups that lose members to the old view
         self._heard = bytearray()
-        self._head: Head | None = None  # of the message that has come in part
+        self._head: Head | None = None  # the head of a message that has come in part
         self._heads: dict[MemberId, int] = {}  # first parts of the last messages in parts
         self._number = 0
         self._me: MemberId | None = None
@@ -362,7 +362,7 @@ class SpreadSession:
         if joins:
             self._asked.discard(refused.group)
         if refused.number == 0:
-            return  # its own leave follows
+            return  # the client's own leave follows
         old = layout.CAUSED_BY_JOIN if joins else SERVICES[refused.level]
         names = encode_names((encode_name(refused.group), self.name))
         head = encode_head(Head(layout.REJECT, self.name, 2, 0, False, 0))
@@ -381,7 +381,7 @@ class SpreadSession:
             else:
                 types, data = decode_messages_untrusted(body_payload(body), bundle.count)
                 told.append(_regular(sender, bundle, types, data))
-        except BadDatagram:  # its sender's fault: daemons do not decode payloads that they forward
+        except BadDatagram:  # the sender's fault: daemons do not decode payloads that they forward
             self.malformed += 1
         if self._reassembly.held_bytes > HELD_BYTES:
             raise BadDatagram("large", f"messages of more than {HELD_BYTES} bytes come in parts")

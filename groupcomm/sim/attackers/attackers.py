@@ -125,7 +125,7 @@ class Attackers:
                 "else went wrong"
             )
         if NOTHING in self._settings.attackers:
-            return  # it replays datagrams of daemons
+            return  # an attacker replays datagrams of daemons
         for host in self._stage.hosts:
             if host.process is not None and (replays := host.process.replays):
                 self._breaches.append(

@@ -50,11 +50,11 @@ class Evicted(KeyHolder):
         assert stage.settings.evicted is not None
         self._host = stage.hosts[stage.settings.evicted]
         self._others = [host for host in stage.hosts if host is not self._host]
-        self._gate: IdentityProtection | None = None  # of its last start, once captured
+        self._gate: IdentityProtection | None = None  # of its last start, if captured
         self._spy: SecretOpener | None = None
         self._puppet: DaemonCore | None = None
         self._inbox: list[bytes] = []
-        self._inputs: list[Input] = []  # of the puppet's next step
+        self._inputs: list[Input] = []  # inputs of the puppet's next step
         self._kept: deque[bytes] = deque(maxlen=KEPT)  # packets from before its eviction
         self._settled: dict[str, int] = {}
         self.puppet_said = 0
@@ -91,7 +91,7 @@ class Evicted(KeyHolder):
                 try:
                     host.core.key_manager.evict(self._host.name)
                 except LocalProtocolError:
-                    continue  # the file has it already
+                    continue  # the file already has it
                 host.process.wake()
         if self._gate is None:
             self._seize_host()
@@ -111,7 +111,7 @@ class Evicted(KeyHolder):
         """Give the host to the attacker, with everything that its daemon has."""
         process = self._host.process
         if process is None:
-            return  # it is down: next time
+            return  # the host is down: it is tried next time
         gate = process.core._protection
         assert isinstance(gate, IdentityProtection)
         self._gate = gate

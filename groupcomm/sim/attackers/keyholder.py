@@ -279,7 +279,7 @@ class KeyHolder(Attack):
         claimed = rng.choice(((seen.sender, seen.start), self._claimed(target)))
         counter = rng.choice((seen.counter + 1, self._counter(claimed, Channel.HELLO)))
         if counter == seen.counter:
-            counter += 1  # else it might be a copy, which is genuine
+            counter += 1  # otherwise it might be a copy, which is genuine
         return self._sealer(claimed, self._epoch(), counter).seal(
             said, Channel.HELLO, daemon_number(target.name)
         )

@@ -53,7 +53,7 @@ class KeylessAttacker:
         self._loop = loop
         self._rng = rng
         self._targets = targets
-        self._captured: list[tuple[bytes, int]] = []  # and their receivers
+        self._captured: list[tuple[bytes, int]] = []  # datagrams and their receivers
         self._recent: deque[tuple[bytes, int]] = deque(maxlen=RECENT)
         self._moments: list[list[tuple[bytes, int]]] = []
         self._seen = 0
@@ -88,7 +88,7 @@ class KeylessAttacker:
             if act is not None:
                 datagram = act(datagram)
             elif datagram[_SCOPE_AT] and victim != meant_for:
-                datagram = Forged(datagram)  # sealed for one daemon, it is useless for others
+                datagram = Forged(datagram)  # one sealed for a daemon is useless for others
             self._targets[victim].put(self._loop.now, datagram)
 
     def _remember_moment(self, _: None) -> None:

@@ -154,7 +154,7 @@ class Byzantine:
             (process.name, process.restarts) for process in processes if process is not None
         )
         cluster.network.cut(pairs)
-        if not pairs:  # it is alone already: only a new start resets it
+        if not pairs:  # the daemon is alone already: only a new start resets it
             host = self._core[0]
             host.kill()
             host.boot()

@@ -152,7 +152,7 @@ class Delivery:
         now = self._recipients(process, item)
         where, seen, owed = progress.get(process, (stay, 0, now))
         if where is not stay:
-            seen, owed = 0, now  # another view: all fragments come again
+            seen, owed = 0, now  # another view: all fragments are delivered again
         both = {client: None for client in owed if client in now}
         seen += 1
         progress[process] = (stay, seen, both)

@@ -116,10 +116,10 @@ class Membership:
         self._together = together
         self._delivery = delivery
         self._healed_at: int | None = None
-        self._late = False  # violations from before Heal have no consequences any more
+        self._late = False  # from Heal on earlier violations have no consequences
         self._agreed = False
-        self._admitted: set[str] = set()  # those aside that were in a view since the agreement
-        self._admitting: set[str] = set()  # views that have admitted one of them
+        self._admitted: set[str] = set()  # daemons aside that were in a view since the agreement
+        self._admitting: set[str] = set()  # views that have admitted such a daemon
         self.deadline = NEVER
 
     # ---- starts and ends ----

@@ -54,7 +54,7 @@ class ObservedState:
         self.aside: frozenset[str] = frozenset()
         self._floors: dict[tuple[str, int], Order] = {}  # by name and generation
         self._disks: dict[str, tuple[int, int]] = {}  # by name: generation, most restarts
-        self._by_name: dict[str, ProcessRecord] = {}  # in a plain trace
+        self._by_name: dict[str, ProcessRecord] = {}  # the processes of a plain trace
         self._orders: dict[str, Order] = {}
         self._items: deque[Item] = deque()
         self._ended: deque[ClientRecord] = deque()
@@ -105,7 +105,7 @@ class ObservedState:
         process.ended = True
         self.stays.pop(process.identity, None)
         disk = (process.name, process.generation)
-        # The disk of a clone may be gone, and with it all that is known of views of its own.
+        # The disk of a clone may be gone, and with it all knowledge of its own views.
         known = process.shared if process.is_cloned else process.floor
         self._floors[disk] = max(self._floors.get(disk, LOWEST), known)
         for view in process.views:
@@ -140,7 +140,7 @@ class ObservedState:
         for identity in list(view.remaining):
             process = self.processes.get(identity)
             if process is None:
-                continue  # it may start yet, by a broken trace
+                continue  # it may start yet: the trace is broken
             if process.ended or process.floor > view.order:
                 view.remaining.discard(identity)
             else:
@@ -221,7 +221,7 @@ class ObservedState:
         sender.sent.pop(item.number, None)
         sender.forgotten = max(sender.forgotten, item.number)
         item.causes = ()
-        if item.waiting:  # UNRELIABLE, and a client was too slow for it
+        if item.waiting:  # an UNRELIABLE message, for which a client was too slow
             for client in self.clients.values():
                 client.owed.pop(item, None)
 
@@ -236,7 +236,7 @@ class ObservedState:
         """Return whether no more events of an item are expected."""
         sender = item.sender
         if sender.ended and item.accepted < item.count:
-            return True  # never accepted, or cut
+            return True  # the message was never accepted, or was cut
         home = sender.home
         if item.view is None and home is not None and home.ended:
             return home.stay is None or home.stay.view.over

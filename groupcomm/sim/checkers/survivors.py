@@ -59,7 +59,7 @@ class Survivors:
     def __init__(self) -> None:
         self._report = Report()
         self._checkers: Checkers | None = None
-        self._starts: dict[str, int] = {}  # not alone yet since the new beginning
+        self._starts: dict[str, int] = {}  # daemons that were not yet alone since the new beginning
         self._names: set[str] = set()
         self._liars: frozenset[str] = frozenset()
         self._courses: dict[str, SurvivorRecord] = {}

@@ -202,7 +202,7 @@ class Cluster:
         if first is None or any(host.completed != first for host in daemons):
             return False
         if any(host.core.state is not MembershipState.OPERATIONAL for host in daemons):
-            return False  # they are on their way to another one
+            return False  # the daemons are about to form another view
         names = {host.name for host in daemons}
         aside = {self.daemons[index].name for index in self.aside}
         view = daemons[0].core.view

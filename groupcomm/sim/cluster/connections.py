@@ -59,7 +59,7 @@ class Pipe:
         self._drained = drained
         self._ended = ended
         self._arrived: list[bytes] = []
-        self._unread = 0  # bytes written and not read, under way or arrived
+        self._unread = 0  # bytes written and not read, in flight or arrived
         self._reading = True
         self._was_full = False
         self._closing = False
@@ -209,7 +209,7 @@ class Connections:
 
     def serve(self, output: Output) -> None:
         """Serve the clients after a step, according to its output."""
-        for number, _ in output.questions:  # else a session that waits would never be read again
+        for number, _ in output.questions:  # otherwise a waiting session is never read again
             self._feed(QuestionAnswered(number, ANSWER))
         for number in output.ready:
             self._write(number)

@@ -56,9 +56,9 @@ class Ailment(enum.Enum):
     """A fault of a disk that lasts for a while."""
 
     SLOW = enum.auto()  # each write takes long
-    HUNG = enum.auto()  # writes begin, and end only once the disk is well again
-    FULL = enum.auto()  # writes fail, and nothing of them lasts
-    BROKEN = enum.auto()  # writes fail, and may have lasted all the same
+    HUNG = enum.auto()  # writes begin, and end only once the disk is healthy again
+    FULL = enum.auto()  # writes fail, and no part of them lasts
+    BROKEN = enum.auto()  # writes fail, but may have lasted
 
 
 class _Write(NamedTuple):
@@ -240,6 +240,7 @@ class KeyFiles:
         host = self._host
         if isinstance(wanted, StoreKeys):
             host.keys = wanted.keys
-        # A host that the roll does not trust keeps its own: no daemon could start there otherwise.
+        # A host that the roll does not trust keeps its own roll, as no daemon could start there
+        # otherwise.
         elif host.credentials is not None and wanted.roll.is_trusted(host.name):
             host.credentials = attrs.evolve(host.credentials, roll=wanted.roll)

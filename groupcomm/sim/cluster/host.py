@@ -102,7 +102,7 @@ class SimulatedHost:
         self.starts = 0
         self._all_restarts: list[int] = []  # restart counts of all starts
         self.on_end: Callable[[SimulatedHost, ProcessEnd], None] = lambda host, end: None
-        self._boots = 0  # counts attempts; an interrupted one must not go on
+        self._boots = 0  # counts attempts; an interrupted one must not continue
         self._booting = False
         self._clones = 0
         self._counter = 0  # the counter of the latest view of any daemon that has ended here
@@ -230,7 +230,7 @@ class SimulatedHost:
             disk = self.disk.copy()
             start, new = self._count(disk)
             self._clones += 1
-            # A disk that was just made is well, so no write on it fails.
+            # A new disk is healthy, so no write on it fails.
             disk.write(new, partial(self._cloned, self._clones, disk, start), lambda _: None)
 
     def _cloned(self, clone: int, disk: Disk, start: Start) -> None:

@@ -77,7 +77,7 @@ class ProcessEnd(enum.Enum):
     """The way in which a start of a daemon ends."""
 
     KILLED = enum.auto()
-    LEFT = enum.auto()  # in order
+    LEFT = enum.auto()  # it has left in order
     CUT_SHORT = enum.auto()  # it has left, too, but not in order in time
     OUTDATED = enum.auto()  # others know later starts: it has to start again
 
@@ -145,14 +145,14 @@ class SimulatedProcess:
         self.may_fail = False
         self.stale = STALE
         self._lookalikes = 0  # forged datagrams that the core took for replays or its own
-        self._forged_replays = 0  # those of them that it took for replays
+        self._forged_replays = 0  # the datagrams of these that it took for replays
         self._inbox: list[tuple[int, int, bytes]] = []  # a heap by arrival
         self._count = 0  # the number of datagrams ever put there
         self._inputs: list[Input] = []
         self._busy_until = 0
         self._paused_until = 0
         self._step_at = _NEVER
-        self._timer = inf  # the deadline for which a call is due, on this daemon's clock
+        self._timer = inf  # the time of the next call, on this daemon's clock
         self.connections = Connections(loop, core, self._input)
         loop.at(loop.now + WALL_INTERVAL_US, self._compare_clocks)
         self._arm()
@@ -194,7 +194,7 @@ class SimulatedProcess:
             self._loop.at(due, self._on_wake, due)
 
     def _on_wake(self, due: int) -> None:
-        if due == self._step_at:  # otherwise an earlier one was set since, or it has run
+        if due == self._step_at:  # otherwise an earlier step was set since, or this one has run
             self._step_at = _NEVER
             self._step()
 

@@ -130,7 +130,7 @@ class Outages:
         self._hosts = hosts
         self._configs = configs
         self._running = True
-        self._damage: dict[int, str] = {}  # by host: the damage to its disk once its daemon is dead
+        self._damage: dict[int, str] = {}  # the damage to each host's disk once its daemon is dead
         self._again: set[int] = set()  # hosts whose next daemon dies soon
         self._misled: SimulatedHost | None = None  # a host with a wall clock that is ahead
         for host in hosts:
@@ -185,7 +185,7 @@ class Outages:
             self._loop.at(self._loop.now + lasts, lambda _: victim.kill_clone())
             return
         damage = self._rng.choice(("lost", "rolled back"))
-        if not self._faults.clock_rate:  # with a clock that is set back, too, view ids may fall
+        if not self._faults.clock_rate:  # if a clock is also set back, view ids may fall
             self._damage[victim.index] = damage
         self._doom(victim)
 

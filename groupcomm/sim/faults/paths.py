@@ -169,7 +169,7 @@ class PathFaults:
     def _is_lost(self) -> bool:
         faults, rng = self._faults, self._rng
         if faults.burst_packets:
-            # Gilbert's two states; the means make BURST_SHARE of all datagrams fall into bursts.
+            # Gilbert's two states; their means put BURST_SHARE of all datagrams into bursts.
             leave = 1.0 / faults.burst_packets
             enter = leave * BURST_SHARE / (1.0 - BURST_SHARE)
             if rng.random() < (leave if self._burst else enter):
@@ -182,7 +182,7 @@ class PathFaults:
         flying = self._in_flight
         while flying and flying[0] <= self._loop.now:
             heapq.heappop(flying)
-        # A random one of those that meet at a full queue is dropped; half of the new ones are.
+        # A full queue drops a random one of the datagrams that meet there: half of the new ones.
         queued, capacity = len(flying) + len(self._jammed), self._faults.capacity_packets
         return queued >= capacity and (queued >= 2 * capacity or self._rng.random() < 0.5)
 

@@ -160,7 +160,7 @@ class FaultSchedule:
             if rng.random() < FOLLOW_SHARE:
                 soon = rng.uniform(0.0, 0.3)
                 if rng.random() < 0.6:
-                    soon += 0.9 * TOKEN_TIMEOUT_S  # when it is noticed that something is wrong
+                    soon += 0.9 * TOKEN_TIMEOUT_S  # until daemons notice the fault
                 self._loop.at(self._loop.now + microseconds(soon), self._act)
 
 

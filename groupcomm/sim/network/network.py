@@ -97,9 +97,9 @@ class Path:
         self._receiver = receiver
         self._lossy = loss
         self._bottleneck = bottleneck
-        self._last = 0  # arrival of the latest datagram; a later one does not overtake it
+        self._last = 0  # the arrival of the latest datagram; a later one does not overtake it
         self._burst_at = -1
-        self._burst_us = delay_us  # datagrams that are sent at one moment take the same time
+        self._burst_us = delay_us  # datagrams that are sent at the same time take the same time
         self._cuts = 0
         self._thinned = 0.0
         self.faults: PathFaults | None = None
@@ -240,7 +240,7 @@ class Network:
         index = self._indices.get(target)
         if index is None:
             return
-        if index == source:  # its own address: an earlier start of it, or a clone, was heard
+        if index == source:  # an earlier start, or a clone, was heard at its address
             self._receivers[index].put(self._loop.now + LAN_DELAY_US, datagram)
             return
         path = self.paths.get((source, index))
@@ -302,5 +302,5 @@ class Network:
     def _cut(self, pairs: Iterable[Pair], count: int) -> None:
         for pair in pairs:
             path = self.paths.get(pair)
-            if path is not None:  # there is none to hosts of a site that is no neighbour
+            if path is not None:  # there is no path to hosts of a site that is no neighbour
                 path.cut(count)

@@ -274,7 +274,7 @@ class PeerNetwork:
         peer = self.peers.get(name)
         if peer is None or peer.deadline is None:
             return
-        # A microsecond later than it says, so that it has come for certain.
+        # A microsecond later, so that it has certainly arrived.
         at = max(self.loop.now, microseconds(peer.deadline)) + 1
         if at < self._wanted.get(name, at + 1):
             self._wanted[name] = at

@@ -92,7 +92,7 @@ class LoadPrograms:
         if not self._running:
             return
         load = self.load
-        after = self._rng.uniform(0.5, 1.5) * SECOND / load.rate  # in step with no timer
+        after = self._rng.uniform(0.5, 1.5) * SECOND / load.rate  # not in step with any timer
         self._loop.at(self._loop.now + 1 + int(after), self._send)
         if self._sender.writable:
             self._number += 1

@@ -113,7 +113,7 @@ class Meter:
     def observe(self, source: int, target: int, datagram: bytes, goes_on: bool) -> None:
         """Count a datagram; for `Network.observers`."""
         size = len(datagram) + OVERHEAD_BYTES
-        if datagram is not self._last:  # a multicast is told once for each that it is for
+        if datagram is not self._last:  # a multicast is reported once for each of its receivers
             self._last = datagram
             self._sent[source].add(size)
         if goes_on:

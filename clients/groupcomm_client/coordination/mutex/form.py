@@ -81,7 +81,7 @@ class TellingForm(ABC, Generic[WordT]):
         self._wanted = self._holds = False
         self._view: GroupView | None = None
         self._silent: set[MemberId] = set()  # members that have not reported
-        self._since: Position | None = None  # the place of this view
+        self._since: Position | None = None  # the position of this view
         self._sends: list[Send] = []
 
     @property

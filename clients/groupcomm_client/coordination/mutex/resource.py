@@ -75,7 +75,7 @@ class Resource:
             return
         wanted = decode_use_untrusted(event.data)
         if wanted is None:
-            return  # a message of the form
+            return  # a message of the mutex's own form
         if self._form.queue[:1] == (event.sender,):
             self.used += 1
             self._on_use(event.sender, wanted.data)

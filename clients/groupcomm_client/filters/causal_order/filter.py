@@ -55,7 +55,7 @@ class CausalOrder(Manager):
     def __init__(self, mark_timeout_s: float) -> None:
         self._mark_timeout_s = mark_timeout_s
         self._groups: dict[str, CausalGroup] = {}
-        self._own_counts: dict[str, int] = {}  # by the names of groups that it has left
+        self._own_counts: dict[str, int] = {}  # the counts of groups that it has left
         self._buffer = Buffer()
 
     # ---- views ----
@@ -131,7 +131,7 @@ class CausalOrder(Manager):
         data = _STAMPED + encode_stamp(stamp) + message.data
         path.steps.counted(stamp.own)
         path.send_on(msgspec.structs.replace(message, data=data))
-        group.sent()  # not before: messages that were not sent are not waited for
+        group.sent()  # not before: receivers do not wait for messages that were not sent
 
     def stamp_of(self, message: Message | Outgoing, path: Path) -> Stamped | None:
         """See `Manager`."""

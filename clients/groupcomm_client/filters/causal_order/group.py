@@ -50,7 +50,7 @@ class CausalGroup:
         self.awaited: dict[MemberId, float] = {}
         self._members: frozenset[MemberId] = frozenset((me,))
         self._leaving: set[MemberId] = set()
-        self._dropped: dict[MemberId, int] = {}  # since the last mark
+        self._dropped: dict[MemberId, int] = {}  # messages dropped since the last mark
         self._table: tuple[MemberId, ...] = ()
         self._epoch = 0
         self._tables: dict[MemberId, dict[int, tuple[MemberId, ...]]] = {}
@@ -153,7 +153,7 @@ class CausalGroup:
         """Return whether a message may be delivered: the sender's next, with all causes here."""
         counted = sender in counts
         if counted and (sender not in self.clock or counts[sender] <= self.clock[sender]):
-            return True  # it need not wait: its sender begins anew, or a filter below was late
+            return True  # its sender begins anew, or a filter below was late
         if self.awaited and any(member in counts for member in self.awaited):
             return False
         if counted:
