@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from groupcomm.errors import AccessRefused, LocalProtocolError, SessionEnded
+from groupcomm.errors import AccessRefused, Code, LocalProtocolError, SessionEnded
 from groupcomm.events import (
     Answer,
     Closed,
@@ -81,6 +81,7 @@ class ClientProtocol:
         member: the identity of this session.
         view: the view of daemons to which the events popped last belong.
         closed: the reason why no event follows; None while events may follow.
+        is_parting: whether the program moves to another daemon, and sends no more here.
         stopping: the latest notice that the daemon is about to stop; None without one.
         events: the events that have arrived and were not popped yet.
         needs_flush: whether output waits that no caller has just sent; the stream writes it.
@@ -123,6 +124,8 @@ class ClientProtocol:
         self.view: DaemonView | None = None
         self.closed: Closed | None = None
         self.stopping: DaemonStopping | None = None
+        self.is_parting = False
+        self._said_goodbye = False
         self.events: deque[Received] = deque()
         self.needs_flush = False
         self.on_earlier_wake: Callable[[], object] = bool
@@ -173,6 +176,21 @@ class ClientProtocol:
         if self.closed is not None:
             raise SessionEnded(self.closed.code, self.closed.reason)
 
+    def check_sending(self) -> None:
+        """Raise SessionEnded if the session accepts no request of the program any more."""
+        if self.is_parting:
+            raise SessionEnded(Code.CONNECTION_CLOSED, "this program moves to another daemon")
+        self.check_open()
+
+    def stop_sending(self) -> None:
+        """Accept no more requests, as the program moves to another daemon."""
+        self.is_parting = True
+
+    def is_quiet(self) -> bool:
+        """Return whether all requests have their answers, and no message waits for a key."""
+        unsealed = self._sealing is not None and self._sealing.has_unsealed
+        return self._requests.is_empty and not unsealed
+
     @property
     def is_plain(self) -> bool:
         """Return whether messages pass the session unchanged: without filters and secrets."""
@@ -183,7 +201,7 @@ class ClientProtocol:
         """Return the most messages, of those sent last, that may never have reached the daemon.
 
         The daemon has shown that it has all messages before: it returned one, or its place in the
-        order.
+        order, or has answered the goodbye.
         """
         return self._last_sent - max(self._seen_back, self._session.last_returned)
 
@@ -196,7 +214,7 @@ class ClientProtocol:
 
     def join(self, group: str, secret: "GroupSecret | None" = None) -> Pending[GroupView]:
         """Ask to become a member of a group; the first view is the answer."""
-        self.check_open()
+        self.check_sending()
         number = self._session.join(group)
         sealing = self._sealing
         if secret is not None and sealing is None:
@@ -207,13 +225,13 @@ class ClientProtocol:
 
     def leave(self, group: str) -> Pending[GroupView]:
         """Ask to end the membership; a view without this session is the answer."""
-        self.check_open()
+        self.check_sending()
         number = self._session.leave(group)
         return self._change("leave", group, number)
 
     def request_membership(self, group: str, *, join: bool) -> None:
         """Ask to join or to leave, unless the session has asked for it already."""
-        self.check_open()
+        self.check_sending()
         if (group in self._session.memberships.asked) == join:
             return
         if join:
@@ -234,7 +252,7 @@ class ClientProtocol:
         """
         if self._sealing is None:
             return True
-        self.check_open()
+        self.check_sending()
         names = (groups,) if isinstance(groups, str) else groups
         return self._sealing.may_send(names, self._session.memberships.asked)
 
@@ -244,7 +262,7 @@ class ClientProtocol:
         Raises:
             LocalProtocolError: the session has not joined it with a secret.
         """
-        self.check_open()
+        self.check_sending()
         if self._sealing is None:
             raise LocalProtocolError(f"this session has not joined {group!r} with a secret")
         return self._sealing.rekey(group)
@@ -258,7 +276,7 @@ class ClientProtocol:
         """
         filtering = self._filter(()) if self._filtering is None else self._filtering
         filtering.change(filters)  # first, as invalid filters are invalid in any session
-        self.check_open()
+        self.check_sending()
 
     def send(
         self,
@@ -270,7 +288,7 @@ class ClientProtocol:
         self_discard: bool,
     ) -> None:
         """Send a message."""
-        self.check_open()
+        self.check_sending()
         if self.is_plain:
             self._multicast(groups, data, level, type, self_discard)
         else:
@@ -286,7 +304,7 @@ class ClientProtocol:
         self_discard: bool,
     ) -> PendingOrder:
         """Send a message whose place in the order its caller waits for; see `forget_order`."""
-        self.check_open()
+        self.check_sending()
         if self.is_plain:
             number = self._multicast(groups, data, level, type, self_discard, ordered=True)
             return self._requests.expect_order(number)
@@ -330,7 +348,7 @@ class ClientProtocol:
         self_discard: bool,
     ) -> None:
         """Send some of many messages."""
-        self.check_open()
+        self.check_sending()
         if self._trace is not None or not self.is_plain:
             for data in messages:
                 self.send(groups, data, level=level, type=type, self_discard=self_discard)
@@ -344,7 +362,7 @@ class ClientProtocol:
 
     def ask(self, question: str) -> Pending[bytes]:
         """Ask the daemon a question; answers come in the order of the questions."""
-        self.check_open()
+        self.check_sending()
         self._session.ask(question)
         return self._requests.question()
 
@@ -355,6 +373,7 @@ class ClientProtocol:
         if self._filtering is not None and self.is_open:
             self._filtering.finish()
         self._session.close()
+        self._said_goodbye = True
         if self._trace is not None:
             self._trace.requested("disconnect")
         return True
@@ -485,6 +504,8 @@ class ClientProtocol:
             self._sealing.finish()
         if self._filtering is not None:
             self._filtering.finish()
+        if self._said_goodbye and closed.code == Code.OK:
+            self._seen_back = self._last_sent  # it comes once the end of the session is ordered
         self.closed = closed
 
     def _note_answer(self, event: Ordered | Answer) -> None:

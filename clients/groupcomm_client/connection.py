@@ -420,7 +420,7 @@ class Connection:
         """
         if not self._calls % TURNS:
             await self.loop.checkpoint()
-        session.protocol.check_open()
+        session.protocol.check_sending()
         if session.protocol.pending_bytes >= PART_BYTES:
             await session.stream.flush()
         await self._until_key(session, names)

@@ -29,14 +29,19 @@ class Reconnected:
             the views that follow, may have been missed. None if nothing was received.
         in_doubt: the most messages, of those sent last, that the daemon has not acknowledged: they
             may have been delivered, or not.
+        moved: whether the program has left a daemon that was about to stop, in order, and before it
+            stopped; then no message is in doubt.
     """
 
     member: MemberId
     why: str
     last: Position | None
     in_doubt: int
+    moved: bool = False
 
     def __str__(self) -> str:
+        if self.moved:
+            return f"moved, and is {self.member} now: {self.why}"
         return f"reconnected as {self.member}, {self.in_doubt} messages in doubt: {self.why}"
 
 

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from groupcomm.errors import CannotConnect, Code, SessionEnded
+from groupcomm.events import DaemonStopping
 from groupcomm.host.addresses import TLS
 from groupcomm_client.byte_stream import ByteSocket
 from groupcomm_client.client_protocol import ClientProtocol, random_user
@@ -47,52 +48,120 @@ async def open_connection(
     tls: TlsOptions | None,
 ) -> Connection:
     """Return a connection that was admitted; see `groupcomm_client.connect`."""
-    addresses = deque(each.strip() for each in (address or default_address()).split(","))
-    insists = tls is not None and tls.token is not None
-    credentials = None
-    if insists or any(each.startswith(TLS) for each in addresses):
-        credentials = _credentials(tls)
-    tokens = {
-        each: "" if credentials is None else credentials.token_for(tls=each.startswith(TLS))
-        for each in addresses
-    }
-    name = user or random_user()
+    opener = SessionOpener(loop, address or default_address(), user or random_user(), options, tls)
+    secrets: dict[str, GroupSecret] = {}
+    first = await opener.open(options.filters, secrets, timeout_s=options.timeout_s)
+    if not reconnect:
+        return Connection(first, loop)
+    return ReconnectingConnection(first, loop, opener, options.filters, secrets)
 
-    async def open_session(
-        timeout_s: float,
+
+class SessionOpener:
+    """Opens the sessions of one program; see `groupcomm_client.reconnecting.Opener`.
+
+    The addresses of the program are tried in turn, beginning with that of the last session. Those
+    that a daemon names are for programs of other hosts: they count if the session itself goes over
+    TLS, so that the program can tell a daemon of its authorities from anybody else.
+    """
+
+    def __init__(
+        self, loop: Loop, addresses: str, user: str, options: ConnectOptions, tls: TlsOptions | None
+    ) -> None:
+        """Read the credentials, if they are needed.
+
+        Args:
+            loop: the event loop of the program.
+            addresses: one or several, with commas between them.
+            user: the name of all its sessions.
+            options, tls: see `groupcomm_client.connect`.
+
+        Raises:
+            LocalProtocolError: there is a token without TLS.
+            ConfigError: a file for TLS cannot be used.
+        """
+        self._loop = loop
+        self._given = tuple(each.strip() for each in addresses.split(","))
+        self._addresses = deque(self._given)  # the first is that of the present session
+        self._user = user
+        self._options = options
+        insists = tls is not None and tls.token is not None
+        self._credentials = None
+        if insists or any(each.startswith(TLS) for each in self._given):
+            self._credentials = _credentials(tls)
+            for each in self._given:
+                self._token(each)
+
+    async def open(
+        self,
+        filters: Sequence[Factory] | None,
+        secrets: "dict[str, GroupSecret]",
+        *,
+        timeout_s: float = ADMISSION_S,
+    ) -> Session:
+        """See `Opener`; each address has `timeout_s` seconds."""
+        return await self._open_one_of(list(self._addresses), filters, secrets, timeout_s)
+
+    def has_others(self, notice: DaemonStopping) -> bool:
+        """See `Opener`."""
+        return bool(self._others(notice))
+
+    async def open_elsewhere(
+        self,
+        notice: DaemonStopping,
         filters: Sequence[Factory] | None,
         secrets: "dict[str, GroupSecret]",
     ) -> Session:
+        """See `Opener`."""
+        return await self._open_one_of(self._others(notice), filters, secrets, ADMISSION_S)
+
+    def _others(self, notice: DaemonStopping) -> list[str]:
+        """Return the addresses besides the present one, those that a daemon has named last."""
+        present, *others = self._addresses
+        if present.startswith(TLS):
+            others += (a for a in notice.addresses if a.startswith(TLS) and a != present)
+        return list(dict.fromkeys(others))
+
+    async def _open_one_of(
+        self,
+        addresses: Sequence[str],
+        filters: Sequence[Factory] | None,
+        secrets: "dict[str, GroupSecret]",
+        timeout_s: float,
+    ) -> Session:
+        """Return a session at the first address that admits one, and begin there the next time."""
         failures: list[str] = []
-        for _ in range(len(addresses)):
-            where = addresses[0]
-            protocol = loop.protocol(
-                name,
-                options.trace,
-                causes=options.causes,
-                principals=options.principals,
-                token=tokens[where],
+        for where in addresses:
+            protocol = self._loop.protocol(
+                self._user,
+                self._options.trace,
+                causes=self._options.causes,
+                principals=self._options.principals,
+                token=self._token(where),
                 filters=filters,
                 secrets=secrets,
             )
             try:
-                return await _be_admitted(loop, protocol, where, timeout_s, credentials)
+                session = await _be_admitted(
+                    self._loop, protocol, where, timeout_s, self._credentials
+                )
             except CannotConnect as error:
                 failures.append(str(error))
-                addresses.rotate(-1)
+            else:
+                self._begin_with(where)
+                return session
         raise CannotConnect("; ".join(failures))
 
-    secrets: dict[str, GroupSecret] = {}
-    first = await open_session(options.timeout_s, options.filters, secrets)
-    if not reconnect:
-        return Connection(first, loop)
+    def _begin_with(self, where: str) -> None:
+        """Put an address first, and those that the program was given behind it, in their order."""
+        if where in self._given:
+            self._addresses = deque(self._given)
+            self._addresses.rotate(-self._given.index(where))
+        else:
+            self._addresses = deque((where, *self._given))
 
-    async def open_next(
-        filters: Sequence[Factory] | None, secrets: "dict[str, GroupSecret]"
-    ) -> Session:
-        return await open_session(ADMISSION_S, filters, secrets)
-
-    return ReconnectingConnection(first, loop, open_next, options.filters, secrets)
+    def _token(self, where: str) -> str:
+        credentials = self._credentials
+        return "" if credentials is None else credentials.token_for(tls=where.startswith(TLS))
 
 
 def _credentials(tls: TlsOptions | None) -> "Credentials":

@@ -1,6 +1,13 @@
-"""A connection that opens another session when one ends, and reports possibly missed messages."""
+"""A connection that opens another session when one ends, and reports possibly missed messages.
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+If a daemon is about to stop, the connection moves: it opens a session at another daemon, sends no
+more in the old one, waits for the answers to its requests, says goodbye, and receives everything up
+to the end of the old session. Only then it joins its groups in the new one. Each step can be
+cancelled; the next call continues with the step after it. docs/client.md has what this promises.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
@@ -16,7 +23,7 @@ from groupcomm.errors import (
     OrderUnknown,
     SessionEnded,
 )
-from groupcomm.events import GroupView, Ordered
+from groupcomm.events import DaemonStopping, GroupView, Ordered
 from groupcomm.session.bundler import in_parts
 from groupcomm_client.connection import Connection, Destinations, Session
 from groupcomm_client.events import Received, Reconnected
@@ -34,20 +41,52 @@ FOR_GOOD: Final = frozenset(
 )
 """Codes of ends that were requested, and of refusals that no further attempt changes."""
 
+LOOK_S: Final = 0.25
+"""A program that only sends looks this often whether its daemon is about to stop."""
+
+MOST_UNREAD: Final = 1024
+"""With more events that the program has not received, it does not look."""
+
+MOVE_S: Final = 3.0
+"""The time that an attempt to open a session at another daemon may take while the old one lasts."""
+
+PART_S: Final = 10.0
+"""The time in which an old session must end in order; then it is broken off."""
+
+_PARTED: Final = SessionEnded(Code.CONNECTION_CLOSED, "this program moves to another daemon")
+
 _Found = TypeVar("_Found")
 
 
 class Opener(Protocol):
-    """The opener of the sessions of one program."""
+    """The opener of the sessions of one program.
 
-    async def __call__(
+    Filters are factories of filters, None for the default ones; secrets are those of the groups
+    that were joined with one, by name, and are kept up to date.
+    """
+
+    async def open(
         self, filters: Sequence[Factory] | None, secrets: "dict[str, GroupSecret]"
     ) -> Session:
         """Return a session that was admitted.
 
-        Args:
-            filters: factories of its filters; None for the default ones.
-            secrets: the secrets of the groups that were joined with one, by name; kept up to date.
+        Raises:
+            CannotConnect, SessionEnded: no daemon admits it.
+        """
+
+    def has_others(self, notice: DaemonStopping) -> bool:
+        """Return whether there are addresses besides that of the present session."""
+
+    async def open_elsewhere(
+        self,
+        notice: DaemonStopping,
+        filters: Sequence[Factory] | None,
+        secrets: "dict[str, GroupSecret]",
+    ) -> Session:
+        """Return a session that was admitted at another address than the present one.
+
+        Raises:
+            CannotConnect, SessionEnded: no daemon admits it.
         """
 
 
@@ -81,6 +120,10 @@ class ReconnectingConnection(Connection):
         self._secrets = secrets
         self._groups: dict[str, None] = {}  # each later session joins them, in this order
         self._renewing = loop.lock()
+        self._next: Session | None = None  # at another daemon, admitted while the old one parts
+        self._opened_with = filters  # the filters of the session that was opened last
+        self._look_at = self._try_at = 0.0  # by time.monotonic
+        self._pause_s = FIRST_PAUSE_S
         self._closed = False
         self._last: Position | None = None
         self._random = Random()
@@ -89,6 +132,7 @@ class ReconnectingConnection(Connection):
 
     async def join(self, group: str, *, secret: "GroupSecret | None" = None) -> GroupView:
         """Become a member, in this session and those that follow; see `Connection.join`."""
+        await self._attend()
         known = group in self._groups
         session = self._session  # first, so that a later session also joins the group
         if not known:
@@ -117,6 +161,7 @@ class ReconnectingConnection(Connection):
 
     async def leave(self, group: str) -> None:
         """End the membership in a group; see `Connection.leave`."""
+        await self._attend()
         self._groups.pop(group, None)
         session = self._session
         while True:
@@ -176,7 +221,7 @@ class ReconnectingConnection(Connection):
         It is passed to one session only: if that one ends, `Reconnected.in_doubt` counts it.
         """
         while True:
-            session = self._session
+            session = await self._attend()
             try:
                 return await super().multicast(groups, data, **options)
             except SessionEnded as error:  # before the session has accepted the message
@@ -189,7 +234,7 @@ class ReconnectingConnection(Connection):
             OrderUnknown: its session ended before its place was known.
         """
         while True:
-            session = self._session
+            session = await self._attend()
             try:
                 return await super().multicast_ordered(groups, data, **options)
             except OrderUnknown:
@@ -213,7 +258,7 @@ class ReconnectingConnection(Connection):
         self, groups: Destinations, part: Sequence[bytes], **options: Any
     ) -> int:
         while True:
-            session = self._session
+            session = await self._attend()
             try:
                 return await super().multicast_many(groups, part, **options)
             except SessionEnded as error:  # before the session has accepted any message
@@ -225,21 +270,30 @@ class ReconnectingConnection(Connection):
         """Return the next event; between two sessions a `Reconnected`. See `Connection.receive`."""
         if timeout_s is not None:
             return await self.in_time(timeout_s, self.receive)
-        while True:
-            session = self._session
-            try:
-                return self._noted(await super().receive())
-            except SessionEnded as error:
-                await self._renew(session, error)
+        return self._noted(await self._receive(super().receive))
 
     async def receive_batch(self, timeout_s: float | None = None) -> list[Received]:
         """Return all events that have come; see `Connection.receive_batch`."""
         if timeout_s is not None:
             return await self.in_time(timeout_s, self.receive_batch)
+        return [self._noted(event) for event in await self._receive(super().receive_batch)]
+
+    async def _receive(self, call: Callable[[], Coroutine[Any, Any, _Found]]) -> _Found:
+        """Receive by a call, in several sessions if necessary."""
         while True:
             session = self._session
+            protocol = session.protocol
+            retry_s = None
+            if protocol.stopping is not None and not (
+                protocol.is_parting and protocol.has_events()
+            ):
+                session = await self._follow(session)
+                retry_s = self._retry_in_s(session)
             try:
-                return [self._noted(event) for event in await super().receive_batch()]
+                if retry_s is None:
+                    return await call()
+                with suppress(TimeoutError):
+                    return await self.in_time(retry_s, call)
             except SessionEnded as error:
                 await self._renew(session, error)
 
@@ -264,7 +318,7 @@ class ReconnectingConnection(Connection):
     async def _retry(self, call: Callable[[], Awaitable[_Found]]) -> _Found:
         """Repeat a call, in several sessions if necessary, until one of them has answered."""
         while True:
-            session = self._session
+            session = await self._attend()
             try:
                 return await call()
             except SessionEnded as error:
@@ -275,17 +329,100 @@ class ReconnectingConnection(Connection):
     async def aclose(self) -> None:
         """End the session, if there is one; no other follows."""
         self._closed = True
+        self._close_next()
         await super().aclose()
 
     def close_socket(self) -> None:
         """Break the connection off; no other session follows."""
         self._closed = True
+        self._close_next()
         super().close_socket()
+
+    def _close_next(self) -> None:
+        opened, self._next = self._next, None
+        if opened is not None:
+            opened.stream.close()
 
     def _check_open(self) -> None:
         """Raise SessionEnded if another task or thread of the program has closed the connection."""
         if self._closed:
             raise SessionEnded(Code.OK, "this program has closed the connection")
+
+    # ---- the move to another daemon ----
+
+    async def _attend(self) -> Session:
+        """Move if the daemon is about to stop; return the session for the next request."""
+        session = self._session
+        now = time.monotonic()
+        if now >= self._look_at:
+            self._look_at = now + LOOK_S
+            if len(session.protocol.events) < MOST_UNREAD:
+                session.stream.read_ready()
+        if session.protocol.stopping is None:
+            return session
+        return await self._follow(session)
+
+    async def _follow(self, session: Session) -> Session:
+        """Move away from a session whose daemon is about to stop, if another daemon admits one.
+
+        Returns:
+            The session to use: the same one if there is no other daemon yet.
+        """
+        if not session.protocol.is_parting and not await self._open_elsewhere(session):
+            return self._session
+        return await self._renew(session, _PARTED)
+
+    def _retry_in_s(self, session: Session) -> float | None:
+        """Return the seconds until the next attempt to move; None if there is none."""
+        notice = session.protocol.stopping
+        if notice is None or not self._opener.has_others(notice):
+            return None
+        return max(0.0, self._try_at - time.monotonic())
+
+    async def _open_elsewhere(self, old: Session) -> bool:
+        """Open a session at another daemon; return whether the program may leave the old one."""
+        notice = old.protocol.stopping
+        assert notice is not None, "its daemon is about to stop"
+        if time.monotonic() < self._try_at or not self._opener.has_others(notice):
+            return False
+        opened: list[Session] = []
+
+        async def open_one() -> None:
+            self._opened_with = self._filters
+            opened.append(await self._opener.open_elsewhere(notice, self._filters, self._secrets))
+
+        async with self._renewing:
+            if self._session is not old or old.protocol.is_parting:
+                return True
+            self._check_open()
+            self._try_at = time.monotonic() + self._next_pause_s()
+            with suppress(CannotConnect, SessionEnded):
+                await self.loop.timeout(MOVE_S, open_one)
+            if not opened:
+                return False
+            self._next = opened[0]
+            old.protocol.stop_sending()
+            return True
+
+    def _next_pause_s(self) -> float:
+        """Return the pause after an attempt; it doubles up to LONGEST_PAUSE_S."""
+        pause_s = self._pause_s
+        self._pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        # A random share, so that the programs of a daemon do not all reconnect at once.
+        return pause_s * self._random.uniform(0.5, 1.0)
+
+    async def _part(self, old: Session) -> None:
+        """Wait until the requests of a session are answered, then end it, and read all of it."""
+        protocol, stream = old.protocol, old.stream
+
+        async def until_the_end() -> None:
+            if protocol.is_open:  # else an earlier call has said goodbye
+                await stream.exchange(protocol.is_quiet)
+                protocol.say_goodbye()
+            await stream.exchange(lambda: False)
+
+        with suppress(SessionEnded):  # the end of the session is the purpose
+            await self.loop.timeout(PART_S, until_the_end)
 
     # ---- the next session ----
 
@@ -298,33 +435,54 @@ class ReconnectingConnection(Connection):
         async with self._renewing:
             if self._session is not old:
                 return self._session
-            if why.code in FOR_GOOD:
+            parting = old.protocol.is_parting
+            if parting:
+                await self._part(old)
+            elif why.code in FOR_GOOD:
                 raise why
-            received = old.protocol.pop_events()
             await Connection(old, self.loop).aclose()
-            filters = self._filters
-            new = await self._open_until_admitted()
-            received.append(
-                Reconnected(
-                    member=new.protocol.member,
-                    why=str(why),
-                    last=None,
-                    in_doubt=old.protocol.in_doubt,
-                )
-            )
+            new = await self._open_next()
+            received = old.protocol.pop_events()  # last, so that a cancelled call loses none
+            received.append(self._reconnected(old, new, why))
             new.protocol.put_before(received)
             self._session = new  # last, as other threads check this first
-            if self._filters is not None and self._filters is not filters:
+            self._pause_s, self._try_at = FIRST_PAUSE_S, 0.0
+            if self._filters is not None and self._filters is not self._opened_with:
                 with suppress(SessionEnded):  # the next session has the filters then
                     new.protocol.set_filters(self._filters)  # set on the old session meanwhile
             return new
+
+    def _reconnected(self, old: Session, new: Session, why: SessionEnded) -> Reconnected:
+        """Return the event that stands between two sessions."""
+        closed, reason, moved = old.protocol.closed, str(why), False
+        if old.protocol.is_parting and closed is not None:
+            moved = closed.code == Code.OK
+            daemon = old.protocol.member.name.rpartition("#")[2]
+            reason = f"daemon {daemon} is about to stop" if moved else closed.reason
+        return Reconnected(
+            member=new.protocol.member,
+            why=reason,
+            last=None,
+            in_doubt=old.protocol.in_doubt,
+            moved=moved,
+        )
+
+    async def _open_next(self) -> Session:
+        """Return the next session, in all groups: one that was admitted already, or another."""
+        opened, self._next = self._next, None
+        if opened is not None:
+            with suppress(CannotConnect, SessionEnded):  # it has ended meanwhile
+                return await self._join_groups(opened)
+        return await self._open_until_admitted()
 
     async def _open_until_admitted(self) -> Session:
         pause_s = FIRST_PAUSE_S
         while True:
             self._check_open()
             try:
-                return await self._open_and_join()
+                self._opened_with = self._filters
+                opened = await self._opener.open(self._filters, self._secrets)
+                return await self._join_groups(opened)
             except (CannotConnect, SessionEnded) as error:
                 if error.code in FOR_GOOD:
                     raise
@@ -332,8 +490,8 @@ class ReconnectingConnection(Connection):
             await self.loop.sleep(pause_s * self._random.uniform(0.5, 1.0))
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
-    async def _open_and_join(self) -> Session:
-        new = await self._opener(self._filters, self._secrets)
+    async def _join_groups(self, new: Session) -> Session:
+        """Join all groups in a session that was admitted; close it if that fails."""
         try:
             for group in list(self._groups):
                 try:

@@ -79,6 +79,12 @@ class Requests:
         self._changes: dict[str, deque[_Change]] = {}
         self._last_ticket = 0
 
+    @property
+    def is_empty(self) -> bool:
+        """Return whether no answer is awaited."""
+        waiting = any(not order.is_there() for order in self._orders.values())
+        return not (waiting or self._answers or self._changes)
+
     def change(self, group: str, number: int, *, join: bool) -> Pending[GroupView]:
         """Add a join or a leave; those of one group are answered in their order."""
         change = _Change(number, join)
@@ -133,6 +139,8 @@ class Requests:
             if change.number == event.number:
                 change.pending.refused = event
                 self._changes[event.group].remove(change)
+                if not self._changes[event.group]:
+                    del self._changes[event.group]
                 break
 
     def changed(self, view: GroupView, *, joined: bool) -> int:

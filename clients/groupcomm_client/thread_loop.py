@@ -177,6 +177,11 @@ class SharedProtocol(ClientProtocol):
         with self.lock:
             return super().ask(question)
 
+    def stop_sending(self) -> None:
+        """See `ClientProtocol`."""
+        with self.lock:
+            super().stop_sending()
+
     def say_goodbye(self) -> bool:
         """See `ClientProtocol`."""
         with self.lock:
@@ -360,7 +365,12 @@ class ThreadStream:
             os.eventfd_write(self._alarm, 1)
 
     def read_ready(self) -> None:
-        """Read nothing: a thread with a timeout of 0 reads waiting input anyway."""
+        """Read the bytes that have arrived already, unless another thread waits for them."""
+        with self._lock:
+            if not self._reading and self._socket.fileno() >= 0:
+                read_some(self._socket, self._protocol)
+                self._set_watch()
+                self._lock.notify_all()
 
     # ---- out ----
 

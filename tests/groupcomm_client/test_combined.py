@@ -182,14 +182,14 @@ async def test_filters_that_are_set_while_there_is_no_session_are_those_of_the_n
         connect(str(daemons["a"].unix), options=ConnectOptions(filters=[])) as raw,
     ):
         await raw.join("g")
-        open_and_join = ReconnectingConnection._open_and_join
+        join_groups = ReconnectingConnection._join_groups
 
-        async def set_meanwhile(self: ReconnectingConnection) -> Session:
-            new = await open_and_join(self)
+        async def set_meanwhile(self: ReconnectingConnection, opened: Session) -> Session:
+            new = await join_groups(self, opened)
             ann.set_filters([compression])
             return new
 
-        monkeypatch.setattr(ReconnectingConnection, "_open_and_join", set_meanwhile)
+        monkeypatch.setattr(ReconnectingConnection, "_join_groups", set_meanwhile)
         cut_off(daemons["a"], ann.member.connection)
         await until_class(ann, Reconnected)
         await ann.join("g")  # filters change with a view

@@ -163,6 +163,11 @@ class Sealing:
 
     # ---- out ----
 
+    @property
+    def has_unsealed(self) -> bool:
+        """Return whether messages wait for the keys of their groups."""
+        return bool(self._unsealed)
+
     def send(self, message: Outgoing, data: bytes) -> int:
         """Seal a message and send it; return its number, or 0 if it waits for a key."""
         group = message.groups[0]
