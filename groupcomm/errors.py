@@ -115,7 +115,7 @@ class CannotConnect(SessionError):
 
 
 class AccessRefused(SessionError):
-    """The rules of the daemon, or a quota, do not allow this; the session goes on.
+    """The rules of the daemon, or a quota, do not allow this; the session continues.
 
     Attributes:
         verb: the refused request, such as ``"join"``.

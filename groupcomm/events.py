@@ -163,7 +163,7 @@ class Undeliverable(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The rules of the daemon, or a quota, do not allow a request; the session goes on.
+    """The rules of the daemon, or a quota, do not allow a request; the session continues.
 
     Attributes:
         number: the number of the refused join, or of the first refused message; no other session
@@ -228,7 +228,7 @@ class DaemonView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class DaemonStopping(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The daemon is about to stop: the session goes on for a while, and then ends.
+    """The daemon is about to stop: the session continues for a while, and then ends.
 
     Attributes:
         within_s: the seconds, from the time at which this was sent, after which the daemon ends all

@@ -627,7 +627,7 @@ class ClientProtocol:
 
     @property
     def wait_left_s(self) -> float | None:
-        """Return the seconds that a waiting task may go on waiting: 0 once there are events."""
+        """Return the seconds for which a waiting task may still wait: 0 once there are events."""
         return 0.0 if self.events else self.wake_in_s
 
     def wake(self) -> None:

@@ -3,7 +3,7 @@ their logs.
 
 Group views, AGREED and SAFE messages must be the same, in the same order, for as long as both are
 members. RELIABLE, FIFO and CAUSAL messages must be the same set in each view of daemons throughout
-which both are members, and from which both go on to the same next view. UNRELIABLE promises
+which both are members, and from which both continue into the same next view. UNRELIABLE promises
 nothing.
 """
 

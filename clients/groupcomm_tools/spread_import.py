@@ -88,7 +88,7 @@ class _Reader:
         return self._words[self._at][0] if self._at < len(self._words) else ""
 
     def pop(self, wanted: str = "") -> str:
-        """Return the next word, and go on after it; raise ConfigError if it is not the expected
+        """Return the next word, and continue after it; raise ConfigError if it is not the expected
         one."""
         if not self.next or (wanted and self.next != wanted):
             line = self._words[min(self._at, len(self._words) - 1)][1] if self._words else 1

@@ -82,7 +82,7 @@ class ForkServer:
     """A process that imports a module, and forks once for each call of its ``main``."""
 
     def __init__(self, module: str) -> None:
-        """Start the process; it imports the module while this process goes on."""
+        """Start the process; it imports the module while this process continues."""
         self._channel, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with far:
             command = [sys.executable, "-m", __name__, module, str(far.fileno())]
@@ -113,7 +113,7 @@ class ForkServer:
         return ForkedProcess(_STATUS.unpack(pid)[0], status)
 
     def close(self) -> None:
-        """Send no more requests; the process ends, and the processes that it has forked go on."""
+        """Send no more requests; the process ends, but not the processes that it has forked."""
         self._channel.close()
         self._process.wait()
 

@@ -32,7 +32,7 @@ _SOCK_DIAG_BY_FAMILY: Final = 20
 _NLM_F_REQUEST: Final = 1
 _HEAD: Final = struct.Struct("=IHHII")  # length, type, flags, sequence, port id
 _QUERY: Final = struct.Struct("=BBBBI")  # family, protocol, extensions, padding, states
-_PLACE: Final = struct.Struct("!HH16s16s")  # ports and addresses of both ends, the own first
+_PLACE: Final = struct.Struct("!HH16s16s")  # ports and addresses of both ends, this end's first
 _ANY_DEVICE: Final = struct.pack("=I", 0)
 _NO_COOKIE: Final = b"\xff" * 8
 _FOUND: Final = struct.Struct("=BBBB48xIIIII")  # family, state, ..., expires, queues, uid, inode

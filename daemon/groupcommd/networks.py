@@ -35,11 +35,11 @@ class Networks:
         """Bind the sockets.
 
         Args:
-            own: the own addresses, one for each network.
+            own: this daemon's addresses, one for each network.
             others: the addresses of the other daemons by name; a daemon with fewer addresses is on
                 the first networks.
             timing: has the time for which a daemon counts as heard.
-            multicast: the group of all other daemons of the own site, on the first network.
+            multicast: the group of all other daemons of this site, on the first network.
             remote: the names of the daemons of other sites.
 
         Raises:
@@ -136,7 +136,7 @@ class Networks:
 
     @property
     def address(self) -> Address:
-        """Return the own address on the first network."""
+        """Return this daemon's address on the first network."""
         return self._networks[0].address
 
     @property

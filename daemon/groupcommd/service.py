@@ -155,7 +155,7 @@ class Service:
         """Serve until the daemon has left or must start anew; then close its clients' connections.
 
         Raises:
-            Exception: the core broke an invariant: the daemon must not go on.
+            Exception: the core broke an invariant: the daemon must not continue.
         """
         with self._scope:
             async with trio.open_nursery() as nursery:

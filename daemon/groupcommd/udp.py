@@ -78,9 +78,9 @@ class UdpSocket:
         """Bind the socket.
 
         Args:
-            own: the own address.
+            own: this daemon's address.
             others: the addresses of the other daemons, by name.
-            multicast: the group of all other daemons of the own site.
+            multicast: the group of all other daemons of this site.
             remote: the names of the daemons of other sites.
 
         Raises:
@@ -242,7 +242,7 @@ class UdpSocket:
         """Send datagrams, in order for each daemon; those that the system refuses are lost.
 
         Args:
-            transmissions: pairs of a daemon's name, or None for all other daemons of the own site,
+            transmissions: pairs of a daemon's name, or None for all other daemons of this site,
                 and a datagram. An unknown name is the daemon's own.
         """
         if len(transmissions) == 1:

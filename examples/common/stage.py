@@ -140,9 +140,9 @@ async def program(
     """Run a module as a process, which ends with the block.
 
     Args:
-        module: with a function `main`.
-        name: of the program.
-        arguments: of its command line.
+        module: a module with a function `main`.
+        name: the name of the program.
+        arguments: the arguments of its command line.
         prefix: begins a command line that runs it elsewhere.
     """
     process = await trio.lowlevel.open_process(

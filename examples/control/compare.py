@@ -48,9 +48,9 @@ class Case:
     """One loop.
 
     Attributes:
-        network: as it is written: milliseconds of delay, and the share of datagrams lost.
-        level: of all messages.
-        tuning: of the estimator.
+        network: the network as text: milliseconds of delay, and the share of datagrams lost.
+        level: the level of all messages.
+        tuning: the tuning of the estimator.
     """
 
     network: str
@@ -296,7 +296,7 @@ def _panel(found: Mapping[Case, Pair], title: str, name: str, low: float, high: 
 
 
 async def command(options: argparse.Namespace) -> int:
-    """Run it and tell."""
+    """Run the comparison, and print its results."""
     for name in ("seconds", "rounds"):
         if getattr(options, name) <= 0:
             raise ConfigError(f"--{name} is {getattr(options, name)}; it must be above 0")

@@ -28,10 +28,10 @@ class VirtualLoop:
     """The three programs in virtual time.
 
     Args:
-        model: of the channel.
-        level: of all messages.
-        tuning: of the estimator.
-        seed: of what is lost and late.
+        model: the model of the channel.
+        level: the level of all messages.
+        tuning: the tuning of the estimator.
+        seed: the seed for losses and delays.
     """
 
     def __init__(self, model: ChannelModel, level: str, tuning: Tuning, seed: int) -> None:

@@ -116,10 +116,10 @@ async def run_loop(
 
     Args:
         cluster: three daemons.
-        level: of all messages.
+        level: the level of all messages.
         seconds: that count.
-        group: of the loop; its own if empty.
-        tuning: of the estimator.
+        group: the group of the loop; if it is empty, a new one.
+        tuning: the tuning of the estimator.
     """
     group = group or f"pole-{time.monotonic_ns()}"
     tuning = tuning or Tuning()

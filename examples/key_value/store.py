@@ -66,7 +66,7 @@ class Store:
 
 
 async def answer(store: Store, replica: Replicated, words: Sequence[str]) -> str:
-    """Execute a line; return what to print."""
+    """Execute a line; return the text to print."""
     match words:
         case ["put", key, *values] if values:
             before = await replica.submit(Store.put(key, " ".join(values)))

@@ -12,7 +12,7 @@ STORE = Path(__file__).with_name("store.py")
 
 
 class Terminal:
-    """Somebody who types, and reads what is answered."""
+    """A user who types lines and reads the answers."""
 
     def __init__(self, address: Path, *options: str) -> None:
         self.process = subprocess.Popen(

@@ -26,7 +26,7 @@ class QueueStage:
         asking: the messages that c asks for.
 
     Attributes:
-        servers: by name.
+        servers: the servers by name.
         now: steps so far; the time of the trace, and of the servers.
     """
 
@@ -77,7 +77,7 @@ class QueueStage:
         self._got += found
 
     def restart(self, name: Name, *, writes_missing: int = 0) -> None:
-        """Have a server die and start; it goes on counting from what it knows then."""
+        """Have a server die and start; it continues to count from the counts that it knows then."""
         self.now += 1
         self.servers[name].restart(writes_missing=writes_missing)
         self._count_from_now(name)
@@ -145,9 +145,9 @@ def _crash_in_memory(asking: Asking) -> Run:
 
 @story("clock-in-memory", "A counter kept by the server, and a server that dies")
 def clock_in_memory() -> Run:
-    """The counter belongs to the server, and goes on when a queue expires. A dies and starts again
-    with its counter reset. p3 has the clock (A:1, B:3), which does not follow (A:2, B:2), as A's
-    count is lower. c asks for messages after (A:2, B:2), and gets nothing."""
+    """The counter belongs to the server, and continues when a queue expires. A dies and starts
+    again with its counter reset. p3 has the clock (A:1, B:3), which does not follow (A:2, B:2), as
+    A's count is lower. c asks for messages after (A:2, B:2), and gets nothing."""
     return _crash_in_memory(Asking.AFTER)
 
 

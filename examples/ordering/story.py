@@ -16,7 +16,7 @@ class Run:
 
     Attributes:
         events: the trace.
-        delivered: by process, messages as ``p1``, in the order of their delivery.
+        delivered: the messages of each process, such as ``p1``, in the order of their delivery.
         held: the orders that held; None if the run is not about the order of messages.
         seen: other observations, by name.
     """

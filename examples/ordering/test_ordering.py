@@ -14,7 +14,7 @@ ALL = {"fifo", "causal", "total"}
 
 
 class Shown(NamedTuple):
-    """What a run has to show: what some processes deliver, which orders hold, what else is seen."""
+    """The expected results of a run: some deliveries, the orders that hold, observations."""
 
     delivered: dict[str, str]
     held: set[str] | None

@@ -83,7 +83,7 @@ class Original:
     """The map of its sender.
 
     Attributes:
-        version: of the last message.
+        version: the version of the last message.
         cells: tile by tile.
     """
 
@@ -133,10 +133,10 @@ class Copy:
     """The map of a receiver.
 
     Attributes:
-        version: of the last message; None before the first.
+        version: the version of the last message; None before the first.
         unknown: tiles that may differ from the map of that version.
         cells: tile by tile.
-        gaps: how often messages were missing.
+        gaps: the number of times that messages were missing.
     """
 
     def __init__(self) -> None:

@@ -60,8 +60,8 @@ class Figures:
     Attributes:
         expected: deliveries, if nothing were lost.
         received: deliveries.
-        runs: how often losses came in runs of each length.
-        delays_us: of all deliveries, rising.
+        runs: the number of runs of losses, by length.
+        delays_us: the delays of all deliveries, rising.
     """
 
     expected: int

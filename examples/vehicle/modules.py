@@ -35,7 +35,7 @@ class Inbox:
     """The messages that a module receives.
 
     Attributes:
-        delays: by kind and sender, pairs of number and one-way delay in microseconds.
+        delays: for each kind and sender, pairs of number and one-way delay in microseconds.
         copy: its copy of the map, if it receives the map.
         ended: the senders that send no more, with their groups.
     """

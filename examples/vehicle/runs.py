@@ -28,7 +28,7 @@ class Setup:
     """The setup of a run.
 
     Attributes:
-        daemons: how many; modules are dealt out to them in turn.
+        daemons: the number of daemons; modules are distributed over them in turn.
         network: between them.
         seconds: that count, after a second of warm-up.
         load: arguments of `table.choose`.
@@ -50,7 +50,7 @@ class Row:
     Attributes:
         kind: its line of the table, as it was run.
         sent: messages, of all its senders.
-        bytes: of these.
+        bytes: the bytes of these messages.
         skipped: periods that its senders came too late for.
         all: its figures.
         parts: the same for receivers at their sender's daemon, and at others.
@@ -70,7 +70,7 @@ class Result:
 
     Attributes:
         setup: what was run.
-        rows: by the order of the table.
+        rows: the rows in the order of the table.
         daemon_cpu: share of one processor that each daemon used, by name.
         maps_equal: whether all copies of the map are the map in the end, as far as they are whole;
             None without a map.
@@ -166,7 +166,7 @@ def evaluate(
         setup: what was run.
         load: the kinds.
         places: the daemon of each module.
-        reports: of each module.
+        reports: the report of each module.
         daemon_cpu: shares of a processor.
     """
     maps = [report["map"] for report in reports.values() if "map" in report]

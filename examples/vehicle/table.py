@@ -41,12 +41,12 @@ class Kind:
     """One row of the table.
 
     Attributes:
-        name: of the kind.
+        name: the name of the kind.
         type: the 16-bit tag of its messages.
-        group: where it is sent.
+        group: the group that gets its messages.
         rate_hz: messages a second, of one sender.
         least, most: bytes of a message; drawn between the two for each. 0 if data decide.
-        level: what its messages are promised.
+        level: the level of its messages.
         senders, receivers: modules; without receivers it is not transmitted.
         source: size and rate, receivers and remark, as the source has them, doubts included.
     """
@@ -179,10 +179,10 @@ class Reading:
     """One reading of the points that the source leaves open.
 
     Attributes:
-        actuator_receivers: of actuator state; the source has "3?".
+        actuator_receivers: the number of receivers of the actuator state; the source has "3?".
         trajectory_bytes: least and most bytes of a trajectory; the source has "???".
-        image_receivers: of each camera's images.
-        elevation_receivers: of the elevation map, which the source does not transmit.
+        image_receivers: the number of receivers of each camera's images.
+        elevation_receivers: receivers of the elevation map, which the source does not transmit.
     """
 
     actuator_receivers: int = 3
@@ -233,8 +233,8 @@ class Load:
 
     Attributes:
         kinds: the rows that are used.
-        pack: how many small messages of a kind a module sends at once.
-        one_by_one: by a call each, not by one for all.
+        pack: the number of small messages of a kind that a module sends at once.
+        one_by_one: whether it sends each by a call of its own, not all by one call.
         piece: tiles of the map in one piece.
     """
 
@@ -283,11 +283,11 @@ def choose(
 
     Args:
         only: names of kinds; none for all.
-        cameras: how many there are, 0 to 5.
+        cameras: the number of cameras, 0 to 5.
         scale: factor of all rates.
         levels: other levels than the table's, by the name of a kind.
         pack: small messages that a module sends at once.
-        one_by_one: each of these by a call of its own.
+        one_by_one: whether each of these is sent by a call of its own.
         piece: tiles of the map in one piece; the smaller, the more of them.
         reading: fields of `Reading` that are not the default.
 

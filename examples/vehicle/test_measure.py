@@ -1,4 +1,4 @@
-"""What the figures of the vehicle are made of."""
+"""The parts of the vehicle's figures."""
 
 from collections import Counter
 

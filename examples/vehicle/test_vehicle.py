@@ -113,7 +113,7 @@ def test_the_table_is_the_sources_with_its_doubts(capsys: pytest.CaptureFixture[
 
 
 def test_each_row_is_sent_as_the_table_has_it() -> None:
-    """Receivers, rate and bytes; what has none is not transmitted."""
+    """Receivers, rate and bytes of each kind; a kind without receivers is not transmitted."""
     kinds = {kind.name: kind for kind in choose(cameras=5).kinds}
     assert {name: len(kind.receivers) for name, kind in kinds.items()} == {
         "vehicle_state": 15,

@@ -54,7 +54,7 @@ class AcknowledgedStamps(Process):
         return Step(answers, self._deliver())
 
     def _answer(self) -> tuple[Packet, ...]:
-        """Answer to all; the own answer comes at once."""
+        """Answer to all; this process receives its own answer at once."""
         clock = self._latest[self.me] = self._clock.send()
         return self._fan_out(None, clock, self.members)
 

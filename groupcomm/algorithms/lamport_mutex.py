@@ -54,7 +54,7 @@ class LamportMutex(Claimant):
         return Step(self._fan_out(message, stamp, message.destinations), own)
 
     def receive(self, packet: Packet) -> Step:
-        """Advance the clock, update the queue, and see whether the own request is granted."""
+        """Advance the clock, update the queue, and check whether the resource is granted."""
         kind, clock = packet.stamp
         self._clock_received(packet.source, clock)
         packets: tuple[Packet, ...] = ()

@@ -20,7 +20,8 @@ class RestartCount(NamedTuple):
 
     Attributes:
         restarts: the number of the node's starts, at least 1 for a node that runs.
-        events: since that start, from 1. Both are 0 to 2**64 - 1; `NodeClock` raises beyond that.
+        events: its events since that start, from 1. Both are 0 to 2**64 - 1; above, `NodeClock`
+            raises an error.
     """
 
     restarts: int
@@ -45,7 +46,7 @@ class NodeClock:
 
         Args:
             restarts: one more than at the last start, and on disk already.
-            events: the count to go on from, for a node that finds it again.
+            events: the count to continue from, for a node that finds it again.
 
         Raises:
             LocalProtocolError: one of them is not 0 to 2**64 - 1.

@@ -79,7 +79,7 @@ class SiteHorizons(Process):
     def __init__(self, me: Name, members: Iterable[Name]) -> None:
         super().__init__(me, members)
         self._clock = LamportClock()
-        self._announced = 0  # the own horizon that the other sites know
+        self._announced = 0  # the horizon of this site that the others know
         self._others = {name: _Site() for name in self.members if name != me}
         self._queue: list[tuple[int, Name, Message]] = []  # a heap
 

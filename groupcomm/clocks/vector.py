@@ -103,7 +103,7 @@ class VectorClock(Generic[Member]):
                 self._counts[member] = other[member]
 
     def copy(self) -> "VectorClock[Member]":
-        """Return a copy for a message to carry: the clock itself goes on counting meanwhile."""
+        """Return a copy for a message to carry: the clock itself continues to count."""
         twin: VectorClock[Member] = VectorClock()
         twin._counts = self._counts.copy()
         return twin

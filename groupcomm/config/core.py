@@ -65,7 +65,7 @@ class Timing:
     longest_delay_s: float = 0.0  # the delay one way between any two sites; 0 with one site
     beacon_interval_s: float = 0.12  # five of them fit a token timeout
     join_interval_s: float = 0.01  # a lost control message costs this time once
-    gather_wait_s: float = 0.05  # a live daemon of the own site answers in it, also under load
+    gather_wait_s: float = 0.05  # a live daemon of this site answers in it, also under load
 
     def __attrs_post_init__(self) -> None:
         for name, value in attrs.asdict(self).items():

@@ -24,7 +24,7 @@ class Backlog:
     """The bundles of one daemon that wait for numbers.
 
     Attributes:
-        is_local_only: whether a bundle stays in the own ring.
+        is_local_only: whether a bundle stays in this ring.
         size: the number of waiting bundles. Each step needs it several times, so it is kept.
     """
 

@@ -244,7 +244,7 @@ class Plausibility:
         self._check_hop(request.hop)
 
     def check_given(self, number: int) -> None:
-        """Raise Contradiction if no daemon can have given a number of the own ring."""
+        """Raise Contradiction if no daemon can have given a number of this ring."""
         ring = self._ring
         if ring.state is not TokenState.AWAY and number > ring.most:
             raise Contradiction(

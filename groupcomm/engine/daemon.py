@@ -293,7 +293,7 @@ class DaemonCore:
             output.over = self._end_once()
 
     def _end_once(self) -> CoreOver | None:
-        """Return how this start ends, once; None while it goes on."""
+        """Return the end of this start, once; None while it runs."""
         if self._is_over:
             return None
         self._is_over = True
@@ -335,7 +335,7 @@ class DaemonCore:
             self.membership.gather(GatherReason.TOKEN_LOST, now)
 
     def _begin_drain(self, request: given.DrainRequested) -> None:
-        """Have the programs move, and leave then; a daemon that leaves already goes on with it."""
+        """Have the programs move, then leave; a daemon that is leaving continues to leave."""
         if not self.leaving.begun:
             self.drain.begin(request, self._now)
 

@@ -23,8 +23,8 @@ class Drain:
 
     Attributes:
         begun: whether it was asked for.
-        due: when the time is up; inf before it was asked for, and once the daemon leaves.
-        news: what the shell has to log.
+        due: the end of the time for the drain; inf before the drain, and once the daemon leaves.
+        news: the news that the shell has to log.
     """
 
     __slots__ = ("_observer", "_programs", "_sessions", "begun", "due", "news")

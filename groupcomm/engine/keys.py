@@ -233,7 +233,7 @@ class KeyManager:
 
     @property
     def is_evicted(self) -> bool:
-        """Return whether the others trust this daemon no more, and the file here says so."""
+        """Return whether the others no longer trust this daemon, and the file here says so."""
         roll = self._protection.roll
         return roll is not None and self._roll_stored and not roll.is_trusted(self._core.start.name)
 

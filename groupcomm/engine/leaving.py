@@ -31,8 +31,8 @@ class Leaving:
     """The end of one start of a daemon.
 
     Attributes:
-        begun: whether it was told to leave.
-        due: when it leaves in any case; inf before it was told to, and when it has gone.
+        begun: whether it was asked to leave.
+        due: when it leaves in any case; inf before it was asked to leave, and once it has gone.
         unfinished: the duties that were not done in time; empty if it left in order.
     """
 

@@ -112,7 +112,7 @@ class ViewHistory:
         """Return the news of the view that was installed.
 
         Args:
-            reasons: how often this daemon has looked for a view so far, by cause.
+            reasons: the number of times that this daemon has looked for a view, by cause.
             now: seconds.
         """
         view, before = self.installed, self._view

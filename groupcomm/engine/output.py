@@ -94,7 +94,7 @@ class Output:
         questions: the questions of connections about this daemon; answer each with
             `QuestionAnswered`.
         reports: the reports of daemons since the last step, by name, this one included.
-        over: the way in which the daemon ended; None while it goes on. It is set once. After LEFT
+        over: the way in which the daemon ended; None while it runs. It is set once. After LEFT
             and CUT_SHORT clients may still be served for a while.
     """
 
@@ -145,7 +145,7 @@ class Shell(Protocol):
         """Begin to write."""
 
     def send(self, output: Output) -> bool:
-        """Send the datagrams, if there are any; return whether the daemon goes on.
+        """Send the datagrams, if there are any; return whether the daemon continues.
 
         A simulated daemon may have been killed in between.
         """

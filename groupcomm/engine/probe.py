@@ -23,7 +23,7 @@ class Probe(Protocol):
     def transitional(self, old: ViewId, new: ViewId, members: tuple[DaemonId, ...]) -> None:
         """Note that the regular part of view `old` is over.
 
-        `members` are the transitional members, which go on to view `new`.
+        `members` are the transitional members, which continue into view `new`.
         """
 
     def stamped(self, ring: int, number: int, time: int) -> None:

@@ -28,7 +28,7 @@ class ReportsContext(Protocol):
 
 
 class Reports:
-    """The reports of all daemons of the view, the own ones included.
+    """The reports of all daemons of the view, those of this daemon included.
 
     Args:
         core: around it.

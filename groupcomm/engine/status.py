@@ -275,7 +275,7 @@ class Status:
         differing: configurations that differ from this daemon's.
         ring, links: the ring and the links of the present view; None and () without one.
         token: the counts of the token and of repairs in the ring, over all views.
-        drain: how far the drain is; None if the daemon is not about to stop.
+        drain: the progress of the drain; None if the daemon is not about to stop.
     """
 
     at: float

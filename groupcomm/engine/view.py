@@ -251,7 +251,7 @@ class ViewState:
         self._changed.clear()
 
     def _forward(self, origin: int, number: int, packet: bytes) -> None:
-        """Forward a new packet of any ring; a packet of the own ring never comes back."""
+        """Forward a new packet of any ring; a packet of this ring never comes back."""
         if self._several and self._forwarding.forward(origin, number, packet):
             self.send(RING, packet)
 
@@ -330,7 +330,7 @@ class ViewState:
         checks.check_data(packet, self.view)
         own = packet.ring == self._own_ring
         if own and packet.pruned:
-            return  # a header of the own ring is for other rings of this site
+            return  # a header of this ring is for other rings of this site
         if packet.daemon == self._me:
             self.ring.flow.window.repeated += len(raw)  # another daemon has answered a request
         elif packet.local_only and not own:

@@ -42,7 +42,7 @@ class CarriedGroups:
         self._daemons = daemons
 
     def keep_members(self, members: Sequence[DaemonId]) -> None:
-        """Note the transitional members: they go on into the next view together."""
+        """Note the transitional members: they continue into the next view together."""
         self._together &= frozenset(members)
 
     def restore_joins(self, table: GroupTable, daemons: Sequence[DaemonId]) -> None:

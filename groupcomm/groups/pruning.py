@@ -1,4 +1,4 @@
-"""Pruning: decides which bundles may stay in the own ring, and when other rings get their headers.
+"""Pruning: decides which bundles may stay in their ring, and when other rings get their headers.
 
 Pure. A daemon's subscription counts as soon as it is received, ahead of the agreed order: it
 subscribes before its first join, and joins only once all know (docs/pruning.md). Private messages
@@ -57,7 +57,7 @@ class Reach:
                 del self._remote_subscribers[group]
 
     def is_local_only(self, bundle: Bundle) -> bool:
-        """Return whether a bundle of messages has no recipient outside the own ring."""
+        """Return whether a bundle of messages has no recipient outside this ring."""
         return bundle.kind <= _FRAGMENT and not any(map(self._leaves, bundle.groups))
 
     def all_local_only(self, bundles: Iterable[Bundle]) -> bool:
@@ -71,7 +71,7 @@ class Reach:
 
 
 class DeferredHeaders:
-    """The packets of the own stream whose headers are still to be sent.
+    """The packets of this ring's stream whose headers are still to be sent.
 
     Attributes:
         released_upto: all daemons of the ring hold the stream up to this number.
@@ -88,7 +88,7 @@ class DeferredHeaders:
         self.released_upto = stream.held
 
     def defer(self, packet: DataPacket) -> None:
-        """Note a local-only packet of the own ring."""
+        """Note a local-only packet of this ring."""
         heappush(self._numbers, packet.number)
 
     def pop_ready(self, everywhere: int) -> list[tuple[int, bytes]]:

@@ -175,7 +175,7 @@ class TlsSocket:
                 done = True
                 self.peer_certificate = _peer_certificate(self._tls)
             except ssl.SSLWantReadError:
-                pass  # the own output must be sent first
+                pass  # this side's output must be sent first
             except ssl.SSLError:
                 with suppress(OSError):
                     self._flush()

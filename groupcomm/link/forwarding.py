@@ -1,7 +1,7 @@
 """Forwarding of packets between rings, at a daemon where links of the view end.
 
-Pure. ``now`` is in seconds. A packet that is seen here for the first time goes on along the tree of
-its origin (routes.py): into the own ring if it came over a link, and over the links that lead on.
+Pure. ``now`` is in seconds. A packet that is seen here for the first time follows the tree of
+its origin (routes.py): into this ring if it came over a link, and over the links that lead on.
 Each link repairs its own losses (link.py). A packet that is still missing, because its route has
 changed, is requested from the other end of the link that it should have come by.
 """
@@ -107,7 +107,7 @@ class Forwarding:
             packet: the whole packet.
 
         Returns:
-            Whether the packet is for the own ring, too.
+            Whether the packet is for this ring, too.
         """
         into_ring = False
         for destination in self._onward[origin]:
@@ -119,7 +119,7 @@ class Forwarding:
         return into_ring
 
     def announce(self, encoded: bytes, now: float) -> list[bytes]:
-        """Send the notice of the own ring, issued here; return the packets for the ring."""
+        """Send a notice of this ring, issued here; return the packets for the ring."""
         self.forward_notice(self._own_ring, encoded, now)
         self._into_ring.add(self._own_ring, encoded, now)
         return self._into_ring.pop_due(now)
@@ -128,7 +128,7 @@ class Forwarding:
         """Send on the notice of a ring.
 
         Over links the notice of another ring waits a moment, to leave together with others. It goes
-        into the own ring at once, or a token that collects frontiers would overtake it.
+        into this ring at once, or a token that collects frontiers would overtake it.
         """
         due = now if ring == self._own_ring else now + self._hold_s
         for destination in self._onward[ring]:

@@ -106,7 +106,7 @@ class FairQueue:
 
 
 class NoticeQueue:
-    """The horizon notices that wait for one link, or for the own ring; they leave in few packets.
+    """The horizon notices that wait for one link, or for this ring; they leave in few packets.
 
     Only the newest notice of each ring is of use, so it replaces an older one that waits.
 

@@ -17,7 +17,7 @@ class Routes:
     Attributes:
         onward: for each origin the targets of a packet that is seen here first: RING, or daemons.
         upstream: per origin, the daemon that sends its packets here over a link; None if another
-            daemon of the own ring receives them first, or if the own ring is the origin.
+            daemon of this ring receives them first, or if this ring is the origin.
         depth: the most links that a packet crosses from any ring to any other.
     """
 
@@ -47,7 +47,7 @@ class Routes:
 
     @property
     def entered(self) -> frozenset[int]:
-        """Return the origins whose packets enter the own ring at this daemon."""
+        """Return the origins whose packets enter this ring at this daemon."""
         return frozenset(o for o, neighbour in enumerate(self.upstream) if neighbour is not None)
 
 

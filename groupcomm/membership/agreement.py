@@ -186,7 +186,7 @@ class Agreement:
         return any(seat.number == number for seat in self.proposal.seats)
 
     def has_other_start_of(self, peer: PeerDaemon) -> bool:
-        """Return whether a daemon is a member, but not in its present start."""
+        """Return whether a daemon is a member with another start than its present one."""
         return self.has_name(peer.number) and self.attempt_of(peer) is None
 
     def next_repairs(self, now: float) -> list[tuple[Repair, set[int]]]:

@@ -117,7 +117,7 @@ class Comparison:
     # ---- messages of this daemon ----
 
     def step(self, now: float) -> None:
-        """Tell the own settings; call it at `due`."""
+        """Send this daemon's settings to the others; call it at `due`."""
         if not any(self._is_other(peer, now) for peer in self._peers.values()):
             self.due = inf
             return
@@ -129,7 +129,7 @@ class Comparison:
     # ---- results ----
 
     def others(self, view: View | None, now: float) -> list[OtherConfiguration]:
-        """Return the configurations that differ from the own one, one entry for each.
+        """Return the configurations that differ from this daemon's, one entry for each.
 
         Args:
             view: the present one; its members run with settings that form views with this daemon.

@@ -2,8 +2,8 @@
 
 Pure. ``now`` is in seconds. A message comes from its origin itself, or from a daemon that has
 passed it on. A daemon that passes a message on is believed only about daemons that are not heard
-here themselves, and never overrides the own messages of a daemon: otherwise one broken
-daemon could speak in the name of all.
+here themselves, and never overrides a daemon's own messages: otherwise one broken daemon could
+speak in the name of all.
 """
 
 from collections.abc import Callable

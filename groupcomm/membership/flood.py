@@ -19,7 +19,7 @@ MAX_UNFINISHED = 64
 """The most messages of which only some parts have come; only a broken daemon sends more."""
 
 Outgoing = tuple[str | None, bytes]
-"""The name of a daemon, or None for all others of the own site; and a packet."""
+"""The name of a daemon, or None for all others of its site; and a packet."""
 
 _Key = tuple[int, int, int, bool]  # origin, random id, sequence, whether it came directly
 

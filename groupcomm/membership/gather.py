@@ -149,7 +149,7 @@ MIN_GAP_S = 0.001
 """The least time between two joins; changes in between go into the later one."""
 
 MAX_KEPT = 1024
-"""The most packets of the old view kept before the own commit; more are asked for again."""
+"""The most packets of the old view kept before this daemon's commit; more are asked for again."""
 
 FRESH_REPEATS = 5
 """A daemon that has not repeated its join for this many intervals no longer gathers."""
@@ -162,7 +162,7 @@ class Gather:
         started: the time at which it began.
         members: the daemons of the view as known now, by number.
         news: something came that may change them.
-        is_join_stale: the own join does not say yet which daemons this one hears.
+        is_join_stale: the last join does not yet name the daemons that this one hears.
         paused: whether it began because the daemon had been paused.
         due: the time at which the findings are computed again in any case.
     """
@@ -275,7 +275,7 @@ class Gather:
             now: seconds.
 
         Returns:
-            The proposal; None if the own disk allows no view yet.
+            The proposal; None if this disk allows no view yet.
         """
         timing = self._timing
         since = now - FRESH_REPEATS * self._repeat_s - timing.longest_delay_s
@@ -314,7 +314,7 @@ class Gather:
         return propose(seats, mutual)
 
     def _look_at_disk(self, mark: int, needed: int, now: float) -> None:
-        """Note whether the own disk lacks a mark for a view with the others: it stands aside then.
+        """Note whether this disk lacks a mark for a view with others: the daemon stands aside then.
 
         Once it has, the others have the usual time to answer: they may have a view by now.
         """
@@ -327,7 +327,7 @@ class Gather:
         """Return whether this daemon need not wait for any other one.
 
         It waits also for a daemon of which it has not heard yet if another member hears it:
-        otherwise two that meet a third would go on without it, and need one more view.
+        otherwise two that meet a third would continue without it, and need one more view.
 
         After a failure no daemon hurries. So attempts that chase each other, each begun because of
         another one, come to rest.

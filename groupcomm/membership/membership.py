@@ -346,8 +346,8 @@ class Membership:
             if agreement.may_give_way_to(theirs):
                 self._commit(theirs, now)
             elif agreement.attempt_of(peer) is not None:
-                # That daemon will not come back, and the obligation here is larger than the own
-                # join says.
+                # That daemon will not come back. The obligation here is larger than in the join of
+                # this daemon.
                 self.gather(GatherReason.ATTEMPT_FAILED, now)
 
     def _on_agreed(

@@ -153,7 +153,7 @@ class OperationalPhase:
         return self._links.link_to(index) if self._links is not None and index is not None else None
 
     def _lose(self, silent: list[PeerDaemon]) -> bool:
-        """Route around silent daemons; return False if the view cannot go on without them."""
+        """Route around silent daemons; return False if the view cannot continue without them."""
         states = self._links
         assert states is not None
         for peer in silent:
@@ -191,7 +191,7 @@ class OperationalPhase:
         return self.announced_mark < disk.needed <= disk.mark
 
     def step(self, now: float) -> bool:
-        """Act as the time requires; return False if the view cannot go on."""
+        """Act as the time requires; return False if the view cannot continue."""
         detector = self._detector
         if now >= self._beacon_due or self.owes_mark:
             self._beacon_due = now + self._timing.beacon_interval_s

@@ -5,7 +5,7 @@ Pure. ``now`` is in seconds on the daemon's monotonic clock. States and their ch
     AWAY       the token is elsewhere. A daemon that wants it asks for it by a request.
       | token arrives                                    | token passed on
       v                                                  |
-    ARRIVED    (within one step) repair, number, write the own row -------------+
+    ARRIVED    (within one step) repair, number, write its row -----------------+
       | no daemon asks, all hold the whole stream, the last packet is of this daemon
       v
     RESTING    the token stays; rest notices say so. Messages of this daemon are numbered at once.
@@ -173,7 +173,7 @@ class Ring:
         self._shown = self._stream.held  # the last number that the token showed when it left
         self._doubted = 0  # numbers up to this one are missing, and not merely late
         self._gap_at, self._gap_above = inf, 0  # when a skipped number above this one is not late
-        self._noted_frontier = 0  # the own frontier in the last rest notice
+        self._noted_frontier = 0  # this daemon's frontier in the last rest notice
         self._room = request_room(len(self._members), len(streams), view.packet_limit)
         self._wanted: list[int] = []  # the daemons that asked for the token while it was here
         self._lingering = Lingering(timing, single=self._single)
@@ -325,7 +325,7 @@ class Ring:
     # ---- the token is here ----
 
     def _budget(self) -> tuple[int, bool]:
-        """Return the bytes that may be numbered, and whether bundles for other rings may be, too.
+        """Return the most bytes to number, and whether bundles for other rings may be among them.
 
         The number is 0 if nothing waits.
         """
@@ -342,7 +342,7 @@ class Ring:
         return self.state is TokenState.LINGERING or self._budget()[0] > 0
 
     def _handle_token(self, now: float, budget: int, *, far: bool, leave: bool = False) -> None:
-        """Repair, number and write the own row, then pass the token on or keep it.
+        """Repair, number and write this daemon's row, then pass the token on or keep it.
 
         Args:
             now: seconds.
@@ -595,7 +595,7 @@ class Ring:
         )
 
     def _time_gap(self, now: float) -> None:
-        """Time how long packets of the own stream are missing while the token lingers.
+        """Time how long packets of this ring's stream are missing while the token lingers.
 
         A token that circulates shows by itself which packets are missing; one that rests shows that
         none is. Only one that lingers with a sender, in a view of one ring, does neither.

@@ -224,7 +224,7 @@ def is_of_this_host(principal: str) -> bool:
 
 
 def own_name(principal: str) -> str:
-    """Return the own name of a principal: ``ann`` for ``unix:ann``; "" if it has none."""
+    """Return the name that belongs to a principal: ``ann`` for ``unix:ann``; "" if it has none."""
     kind, _, name = principal.partition(":")
     return "" if kind == "uid" else name
 

@@ -71,7 +71,7 @@ class _ExchangePeer:
 
     Attributes:
         pair, public, view: the latest pair that it has announced; number 0 before the first.
-        wrap: the own secrets wrapped for that key, once made: each key seals only one text.
+        wrap: this start's secrets, wrapped for that key, once made: each key seals only one text.
         has: the number of the latest own secret that it has.
         opened: the latest wrap of its secrets that was opened.
         secrets: its secrets by number.
@@ -104,7 +104,7 @@ class Exchange:
     """The exchange of secrets at one start.
 
     Attributes:
-        sealing: the number of the own secret that seals.
+        sealing: the number of this start's secret that seals.
         secret: the secret that seals.
         next_at: the time of the next introduction; see `due`.
     """

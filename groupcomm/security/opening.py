@@ -67,7 +67,7 @@ class ReceiveChannel:
         epoch, key_id, decrypt: the latest key that has opened a datagram; -1 before the first.
         coming: the keys of the next epoch by key id, once a datagram has named it.
         old: the same three values of the previous key, while its packets may be in flight.
-        old_until: the time until then.
+        old_until: the time until which `old` is kept.
         failed: the number of seals that did not fit the latest key.
     """
 

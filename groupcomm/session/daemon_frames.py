@@ -432,7 +432,7 @@ def encode_origins(origins: Mapping[str, int]) -> bytes:
     Daemons with one number came together. Only a client that asked gets the frame, behind VIEWID
     and in front of the views of its groups. Each client is told its own part of that in
     `GroupView.vs_set`; the rest matters to clients that are told of all parts, as Spread's are.
-    In front of TRANSITION it names the daemons that go on together into the next view.
+    In front of TRANSITION it names the daemons that continue together into the next view.
 
     Args:
         origins: the number of each daemon, by name.

@@ -146,7 +146,7 @@ class Settings:
         duration_s: simulated seconds of load.
         clients: the number of programs that are connected most of the time.
         calm_s: the mean time between two faults that break views, in seconds.
-        silence: whether faults go on after the load, until one last message; otherwise they end
+        silence: whether faults continue after the load, until one last message; otherwise they end
             under load.
         core: the daemons that must agree in the end, by index; empty for all.
         liars: the daemons that lie, by index; the core then consists of others.

@@ -93,7 +93,7 @@ class Driver:
             self.notify()
 
     async def run_sender(self) -> None:
-        """Send waiting messages, in a task of its own: receiving goes on while the daemon is
+        """Send waiting messages, in a task of its own: receiving continues while the daemon is
         full."""
         try:
             while True:

@@ -37,7 +37,7 @@ class Way(enum.Enum):
 
 @attrs.define
 class _Sender:
-    """The state of one sender: the time at which its last held message goes on, and the limit for
+    """The state of one sender: the time at which its last held message leaves, and the limit for
     later messages."""
 
     last: float = 0.0
@@ -45,7 +45,7 @@ class _Sender:
 
 
 class _Delays(Manager):
-    """The held messages, in the order in which they go on."""
+    """The held messages, in the order in which they leave."""
 
     def __init__(self, seconds: float, chosen: Chosen, keep_order: bool) -> None:
         self._seconds = seconds

@@ -38,7 +38,7 @@ class Channel:
         place: SAME or OTHER.
         messages: the number of deliveries from which the delays were fitted.
         delays: the delays of the messages that arrive; None if the log has no times of sending.
-        fits: how well the families fit.
+        fits: the quality of each family's fit.
         memory_s: the time after which the correlation of the scores of delays has fallen to 1/e; 0
             if delays do not depend on each other.
         interval_s: median time from one message of a sender to the next.

@@ -48,7 +48,7 @@ class ReadOptions:
             shares.
         rows_per_batch: the most rows of a batch of a stream; None for all present rows.
         start: the start of a stream: EARLIEST, LATEST or a row.
-        fail_on_loss: a stream fails if rows that it has not read were removed; else it goes on.
+        fail_on_loss: a stream fails if rows that it has not read were removed; else it continues.
     """
 
     folder: Path

@@ -29,7 +29,7 @@ def read_parts(
     Raises:
         LogDamaged: bytes differ from those that were written, and the options do not allow skipping
             them.
-        LogRemoved: rows were removed since this was planned, and the options do not allow going on.
+        LogRemoved: rows were removed since this was planned, and the options do not allow that.
         OSError: a file cannot be read.
     """
     wanted = _Wanted(options)

@@ -95,7 +95,7 @@ class Figures:
             messages.
         lost, duplicated, misordered, wrong: messages, summed over receivers; misordered counts
             receivers that saw another order, too, if the level promises one.
-        cpu_daemons, cpu_senders, cpu_receivers: in units of one processor.
+        cpu_daemons, cpu_senders, cpu_receivers: their use of processors, in units of one.
         cpu_s_per_million: processor seconds of the daemons for a million deliveries to all
             receivers.
         jain: fairness among senders, 1 if all got the same share (Jain, Chiu and Hawe, 1984).

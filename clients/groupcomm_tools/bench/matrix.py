@@ -296,7 +296,7 @@ def _event_json(event: Event, times: Sequence[EventTimes]) -> dict[str, Any]:
 
 
 async def run_matrix(results: Sequence[Result], rounds: int, tell: Tell) -> None:
-    """Run all rows in rounds; note failures, and go on.
+    """Run all rows in rounds; note failures, and continue.
 
     Args:
         results: results of the rows, filled in as rounds end.

@@ -20,7 +20,7 @@ class Frame(NamedTuple):
 
     Attributes:
         word: what is asked for, or told.
-        argument: of whom or what; "" if there is only one.
+        argument: the name of the object in question; "" if there is only one.
         body: usually JSON.
     """
 

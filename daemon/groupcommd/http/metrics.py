@@ -196,7 +196,7 @@ def _ignored(s: Snapshot) -> Mapping[str, float]:
 
 
 def _unstable(s: Snapshot) -> float | None:
-    """Return the number of packets of the own ring held here and not known to be held by all."""
+    """Return the number of this ring's packets that are held here, but perhaps not by all."""
     ring, view = s.status.ring, s.status.view
     if ring is None or view is None:
         return None

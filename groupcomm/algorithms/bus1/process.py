@@ -62,7 +62,7 @@ class Bus1(Process):
         return tuple(Packet(self.me, name, carried, stamp) for name in message.destinations)
 
     def receive(self, packet: Packet) -> Step:
-        """Carry out a packet's operation on the own queue, or count an answer."""
+        """Carry out a packet's operation on this process's queue, or count an answer."""
         what, sender, number, value = packet.stamp
         if what in (BLOCKED, SYNCHRONISED):
             return Step(tuple(self._answered(packet.source, number, value)))

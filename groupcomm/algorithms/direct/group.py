@@ -128,7 +128,7 @@ class Group:
 
     @property
     def deadline(self) -> float | None:
-        """Return the time that the algorithm must be told; None if there is none."""
+        """Return the time that the algorithm has to know; None if there is none."""
         due = self._process.deadline if isinstance(self._process, RealTime) else None
         return None if due is None else due / SECOND_US
 
@@ -298,7 +298,7 @@ class Group:
             return True
         return self._process.delivered_from(bye.name) >= bye.messages
 
-    # ---- the own leave ----
+    # ---- this member's leave ----
 
     @property
     def may_leave(self) -> bool:

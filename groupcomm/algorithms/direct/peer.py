@@ -6,7 +6,7 @@ monotonic clock; for `RealTime` that is the clock of its stamps, too.
 The promise: as long as no member counts as gone, every packet of the algorithm arrives once,
 however many datagrams are lost, doubled or overtaken; packets arrive in the order of their sending
 if the algorithm `needs_fifo`, else in any order. So each algorithm keeps its claims. A member that
-is silent for `Timing.silence_s` counts as gone, and is told so when it is heard again.
+is silent for `Timing.silence_s` counts as gone, and is notified of that when it is heard again.
 
 A `VectorSession` accepts latecomers, see `group`. All other algorithms have fixed members; when one
 of them is gone, the others continue as far as the algorithm can.
@@ -56,7 +56,7 @@ class State(enum.Enum):
 class Peer:
     """Call `begin`, then `receive` for datagrams and `pass_time` once `deadline` is reached.
 
-    Each call returns what to do, in order.
+    Each call returns the actions to perform, in order.
 
     Attributes:
         state: see `State`.

@@ -99,7 +99,7 @@ def _sets(view: GroupView, origins: Mapping[str, int]) -> tuple[list[list[Member
     found: dict[int, list[MemberId]] = {}
     for member in _in_order(view.members):
         daemon = split_private(member.name)[1]
-        # Members of the own set are together whatever the daemons' numbers say.
+        # Members of the client's own set are together whatever the daemons' numbers say.
         origin = -1 if member in own else origins.get(daemon, len(origins))
         found.setdefault(origin, []).append(member)
     before = 0

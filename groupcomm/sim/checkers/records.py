@@ -100,7 +100,7 @@ class Item:
         ordered: whether the sender waits for its position.
         is_request: whether it is a join or leave.
         joins: whether it is a join.
-        accepted: how many times its daemon has accepted it: once for each fragment.
+        accepted: the number of times that its daemon has accepted it: once for each fragment.
         count: the number of its fragments, as the first released one of them says.
         rank: its place among the accepted items of its sender at FIFO or above.
         targets: the client behind each private name; None for a name without a client.

@@ -124,7 +124,7 @@ class Together:
     # ---- ends ----
 
     def left(self, stay: Stay, event: Conf) -> None:
-        """Check the releases of a daemon when it goes on from a view to the next."""
+        """Check the releases of a daemon when it continues from a view to the next."""
         view = stay.view
         assert stay.transitional_members is not None
         for author in stay.transitional_members:

@@ -204,7 +204,7 @@ class Stay:
         released_agreed: the same over agreed bundles in the regular part.
         tables: a hash over the positions at which its group table has changed (G1).
         by_author: the number of released bundles of each author (D6, O5).
-        safe_count: how many of the SAFE bundles that any member has released in a regular part it
+        safe_count: the number of the SAFE bundles that any member has released in a regular part it
             has released (S1).
     """
 

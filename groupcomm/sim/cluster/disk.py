@@ -39,7 +39,7 @@ class DiskRecord:
     """The record that a daemon keeps.
 
     Attributes:
-        restarts: how many times it has started.
+        restarts: the number of its starts.
         mark: view counters up to here may have been used; 0 on an empty disk.
     """
 

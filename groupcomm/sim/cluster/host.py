@@ -66,7 +66,7 @@ class SimulatedHost:
         site: the index of its site.
 
     Attributes:
-        clock: its clocks, which go on whatever happens to daemons.
+        clock: its clocks, which run whatever happens to daemons.
         disk: the disk of its daemons.
         other_config: the configuration of daemons that start here from now on; None for the common
             one.
@@ -78,7 +78,7 @@ class SimulatedHost:
         keys: the keys that a daemon finds here when it starts; None in suite 0.
         credentials: the identity and the roll that it finds in suite 2; None in others.
         corrupt: makes the core of each start from now on lie; None for none.
-        outdated: how many times a daemon here believed a report of later starts.
+        outdated: the number of times that a daemon here believed a report of later starts.
         is_taken: an attacker has the host, and no daemon of the cluster starts here any more.
     """
 

@@ -1,6 +1,6 @@
 """The schedule of faults: their times and victims, drawn from the seed, and their common end.
 
-Jams, slow steps and jumping clocks go on all the time. A fault that breaks views, such as a crash
+Jams, slow steps and jumping clocks occur all the time. A fault that breaks views, such as a crash
 or a partition, happens every few seconds, and sometimes a second thing while the first is being
 recovered from; so a cluster is in working order a good part of the time, however many are on.
 """

@@ -24,7 +24,7 @@ LAN_JITTER_US = 40
 """The jitter: the most time that a datagram takes longer."""
 
 Observer = Callable[[int, int, bytes, bool], None]
-"""Called with (source, target, datagram, whether any copy of it goes on) for every datagram
+"""Called with (source, target, datagram, whether any copy of it is sent) for every datagram
 sent."""
 
 Put = Callable[[int, bytes], None]

@@ -71,7 +71,7 @@ class Meter:
 
     Args:
         loop: virtual time.
-        hosts: of the cluster.
+        hosts: the hosts of the cluster.
         links: the pairs of neighbouring sites.
     """
 

@@ -35,7 +35,7 @@ _decoder = msgspec.msgpack.Decoder(Use)
 
 
 async def use(mutex: Mutex, data: bytes) -> None:
-    """Have the resource do something while this program holds the mutex; return once it is sent."""
+    """Ask the resource to act while this program holds the mutex; return once that is sent."""
     mutex.driver.send(_encoder.encode(Use(data)))
 
 

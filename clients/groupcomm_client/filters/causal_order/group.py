@@ -177,5 +177,5 @@ class CausalGroup:
         self._begin(sender, count)
 
     def sent(self) -> int:
-        """Count an own message that was passed on; return the own count."""
+        """Count a message of this member that was passed on; return its count."""
         return self.clock.tick(self.me)
