@@ -79,7 +79,12 @@ def describe(event: Received) -> dict[str, Any]:
 
 def _describe_end(event: Reconnected | DaemonStopping) -> dict[str, Any]:
     if isinstance(event, Reconnected):
-        return {"event": "reconnected", "member": str(event.member), "why": event.why}
+        return {
+            "event": "reconnected",
+            "member": str(event.member),
+            "why": event.why,
+            "moved": event.moved,
+        }
     return {
         "event": "stopping",
         "within_s": event.within_s,

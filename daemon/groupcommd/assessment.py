@@ -40,6 +40,7 @@ class DaemonAnswers:
 def assess(answers: DaemonAnswers) -> Iterator[Finding]:
     """Yield all findings that the answers alone give."""
     yield check_view(answers)
+    yield from check_drain(answers)
     yield from check_files(answers)
     yield from check_other_daemons(answers)
     yield from check_datagrams(answers)
@@ -77,6 +78,15 @@ def _state_of(peer: Answer | None) -> str:
     if peer["heard_s"] < 2 * BETWEEN_S:
         return "is heard, but does not join the view"
     return f"was heard {peer['heard_s']:.0f} s ago"
+
+
+def check_drain(answers: DaemonAnswers) -> Iterator[Finding]:
+    """Report a daemon that is about to stop."""
+    drain = answers.later.get("drain")  # an older daemon has none
+    if drain is not None:
+        text = f"it stops within {drain['left_s']:.0f} s, and admits no new session; programs that "
+        text += f"are left: {', '.join(drain['staying']) or 'none'}"
+        yield warning("daemon", text, "start it again once it has stopped, if it is needed here")
 
 
 def check_datagrams(answers: DaemonAnswers) -> list[Finding]:

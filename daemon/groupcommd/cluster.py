@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Iterable
 from importlib.metadata import version
+from ipaddress import ip_address
 from math import isfinite
 from socket import gethostname
 from typing import Any, Final
@@ -17,6 +18,8 @@ from typing import Any, Final
 import attrs
 
 from groupcomm.engine import MAX_REPORT_BYTES, DaemonCore, Status
+from groupcomm.errors import ConfigError
+from groupcomm.host.addresses import TLS, Address, parse_address
 from groupcommd.connections import Connections
 
 PAUSE_S: Final = 0.2
@@ -44,12 +47,20 @@ class ClusterReports:
         core: the daemon's core.
         connections: the connections of its programs.
         started: the time at which the daemon was started, by time.monotonic.
+        tls: the address at which programs of other hosts connect to it; None without one.
     """
 
-    def __init__(self, core: DaemonCore, connections: Connections, started: float) -> None:
+    def __init__(
+        self,
+        core: DaemonCore,
+        connections: Connections,
+        started: float,
+        tls: Address | None = None,
+    ) -> None:
         self._core = core
         self._connections = connections
         self._started = started
+        self._tls = tls
         self._reports: dict[str, _Report] = {}
         self._asked_at = self._reported_at = float("-inf")
 
@@ -79,6 +90,8 @@ class ClusterReports:
             "restarts": found.daemon.incarnation.restarts,
             "uptime_s": round(time.monotonic() - self._started),
             "programs": len(found.sessions),
+            **({} if found.drain is None else {"stops_in_s": round(found.drain.left_s)}),
+            **({} if self._tls is None else {"tls": str(self._tls)}),
             "groups": len(self._core.groups()),
             "to_read": sum(session.output_bytes for session in found.sessions),
             "to_send": sum(session.backlog_bytes for session in found.sessions),
@@ -100,6 +113,41 @@ class ClusterReports:
                 for name, report in sorted(self._reports.items())
             },
         }
+
+    def tls_addresses(self, found: Status) -> tuple[str, ...]:
+        """Return where the other daemons of the view admit programs of other hosts, as reported.
+
+        Daemons that are about to stop themselves are left out.
+        """
+        daemons = () if found.view is None else found.view.daemons
+        others = [daemon.name for daemon in daemons if daemon != found.daemon]
+        reports = [self._reports[name].told for name in others if name in self._reports]
+        addresses = (
+            _address_untrusted(told.get("tls")) for told in reports if "stops_in_s" not in told
+        )
+        return tuple(f"{TLS}{address}" for address in addresses if address is not None)
+
+
+def reachable(address: Address | None, own: Address) -> Address | None:
+    """Return an address that others can connect to: one of all interfaces gets the daemon's host.
+
+    Args:
+        address: the address at which the daemon listens; None if it does not.
+        own: its address for other daemons.
+    """
+    if address is None or not ip_address(address.host).is_unspecified:
+        return address
+    return attrs.evolve(address, host=own.host)
+
+
+def _address_untrusted(text: object) -> Address | None:
+    """Return the address in a report; None if there is none."""
+    if not isinstance(text, str):
+        return None
+    try:
+        return parse_address(text, "tls")
+    except ConfigError:
+        return None
 
 
 def _encode(told: dict[str, Any]) -> bytes:

@@ -36,7 +36,7 @@ from groupcomm.engine import (
 from groupcomm.engine.probe import Probe
 from groupcomm.host.trace_file import TraceFile, identity_of, trace_daemon
 from groupcomm.trace.events import Fail, Left
-from groupcommd.cluster import ClusterReports
+from groupcommd.cluster import ClusterReports, reachable
 from groupcommd.connections import LISTENER_SHARE, Connections, Expiry
 from groupcommd.credentials import TlsCredentials, read_tls_credentials
 from groupcommd.daemon_config import DaemonConfig
@@ -62,6 +62,9 @@ WALL_INTERVAL_S = 1.0
 """Between readings of the wall clock."""
 
 _RELOADED = frozenset(("limits", "quotas", "access"))
+
+REPORTS_S = 0.5
+"""Before a drain, the other daemons have this time to report their addresses for programs."""
 
 LINGER_S = 1.0
 """A daemon that has left gives its clients this time to read their last events."""
@@ -165,7 +168,9 @@ class Service:
                     self._serve_http(self._sockets.http, nursery)
                 self.connections = Connections(self.core, nursery, self.turn, quotas, most=most)
                 self._answers = QuestionQueue(self._answer, self.connections.principal_of)
-                self._cluster = ClusterReports(self.core, self.connections, self._started)
+                own = self._config.addresses[self._config.name]
+                tls = reachable(self._sockets.tls, own)
+                self._cluster = ClusterReports(self.core, self.connections, self._started, tls)
                 self._expiry = Expiry(self.connections, self._sockets.tls_listener)
                 for listener in self._sockets.listeners:
                     listener.shrink(most // LISTENER_SHARE)
@@ -203,7 +208,17 @@ class Service:
             observer: the user of a session that is not waited for; "" for none.
         """
         self.leaves = self._drains = True
-        self.connections.feed([DrainRequested(within_s=within_s, observer=observer)])
+        self._nursery.start_soon(self._begin_drain, within_s, observer)
+
+    async def _begin_drain(self, within_s: float, observer: str) -> None:
+        """Begin the drain, once other daemons have reported where programs can go."""
+        others: tuple[str, ...] = ()
+        if self._sockets.tls is not None:  # else no program comes from another host
+            self._cluster.ask(trio.current_time())
+            await trio.sleep(min(within_s, REPORTS_S))
+            others = self._cluster.tls_addresses(self.core.status(trio.current_time()))
+        request = DrainRequested(within_s=within_s, addresses=others, observer=observer)
+        self.connections.feed([request])
 
     def leave(self) -> None:
         """Begin an orderly leave; `run` returns once it is complete."""

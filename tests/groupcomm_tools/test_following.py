@@ -138,6 +138,39 @@ def test_sub_goes_on_at_another_daemon_and_status_names_the_lost_one(
     assert "majority  yes: 2 of 2 daemons are in the view\n" in both.tell("status")[1]
 
 
+def test_a_drain_moves_who_follows_and_ends_who_does_not(
+    cluster: RunningCluster, both: Shell
+) -> None:
+    following = both.start("sub", "news", "--count", "1", "--views", "--json", "--user", "ann")
+    ending = both.start("watch", "--no-reconnect", "--json", "--user", "bob")
+    for process in (following, ending):
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["event"] == "daemons"
+    at_a = Shell(cluster.address("a"))
+    status, output, _ = at_a.tell("drain", "--within-s", "1", "--json")
+    lines = [json.loads(line) for line in output.splitlines()]
+    assert [line["staying"] for line in lines][:1] == [["ann", "bob"]]
+    last = lines[-1]
+    assert (status, last["over"], last["gone"], last["staying"]) == (1, True, 1, ["bob"])
+    events = [json.loads(line)["event"] for line in finish(ending)[0].splitlines()]
+    assert "stopping" in events
+    assert ending.returncode == 1
+    cluster.settle("b")
+    both.tell("pub", "news", given="one\n")
+    told = [json.loads(line) for line in finish(following)[0].splitlines()]
+    (moved,) = [line for line in told if line["event"] == "reconnected"]
+    assert moved["moved"] is True
+    assert moved["member"].startswith("#ann#b")
+    assert following.returncode == 0
+    cluster.start("a")
+    cluster.settle()
+    assert at_a.tell("drain", "--within-s", "-1")[0] == 2
+    assert at_a.tell("drain", "--json")[0] == 0, "nobody is left"
+    cluster.settle("b")
+    cluster.start("a")
+    cluster.settle()
+
+
 def test_status_of_all_daemons_is_asked_through_the_cluster(
     cluster: RunningCluster, both: Shell
 ) -> None:

@@ -129,6 +129,7 @@ class FakeSockets:
     listeners: list[Listener]
     tls_listener: TlsListener | None = None
     http: HttpSocket | None = None
+    tls: Address | None = None
 
 
 class HttpTask:
@@ -274,9 +275,10 @@ async def _serve(
     state = QuickState(config.state_dir)
     stack = ExitStack()
     http = open_http(config, config.http, stack) if config.http is not None else None
-    sockets = cast(Sockets, FakeSockets(udp, listeners, tls_listener, http))
-    service = VirtualService(config, state, state.begin(config.name), sockets)
     port = tls_listener.socket.getsockname()[1] if tls_listener is not None else 0
+    tls = Address(DEFAULT_HOST, port) if tls_listener is not None else None
+    sockets = cast(Sockets, FakeSockets(udp, listeners, tls_listener, http, tls))
+    service = VirtualService(config, state, state.begin(config.name), sockets)
     daemons.all[name] = Daemon(service, config.unix, f"tls://127.0.0.1:{port}")
     daemons.all[name].http = http.name if http is not None else ""
     try:

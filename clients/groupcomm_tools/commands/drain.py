@@ -7,7 +7,7 @@ import time
 from typing import Any, Final
 
 from groupcomm.errors import GroupCommError, SessionEnded
-from groupcomm.host.option_types import number
+from groupcomm.host.option_types import not_negative
 from groupcomm.visible import visible
 from groupcomm_client.blocking import BlockingConnection
 from groupcomm_tools.commands.connecting import connect_blocking
@@ -33,7 +33,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
         "--within-s",
-        type=number,
+        type=not_negative,
         default=WITHIN_S,
         metavar="S",
         help=f"the daemon stops after S seconds even if programs are left ({WITHIN_S:g})",

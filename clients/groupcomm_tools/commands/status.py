@@ -85,7 +85,7 @@ def _run_all(options: argparse.Namespace) -> int:
     with connect_blocking(options) as connection:
         found = ask_all(connection)
     rows = found["daemons"]
-    good = found["majority"] is not False and all(row["state"] == "in view" for row in rows)
+    good = found["majority"] is not False and all(row["state"] in _WELL for row in rows)
     if options.json:
         print(json.dumps(found, ensure_ascii=False))
         return 0 if good else 1
@@ -96,7 +96,7 @@ def _run_all(options: argparse.Namespace) -> int:
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for line in table:
         print("  ".join(map(str.ljust, line, widths)).rstrip())
-    there = sum(row["state"] in ("in view", "no answer") for row in rows)
+    there = sum(row["state"] in (*_WELL, "no answer") for row in rows)
     word = "no majority" if found["majority"] is False else "a majority"
     print(f"{there} of {len(rows)} daemons are in the view of {found['asked']}, {word}")
     return 0 if good else 1
@@ -137,12 +137,17 @@ def ask_all(connection: BlockingConnection) -> dict[str, Any]:
 
 def _state_of(name: str, status: dict[str, Any], reports: dict[str, Any]) -> str:
     if name in status["daemons"]:
-        return "in view" if name in reports else "no answer"
+        if name not in reports:
+            return "no answer"
+        return "draining" if "stops_in_s" in reports[name] else "in view"
     peer = next((peer for peer in status["peers"] if peer["name"] == name), None)
     if peer is None or peer["heard_s"] is None:
         return "never heard"
     return "left" if peer["left"] else f"lost for {peer['heard_s']:.0f} s"
 
+
+_WELL: Final = ("in view", "draining")
+"""The states of daemons that serve programs."""
 
 FRESH_S: Final = 1.0
 """A report of this age may have been asked for by another program."""
@@ -151,7 +156,7 @@ FRESH_S: Final = 1.0
 def _print_head(found: dict[str, Any]) -> None:
     print(f"daemon    {found['daemon']}, start {found['restarts']}, up {found['uptime_s']} s")
     print(f"state     {found['state']}")
-    if found["drain"] is not None:
+    if found.get("drain") is not None:  # an older daemon has none
         print(f"drain     {_drain(found['drain'])}")
     print(f"view      {found['view']}")
     print(f"daemons   {', '.join(found['daemons'])}")

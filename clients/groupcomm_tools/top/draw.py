@@ -52,11 +52,13 @@ def picture(frame: Frame, height: int) -> RenderableType:
 def _head(frame: Frame) -> Text:
     colour = "green" if frame.state == "operational" else "yellow"
     minority = "" if frame.majority is not False else "  no majority"
+    stops = "" if frame.stops_in_s is None else f"  stops within {frame.stops_in_s:.0f} s"
     return Text.assemble(
         (visible(frame.daemon), "bold"),
         "  ",
         (visible(frame.state), colour),
         (minority, "bold red"),
+        (stops, "bold yellow"),
         f"  view {visible(str(frame.view))}  up {frame.uptime_s:.0f} s",
     )
 

@@ -60,6 +60,7 @@ class Frame:
         view: id of its view; None before the first one.
         daemons: daemons of the view.
         majority: whether the view is a majority; None if that is unknown.
+        stops_in_s: seconds after which it stops at the latest; None if it is not about to.
         uptime_s: age of its process.
         peers: the other daemons, missing ones first.
         groups: number of members by group, largest first.
@@ -74,6 +75,7 @@ class Frame:
     view: str | None
     daemons: Sequence[str]
     majority: bool | None
+    stops_in_s: float | None
     uptime_s: float
     peers: Sequence[OtherDaemon]
     groups: Mapping[str, int]
@@ -103,6 +105,7 @@ def make_frame(
         view=after["view"],
         daemons=after["daemons"],
         majority=after["majority"],
+        stops_in_s=_stops_in_s(after),
         uptime_s=after["uptime_s"],
         peers=_peers(after),
         groups=dict(sorted(groups.items(), key=lambda each: (-each[1], each[0]))),
@@ -114,6 +117,11 @@ def make_frame(
         },
         rejected=_rejected(after) - _rejected(before),
     )
+
+
+def _stops_in_s(status: Mapping[str, Any]) -> float | None:
+    drain = status.get("drain")  # an older daemon has none
+    return None if drain is None else float(drain["left_s"])
 
 
 def _rejected(status: Mapping[str, Any]) -> int:
@@ -148,8 +156,9 @@ def in_a_line(frame: Frame) -> str:
     missing = [peer.name for peer in frame.peers if not peer.in_view]
     slowest = frame.sessions[0] if frame.sessions else None
     rates = frame.rates
+    stops = "" if frame.stops_in_s is None else f", stops within {frame.stops_in_s:.0f} s"
     parts = [
-        f"{frame.daemon} {frame.state}",
+        f"{frame.daemon} {frame.state}{stops}",
         f"daemons {','.join(frame.daemons)}",
         f"missing {','.join(missing) or 'none'}",
         f"taken {amount(rates['taken'])}/s {size(rates['taken_bytes'])}/s",

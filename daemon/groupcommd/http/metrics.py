@@ -269,6 +269,11 @@ METRICS: Final[tuple[Metric, ...]] = (
         lambda s: float(bool(s.status.majority)),
     ),
     _gauge(
+        "groupcomm_draining",
+        "1 if the daemon is about to stop: it admits no new session, and its programs move.",
+        lambda s: float(s.status.drain is not None),
+    ),
+    _gauge(
         "groupcomm_view_daemons",
         "Daemons in the view.",
         lambda s: 0 if s.status.view is None else len(s.status.view.daemons),

@@ -317,7 +317,12 @@ def _path(request: h11.Request) -> str:
 
 
 def ready(told: Mapping[str, Any], *, wants_majority: bool) -> Answer:
-    """Return whether a daemon is in a view, and in one with a majority if that is asked for."""
+    """Return whether a daemon is in a view, and in one with a majority if that is asked for.
+
+    A daemon that is about to stop is not ready, as it admits no new session.
+    """
+    if told["drains"]:
+        return Answer(b"not ready: it is about to stop\n", status=503)
     if told["view"] is None:
         return Answer(b"not ready: it looks for a view\n", status=503)
     has = "with" if told["majority"] else "without"

@@ -131,5 +131,6 @@ def _ready(snapshot: Snapshot) -> bytes:
         "view": None if view is None else str(view.id),
         "daemons": 0 if view is None else len(view.daemons),
         "majority": bool(snapshot.status.majority),
+        "drains": snapshot.status.drain is not None,
     }
     return json.dumps(told).encode()
