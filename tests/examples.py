@@ -16,7 +16,7 @@ GATE: Final = 10
 MANY: Final = int(os.environ.get("EXAMPLES", "1000"))
 """The same for `make properties`."""
 
-# The time of an example says something about the machine, not about the tested code.
+# The time of an example depends on the machine more than on the tested code.
 COMMON: Final = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 

@@ -19,7 +19,7 @@ DAEMON = [
     path
     for path in SOURCES
     if path.is_relative_to(ROOT / "daemon")
-    and path.name not in ("config_file.py", "daemon_config.py")  # they have none
+    and path.name not in ("config_file.py", "daemon_config.py")  # these have none
 ]
 DOCUMENTS = [
     ROOT / "README.md",
@@ -187,7 +187,7 @@ def forbidden_import(path: Path, name: str) -> str | None:
     other = rest[0]
     if own == "algorithms" or other == "algorithms":
         below = own == other or RANK.get(other, 99) <= RANK["clocks"]
-        below |= name.startswith("groupcomm.trace.steps.")  # the one vocabulary of all traces
+        below |= name.startswith("groupcomm.trace.steps.")  # all traces share this vocabulary
         return None if below or own == "sim" else f"imports {name}: algorithms stand alone"
     if other == "host":
         return f"imports {name}: files and sockets are for daemons and clients"

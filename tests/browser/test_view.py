@@ -135,7 +135,7 @@ def test_views_are_bands_and_may_be_left_out(view: View) -> None:
     press(page, "0")
     assert count(page, ".band.transitional") > 0
     tints = page.eval_on_selector_all("#diagram .band", "all => all.map(b => b.classList[1])")
-    assert len(set(tints) - {"transitional"}) > 2  # together, parted, together
+    assert len(set(tints) - {"transitional"}) > 2  # daemons are together, partitioned, together
     views = make_diagram("run", events).bands
     shown: dict[str, int] = dict(page.evaluate("[...viewTints]"))
     for one, other in combinations(views, 2):
@@ -238,7 +238,7 @@ def test_a_folder_of_real_daemons_and_programs(show: Show, tmp_path: Path) -> No
     assert names == ["a", "ann", "b", "bob"]
     assert count(page, ".point.send") == 8
     assert {level for level in range(6) if count(page, f".l{level}.send")} == set(range(6))
-    assert messages(page, ".arrow") >= {1, 2, 3, 4, 5, 7}  # all but the UNRELIABLE ones, at least
+    assert messages(page, ".arrow") >= {1, 2, 3, 4, 5, 7}  # at least all but the UNRELIABLE ones
     press(page, *("n" for _ in range(8)))
     causes = set(page.evaluate("[...scene.causes]"))
     assert causes >= {1, 2, 3, 4, 5, 6}  # bob had received all of ann's messages

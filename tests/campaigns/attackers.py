@@ -110,7 +110,7 @@ class Campaign:
     def run_suite(self, suite: int) -> Iterator[Row]:
         """Run without an attacker, then each role with faults and without faults."""
         quiet = Options(suite=suite, faults="none", duration_s=self.duration_s / 2)
-        alone, wrong = self.run(quiet, run_whole)  # every role is compared with these
+        alone, wrong = self.run(quiet, run_whole)  # the reference for every role
         for role in self.roles:
             if suite not in suites_of(role):
                 continue

@@ -20,7 +20,7 @@ SOURCES: Final = 16
 SPARE_FILES: Final = 64
 WAIT_S: Final = 0.1
 
-_IP_BIND_ADDRESS_NO_PORT: Final = 24  # <linux/in.h>; the port is chosen at the connect
+_IP_BIND_ADDRESS_NO_PORT: Final = 24  # from <linux/in.h>; the connect chooses the port
 _CUT: Final = select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR
 
 

@@ -43,7 +43,7 @@ def junk(kind: str, real: bytes, rng: Random) -> bytes:
         return real
     sealed = rng.randbytes(rng.randint(16, _LONGEST))
     if kind == "stranger":
-        at = rng.choice((_SENDER_AT, _START_AT))  # all after it is another's
+        at = rng.choice((_SENDER_AT, _START_AT))  # the rest is of another datagram
         return real[:at] + rng.randbytes(HEAD_BYTES - at) + real[HEAD_BYTES:_PLACED] + sealed
     channel, epoch = PLACE.unpack_from(real, HEAD_BYTES)
     place = PLACE.pack(channel, epoch + rng.choice((0, rng.randint(1, 1000))))

@@ -119,7 +119,7 @@ async def _lose(shape: Shape, loss: Loss, seconds: float) -> dict[str, Any]:
 
 async def _strike(shape: Shape, loss: Loss, programs: Mapping[str, Program]) -> None:
     daemon = list(shape.daemons.values())[loss.computer if loss.each else 0]
-    if loss.whole:  # the cable first: nobody says goodbye
+    if loss.whole:  # the cable goes first, so that no process says goodbye
         shape.nodes[loss.computer].plug(0, up=False)
         programs[f"c{loss.computer + 1}"].kill()
     if loss.kills_daemon:

@@ -67,7 +67,7 @@ class Contest:
             if holder > 0 and program.running and program.pid == holder:
                 if self.times_in(program) >= self.share:
                     return False
-                at = time.monotonic_ns()  # until then it was in at least
+                at = time.monotonic_ns()  # the program was in until this time at least
                 await program.kill()
                 inside = bool(program.lines) and "entered" in program.lines[-1]
                 program.lines.append({"killed": at})

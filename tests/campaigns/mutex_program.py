@@ -22,7 +22,7 @@ from groupcomm_client.coordination.mutex import FORMS
 
 
 def tell(**what: object) -> None:
-    os.write(1, json.dumps(what).encode() + b"\n")  # it is out, whatever happens next
+    os.write(1, json.dumps(what).encode() + b"\n")  # the line is written, whatever happens next
 
 
 def take(lock: int) -> None:

@@ -84,7 +84,7 @@ def digest(log: Path, last: Offset) -> tuple[int, int]:
         for batch in LogReader(log).batches(stop=last._replace(row=last.row + 1)):
             for row in batch.to_pylist():
                 count, crc = count + 1, zlib.crc32(repr(row).encode(), crc)
-    except LogError:  # killed before there was any
+    except LogError:  # the recorder was killed before it had a log
         return 0, 0
     return count, crc
 

@@ -80,12 +80,12 @@ class Campaign:
             ],
         )
         self.batches = self.begun = 0
-        self.open = False  # a batch has begun to come, and not ended
+        self.open = False  # whether a batch has begun and not ended
         self.given: list[bytes] = []
         self.wrong: list[str] = []
         self.sending = trio.CancelScope()
         self.ending = False
-        self.driver_lock = trio.Lock()  # held by one life until it is known to be over
+        self.driver_lock = trio.Lock()  # one life holds it until it is known to be over
         self.killed: dict[str, int] = dict.fromkeys(KINDS, 0)
         self.while_publishing = 0
 
@@ -204,7 +204,7 @@ class Campaign:
         wanted = len(self.recorded())
         with suppress(DidNotHappen):
             await until("all rows have come", lambda: len(self.given) >= wanted, 2 * PATIENCE_S)
-        await trio.sleep(CALM_S)  # for rows that should not come
+        await trio.sleep(CALM_S)  # time for rows that should not come
         self.ending = True
         if self.driver.running:
             await self._kill_driver()

@@ -19,7 +19,7 @@ CONFIG: Final = {
     "spark.executor.cores": "1",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.streaming.minBatchesToRetain": "10",
-    # Executors are killed: that they die is no fault of the task.
+    # Executors are killed: their end is no fault of the task.
     "spark.task.maxFailures": "20",
 }
 

@@ -110,7 +110,7 @@ class Writer:
         except OutcomeUnknown:
             tell(unknown=key)
         except SessionError:
-            return  # nothing was sent
+            return  # the write was not sent
         finally:
             limit.release_on_behalf_of(key)
 

@@ -60,7 +60,7 @@ class Switch:
     wire: Wire
     ports: int
     _rng: Random = attrs.field(init=False)
-    _known: dict[bytes, int] = attrs.field(init=False, factory=dict)  # by source address
+    _known: dict[bytes, int] = attrs.field(init=False, factory=dict)  # links by source address
     _waiting: list[tuple[float, int, int, bytes]] = attrs.field(init=False, factory=list)
     _latest_s: dict[tuple[int, int], float] = attrs.field(init=False, factory=dict)
     _count: int = attrs.field(init=False, default=0)
@@ -138,7 +138,7 @@ def _read(switch: Switch, tap: int, port: int) -> None:
     for _ in range(BURST):
         try:
             frame = os.read(tap, 65_536)
-        except OSError:  # nothing more, or the cable is out
+        except OSError:  # there is no more frame, or the cable is out
             return
         switch.accept(time.monotonic(), port, frame)
 
@@ -147,7 +147,7 @@ def _write(tap: int, frame: bytes) -> None:
     try:
         os.write(tap, frame)
     except OSError:
-        return  # the cable is out, or the node does not keep up: lost
+        return  # the frame is lost: the cable is out, or the node does not keep up
 
 
 def main() -> int:

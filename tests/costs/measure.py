@@ -77,7 +77,7 @@ class _Counts:
 
     def __init__(self) -> None:
         self.steps = self.idle = self.datagrams = self.bytes = self.calls = 0
-        self._within = 0  # entries that have not returned
+        self._within = 0  # the number of entries that have not returned
 
     def observe(self, source: int, target: int, datagram: bytes, goes_on: bool) -> None:
         """Count a datagram; for `Network.observers`."""

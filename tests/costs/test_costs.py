@@ -27,7 +27,7 @@ def test_a_message_costs_what_is_written_down(load: Load) -> None:
     """After a change that is meant: `python -m tests.costs.table --record`."""
     found, recorded = attrs.asdict(measure(load)), attrs.asdict(read_recorded()[name_of(load)])
     if python_recorded() != PYTHON:
-        del recorded["calls"]  # they are others in each release
+        del recorded["calls"]  # the calls differ from release to release
     for name, value in recorded.items():
         assert found[name] == pytest.approx(value, rel=PART, abs=LEAST), name
 
@@ -46,4 +46,4 @@ def test_who_sends_alone_needs_hardly_more_than_a_datagram_to_each_fellow(rate: 
 def test_the_same_load_costs_the_same_again() -> None:
     load = Load(3, 1, ServiceLevel.AGREED, 200)
     first, again = (attrs.evolve(measure(load), calls=0.0) for _ in range(2))
-    assert first == again  # the interpreter calls some finalizers when it likes
+    assert first == again  # the interpreter chooses when it calls some finalizers

@@ -46,12 +46,12 @@ class Daemon:
         self.inbox: list[Packet | Notice | Bundle] = []
         self.held = 0
         self.notices: list[Notice] = []
-        self.low: list[Bundle] = []  # held and not released, below AGREED
-        self.agreed: list[Bundle] = []  # the same from AGREED on, sorted by place
+        self.low: list[Bundle] = []  # held bundles below AGREED that are not released
+        self.agreed: list[Bundle] = []  # the same from AGREED on, by place
         self.done: Place = (0, 0, 0)
-        self.ranks: dict[Session, int] = {}  # of released items at FIFO or above
-        self.answers: list[Bundle] = []  # ordered, and not yet answered
-        self.checks: list[Bundle] = []  # with private names, not yet known to have arrived
+        self.ranks: dict[Session, int] = {}  # ranks of released items at FIFO or above
+        self.answers: list[Bundle] = []  # ordered bundles without an answer
+        self.checks: list[Bundle] = []  # bundles with private names that have perhaps not arrived
 
     def join_view(self, daemons: list["Daemon"], rings: int, start: int) -> None:
         """Begin with the daemons of the view; packets are numbered from ``start + 1`` on."""

@@ -46,8 +46,8 @@ class History(Programs):
     def __init__(self, seed: int, *, daemons: int, rings: int, clients: int) -> None:
         super().__init__(Random(seed), clients)
         start = self._rng.choice((0, 0, 2**31 - 3, 2**63 - 3))
-        self._last = [start] * rings  # packet numbers
-        self._high = [1000] * rings  # stamps and horizons
+        self._last = [start] * rings  # the last packet numbers
+        self._high = [1000] * rings  # the highest stamps and horizons
         self._daemons = [
             Daemon(f"{NAMES[index]}/{1 + index % 3}", index * rings // daemons, VIEW, self.log)
             for index in range(daemons)
@@ -151,7 +151,7 @@ class History(Programs):
         """Announce a horizon of a ring: nothing lower follows."""
         daemon = self._rng.choice([daemon for daemon in self._daemons if daemon.ring == ring])
         if daemon.prefix[ring] < self._last[ring]:
-            return  # as the holder of a token it would know all packets
+            return  # the holder of a token knows all packets
         value = max([self._high[ring], *(other.held for other in self._daemons)])
         value += self._rng.randint(0, 20)
         self._high[ring] = value

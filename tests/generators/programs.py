@@ -42,7 +42,7 @@ class Programs:
         self._clients = clients
         self._connections = 0
         self._programs: list[Program] = []
-        self._groups: tuple[str, ...] = GROUPS  # the groups that they join, some more often
+        self._groups: tuple[str, ...] = GROUPS  # the groups that they join, some of them more often
 
     # ---- daemons ----
 
@@ -105,7 +105,7 @@ class Programs:
     def _join_or_leave(self, program: Program) -> None:
         group = self._rng.choice(self._groups)
         if group in program.asked and group not in program.inside:
-            return  # asked for, and not yet answered
+            return  # the program has asked, and has no answer yet
         kind = LEAVE if group in program.asked else JOIN
         if kind == LEAVE:
             program.inside.remove(group)

@@ -50,7 +50,7 @@ class Sent:
         self.digest = digest
         self.discard = discard
         self.ordered = ordered
-        self.parts = parts  # fragments; 1 if it needs none
+        self.parts = parts  # the number of fragments; 1 if it needs none
         self.targets: list[tuple[str, Session | None]] = []  # set when its daemon takes it
 
 
@@ -62,7 +62,7 @@ class Session:
         self.name = identity.rpartition("/")[0]
         self.home = home
         self.down: deque[TraceEvent | None] = deque()
-        self.ended = False  # crashed, or its disconnect is released at its daemon
+        self.ended = False  # it crashed, or its disconnect is released at its daemon
         self.gone_at: Place | None = None
         self.ranks = 0
 
@@ -97,7 +97,7 @@ class Bundle:
         self.group = ""
         self.messages: list[Sent] = []
         self.targets: list[tuple[str, Session | None]] = []
-        self.rank = 0  # among its sender's items at FIFO or above, from 1
+        self.rank = 0  # its place among its sender's items at FIFO or above, from 1
         self.ring = self.number = self.time = self.place = 0
         self.causes: tuple[tuple[int, ...], Place] = ((), (0, 0, 0))
 
@@ -127,7 +127,7 @@ class Program:
         self.number = 0
         self.part = 0  # the number of accepted fragments of the first message in the queue
         self.open = False  # welcomed, and neither leaving nor crashed
-        self.silent = False  # nothing more comes from it
+        self.silent = False  # whether nothing more comes from it
         self.crashed = False
         self.asked: set[str] = set()  # groups it is in or wants to be in
         self.inside: set[str] = set()  # groups it has seen itself in

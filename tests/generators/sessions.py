@@ -36,7 +36,7 @@ class AbstractSessions:
         self.names: dict[str, Session] = {}
         self._groups: dict[str, list[Session]] = {}
         self._parts: dict[tuple[Session, int], tuple[int, list[Session]]] = {}
-        self._last_parts: dict[tuple[Session, int], Bundle] = {}  # last fragments of such messages
+        self._last_parts: dict[tuple[Session, int], Bundle] = {}  # their last fragments
 
     # ---- messages ----
 

@@ -136,7 +136,7 @@ def test_a_cancelled_leave_is_not_taken_for_the_next(time: Time, way: str, alone
 def test_a_cancelled_message_is_sent_once_and_its_place_is_its_own(
     time: Time, way: str, alone: bool, ordered: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A smaller one would be left to be written, and its call would not wait.
+    # A smaller message would be left to be written, and its call would not wait.
     monkeypatch.setattr("groupcomm_client.connection.PART_BYTES", LARGE_BYTES)
 
     async def scenario() -> None:
@@ -157,7 +157,7 @@ def test_a_cancelled_message_is_sent_once_and_its_place_is_its_own(
                         if ordered:
                             assert outcome.value.position == daemon.places[outcome.value.number]
                         break
-                    if alone and at % 2:  # nothing else is sent, and it comes back all the same
+                    if alone and at % 2:  # no other message is sent, and this one still comes back
                         await listener.until_data(sent[-1])
                     else:
                         sent.append(b"the next one")

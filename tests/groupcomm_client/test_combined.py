@@ -147,7 +147,7 @@ async def test_a_join_is_not_answered_by_the_leave_that_other_rules_have_brought
         connect(str(daemons["a"].unix)) as ann,
     ):
         await ann.join("g")
-        daemons.network.cut.add("b")  # so nothing is ordered for a while
+        daemons.network.cut.add("b")  # no message is ordered for a while
         reload(daemons["a"], tmp_path, before, after)
         await until_class(ann, Refused)
         reload(daemons["a"], tmp_path, after, before)
@@ -192,7 +192,7 @@ async def test_filters_that_are_set_while_there_is_no_session_are_those_of_the_n
         monkeypatch.setattr(ReconnectingConnection, "_join_groups", set_meanwhile)
         cut_off(daemons["a"], ann.member.connection)
         await until_class(ann, Reconnected)
-        await ann.join("g")  # filters change with a view
+        await ann.join("g")  # the filters change with a view
         await ann.multicast("g", b"x" * 1000)
         assert len((await until_class(raw, Message)).data) < 200, "it is compressed"
 
@@ -286,7 +286,7 @@ async def test_what_waits_for_a_key_is_not_dropped_in_silence_when_the_session_e
         await spy.join("plan")
         await ann.multicast("plan", b"for members")
         sealed = (await until(spy, is_sealed_text)).message
-        later = sealed.data[:5] + b"\xff" * 28 + sealed.data[33:]  # of a later view
+        later = sealed.data[:5] + b"\xff" * 28 + sealed.data[33:]  # the head of a later view
         ann.protocol._accept(msgspec.structs.replace(sealed, data=later))
         cut_off(daemons["a"])
         told = await until(

@@ -153,7 +153,7 @@ def test_a_place_in_the_order_that_another_thread_reads_at_once_is_not_lost(
         def late(number: int) -> Any:
             monkeypatch.undo()
             others.append(threads.submit(ann.multicast, "made", b"it writes both"))
-            others.append(threads.submit(ann.ask, "groups"))  # it reads the answers to all
+            others.append(threads.submit(ann.ask, "groups"))  # this thread reads the answers to all
             wait(others, MOMENT_S)
             return expect_order(number)
 
@@ -170,7 +170,7 @@ def test_private_messages_reach_one_or_come_back(kind: Kind, cluster: RunningClu
             await ann.join("private")
             async with kind.connect(cluster.address("b")) as bob:
                 await bob.join("private")
-                while len(ann.groups["private"].members) < 2:  # now its daemon knows of bob
+                while len(ann.groups["private"].members) < 2:  # until its daemon knows of bob
                     await next_of(kind, ann, GroupView)
                 await ann.multicast(bob.name, b"psst")
                 assert (await next_of(kind, bob, Message)).data == b"psst"

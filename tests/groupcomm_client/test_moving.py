@@ -209,7 +209,7 @@ def test_twenty_programs_move_under_load_and_no_agreed_message_is_lost_or_double
             await connection.multicast("g", f"{user} {number}".encode(), level=AGREED)
             number += 1
             await trio.sleep(0.002)
-        sent[user] = number + 1  # before the last one, with which the receiver may end
+        sent[user] = number + 1  # counted before the last message, with which the receiver may end
         await connection.multicast("g", f"{user} {number}".encode(), level=AGREED)
 
     async def watch(connection: Any) -> None:
@@ -228,7 +228,7 @@ def test_twenty_programs_move_under_load_and_no_agreed_message_is_lost_or_double
                         user = f"u{n}"
                         program = await enter(kind.connect(both(daemons), user, reconnect=True))
                         nursery.start_soon(send, program, user, begun)
-                        if n % 2:  # the others only send
+                        if n % 2:  # the other users only send
                             nursery.start_soon(watch, program)
                     await begun.wait()
                     await trio.to_thread.run_sync(drain.begin)

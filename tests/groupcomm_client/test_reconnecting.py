@@ -84,7 +84,7 @@ def test_what_was_sent_is_in_doubt_until_it_comes_back(kind: Kind, cluster: Loca
             with pytest.raises(OrderUnknown):
                 await ann.multicast_ordered("g", b"y")
             start = starting(cluster["a"])
-            await ann.multicast("g", b"z")  # waits for the next session
+            await ann.multicast("g", b"z")  # this message waits for the next session
             start.join()
             assert (await until(kind, ann, Reconnected))[-1].in_doubt == 1
             assert (await until(kind, ann, Message))[-1].data == b"z"
@@ -107,7 +107,7 @@ def test_many_tasks_share_one_attempt(kind: Kind, cluster: LocalCluster) -> None
 
             cluster["a"].kill()
             starting(cluster["a"]).join()
-            # The first may go to the daemon that is dead.
+            # The first message may go to the daemon that is dead.
             await kind.together(listen, *(lambda n=n: send(n) for n in range(20)))
             (told,) = [event for event in events if isinstance(event, Reconnected)]
             assert told.in_doubt <= 1, "the others waited for the next session"
@@ -133,7 +133,7 @@ def test_giving_up_while_there_is_no_session_loses_nothing(
             wait_s = 0.002
             while not events or not isinstance(events[-1], GroupView):
                 event = await kind.receive(ann, wait_s)
-                wait_s = min(1.0, 1.2 * wait_s)  # a call that is given up tries from the beginning
+                wait_s = min(1.0, 1.2 * wait_s)  # a call that is given up begins anew
                 events += [event] if event is not None else []
             start.join()
             assert [type(event) for event in events].count(Reconnected) == 1

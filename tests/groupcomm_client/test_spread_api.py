@@ -34,7 +34,7 @@ class Boxes:
 
     def close(self) -> None:
         for mbox in self.open:
-            with suppress(sp.SpreadError):  # the test has closed it itself
+            with suppress(sp.SpreadError):  # the test itself has closed it
                 sp.SP_disconnect(mbox)
 
 
@@ -79,7 +79,7 @@ def test_membership_messages_tell_who_and_why(boxes: Boxes) -> None:
     ann, a_name = boxes.connect("a")
     bob, b_name = boxes.connect("b")
     sp.SP_join(ann, "team")
-    sp.SP_join(ann, "team")  # does nothing
+    sp.SP_join(ann, "team")  # a second join does nothing
     alone = receive(ann)
     sp.SP_join(bob, "team")
     both, same = receive(ann), receive(bob)

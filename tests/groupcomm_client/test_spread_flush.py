@@ -114,7 +114,7 @@ def test_nobody_waits_for_who_has_gone(
     fl.FL_disconnect(cid.mbox)
     bob.flush()
     seen = next_of_all(ann, bob)
-    if "#cid#a" in seen[0].groups:  # it was there for a moment
+    if "#cid#a" in seen[0].groups:  # cid was there for a moment
         ann.flush()
         bob.flush()
         seen = next_of_all(ann, bob)
@@ -196,7 +196,7 @@ def test_a_mailbox_is_readable_while_the_layer_keeps_something_back(
         assert found is not None
         assert found.message == text
     end = time.monotonic() + WAIT_S
-    while select.select([ann.mbox], [], [], 0)[0]:  # its own flush may come back meanwhile
+    while select.select([ann.mbox], [], [], 0)[0]:  # its own flush may arrive meanwhile
         assert fl.FL_receive(ann.mbox, 0) is None
         assert time.monotonic() < end
 

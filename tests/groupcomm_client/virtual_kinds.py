@@ -54,7 +54,7 @@ class Attempt:
             self._on_suspension(count, waited_for)
             try:
                 go_on, argument = self._call.send, (yield waited_for)
-            except BaseException as error:  # for the call, whatever it is
+            except BaseException as error:  # the call gets any exception
                 go_on, argument = self._call.throw, error
 
 

@@ -171,9 +171,9 @@ def test_a_difference_is_found(tmp_path: Path, change: Change) -> None:
     "change",
     [
         swapped({"view": "2", "stamp": 1}, {"view": "2", "stamp": 2}),  # RELIABLE has no order
-        without(view="3", stamp=1),  # FIFO, and neither saw the view's end
-        lambda rows: rows.pop() and None,  # it ended earlier
-        lambda rows: rows.append(message("3", 9, "SAFE")),  # it ended later
+        without(view="3", stamp=1),  # a FIFO message, and neither log saw the end of the view
+        lambda rows: rows.pop() and None,  # one log ended earlier
+        lambda rows: rows.append(message("3", 9, "SAFE")),  # one log ended later
         lambda rows: rows.insert(-1, UNRELIABLE),
         lambda rows: rows.insert(-1, message("3", 2, "AGREED", groups=["other"])),
     ],

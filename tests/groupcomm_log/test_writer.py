@@ -293,7 +293,7 @@ def test_a_crash_while_sealing_doubles_nothing(tmp_path: Path, call: str) -> Non
 def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="Read-only file system"):
         LogWriter(tmp_path, disk=FailingDisk(errno.EROFS, ["synced_file"]))
-    LogWriter(tmp_path).close()  # the lock was given back
+    LogWriter(tmp_path).close()  # the first writer has released the lock
 
 
 # ---- retention ----

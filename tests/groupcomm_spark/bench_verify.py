@@ -93,7 +93,7 @@ def processor_s() -> float:
         try:
             fields = path.read_text().rpartition(")")[2].split()
         except OSError:
-            continue  # it has ended
+            continue  # the process has ended
         process = int(path.parent.name)
         children.setdefault(int(fields[1]), []).append(process)
         ticks[process] = sum(map(int, fields[11:15]))

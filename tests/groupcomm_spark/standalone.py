@@ -50,7 +50,7 @@ def standalone(folder: Path, workers: int, cores: int = 1) -> Iterator[str]:
         yield url
     finally:
         for process in reversed(running):
-            os.killpg(process.pid, signal.SIGKILL)  # its executors, too
+            os.killpg(process.pid, signal.SIGKILL)  # the signal ends its executors, too
             process.wait()
 
 

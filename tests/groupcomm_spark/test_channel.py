@@ -93,7 +93,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory, to_bravo: Sent) -> list[Pa
         delay_s = 0.01 + 0.001 * (index * 7 % 40)
         sent_s = index * PERIOD_S + 0.007
         for part, group in enumerate(("g", "h")):
-            # Of two senders: a packet has what waits at its daemon.
+            # Messages of two senders: a packet has the messages that wait at its daemon.
             sender, number = (ann, "#amy#alfa/2")[part], 10_000 + index
             arrival_s = sent_s + delay_s + AHEAD_S
             safe.append(row(sender, number, sent_s, arrival_s, groups=[group], **place))

@@ -48,7 +48,7 @@ class Pipeline:
         number = len(list(self.source.iterdir()))
         path = self.source / f"{number}.txt"
         path.write_text("\n".join(lines) + "\n")
-        os.utime(path, (EPOCH_S + number, EPOCH_S + number))  # Spark takes them in this order
+        os.utime(path, (EPOCH_S + number, EPOCH_S + number))  # Spark reads the files in this order
 
     def run(self, *columns: str) -> None:
         """Have all that is there sent; raises what Spark does."""
@@ -136,13 +136,13 @@ def test_rows_come_once_over_restarts_and_replays(
         (manifest, parquet, noted) = pipeline.staged()
         assert (manifest[:12], parquet[:12], noted) == (f"{1:012}", f"{1:012}", "published.json")
 
-        pipeline.forget_commit(1)  # Spark plays batch 1 again, and it is known to be sent
+        pipeline.forget_commit(1)  # Spark plays batch 1 again; its rows are known to be sent
         pipeline.add("g 4")
         pipeline.run()
         assert rows(batches(receiver, 1)) == [(2, 0, "g 4")]
         assert len(pipeline.staged()) == 3
 
-        pipeline.forget(2)  # now it is sent again
+        pipeline.forget(2)  # its rows are sent again
         pipeline.run()
         assert batches(receiver, 0) == []
         told: list[Message] = []

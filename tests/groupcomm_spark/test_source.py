@@ -280,7 +280,7 @@ def test_small_files_are_read_together_and_large_ones_in_shares(
     monkeypatch.setattr("groupcomm_log.sealed.GROUP_BYTES", 1)
     writer = make_epoch(tmp_path, [2, 1, 2])
     for _ in range(9):
-        write(writer, 1)  # a row group each
+        write(writer, 1)  # each call writes a row group
     writer._roll()
     writer.tend()
     write(writer, 5)

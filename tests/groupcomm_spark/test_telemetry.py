@@ -72,10 +72,10 @@ def traffic(seconds: int) -> list[Any]:
         if tenth not in {25, 26}:
             age_s = 0.2 if tenth in {31, 32, 33} else 0.01
             rows.append(row(tenth / 10, tenth, age_s=age_s))
-        if tenth % 10 == 5 and second != 4:  # ... in 4 the map is silent, in 5 too large
+        if tenth % 10 == 5 and second != 4:  # second 4: the map is silent; 5: too large
             size = 101 if second == 5 else 50
             rows.append(row(tenth / 10, second, kind=2, size=size))
-    rows.append(row(seconds / 2, 7, kind=9))  # of an unknown kind
+    rows.append(row(seconds / 2, 7, kind=9))  # a message of an unknown kind
     rows.append({**row(0.5, 8), "data": b"short"})
     return rows
 
@@ -134,7 +134,7 @@ def test_alarms_of_a_stream_reach_a_group_once(
         words += ["--checkpoint", str(tmp_path / "checkpoint")]
         with connect(address) as listener:
             listener.join("alarms")
-            for _ in range(2):  # the second time there is nothing new
+            for _ in range(2):  # the second run has nothing new
                 assert main(words) == 0, capsys.readouterr().err
             told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
             heard: list[Message] = []

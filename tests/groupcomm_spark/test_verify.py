@@ -122,9 +122,9 @@ def test_log_diff_says_the_same_of_two(
 ) -> None:
     found = names_of(verdict, change)
     if not found - ALONE or change in {
-        "UNRELIABLE twice",  # promised to nobody else
-        "in another view",  # it takes a row to be of the view that began before it
-        "SAFE missing at one that parts",  # it looks at what both have in the regular part
+        "UNRELIABLE twice",  # no other receiver is promised it
+        "in another view",  # the row counts in the view that began before it
+        "SAFE missing at one that parts",  # the check compares what both have in the regular part
         "AGREED of nobody else at one that parts",
     }:
         assert differences(tmp_path, pairs[change]).differences == []

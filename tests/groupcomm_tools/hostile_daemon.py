@@ -113,5 +113,5 @@ def _listen(listener: socket.socket) -> None:
         try:
             end, _ = listener.accept()
         except OSError:
-            return  # it was shut
+            return  # the socket was closed
         HostileSession(end).serve()

@@ -95,7 +95,7 @@ def test_rows_are_compared_round_by_round() -> None:
     sealed, plain = (result(row) for row in chosen(ROWS, "encrypted-1400-100,plain-1400-100"))
     plain.runs[1] = figures(Plan(), rate=8000)
     told = plain.as_json([sealed, plain])
-    assert (told["beside"], told["ratio"]) == ("encrypted-1400-100", 2.5)  # of 1 and 4
+    assert (told["beside"], told["ratio"]) == ("encrypted-1400-100", 2.5)  # the figures of 1 and 4
     assert told["msgs_per_s_each"] == 8000
     assert told["each_round"] == [1000, 8000]
     assert "ratio" not in plain.as_json([plain])

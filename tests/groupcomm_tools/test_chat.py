@@ -214,7 +214,7 @@ def test_on_a_terminal_it_asks(shell: Shell) -> None:
         stderr=subprocess.PIPE,
     )
     os.close(theirs)
-    os.write(ours, b"j room\ns room\nhello\n\x04")  # as typed, with ^D at the end
+    os.write(ours, b"j room\ns room\nhello\n\x04")  # as a user types it, with ^D at the end
     output, asked = finish(process)
     os.close(ours)
     assert process.returncode == 0

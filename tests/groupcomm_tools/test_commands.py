@@ -183,7 +183,7 @@ def test_each_reason_for_which_datagrams_are_dropped_has_a_line(shell: Shell) ->
     told = json.loads(shell.tell("status", "--json")[1])["datagrams"]["rejected"]
     assert told == {"short": 1, "version": 1, "suite": 1}
     lines = shell.tell("status")[1].splitlines()
-    # Where those of another suite come from is told, too, once the daemon has looked at that.
+    # The source of datagrams of another suite is reported, too, once the daemon has checked them.
     assert [line.partition(", from ")[0].strip() for line in lines if "rejected:" in line] == [
         "1 rejected: short",
         "1 rejected: suite",

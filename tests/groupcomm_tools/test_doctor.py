@@ -176,9 +176,9 @@ def test_a_cluster_that_is_well(cluster: RunningCluster) -> None:
     assert checks["view"] == "all are in it: a, b"
     assert checks["address"].endswith("is used by the daemon")
     assert checks["same everywhere"] == "a and b have one configuration"
-    status, output, _ = shell.run("doctor")  # the one of $GROUPCOMM_ADDRESS
+    status, output, _ = shell.run("doctor")  # the daemon of $GROUPCOMM_ADDRESS
     assert (status, "view: all are in it: a, b" in output) == (0, True), output
-    status, output, _ = shell.tell(*words)  # not at the socket that the file says
+    status, output, _ = shell.tell(*words)  # no daemon listens at the socket of the file
     assert status == 1
     assert "PROBLEM daemon: cannot connect" in output
     assert "\n        -> start it: groupcomm daemon --config" in output
@@ -270,7 +270,7 @@ def test_another_cluster_whose_datagrams_come_here_and_end() -> None:
         address = str(cluster["a"].unix)
         says(look(cluster.config, "a", address)["datagrams"], PROBLEM, "(cluster)", "ports")
         b.kill()
-        ask_daemon(address)  # datagrams in flight have come
+        ask_daemon(address)  # the datagrams in flight have arrived
         (past,) = check_datagrams(ask_daemon(address))
     says(past, WARNING, "0 of them in the last", "ports")
 

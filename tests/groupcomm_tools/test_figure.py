@@ -40,7 +40,7 @@ def test_everything_is_drawn_once() -> None:
 def test_what_proves_a_violation_is_marked_if_it_is_asked_for() -> None:
     diagram = diagram_of(FanOut)
     assert classes(figure_of(diagram, title="late", marks={"causal"})).count("wrong") == 2
-    assert classes(figure_of(diagram, title="late")).count("wrong") > 2  # total order, too
+    assert classes(figure_of(diagram, title="late")).count("wrong") > 2  # in total order, too
     assert "wrong" not in classes(figure_of(diagram, title="late", marks=()))
 
 

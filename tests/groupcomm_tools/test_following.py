@@ -62,7 +62,7 @@ def test_bytes_are_written_as_they_are(both: Shell, tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
     )
     assert subscriber.stdout is not None
-    subscriber.stdout.readline(), subscriber.stdout.readline()  # views: it is a member
+    subscriber.stdout.readline(), subscriber.stdout.readline()  # two views: it is a member
     path = tmp_path / "bytes"
     path.write_bytes(bytes(range(256)))
     assert both.tell("pub", "raw", str(path), "--whole")[0] == 0

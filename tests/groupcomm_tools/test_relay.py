@@ -71,7 +71,7 @@ async def test_what_is_sent_to_a_port_comes_out_at_its_target_in_order() -> None
 
 
 async def test_a_burst_of_large_datagrams_is_not_lost() -> None:
-    # More than the system's default, and no more than it gives everybody who asks.
+    # More than the system's default, and no more than any process may have.
     large = [bytes(59_000) + b"%d" % number for number in range(5)]
     with receivers("ab") as sockets:
         sockets["b"].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)

@@ -93,7 +93,7 @@ def on_a_terminal(shell: Shell, *words: str) -> tuple[int, str]:
     )
     os.close(theirs)
     drawn = b""
-    with suppress(OSError):  # so Linux tells that nobody has the other end any more
+    with suppress(OSError):  # Linux reports that the other end is closed
         while data := os.read(ours, 65_536):
             drawn += data
     os.close(ours)

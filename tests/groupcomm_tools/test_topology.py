@@ -36,7 +36,7 @@ def test_two_sites_have_one_link_whatever_the_shape() -> None:
 def test_each_pair_of_daemons_has_its_line() -> None:
     lines = Topology.of("abcd", 3, FAR, "chain").lines()
     assert len(lines) == 12
-    assert lines["c", "d"] is None  # of one site: direct
+    assert lines["c", "d"] is None  # daemons of one site need no line
     assert lines["a", "b"] == lines["b", "c"] == lines["d", "b"] == FAR
     assert lines["a", "c"] == lines["d", "a"] == NO_WAY
     assert Topology.of("abcd", 3, FAR).lines(Line())["c", "d"] == Line()

@@ -61,7 +61,7 @@ def test_the_beginning_of_an_option_is_not_taken_for_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(SystemExit):
-        make_parser(["status"]).parse_args(["status", "--to", "plant"])  # not --token-file
+        make_parser(["status"]).parse_args(["status", "--to", "plant"])  # and not --token-file
     assert "there is no option --to" in capsys.readouterr().err
 
 

@@ -72,7 +72,7 @@ def test_it_ends_by_signals_and_others_go_on(
         one.wait(0.0)
     one.send_signal(number)
     assert one.wait(PATIENCE_S) == -number
-    one.send_signal(number)  # to nobody
+    one.send_signal(number)  # no process gets it
     assert other.poll() is None
     other.send_signal(signal.SIGKILL)
     assert other.wait() == -signal.SIGKILL
@@ -92,7 +92,7 @@ def test_no_descriptor_stays_open(server: ForkServer, tmp_path: Path) -> None:
     while_one_runs.send_signal(signal.SIGKILL)
     while_one_runs.wait()
     end = time.monotonic() + PATIENCE_S
-    while count(forks) > 6:  # its socket is closed just after its report
+    while count(forks) > 6:  # the socket of a process is closed just after its report
         assert time.monotonic() < end, sorted(Path(f"/proc/{forks}/fd").iterdir())
         time.sleep(0.005)
 

@@ -69,7 +69,7 @@ def test_sites_are_resolved_for_each_of_their_daemons(tmp_path: Path) -> None:
     assert sorted(config.addresses) == ["a", "b", "c", "d"]
     assert config.remote == {"c", "d"}
     assert config.multicast is None
-    assert config.core.timing.longest_delay_s == pytest.approx(0.0455)  # over Rome
+    assert config.core.timing.longest_delay_s == pytest.approx(0.0455)  # the path over Rome
     near = configured(tmp_path, text + links, "c")
     assert near.multicast == Address("239.192.0.7", 4803)
     assert near.core == config.core

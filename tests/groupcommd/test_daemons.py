@@ -80,7 +80,7 @@ async def test_a_killed_daemon_leaves_the_view_and_comes_back(tmp_path: Path) ->
         await daemons.settle("ac")
         causes = [
             cause
-            for daemon in "ac"  # the second to act may have heard of it from the first
+            for daemon in "ac"  # the first daemon may have told the second one
             for line in daemons[daemon].lines()
             if line.get("left") == ["b"]
             for cause in line["cause"]

@@ -77,11 +77,11 @@ def limit_of(daemon: Path) -> tuple[str, ...]:
 
 def open_many(path: Path, stack: ExitStack, count: int = ATTEMPTS) -> list[socket.socket]:
     """Connections that say hello."""
-    raise_descriptor_limit()  # of this process, for its own ends
+    raise_descriptor_limit()  # raise the limit of this process, which needs it itself
     opened = []
     for number in range(count):
         made = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-        made.connect(str(path))  # it waits while too many others do
+        made.connect(str(path))  # it waits while too many other connections do
         made.settimeout(PATIENCE_S)
         made.sendall(encode_hello(f"rude{number}"))
         opened.append(made)
@@ -131,7 +131,7 @@ async def test_a_daemon_outlives_more_connections_than_it_has_descriptors() -> N
                 status = await good.ask("status")
                 assert status["connections"] == admitted + 1
                 assert status["refused"]["quota"] == ATTEMPTS - admitted
-                lower_limit(daemon.pid)  # other processes take what the whole system has
+                lower_limit(daemon.pid)  # other processes use what the system has
                 await trio.to_thread.run_sync(open_many, daemon.unix, stack, 30)
                 daemon.signal(signal.SIGUSR1)
                 daemon.signal(signal.SIGHUP)

@@ -174,7 +174,7 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
 def test_a_record_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
     state = StateDir(tmp_path)
     first = state.begin("a")
-    (tmp_path / "state.json.new").unlink()  # it is held open, and looked at
+    (tmp_path / "state.json.new").unlink()  # the daemon holds it open, and checks it
     (tmp_path / "state.json.new").mkdir()
     with pytest.raises(StateError, match="check the disk"):
         state.store(first.mark + 5)

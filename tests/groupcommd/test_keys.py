@@ -18,7 +18,7 @@ from groupcommd.token_file import add_token
 from tests.groupcommd.hosts import command, make_hosts, run
 
 NAMES = "abc"
-TIMING = "[timing]\ntoken_timeout_s = 2.0\n"  # a busy machine changes no view
+TIMING = "[timing]\ntoken_timeout_s = 2.0\n"  # so a busy machine changes no view
 BATCH = 20
 CALIBRATED_S = 0.3
 
@@ -169,7 +169,7 @@ async def evict(cluster: LocalCluster, file: Path, stolen: bytes) -> None:
     file.write_bytes(stolen)
     await cluster["c"].start()
     await cluster.settle("c")
-    for name in "ca":  # each drops the datagrams of the other
+    for name in "ca":  # each of them drops the datagrams of the other
         with trio.fail_after(20):
             while not (await status_of(cluster, name))["datagrams"]["rejected"].get("key"):
                 await trio.sleep(0.05)

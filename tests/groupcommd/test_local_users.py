@@ -258,7 +258,7 @@ def test_a_unix_socket_tells_it_itself() -> None:
 
 
 def test_where_the_system_does_not_tell_no_daemon_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_users, "_NETLINK_SOCK_DIAG", 31)  # nothing has this number
+    monkeypatch.setattr(local_users, "_NETLINK_SOCK_DIAG", 31)  # no socket option has this number
     with pytest.raises(ConfigError, match="this system does not tell the user of a TCP connection"):
         check_tcp_users("127.0.0.1")
 

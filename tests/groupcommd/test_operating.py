@@ -28,7 +28,7 @@ async def test_a_late_token_is_reported_before_it_is_lost() -> None:
     async with LocalCluster("abc") as daemons:
         await daemons.settle("abc")
         async with connect(str(daemons["c"].unix)) as connection:
-            await connection.multicast_ordered("g", b"x")  # now the token rests at c
+            await connection.multicast_ordered("g", b"x")  # from now on the token rests at c
             await trio.sleep(0.1)
             daemons["c"].signal(signal.SIGSTOP)
             await daemons.settle("ab")

@@ -58,7 +58,7 @@ async def flood(path: Path, count: int) -> AsyncIterator[trio.SocketStream]:
     await made.connect(str(path))
     async with trio.SocketStream(made) as rude, trio.open_nursery() as nursery:
         await rude.send_all(encode_hello(ANONYMOUS, 2))
-        await rude.receive_some()  # it is let in
+        await rude.receive_some()  # the daemon has admitted it
         nursery.start_soon(write, rude, encode_query("status") * count)
         nursery.start_soon(read, rude)
         yield rude
@@ -124,7 +124,7 @@ async def test_questions_cost_a_daemon_no_view(clients: str, count: int) -> None
         before = [views(cluster, name) for name in "abc"]
         rude = await trio.to_thread.run_sync(ask_at_once, cluster["b"].unix, count)
         with rude, trio.fail_after(PATIENCE_S):
-            async with connect(str(cluster["b"].unix)):  # behind all that was sent before
+            async with connect(str(cluster["b"].unix)):  # this opens behind all earlier output
                 pass
             await cluster.settle("abc")
         assert [views(cluster, name) for name in "abc"] == before

@@ -86,7 +86,7 @@ async def test_who_sends_too_fast_waits_and_loses_nothing(
                     await sender.multicast_many("g", [bytes(100)] * 200)
                     await trio.sleep(0.1)
             took_s = await received(one, 800) - started
-            # What is read at once is charged at once: of four parts two may pass unhindered.
+            # Bytes that are read at once are charged at once: two of four parts may pass freely.
             assert took_s > 1.5, "what came later had to wait for what the first has used"
             started = trio.current_time()
             await other.multicast_ordered("g", b"")

@@ -39,7 +39,7 @@ def answer(client: socket.socket) -> bytes:
         while data := client.recv(65536):
             found += data
     except ConnectionResetError:
-        pass  # it had not read all that it was sent
+        pass  # the daemon had not read all bytes
     return found
 
 
@@ -101,7 +101,7 @@ async def test_a_client_that_does_not_read_is_cut_off_and_learns_why(tmp_path: P
             await lazy.join("g")
             await good.join("g")
             kept = waiting = 0
-            while waiting >= kept:  # once it is cut off it has a few seconds to read why
+            while waiting >= kept:  # a client that is cut off has a few seconds to read the reason
                 kept = waiting
                 for number in range(10):
                     await echo(good, b"%d" % number + bytes(30_000))

@@ -62,7 +62,7 @@ async def test_what_many_say_in_one_round_is_taken_in_few_turns(
                 await trio.sleep(0.01)
             turns = Turns(daemons)
             for program in programs:
-                program.sendall(b"\0\0\0\x01\x04")  # a question of nothing
+                program.sendall(b"\0\0\0\x01\x04")  # an empty question
             await trio.sleep(0)
             await trio.sleep(0)
             assert 1 <= turns.count <= MOST_TURNS

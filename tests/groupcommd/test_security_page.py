@@ -19,7 +19,7 @@ from groupcomm_client.blocking import connect
 
 PAGE: Final = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
 PATIENCE_S: Final = 20.0
-HOSTS: Final = ("10.0.0.1", "10.0.0.2")  # those of the page
+HOSTS: Final = ("10.0.0.1", "10.0.0.2")  # the addresses of the page
 
 
 def blocks(head: str) -> list[str]:
@@ -42,7 +42,7 @@ class Plant:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.runtime = tempfile.TemporaryDirectory(prefix="gc-")  # paths of sockets are short
+        self.runtime = tempfile.TemporaryDirectory(prefix="gc-")  # paths of sockets must be short
         middle = f"127.{1 + secrets.randbelow(254)}.{1 + secrets.randbelow(254)}"
         self.addresses = dict(zip(HOSTS, (f"{middle}.1", f"{middle}.2"), strict=True))
         self.folder = folder

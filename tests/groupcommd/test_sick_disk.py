@@ -223,7 +223,7 @@ def start_on_a_disk_that_hangs(
 
     async def answer() -> None:
         await trio.sleep(answers_after_s)
-        clock.autojump_threshold = inf  # a thread is on its way, however long the machine takes
+        clock.autojump_threshold = inf  # a thread works, however long the machine takes
         answers.set()
 
     clock = virtual_clock()

@@ -65,7 +65,7 @@ async def site(daemons: LocalCluster) -> AsyncIterator[Site]:
     async with AsyncExitStack() as stack:
         yield Site(daemons, stack)
     async with await connect(daemons["a"].spread, "last") as last:
-        await last.join("room")  # the next test finds it empty
+        await last.join("room")  # the next test finds the group empty
         while (await last.view()).groups != (last.name,):
             pass
 
@@ -114,7 +114,7 @@ async def test_views_tell_of_joins_and_leaves_and_ends(site: Site) -> None:
 
     await cat.join("room")
     await ann.view()
-    await cat.close()  # without a word: the same as a goodbye
+    await cat.close()  # an end without a word looks like a goodbye
     view = await ann.view()
     assert (view.type, view.sets) == (spread.REGULAR_VIEW | spread.BY_DISCONNECT, [(cat.name,)])
 
@@ -140,7 +140,7 @@ async def test_messages_of_all_services_come_as_they_were_sent(site: Site) -> No
     found = await ben.text()
     assert (found.type, found.data) == (spread.SAFE | spread.SELF_DISCARD, b"")
     await ann.multicast(ann.name, b"to myself")
-    assert (await ann.text()).data == b"to myself"  # and not the message before
+    assert (await ann.text()).data == b"to myself"  # the message before does not come
 
 
 async def test_groups_and_private_names_each_get_a_message_once(site: Site) -> None:
@@ -153,7 +153,7 @@ async def test_groups_and_private_names_each_get_a_message_once(site: Site) -> N
         found = await client.text()
         assert (found.sender, found.data, found.tag) == (eve.name, b"to all", 5)
         assert found.groups == ("one", "two", ben.name, "none", "#nobody#a")
-    await eve.raw(eve.message(spread.AGREED, []))  # to no group: to nobody
+    await eve.raw(eve.message(spread.AGREED, []))  # a message to no group reaches nobody
     await eve.multicast(ben.name, b"alone", spread.FIFO)
     found = await ben.text()
     assert (found.groups, found.data, found.type) == ((ben.name,), b"alone", spread.FIFO)
@@ -173,7 +173,7 @@ async def test_a_hundred_groups_and_the_largest_message_arrive(site: Site) -> No
     await ben.multicast(long[-1], b"behind it")
     found = await ann.text()
     assert (found.data, long[0] in found.groups) == (b"y" * 5000, True)
-    assert (await ann.text()).data == b"behind it"  # it has come once, in whatever parts
+    assert (await ann.text()).data == b"behind it"  # the message came once, whatever its parts
     await ben.multicast("g99", b"z" * (144_000 - 32))
     assert (await ann.text()).data == b"z" * (144_000 - 32)
 
@@ -197,7 +197,7 @@ async def test_joining_twice_and_leaving_nothing_changes_nothing(site: Site) -> 
     await ann.leave("room")
     await ann.join("room")
     await ann.join("room")
-    await ann.join("#x")  # no group of ours can have such a name
+    await ann.join("#x")  # no group here can have such a name
     await ann.raw(ann.message(spread.JOIN, []) + ann.message(spread.LEAVE, []))
     await ann.multicast("room", b"once", spread.SAFE)
     found = [await ann.receive() for _ in range(2)]
@@ -216,7 +216,7 @@ async def test_both_kinds_of_programs_share_a_group(site: Site) -> None:
     heard = await message_of(ben)
     assert (heard.data, heard.type, heard.groups) == (b"hello", 9, ("room",))
     assert heard.sender.name == ann.name
-    assert heard.level is ServiceLevel.AGREED  # the level that its programs may rely on
+    assert heard.level is ServiceLevel.AGREED  # programs may rely on this level
     assert (await ann.text()).data == b"hello"
 
     await ben.multicast("room", b"x" * 500_000, level=ServiceLevel.CAUSAL, type=3)
@@ -242,12 +242,12 @@ async def test_who_has_no_secret_gets_sealed_bytes_and_nothing_breaks(site: Site
     await key_of(ben, readers=2)
     await ann.multicast("room", words, type=7)
     assert (await message_of(ben)).data == words
-    while (found := await eve.text()).tag != 7:  # messages of the agreement come sealed, too
+    while (found := await eve.text()).tag != 7:  # messages of the key agreement arrive sealed, too
         assert words not in found.data
     assert len(found.data) > len(words)
     assert words not in found.data
 
-    await eve.multicast("room", b"in the clear")  # for whom it is no message of the group
+    await eve.multicast("room", b"in the clear")  # members do not receive it as a message
     for member in (ann, ben):
         unreadable = await event_of(member, Unreadable)
         assert unreadable.message.data == b"in the clear"
@@ -328,10 +328,10 @@ async def test_a_lost_daemon_shows_as_a_transition_and_a_view_of_the_rest() -> N
             client = await connect(cluster[daemon].spread, user)
             clients.append(await stack.enter_async_context(client))
         before = await joined("room", clients)
-        await joined("near", clients[:2])  # to which nobody is lost, and which nobody hears of
+        await joined("near", clients[:2])  # it loses no member, and hears of nothing
         path = cluster["c"].spread
         cluster["c"].kill()
-        assert path.exists()  # and the daemon has to find its way around it when it starts again
+        assert path.exists()  # the daemon has to replace it when it starts again
         survivors = [client for client in clients if not client.name.endswith("#c")]
         views = []
         for client in survivors:
@@ -356,7 +356,7 @@ async def test_a_lost_daemon_shows_as_a_transition_and_a_view_of_the_rest() -> N
             assert view.groups == before[0].groups
         assert await cluster["c"].leave() == 0
         assert not path.exists()
-        for client in survivors:  # its sessions ended before it left
+        for client in survivors:  # the sessions ended before the daemon left
             while (view := await client.view("room")).type != GONE:
                 check_sets(view, client)
             assert view.sets == [(back.name,)]

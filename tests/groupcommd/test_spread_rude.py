@@ -95,7 +95,7 @@ async def test_half_a_message_is_no_message(daemon: LocalCluster) -> None:
                 await change(ann)
                 await eve.raw(eve.message(spread.AGREED, ["room"], b"hello")[:length])
             while (found := await ann.receive()).type in (spread.TRANSITION, NETWORK_VIEW):
-                pass  # as in `change`
+                pass  # the same as in `change`
             assert found.type == spread.REGULAR_VIEW | spread.BY_DISCONNECT
 
 
@@ -185,7 +185,7 @@ def test_a_path_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o666
     with pytest.raises(ConfigError, match="another daemon, which listens there"):
         listen_for_spread(path, "owner")
-    first.close()  # as a daemon that was killed: the path stays
+    first.close()  # as after a kill: the path stays
     second = listen_for_spread(path, "owner")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     close_for_spread(second, path)
@@ -243,7 +243,7 @@ async def test_a_full_daemon_tells_each_kind_of_program_in_its_own_protocol(
                 with pytest.raises(SessionEnded, match="1 connections, the most it may have"):
                     async with connect_own(shared):
                         pass
-                silent = await open_stream(shared)  # which of them it is, nobody knows
+                silent = await open_stream(shared)  # nobody knows which kind of program this is
                 assert await silent.receive_some(100) == b""
                 await silent.aclose()
             assert connections.refusals.counts == {"full": 6}

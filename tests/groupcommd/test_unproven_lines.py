@@ -55,7 +55,7 @@ async def test_a_stranger_makes_one_line_for_each_cause_and_gives_no_advice(
                 named = struct.pack("!H", key_id)
                 end.arrive([real[:KEY_ID_AT] + named + real[KEY_ID_AT + 2 :]])
                 await trio.sleep(1.0)
-            for _ in range(2):  # junk that comes and goes
+            for _ in range(2):  # the junk begins and ends twice
                 end.arrive([b"junk"] * (MANY_PER_S + 1))
                 await trio.sleep(2.5)
             texts = [record.getMessage() for record in caplog.records]

@@ -153,7 +153,7 @@ async def test_whoever_else_holds_all_up_is_cut_off_in_time_too(
         async with connect_to(daemons, "a") as sender:
             await sender.multicast_many("g", [bytes(1000)] * 4000)
         await trio.sleep(10)
-        async with connect_to(daemons, "a") as sender:  # unreliable messages wait for nothing
+        async with connect_to(daemons, "a") as sender:  # UNRELIABLE messages wait for no answer
             await sender.multicast_many("h", [bytes(1000)] * 4000, level=ServiceLevel.UNRELIABLE)
         await trio.sleep(19)
         assert [s.too_slow for s in sessions] == [False, False]

@@ -51,7 +51,7 @@ def record(folder: Path) -> None:
     writer.close()
     writer = LogWriter(folder)
     append(writer, SECRET.encode())
-    crash(writer)  # its live file stays
+    crash(writer)  # the live file stays
 
 
 def keep_state(folder: Path) -> None:
@@ -186,7 +186,7 @@ def test_nobody_reads_what_root_records() -> None:
         return
     with open_folder() as folder:
         os.umask(0o022)
-        (folder / "old").mkdir()  # the folder was there, and open
+        (folder / "old").mkdir()  # the folder existed before, open to others
         for name in ("new", "old"):
             record(folder / name)
             assert as_nobody(READ_ALL, folder / name) == ""

@@ -145,7 +145,7 @@ def test_what_is_not_for_the_port_of_datagrams_is_dropped_and_not_answered(daemo
         stranger.bind(("127.0.0.1", 0))
         for data in SAID.values():
             stranger.sendto(data, (host, int(port)))
-        after = daemon.status  # the daemon has read them before it read this
+        after = daemon.status  # the daemon has read those datagrams before this request
         stranger.setblocking(False)
         with pytest.raises(BlockingIOError):
             stranger.recv(65_536)

@@ -110,7 +110,7 @@ class Rounds:
                 client.disconnect()
             else:
                 client.crash()
-            self._connect(user, at % 4).disconnect()  # waits until the name is free
+            self._connect(user, at % 4).disconnect()  # the connection waits until the name is free
         self.cluster.run(0.1)
         self.cluster.clients[:] = self.lasting
 

@@ -17,7 +17,7 @@ def main(words: Sequence[str]) -> int:
         print(error, file=sys.stderr)
         return 2
     with mutant.active():
-        # In this process: another one would have the code as it is.
+        # It runs in this process: another process would have the code without the bug.
         return groupcomm(["simulate", *options, "--workers", "1"])
 
 

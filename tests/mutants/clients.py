@@ -25,7 +25,7 @@ def sessions_lose_the_queue_at_a_goodbye(right: Right) -> Right:
 @mutant((DaemonSession, "push"))
 def session_drops_a_frame_before_a_cut_off(right: Right) -> Right:
     """A session drops the frame above its cap, and cuts its client off some frames later."""
-    queued: dict[int, int] = {}  # by id of the session
+    queued: dict[int, int] = {}  # counts by the id of the session
 
     def push(self: DaemonSession, *frame: Raw, droppable: bool = False) -> bool:
         if self.closed or droppable:

@@ -155,7 +155,7 @@ def formed_late(rng: Random, trace: Trace) -> Trace | None:
         return None
     start = rng.randint(at + 1, confs[0])
     if _is_formed(trace[:start], heal.core):
-        return None  # it goes on to another view, which is another fault
+        return None  # the daemon continues into another view, which is another fault
     return [*trace[:start], *(replace(e, t=e.t + 4_000_000) for e in trace[start:])]
 
 

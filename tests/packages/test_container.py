@@ -70,7 +70,7 @@ def test_its_commands_and_their_options_are_those_of_the_project() -> None:
     run = re.search(r"^#  +podman run (.*?)\n[^#]", TEXT, re.DOTALL | re.MULTILINE)
     assert run is not None
     given = shlex.split(run[1].replace("#", " ").replace("\\\n", " "))
-    behind = given[given.index("groupcomm") + 1 :]  # the name of the image
+    behind = given[given.index("groupcomm") + 1 :]  # the words behind the name of the image
     here = str(ROOT / "pyproject.toml")
     words = [here if word == "/etc/groupcomm/cluster.toml" else word for word in arguments]
     options = daemon_parser().parse_args([*words, *behind])

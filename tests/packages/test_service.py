@@ -68,4 +68,4 @@ def test_a_watchdog_of_another_process_is_left_alone(
     """Its parent may be watched, and have passed its variables on."""
     monkeypatch.setenv("WATCHDOG_USEC", "20000")
     monkeypatch.setenv("WATCHDOG_PID", "1")
-    trio.run(feed_systemd_watchdog)  # returns
+    trio.run(feed_systemd_watchdog)  # WATCHDOG_PID is another process, so this returns

@@ -8,7 +8,7 @@ from tests.packages.test_service import UNIT
 
 def test_systemd_finds_nothing_wrong_with_it(tmp_path: Path) -> None:
     copy = tmp_path / "groupcommd@alfa.service"
-    text = UNIT.read_text().replace("/usr/bin/groupcommd", "/bin/true")  # not installed here
+    text = UNIT.read_text().replace("/usr/bin/groupcommd", "/bin/true")  # none is installed there
     copy.write_text(text)
     verdict = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", str(copy)],

@@ -120,14 +120,14 @@ def total_order(events: list[Event]) -> list[int]:
 
 def test_one_history_has_two_total_orders() -> None:
     """Both are right: which event is first where none causes the other is the clocks' choice."""
-    steps = [("p", 1), ("q", 0), ("r", 5), ("q", 0)]  # r receives what p sent
+    steps = [("p", 1), ("q", 0), ("r", 5), ("q", 0)]  # r receives the message of p
     slow = total_order(history(steps, {}))
     fast = total_order(history(steps, {"p": 10}))
     assert slow.index(0) < slow.index(3)
     assert fast.index(3) < fast.index(0)
     for order in (slow, fast):
-        assert order.index(0) < order.index(2)  # the message
-        assert order.index(1) < order.index(3)  # q's own
+        assert order.index(0) < order.index(2)  # the order of the message
+        assert order.index(1) < order.index(3)  # the order of q's own events
 
 
 @given(steps=STEPS)

@@ -99,7 +99,7 @@ def test_gaps_a_request_that_the_holder_cannot_answer_stays_in_the_token() -> No
     """Retransmission requests: numbers that were not retransmitted stay in rtr for others."""
     _, _, c, first = first_burst()
     token = token_in(first)
-    token.requests = [(0, 1, 1)]  # of b, say; c has no reason yet to request it itself
+    token.requests = [(0, 1, 1)]  # from b, say; c has no reason yet to ask itself
     c.hear([(2, token.encode(bytes(16)))], 0.0)
     passed = c.step(0.0)
     assert data_of(passed) == []
@@ -109,7 +109,7 @@ def test_gaps_a_request_that_the_holder_cannot_answer_stays_in_the_token() -> No
 def test_aru_no_daemon_counts_a_number_as_held_by_all_before_each_has_said_so() -> None:
     """All-received-up-to: aru is the lowest number up to which each daemon holds all."""
     _, b, c, first = first_burst(2)
-    b.hear(token_of(first), 0.0)  # both messages are lost to b
+    b.hear(token_of(first), 0.0)  # b does not get the two messages
     second = b.step(0.0)
     assert held_by_ring(token_in(second), 0) == 0
     c.hear(data_of(first) + second, 0.0)

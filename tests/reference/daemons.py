@@ -16,7 +16,7 @@ class Daemons:
         self.facts = facts
         self.stages = stages
         self.found: set[str] = set()
-        self.stamped: dict[Ring, list[tuple[int, Stamped]]] = {}  # rising ones
+        self.stamped: dict[Ring, list[tuple[int, Stamped]]] = {}  # stamps that rise
         self._find_stamped()
         self.holds: dict[tuple[str, Ring], list[tuple[int, Hold]]] = {}  # first, rightly stamped
         self._find_holds()

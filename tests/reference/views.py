@@ -55,7 +55,7 @@ class Views:
         self.rings: dict[str, tuple[tuple[str, ...], ...]] = {}
         self.healed: int | None = None
         self.quiet = any(isinstance(event, Quiet) for event in events)
-        self._begun: dict[str, int] = {}  # per process its Boot, or first Conf
+        self._begun: dict[str, int] = {}  # the Boot or first Conf of each process
         self._complete: dict[tuple[str, str], int] = {}
         for index, event in enumerate(events):
             if (rule := self._why_void(event, index)) is not None:

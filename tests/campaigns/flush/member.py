@@ -30,10 +30,10 @@ class Member:
         self._random = Random(user)
         self._record = record.open("a", buffering=1)
         self._mbox, self.name = fl.FL_connect(address, user)
-        self._view = ""  # the view in which it may send
-        self._late = -1  # the number of messages before it answers the request to flush
+        self._view = ""  # the view in which this member may send
+        self._late = -1  # the number of messages that come before it answers the request to flush
         self._number = self._seen = 0
-        self._next = 0.0  # when it sends again
+        self._next = 0.0  # the time of its next message
         self._orders = ""
 
     def write(self, what: str, **more: Any) -> None:
@@ -60,7 +60,7 @@ class Member:
             if order == "join":
                 fl.FL_join(self._mbox, GROUP)
             elif order == "leave":
-                self._view = ""  # nothing may be sent after it
+                self._view = ""  # the member may send nothing after it
                 fl.FL_leave(self._mbox, GROUP)
             else:
                 fl.FL_disconnect(self._mbox)
@@ -120,7 +120,7 @@ def main() -> None:
         Member(options.address, options.user, options.record).run()
     except sp.SpreadError as error:
         if error.code != sp.CONNECTION_CLOSED:
-            raise  # its daemon runs, so this is an error
+            raise  # its daemon runs, so this is an error of the member
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ def _body(value: bundle.Bundle, raw: bytes) -> bytes:
 def _hello(value: frames.HelloFrame) -> bytes:
     version, capabilities, user, token = value
     if version != frames.PROTOCOL_VERSION:
-        raise BadDatagram("version", str(version))  # of another version nothing more is known
+        raise BadDatagram("version", str(version))  # the rest of another version is unknown
     return frames.encode_hello(user, capabilities, token)
 
 

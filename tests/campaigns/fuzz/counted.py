@@ -48,7 +48,7 @@ def run_chunk(name: str, chunk: int, count: int) -> dict[str, Any]:
             taken += 1
         except REFUSALS:
             pass
-        except Exception as error:  # a bug, whatever it is
+        except Exception as error:  # any exception is a bug
             exceptions += 1
             if len(bugs) < MAX_TOLD:
                 bugs.setdefault(place_of(error), raw.hex())

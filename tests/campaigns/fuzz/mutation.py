@@ -57,7 +57,7 @@ def _change(raw: bytearray, draw: int, seeds: Sequence[bytes]) -> bytearray:
     what, draw = draw & 15, draw >> 4
     at, draw = (draw & 0xFFFF) % (len(raw) + 1), draw >> 16
     size, draw = draw & 0xFF, draw >> 8  # 36 bits are left
-    if what < 4:  # a bit, where it is not after the end
+    if what < 4:  # change a bit, and do nothing if it is after the end
         if at < len(raw):
             raw[at] ^= 1 << (size & 7)
     elif what < 6:
@@ -71,9 +71,9 @@ def _change(raw: bytearray, draw: int, seeds: Sequence[bytes]) -> bytearray:
         del raw[at : at + (size & 15)]
     elif what == 12:
         raw[at:at] = draw.to_bytes(5)[: size & 3]
-    elif what == 13:  # once more
+    elif what == 13:  # repeat a part
         raw[at:at] = raw[at : at + size]
-    elif what == 14:  # the rest of another one
+    elif what == 14:  # append the rest of another seed
         other = seeds[size % len(seeds)]
         raw[at:] = other[(draw & 0xFFFF) % (len(other) + 1) :]
     else:

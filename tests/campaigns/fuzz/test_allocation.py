@@ -16,7 +16,7 @@ from tests.campaigns.fuzz.targets import TARGETS, run
 SMALL_BYTES: Final = 16 * 1024
 """The memory besides twice the input: objects of a decoder, of its errors and of the checks."""
 
-OWN_BYTES: Final = {"client.filters.compressing.decompress": 48 * 1024}  # the window of zlib
+OWN_BYTES: Final = {"client.filters.compressing.decompress": 48 * 1024}  # zlib allocates its window
 
 MACHINES: Final = {**MACHINE_TARGETS, **IDENTITY_TARGETS, **PORT_TARGETS}
 """Their memory is that of a whole daemon or program."""
@@ -60,7 +60,7 @@ def one_field(seed: bytes) -> Iterator[bytes]:
     for at in range(0, len(seed), max(1, -(-len(seed) // PLACES))):
         for field in (*edges, *VARINTS):
             yield seed[:at] + field + seed[at + len(field) :]
-        more = int.from_bytes(seed[at : at + 4]) + 1  # just more than there is
+        more = int.from_bytes(seed[at : at + 4]) + 1  # one more than there are
         yield seed[:at] + (more % 2**32).to_bytes(4) + seed[at + 4 :]
 
 
@@ -78,7 +78,7 @@ def two_counts(seed: bytes) -> Iterator[bytes]:
 def check(name: str, inputs: Iterator[bytes]) -> None:
     allowed = SMALL_BYTES + OWN_BYTES.get(name, 0)
     for raw in inputs:
-        if taken(name, raw) > 2 * len(raw) + allowed:  # or a cache has grown just now
+        if taken(name, raw) > 2 * len(raw) + allowed:  # a cache may have grown just now
             assert taken(name, raw) <= 2 * len(raw) + allowed, raw.hex()
 
 

@@ -25,7 +25,7 @@ from tests.campaigns.peers.peer import LISTEN_S, Client, Peer, Servers
 class BareClient(Client):
     """Messages one after the other on a unix socket: all have the same size."""
 
-    window_bytes = UDP_BUFFER_BYTES // 2  # more bytes would be lost
+    window_bytes = UDP_BUFFER_BYTES // 2  # the system would lose more bytes
 
     def __init__(self, connection: socket, size: int) -> None:
         self._connection = connection

@@ -95,7 +95,7 @@ def ours_is_right(results: Results) -> bool:
 
 def main(arguments: list[str] | None = None) -> int:
     options = options_of(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # stop all, too
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))  # ends all, too
     status = 130
     try:
         status = run(arrangements(options.duration_s, options.only), options)

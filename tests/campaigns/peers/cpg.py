@@ -48,7 +48,7 @@ class CpgClient(Client):
         self._handle = c_uint64()
         self._batch: list[bytes] = []
         self._members = 0
-        # Kept here: the library calls them as long as there is a connection.
+        # They are kept here, as the library calls them while there is a connection.
         self._callbacks = _Callbacks(
             _Deliver() if sends else _Deliver(self._deliver), _Change(self._change)
         )

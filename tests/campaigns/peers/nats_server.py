@@ -35,7 +35,7 @@ class NatsClient(Client):
         publish = self._connection.publish
         for data in messages:
             await publish(GROUP, data)
-        await asyncio.sleep(0)  # its task that writes has its turn
+        await asyncio.sleep(0)  # the writing task gets its turn
 
     async def receive(self) -> list[bytes]:
         if not self._batch:

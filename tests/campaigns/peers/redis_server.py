@@ -27,7 +27,7 @@ class RedisClient(Client):
         if not sends:
             subscription.subscribe(GROUP)
             while subscription.get_message(timeout=LISTEN_S) is None:
-                pass  # its first message says that it is subscribed
+                pass  # its first message reports the subscription
         return cls(connection, subscription)
 
     async def send(self, messages: Sequence[bytes]) -> None:

@@ -23,9 +23,9 @@ class ZeroMqClient(Client):
     async def open(cls, address: str, plan: Plan, *, sends: bool) -> Self:
         import zmq  # noqa: PLC0415 - only its own programs need it
 
-        # XPUB is PUB that reports its subscribers.
+        # XPUB is a PUB that reports its subscribers.
         socket = zmq.Context().socket(zmq.XPUB if sends else zmq.SUB)
-        socket.set_hwm(0)  # otherwise it drops; the sender keeps to its window
+        socket.set_hwm(0)  # otherwise it drops messages; the sender keeps to its window
         if sends:
             socket.setsockopt(zmq.XPUB_VERBOSE, 1)  # report each receiver, not only the first
             socket.bind(address)

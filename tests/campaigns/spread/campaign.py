@@ -52,7 +52,7 @@ class Campaign:
         self.checker = SpreadChecker()
         self.sent = self.sessions = 0
         self._count = 0
-        self._open: dict[int, str] = {}  # sessions, and the groups that they are in
+        self._open: dict[int, str] = {}  # the sessions, and the groups of each
         self.loaded = True
 
     async def live(self, index: int) -> None:

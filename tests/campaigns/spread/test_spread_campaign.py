@@ -60,11 +60,11 @@ def test_who_has_seen_the_same_has_broken_nothing() -> None:
 @pytest.mark.parametrize(
     "seen",
     [
-        [(0, message(1)), (0, NEXT), (1, NEXT)],  # one lacks a message
-        [(0, message(2)), (0, message(1))],  # out of its sender's order
-        [(0, message(1)), (0, message(1))],  # twice
+        [(0, message(1)), (0, NEXT), (1, NEXT)],  # one session lacks a message
+        [(0, message(2)), (0, message(1))],  # two messages are out of their sender's order
+        [(0, message(1)), (0, message(1))],  # a message comes twice
         [(0, NEXT), (1, view(b"2", ("b", "a"), BOTH, BY_NETWORK))],  # members in another order
-        [(0, view(b"2", ("b",), ("b",), BY_NETWORK))],  # not in its own view
+        [(0, view(b"2", ("b",), ("b",), BY_NETWORK))],  # a session is not in its own view
         [(0, Received(type=0x2000, sender="g", groups=(), tag=0, mismatch=False, data=b"9"))],
     ],
 )

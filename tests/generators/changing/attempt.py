@@ -16,9 +16,9 @@ from tests.generators.records import Notice
 class Phase(enum.Enum):
     """The phase of an attempt."""
 
-    GATHER = enum.auto()  # not all have stopped
-    EXCHANGE = enum.auto()  # not all hold the union of their old view
-    INSTALL = enum.auto()  # all do, and have said so
+    GATHER = enum.auto()  # not all daemons have stopped
+    EXCHANGE = enum.auto()  # not all daemons hold the union of their old view
+    INSTALL = enum.auto()  # all daemons hold it, and have said so
     OVER = enum.auto()
 
 
@@ -136,7 +136,7 @@ class Attempt:
         for daemon in list(self.members):
             lot = self._rng.random()
             if not daemon.alive or (broken and lot < 0.5):
-                self.members.remove(daemon)  # it has not heard from all of them
+                self.members.remove(daemon)  # this daemon has not heard from all of them
             elif lot < 0.8:
                 self.members.remove(daemon)
                 self._install_at(daemon)

@@ -53,10 +53,10 @@ class ChangingDaemon(Daemon):
         self._start = 0
         self._given: set[Bundle] = set()
         self._parts_here: Counter[str] = Counter()  # the announcement parts that came, by daemon
-        self._announced = 0  # its own announcement parts
-        self._last: int | None = None  # its own previous packet
-        self._numbered: dict[Session, int] = {}  # per client, bundles at FIFO or above
-        self._open: dict[Session, list[Bundle]] = {}  # fragments of messages without the last one
+        self._announced = 0  # the number of its own announcement parts
+        self._last: int | None = None  # the number of its previous packet
+        self._numbered: dict[Session, int] = {}  # bundles at FIFO or above, by client
+        self._open: dict[Session, list[Bundle]] = {}  # fragments of messages without their last one
 
     @property
     def operates(self) -> bool:

@@ -42,7 +42,7 @@ class Network(Programs):
         self._restarts = dict.fromkeys(self._names, 0)
         self._counters = dict.fromkeys(self._names, 1)
         self._side = dict.fromkeys(self._names, 0)  # daemons on one side hear each other
-        self._daemons: list[ChangingDaemon] = []  # the running ones
+        self._daemons: list[ChangingDaemon] = []  # the running daemons
         self._by_identity: dict[str, ChangingDaemon] = {}
         self._flying: dict[str, list[tuple[ChangingDaemon, View, Item]]] = {}
 

@@ -30,7 +30,7 @@ class ChangingSessions(AbstractSessions):
         self._daemons: tuple[str, ...] = ()
         self._majority: bool | None = None
         self._ends: dict[Session, Place] = {}  # disconnects released in this view
-        self._early: list[tuple[Session, Deliver]] = []  # for those not yet welcomed
+        self._early: list[tuple[Session, Deliver]] = []  # deliveries for sessions without a welcome
 
     # ---- views ----
 

@@ -39,6 +39,6 @@ def example_of(strategy: st.SearchStrategy[T], condition: Callable[[T], bool]) -
     Raises:
         NoSuchExample: it finds none.
     """
-    # Nobody reads what is found on purpose; to make it small takes longer than to find it.
+    # Nobody reads these examples, and to make one small takes longer than to find it.
     phases = settings(max_examples=50_000, phases=[Phase.generate])
     return find(strategy, condition, settings=phases, random=Random(0))

@@ -240,7 +240,7 @@ def test_a_message_waits_only_for_what_was_under_way_when_its_queue_was_synchron
 
 
 def test_a_multicast_that_is_given_up_blocks_nobody() -> None:
-    for steps in range(6):  # up to the last one before the first queueing
+    for steps in range(6):  # steps up to the last one before the first message is queued
         run = Run()
         lost = run.start("a", "bc")
         for _ in range(steps):
@@ -255,7 +255,7 @@ def test_a_multicast_that_is_given_up_blocks_nobody() -> None:
 def test_without_an_abort_its_blocks_hold_back_for_ever() -> None:
     run = Run()
     lost = run.start("a", "bc")
-    run.step(lost)  # one block, at b
+    run.step(lost)  # one block is put, at b
     later = run.send("a", "bc")
     run.take_all()
     assert run.history.delivered == {"c": [later]}
@@ -383,11 +383,11 @@ def test_schedules_that_break_a_plain_fifo_are_found(order: Order) -> None:
 
 
 stories = st.tuples(
-    st.lists(st.sampled_from([0, 5]), min_size=3, max_size=3),  # clocks
+    st.lists(st.sampled_from([0, 5]), min_size=3, max_size=3),  # the clocks
     st.lists(st.integers(0, 2), min_size=4, max_size=12),  # steps of a's multicast to all
-    st.sampled_from(PEERS),  # the peer that then takes, and tells
-    st.sampled_from(PEERS),  # whom, who sends
-    st.sampled_from(PEERS),  # to this one
+    st.sampled_from(PEERS),  # the peer that then receives, and calls
+    st.sampled_from(PEERS),  # the peer that is called, and sends
+    st.sampled_from(PEERS),  # the destination of that message
 )
 Story = tuple[list[int], list[int], str, str, str]
 
@@ -448,7 +448,7 @@ def test_one_order_of_all_may_contradict_the_time_of_sending() -> None:
 
     A global lock would not do that. bus1 promises less: causes first for those who get both.
     """
-    run = interrupted([0, 0, 9, 5], 2, [("c", "a"), ("b", "b")])  # blocks at a and at b are put
+    run = interrupted([0, 0, 9, 5], 2, [("c", "a"), ("b", "b")])  # the blocks at a and at b are put
     slow, late, early = run.history.sent
     assert late in run.history.causes(early)
     assert run.history.delivered == {"a": [slow, late], "b": [early, slow]}

@@ -69,7 +69,7 @@ def test_a_message_ordered_after_the_destruction_is_refused() -> None:
     destruction.finish()
     assert message.stamp is not None
     assert node.destroyed is not None
-    # Both saw the same clocks, so the one with the higher id comes later.
+    # Both transactions read the same clocks, so the one with the higher id comes later.
     assert message.stamp > node.destroyed
     assert owner.pop() == Destroyed(node)
     assert owner.pop() is None
@@ -182,7 +182,7 @@ def test_a_destruction_that_ticks_before_the_owner_is_synchronised_may_come_firs
     until(sending, What.TICK)
     destruction = owner.destroy(node)
     until(destruction, What.SYNCHRONISE)
-    sending.do(sending.ready[0])  # the tick: the same value, and a higher id
+    sending.do(sending.ready[0])  # the tick has the same value, and a higher id
     assert sending.fates == {node: Fate.PENDING}
     sending.finish()
     assert sending.fates == {node: Fate.REFUSED}
@@ -227,7 +227,7 @@ class NodesMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.peers = [Peer(at, clock=3 * at) for at in range(3)]
-        self.nodes = [peer.node() for peer in self.peers]  # for ever; everybody knows them
+        self.nodes = [peer.node() for peer in self.peers]  # they last; all peers know them
         for peer in self.peers:
             peer.handles.update(self.nodes)
         self.mortal: list[Node] = []

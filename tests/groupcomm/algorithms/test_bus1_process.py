@@ -30,7 +30,7 @@ def test_a_block_holds_back_what_is_complete() -> None:
     network = Network(Bus1(name, "pqr") for name in "pqr")
     network.send("p", b"slow", "qr")
     for packet in network.ready:
-        network.bring(packet)  # blocks are put; the answers stay under way
+        network.bring(packet)  # the blocks are put; the answers stay in flight
     slow = set(network.under_way)
     network.send("r", b"quick", "q")
     while others := [packet for packet in network.ready if packet not in slow]:
@@ -45,7 +45,7 @@ def test_a_sending_that_has_not_ended_is_overtaken_by_a_telephone() -> None:
     network = Network(Bus1(name, "pqr") for name in "pqr")
     cause = network.send("p", b"cause", "q")
     slow = network.under_way[0]
-    effect = network.send("r", b"effect", "q")  # r was told by telephone
+    effect = network.send("r", b"effect", "q")  # q has called r
     while others := [packet for packet in network.ready if packet != slow]:
         network.bring(others[0])
     network.bring_all()

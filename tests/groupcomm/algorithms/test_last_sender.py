@@ -41,7 +41,7 @@ def test_the_cause_that_is_not_named_comes_late() -> None:
     p_to_q, p_to_r, _, q_to_r = network.under_way
     network.bring(p_to_r)
     network.bring(q_to_r)
-    network.send("r", b"")  # both caused it; its stamp names q1
+    network.send("r", b"")  # both messages caused it; its stamp names q1
     effect = next(packet for packet in network.under_way if packet[:2] == ("r", "q"))
     assert effect.stamp == CauseStamp("r", 1, "q", 1)
     network.bring(effect)

@@ -56,7 +56,7 @@ def test_plain_stamps_grow_and_compressed_ones_do_not() -> None:
     plain = [bytes_of_round(MessageHistory, rounds) for rounds in (2, 3, 10)]
     assert plain == [plain[0] + 12 * 18 * 4 * more for more in (0, 1, 8)]
     short = [bytes_of_round(CompressedHistory, rounds) for rounds in (2, 3, 10)]
-    # One entry: the latest message, of the two who are neither its sender nor this one's.
+    # One entry: the latest message, for the two that are neither its sender nor this one's.
     assert short == [12 * (10 + 2 * 2)] * 3
 
 

@@ -44,10 +44,10 @@ def test_a_process_counts_each_send_each_receipt_and_each_delivery() -> None:
     network.send("p", b"", "q")
     assert carried(network) == [{"p": 1, "q": 0, "r": 0}, {"p": 2, "q": 0, "r": 0}]
     network.bring(network.under_way[1])
-    network.send("q", b"", "r")  # its third event, behind a receipt and a delivery
+    network.send("q", b"", "r")  # the third event of q, after a receipt and a delivery
     assert carried(network)[-1] == {"p": 2, "q": 3, "r": 0}
-    network.bring(network.under_way[-1])  # received and held back: one event
-    network.bring_all()  # received, and both delivered: three more
+    network.bring(network.under_way[-1])  # the message is received and held back: one event
+    network.bring_all()  # a receipt and two deliveries: three more
     network.send("r", b"", "p")
     assert carried(network) == [{"p": 2, "q": 3, "r": 5}]
 
@@ -70,7 +70,7 @@ def test_counting_sends_only_delivers_the_same_with_smaller_counts(steps: Steps)
     every = play(SchiperEggliSandoz, steps, processes=4, multicasts=True)
     sends = play(SchiperEggliSandozSends, steps, processes=4, multicasts=True)
     assert every.history.events == sends.history.events
-    assert every.stamp_bytes == sends.stamp_bytes  # numbers have 8 bytes there
+    assert every.stamp_bytes == sends.stamp_bytes  # a number has 8 bytes there
     for name in "pqrs":
         for network in (every, sends):
             network.send(name, b"", "pqrs")

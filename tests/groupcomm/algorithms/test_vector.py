@@ -69,7 +69,7 @@ def test_a_stamp_that_is_not_a_copy_shows_when_a_message_is_late() -> None:
     for make, delivered in ((Vector, ["p1", "p2"]), (LiveVector, [])):
         network = three(make)
         network.send("p", b"")
-        network.send("p", b"")  # while the first is under way
+        network.send("p", b"")  # while the first message is in flight
         network.bring_all()
         assert [str(each) for each in network.history.delivered.get("q", [])] == delivered
 

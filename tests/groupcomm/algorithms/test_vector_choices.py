@@ -79,9 +79,9 @@ def delivered_at_r(network: Network) -> list[str]:
     ("make", "follower", "processed"),
     [
         (VectorUpdating, "t", True),
-        (VectorUpdating, "u", False),  # it follows the previous message, too
+        (VectorUpdating, "u", False),  # the message also follows the previous one
         (VectorNotUpdating, "s", True),
-        (VectorNotUpdating, "u", False),  # it follows the concurrent message, too
+        (VectorNotUpdating, "u", False),  # the message also follows the concurrent one
         (VectorAdvancing, "u", True),
         (VectorTree, "s", True),
         (VectorTree, "t", True),
@@ -128,7 +128,7 @@ def test_the_tree_makes_a_copy_and_a_new_buffer_for_each_leaf() -> None:
         {"p": 1, "q": 0, "r": 0},
         {"p": 0, "q": 1, "r": 0},
     ]
-    network.bring(q2)  # above the second leaf's stamp, and the next one there
+    network.bring(q2)  # it is above the second leaf's stamp, and next there
     network.bring(p2)
     assert delivered_at_r(network) == ["p1", "q1", "q2", "p2"]
     assert [str(message) for message in r.flagged] == ["q1"]
@@ -156,7 +156,7 @@ def test_paths_deliver_as_the_plain_rule_does(steps: Steps) -> None:
     network = play(VectorPaths, steps, processes=4)
     assert_keeps(network, VectorPaths.claims)
     plain = play(Vector, steps, processes=4).history.delivered
-    # Of what becomes next at once, one path's may come before another's.
+    # If several messages become next at once, those of one path may come before another's.
     assert {name: set(found) for name, found in network.history.delivered.items()} == {
         name: set(found) for name, found in plain.items()
     }
@@ -180,7 +180,7 @@ def test_paths_part_and_join() -> None:
     network.send("q", b"")
     network.bring_all()
     assert len(r.paths) == 2
-    network.send("p", b"")  # p had both
+    network.send("p", b"")  # p had delivered both
     network.bring_all()
     assert len(r.paths) == 1
 

@@ -31,7 +31,7 @@ def test_a_drift_below_the_slew_is_followed(drift: float) -> None:
 @pytest.mark.parametrize("sign", [1, -1])
 def test_an_error_is_slewed_by_no_more_than_500_ppm(sign: int) -> None:
     clock = PhysicalClock(now=0.0, wall=WALL)
-    clock.observe_wall(10.0, WALL + 10 + sign * 0.9)  # no jump yet, but far off
+    clock.observe_wall(10.0, WALL + 10 + sign * 0.9)  # this is no jump yet, but far off
     assert clock.read(10.0) - (WALL + 10) * 1e6 == pytest.approx(sign * 10 * SLEW * 1e6, abs=2)
 
 

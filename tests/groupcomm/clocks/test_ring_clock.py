@@ -17,7 +17,7 @@ def clock_at(value: int, wall: float = 0.0) -> RingClock:
 def test_it_follows_and_ticks_over_the_edges(edge: int) -> None:
     clock = clock_at(edge - 2)
     assert [clock.tick() for _ in range(4)] == [edge - 1, edge, edge + 1, edge + 2]
-    clock.follow(edge - 5)  # a modular comparison would take some of these for later
+    clock.follow(edge - 5)  # a modular comparison would consider some of these later
     clock.follow(0)
     clock.follow(1)
     assert clock.value == edge + 2

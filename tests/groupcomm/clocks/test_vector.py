@@ -117,8 +117,8 @@ def test_broadcasts_are_delivered_causally_in_any_order(
 ) -> None:
     """All of them, causes first; and stamps compare as the messages caused each other."""
     processes = {name: Process(name, "pqr", Vector.copy) for name in "pqr"}
-    under_way: list[tuple[str, Stamped]] = []  # to whom, what
-    causes: dict[int, set[int]] = {}  # by identity of the stamp: the stamps that caused it
+    under_way: list[tuple[str, Stamped]] = []  # receiver and message
+    causes: dict[int, set[int]] = {}  # the causes of each stamp, by the identity of the stamp
     known: dict[str, set[int]] = {name: set() for name in "pqr"}
 
     def hand_over(index: int) -> None:
@@ -148,7 +148,7 @@ def test_broadcasts_are_delivered_causally_in_any_order(
 
 def test_nobody_waits_for_a_member_that_left() -> None:
     here = vector(p=1, q=1, r=1)
-    stamp = vector(p=2, q=1, r=9)  # r's last broadcasts never reached us
+    stamp = vector(p=2, q=1, r=9)  # r's last broadcasts have not arrived here
     assert not here.deliverable(stamp, "p")
     here.drop("r")
     assert here.deliverable(stamp, "p")

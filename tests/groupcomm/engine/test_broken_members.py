@@ -405,7 +405,7 @@ def test_whose_messages_have_jumped_once_is_heard_again_after_a_while(jump: int)
     flood = lying.cluster.cores[lying.liar].membership.flood
     sequence = flood.sequence + jump
     lying.cluster.run(3.0)
-    lying.core.membership.peers[daemon_number(lying.liar)].said_at -= jump  # nothing else has come
+    lying.core.membership.peers[daemon_number(lying.liar)].said_at -= jump  # its only datagram
     lying.tell(lying.cut(*encode_message(beacon(lying, 1)), sequence=sequence))
     peer = lying.core.membership.peers[daemon_number(lying.liar)]
     assert peer.seen.highest == sequence

@@ -85,7 +85,7 @@ def test_what_fits_the_view_passes(check: Check) -> None:
     ("check", "changes"),
     [
         (data, {"daemon": 3}),
-        (data, {"daemon": 1}),  # of the other ring
+        (data, {"daemon": 1}),  # a daemon of the other ring
         (data, {"ring": 1}),
         (data, {"vector": (1,), "agreed": Stamp(1, 0)}),
         (data, {"vector": (1, 2, 3), "agreed": Stamp(1, 0)}),

@@ -99,7 +99,7 @@ def test_no_session_is_admitted_and_the_reason_says_where_to_go() -> None:
 def test_who_waits_for_a_name_is_refused_at_once() -> None:
     clients = Clients()
     one, heir = clients.connect("u", principal="p"), clients.start("u", principal="q")
-    for number in range(STEP_WORK):  # so that the holder of the name may have gone unseen
+    for number in range(STEP_WORK):  # the holder of the name may have gone unseen meanwhile
         clients.sessions[one].join(f"g{number}")
     clients.step_once(clients.said(one), clients.said(heir))
     assert clients.heard(heir) == []
@@ -169,7 +169,7 @@ def test_a_daemon_that_is_told_to_leave_meanwhile_leaves_now() -> None:
     clients.step(DRAIN)
     clients.step(LeaveRequested())
     assert leaves(clients)
-    clients.step(DRAIN)  # too late
+    clients.step(DRAIN)  # the drain comes too late
     assert drain_of(clients).left_s == 0.0
 
 

@@ -55,7 +55,7 @@ def talk(gates: dict[str, IdentityProtection]) -> int:
         for _, (to, datagram) in hellos:
             count += 1
             if to in gates:
-                with suppress(BadDatagram):  # some of those that cross have no news
+                with suppress(BadDatagram):  # some of the crossing introductions have no news
                     assert gates[to].open_untrusted(datagram) is None
     return count
 
@@ -125,7 +125,7 @@ def test_filling_changes_nothing(size: int) -> None:
 
 def test_a_safe_packet_passes_a_path_of_1280_bytes_sealed_twice() -> None:
     sealed = gate("a").seal("b", CONTROL[:1] + bytes(SAFE_PACKET_BYTES - 1))
-    assert len(sealed) + 40 + 8 <= 1280  # heads of IPv6 and UDP
+    assert len(sealed) + 40 + 8 <= 1280  # 48 bytes are the headers of IPv6 and UDP
 
 
 def test_the_key_alone_lets_nobody_in() -> None:

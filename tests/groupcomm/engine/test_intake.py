@@ -135,7 +135,7 @@ def test_a_session_has_its_turn_and_then_waits_for_the_others_of_its_principal()
     core.sessions.accept(clients.said(other))
     core.sessions.intake.serve(0.0)
     accepted = [bundle.session for bundle in core.sessions.backlog]
-    first = SESSION_WORK - 1  # to look is work, too
+    first = SESSION_WORK - 1  # looking costs work, too
     assert accepted[:first] == [busy] * first
     assert accepted[first] == other
     assert STEP_WORK - 10 < len(accepted) < STEP_WORK

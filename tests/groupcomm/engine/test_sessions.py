@@ -65,7 +65,7 @@ def test_a_name_too_long_together_with_its_daemons_is_refused() -> None:
 def test_a_name_that_is_just_being_given_up_is_waited_for() -> None:
     clients = Clients()
     one, heir = clients.connect("u"), clients.start("u", principal="p")
-    late = clients.start("u", principal="q")  # of one principal each hello has a step of its own
+    late = clients.start("u", principal="q")  # each hello of one principal has a step of its own
     clients.step(ClientGone(one), clients.said(heir), clients.said(late))
     admitted, _ = clients.heard(heir)
     assert isinstance(admitted, Connected)
@@ -223,7 +223,7 @@ def test_senders_wait_for_a_slow_client_until_it_reads_or_goes(end: str) -> None
     else:
         sessions.accept(
             ClientGone(slow)
-        )  # nobody needs to know of it yet: that would have to wait, too
+        )  # no other daemon needs to know of it: that would also have to wait
     assert not sessions.slow_receivers
 
 

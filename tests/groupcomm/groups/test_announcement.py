@@ -98,7 +98,7 @@ def taken(body: bytes) -> Announcement:
         (((1, "u"), (2, "u")), ()),
         (((1, "u#"),), ()),
         (((1, ""),), ()),
-        (((1, "ü" * 127),), ()),  # one byte too many, with its daemon's name
+        (((1, "ü" * 127),), ()),  # with its daemon's name this is one byte too many
         (((1, "u"),), (("g", (2,)),)),
         (((1, "u"),), (("g", ()),)),
         (((1, "u"),), (("g", (1, 1)),)),

@@ -83,7 +83,7 @@ class Pair:
         self.now = 0.0
         self.got: list[tuple[float, bytes]] = []
         self.notices: list[tuple[float, bytes]] = []
-        self.feed: Callable[[float], float] = lambda now: inf  # sends; when to be called again
+        self.feed: Callable[[float], float] = lambda now: inf  # sends; returns its next time
         self._flying: list[tuple[float, int, int, bytes]] = []
         self._count = 0
 

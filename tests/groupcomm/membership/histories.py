@@ -60,7 +60,7 @@ class Daemon:
             counted=lambda *_: None,
         )
         self.clock = view.clock
-        self.causes: tuple[int, object] = (0, None)  # packet with them in full, and they
+        self.causes: tuple[int, object] = (0, None)  # packet with full causes; the causes
 
     def release(self, bundle: Bundle) -> None:
         packet: DataPacket = bundle.packet

@@ -28,7 +28,7 @@ def test_repeated_commits_are_no_progress() -> None:
     """A daemon that repeats itself may wait for one that has gone: in the end both begin anew."""
     stage = in_view("ab")
     commit = to_recovered(stage)
-    stage.mute = {"b"}  # the test speaks for it
+    stage.mute = {"b"}  # the test sends b's messages
     lacking = Commit(commit.attempt, commit.proposal, False, False, (((1, 1),),))
     stage.say("b", "a", lacking)
     began = stage.now
@@ -224,7 +224,7 @@ def test_a_network_with_failures_gets_less_to_carry() -> None:
         stage = in_view("ab", seconds=STEADY_S / 2)
         stage.mute = {"b"}
         machine = stage.daemons["a"].machine
-        machine._backoff.failures = 2 * failures  # half as many after a view that has stood
+        machine._backoff.failures = 2 * failures  # half as many after a view that lasted
         machine.gather(GatherReason.PATH_LOST, stage.now)
         before = len(stage.sent)
         stage.run(TIMING.gather_wait_s * 0.9)

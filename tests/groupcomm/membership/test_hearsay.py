@@ -55,9 +55,9 @@ def reported_to_have_left() -> PeerDaemon:
 @pytest.mark.parametrize(
     ("sequence", "later_s", "left"),
     [
-        (99, 0.5 * HEARSAY_S, True),  # it was said before, and has come late
+        (99, 0.5 * HEARSAY_S, True),  # the statement is old, and has come late
         (101, 0.5 * HEARSAY_S, False),
-        (99, 1.1 * HEARSAY_S, False),  # so late nothing comes: it is still there
+        (99, 1.1 * HEARSAY_S, False),  # no statement comes so late: the daemon is still there
     ],
 )
 def test_who_says_something_new_has_not_left(sequence: int, later_s: float, left: bool) -> None:

@@ -275,7 +275,7 @@ def test_no_view_is_agreed_to_above_the_mark_on_disk() -> None:
     disk = stage.daemons["a"].disk
     disk.mark = counter_of(stage.daemons["a"]) + 1
     stage.daemons["a"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
-    disk.mark -= 1  # it is not as the others were told
+    disk.mark -= 1  # the disk differs from what the others were told
     stage.run(0.03)
     assert stage.state("a") is MembershipState.COMMIT
     assert "bind" not in stage.daemons["a"].host.log

@@ -84,7 +84,7 @@ def test_a_commit_is_said_ever_more_rarely_while_nothing_changes() -> None:
     for _ in range(int(2.0 / repeat_s)):
         before = len(stage.sent)
         stage.run(repeat_s)
-        intervals += c.state is MembershipState.RECOVERED  # it waits for b, whom a is to help
+        intervals += c.state is MembershipState.RECOVERED  # c waits for b, which a is to help
         to_a = [m for one, two, m in stage.sent[before:] if (one, two) == ("c", "a")]
         said += sum(isinstance(message, Commit) for message in to_a)
     assert intervals > 100

@@ -17,7 +17,7 @@ from tests.groupcomm.membership import naive
 from tests.groupcomm.membership.histories import bundle_of
 
 RELIABLE, FIFO, CAUSAL, AGREED, SAFE = LEVELS = tuple(ServiceLevel)[1:]
-RING_OF = (0, 1, 0)  # of daemons
+RING_OF = (0, 1, 0)  # the ring of each daemon
 NEVER = Stamp(0, 0)
 
 Shape = tuple[int, list[tuple[int, ServiceLevel]], bool, float, tuple[float, float]]

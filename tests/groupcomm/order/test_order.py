@@ -119,7 +119,7 @@ def test_a_horizon_counts_only_once_its_packets_are_held() -> None:
     receiver = Receiver(rings=2)
     causes = ((0, 0), Stamp(0, 0))
     receiver.packet(1, bundle(AGREED, 1, "b"), time=50, causes=causes)
-    receiver.horizon(1, 60, 1)  # a packet of ring 1 is missing: it may be lower
+    receiver.horizon(1, 60, 1)  # a packet of ring 1 is missing: its stamp may be lower
     assert receiver.out == []
     receiver.packet(1, bundle(AGREED, 2, "a"), ring=1, daemon=2, time=40, causes=causes)
     assert receiver.out == ["a", "b"]

@@ -50,7 +50,7 @@ def test_all_know_two_ways_after_it_has_left() -> None:
 def test_what_is_not_answered_is_collected_by_the_token() -> None:
     a, b, c = resting_with_a()
     sent, time = number_safe(a, 1.0)
-    answer(c, sent, 1.0)  # which is lost
+    answer(c, sent, 1.0)  # the answer is lost
     a.hear(answer(b, sent, 1.0), 1.0)
     assert a.step(1.0) == []
     assert time not in a.frontiers

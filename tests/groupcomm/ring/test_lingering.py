@@ -63,14 +63,14 @@ def test_it_goes_round_now_and_then_though_each_step_has_something_to_number() -
 def test_what_comes_after_a_while_goes_round_soon() -> None:
     a, _, _ = resting_with_a()
     number(a, 1.0)
-    a.ring._lingering.settle_at = 2.0  # as if it had been round
+    a.ring._lingering.settle_at = 2.0  # as if the token had been round
     number(a, now := 1.0 + 1.1 * STEADY * TIMING.linger_s)
     assert a.ring.deadline <= now + TIMING.linger_s
 
 
 def test_who_lacks_a_packet_asks_the_holder_and_for_the_packet_at_once() -> None:
     a, b, c = resting_with_a()
-    number(a, 1.0)  # c does not get it
+    number(a, 1.0)  # c does not get the packet
     now = 1.0005
     c.hear(number(a, now), now)
     assert c.step(now) == [], "it may come a little later"

@@ -315,7 +315,7 @@ def test_a_ring_of_one_keeps_the_token_while_a_client_is_slow() -> None:
         assert set(kinds(alone.step(float(second)))) <= {PacketKind.DATA}
         assert alone.ring.state is TokenState.RESTING
     assert alone.ring.held_by_all < alone.own.held
-    assert alone.ring.deadline < inf  # it looks again
+    assert alone.ring.deadline < inf  # the ring has a time to look again
     alone.ring.flow.blocked = False
     alone.step(5.0)
     assert alone.ring.held_by_all == alone.own.held

@@ -64,7 +64,7 @@ def test_a_buffer_that_takes_less_is_hardly_ever_overrun() -> None:
     """A receiver takes 200 KiB of a burst; the window settles around that."""
     window = Window(256 * KIB, 2048 * KIB)
     overrun = 0
-    lost: list[int] = [0, 0]  # it shows at the next visit but one
+    lost: list[int] = [0, 0]  # the loss shows two visits later
     for _ in range(400):
         window.token_left(window.bytes)
         lost.append(max(0, window.bytes - 200 * KIB))

@@ -33,7 +33,7 @@ class Group:
             start: Exchange(start, CLUSTER, random.Random(f"{seed}/{start}").randbytes)
             for start in starts
         }
-        self.said: list[tuple[StartId, StartId, Introduction]] = []  # all that ever was
+        self.said: list[tuple[StartId, StartId, Introduction]] = []  # all introductions ever
         self.way: list[tuple[StartId, StartId, Introduction]] = []
 
     def say(self, sender: StartId, receiver: StartId) -> None:
@@ -125,7 +125,7 @@ def test_whatever_is_lost_all_have_all_in_the_end(seed: int, loss: float) -> Non
 def test_who_does_not_answer_is_not_waited_for_in_the_next_view_nor_for_ever() -> None:
     group = Group((A, B, C))
     group.meet()
-    del group.of[C]  # it hears nothing any more
+    del group.of[C]  # C hears nothing any more
     group.of[A].begin(FIRST_VIEW, (A, B, C), group.now)
     group.of[B].begin(FIRST_VIEW, (A, B, C), group.now)
     group.run(1.0)
@@ -178,7 +178,7 @@ def test_what_a_daemon_has_does_not_open_what_it_got_before() -> None:
     group.begin(SECOND_VIEW)
     group.run()
     for sender, receiver, told in old:
-        group.of[receiver].forget(sender)  # it would not open again those that it has opened
+        group.of[receiver].forget(sender)  # it does not open these introductions twice
         for mine in {told.public[:FOR_BYTES] for who, _, told in group.said if who == receiver}:
             with suppress(BadDatagram):
                 group.of[receiver].receive(sender, attrs.evolve(told, wrapped_for=mine), group.now)
@@ -207,7 +207,7 @@ def test_with_one_key_one_text_is_sealed() -> None:
     for number in range(3):
         group.begin(bytes([number] * 16))
         group.run(0.5, loss=0.5)
-        for one, other in permutations(STARTS, 2):  # a clone was heard, and then itself again
+        for one, other in permutations(STARTS, 2):  # a clone was heard, then the daemon again
             group.of[one].forget(other)
             group.say(other, one)
         group.run(0.5)

@@ -207,7 +207,7 @@ def test_a_receiver_remembers_only_so_many_starts() -> None:
     late = sealer(SUITE_NONE, sender=CAROL)
     assert refused(receiver, late.seal(b"p")) == "full"
     assert receiver.open_untrusted(senders[0].seal(b"p")).counter == 2
-    receiver.forget(ALICE, Incarnation(5, 6))  # nobody
+    receiver.forget(ALICE, Incarnation(5, 6))  # nobody with this start exists
     receiver.forget(BOB, starts[5])
     assert refused(receiver, late.seal(b"p")) == "full"
     receiver.forget(ALICE, starts[5])
@@ -237,10 +237,10 @@ def test_no_nonce_is_used_twice_with_a_key(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(sealing, "AESGCM", RecordingCipher)
     starts = [
         Incarnation(1, 100),
-        Incarnation(2, 101),  # a restart
-        Incarnation(2, 102),  # a clone of the machine
-        Incarnation(1, 103),  # a disk that was rolled back
-        Incarnation(0, 104),  # a disk that was lost
+        Incarnation(2, 101),  # the machine has restarted
+        Incarnation(2, 102),  # the machine was cloned
+        Incarnation(1, 103),  # the disk was rolled back
+        Incarnation(0, 104),  # the disk was lost
     ]
     rekeying = Rekeying(epoch_packets=7)
     daemons = [

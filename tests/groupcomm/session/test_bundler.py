@@ -13,7 +13,7 @@ from tests.groupcomm.session.pair import PLENTY, Pair
 
 AGREED = ServiceLevel.AGREED
 FIFO = ServiceLevel.FIFO
-HEADS = BODY_HEAD_BYTES + 2  # with the group "g"
+HEADS = BODY_HEAD_BYTES + 2  # the head, with the group "g"
 
 
 def shapes(bundles: list[Bundle]) -> list[tuple[int, int]]:

@@ -317,10 +317,10 @@ def test_too_many_unfinished_messages_end_the_session() -> None:
     [
         b"\0\0\0\0",
         b"\xff\xff\xff\xff",
-        b"\0\0\0\1\x02",  # a frame only clients send
-        b"\0\0\0\1\x12",  # a delivery of nothing
-        encode_transition()[:3] + b"\2\x18\0",  # a transition with something behind it
-        encode_welcome(ANN, 1000),  # a second one
+        b"\0\0\0\1\x02",  # a frame that only clients send
+        b"\0\0\0\1\x12",  # a delivery without contents
+        encode_transition()[:3] + b"\2\x18\0",  # a transition with bytes behind it
+        encode_welcome(ANN, 1000),  # a second welcome
         whole_delivery("", 1, None, b""),
         whole_delivery(BOB.name, 1, None, b"body"),
     ],

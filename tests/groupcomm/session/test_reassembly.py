@@ -110,7 +110,7 @@ def test_a_repeated_fragment_changes_nothing() -> None:
         fragment(b"cd", 1, 2, type_=4),
         fragment(b"cd", 1, 2, groups=("h",)),
         fragment(b"cd", 1, 2, flags=1),
-        fragment(b"cde", 1, 2, total=4),  # more than the message has
+        fragment(b"cde", 1, 2, total=4),  # more bytes than the message has
     ],
 )
 def test_a_fragment_of_another_message_is_never_taken(other: Bundle) -> None:
@@ -147,7 +147,7 @@ def test_an_abort_drops_one_message_or_all_of_a_sender() -> None:
     held.drop(ANN, 2)
     held.drop(ANN, 9)
     assert held.held_bytes == 5 * one
-    assert add(held, fragment(b"cd", 1, 2, message=2)) is None  # begins anew
+    assert add(held, fragment(b"cd", 1, 2, message=2)) is None  # the message begins anew
     held.drop(ANN, 0)
     assert held.held_bytes == 3 * one
     held.drop(MemberId("#nobody#d", 4), 0)
@@ -181,7 +181,7 @@ def test_a_sender_cannot_fill_more_than_its_cap(monkeypatch: pytest.MonkeyPatch)
     for number in range(1, 100):
         add(held, fragment(b"x" * 500, 0, 2, message=number))
         assert held.held_bytes <= 10_000
-    assert add(held, fragment(b"y" * 500, 1, 2, message=1)) is None  # the oldest has gone
+    assert add(held, fragment(b"y" * 500, 1, 2, message=1)) is None  # the oldest is dropped
     assert add(held, fragment(b"y" * 500, 1, 2, message=99)) is not None
     big = [fragment(b"z" * 900, index, 100, message=200) for index in range(99)]
     for bundle in big:
@@ -205,8 +205,6 @@ def test_above_the_cap_unreliable_messages_go_first() -> None:
     late = fragment(b"x" * 15_000, 0, 2, level=UNRELIABLE)
     add(held, late, BOB)
     assert held.held_bytes <= 20_000
-    while (
-        held.held_bytes <= 20_000
-    ):  # a message that may not be lost is kept: the client must give up
+    while held.held_bytes <= 20_000:  # this message may not be lost: the client must give up
         number += 1
         add(held, fragment(b"x" * 500, 0, 2, message=number))

@@ -96,7 +96,7 @@ def give(
 ) -> Effect:
     """Give datagrams to a daemon, in a step that has nothing else to do."""
     process = running(host)
-    for _ in range(3):  # whatever is due is done before
+    for _ in range(3):  # first, everything is done that is due
         process._handle([], [])
     before, rejected = _parts(process), process.core.counters.rejected.copy()
     said = len(captured.sent)

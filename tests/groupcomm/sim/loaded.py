@@ -104,10 +104,10 @@ class Loaded:
         self.polite: list[Polite] = []
         self.rude: Rude | None = None
         self.answers = QuestionQueue(self._answer, self._principal_of, lambda: self._spent)
-        self._spent = 0.0  # on answers
+        self._spent = 0.0  # the time spent on answers
         self._plant = plant
         self._opened: set[int] = set()
-        self._answered: list[Input] = []  # of disk and questions, for the next step
+        self._answered: list[Input] = []  # answers of disk and questions, for the next step
         self._now = self._done = 0.0
 
     def due(self) -> float:

@@ -149,7 +149,7 @@ class Soak:
                 for result in results:
                     hunt.tried += 1
                     properties = properties_of(result)
-                    if properties and "assert" not in properties:  # the checkers have to find it
+                    if properties and "assert" not in properties:  # the checkers must find it
                         hunt.seed = result.settings.seed
                         hunt.properties = properties
                     self._save()

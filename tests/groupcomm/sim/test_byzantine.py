@@ -89,7 +89,7 @@ def nothing(*_: Any) -> None:
             "check_token",
             "change",
             range(24, 25),
-        ),  # few are tokens, and most lies small
+        ),  # few datagrams are tokens, and most lies are small
         (Admission, "check", "forge", range(1, 9)),
     ],
     ids=lambda value: getattr(value, "__name__", value),
@@ -111,7 +111,7 @@ def never_agree(cluster: Cluster) -> None:
 
 
 def keep_programs(cluster: Cluster) -> None:
-    cluster.clients = []  # nobody tells them to go
+    cluster.clients = []  # no client can end them
 
 
 @pytest.mark.parametrize(

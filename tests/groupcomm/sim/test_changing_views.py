@@ -42,22 +42,22 @@ COMPARED = 2
 KINDS = sorted(MUTATIONS | CHANGE_MUTATIONS)
 
 MAY_BE_HARMLESS = {
-    "acceptance lost": 0.4,  # nobody has released it
-    "bounce lost": 0.3,  # its client does not stay
-    "conf early": 0.2,  # no event of its process stands between
-    "deliveries swapped": 0.0,  # of RELIABLE and UNRELIABLE, or of different senders
+    "acceptance lost": 0.4,  # no daemon has released the message
+    "bounce lost": 0.3,  # its client does not continue
+    "conf early": 0.2,  # no event of its process is in between
+    "deliveries swapped": 0.0,  # deliveries of RELIABLE and UNRELIABLE, or of different senders
     "delivery early": 0.4,
-    "delivery late": 0.2,  # nobody promises when a message comes
-    "delivery lost": 0.3,  # its client does not stay
-    "majority altered": 0.5,  # of a view that no other client is told of
+    "delivery late": 0.2,  # no rule says when a message arrives
+    "delivery lost": 0.3,  # its client does not continue
+    "majority altered": 0.5,  # no other client gets that view
     "network view lost": 0.3,
-    "own message not delivered": 0.4,  # no other client has it, and its daemon does not go on
-    "release lost": 0.5,  # of UNRELIABLE
+    "own message not delivered": 0.4,  # no other client has it, and its daemon does not continue
+    "release lost": 0.5,  # a release of an UNRELIABLE message
     "releases swapped": 0.3,
     "self delivery lost": 0.2,
-    "send late": 0.4,  # but before its acceptance
+    "send late": 0.4,  # it is late, but before its acceptance
     "stamp lowered everywhere": 0.4,
-    "table altered": 0.2,  # where a daemon is alone there is no other table
+    "table altered": 0.2,  # a daemon that is alone has no other table to compare
     "table lost": 0.2,
     "transition late": 0.2,
     "transition lost": 0.4,

@@ -42,14 +42,14 @@ COMPARED = 2
 """The number of those that go to the reference checker, too."""
 
 MAY_BE_HARMLESS = {
-    "conf late": 0.2,  # no event of its process stands between
-    "delivery late": 0.2,  # no rule demands when a message comes
+    "conf late": 0.2,  # no event of its process is in between
+    "delivery late": 0.2,  # no rule says when a message arrives
     "view late": 0.2,
-    "deliveries swapped": 0.4,  # of RELIABLE and UNRELIABLE, or of different senders
+    "deliveries swapped": 0.4,  # deliveries of RELIABLE and UNRELIABLE, or of different senders
     "releases swapped": 0.4,
     "delivery early": 0.4,
-    "release lost": 0.5,  # of UNRELIABLE
-    "table altered": 0.5,  # with one daemon there is no other table
+    "release lost": 0.5,  # a release of an UNRELIABLE message
+    "table altered": 0.5,  # one daemon has no other table to compare
     "table lost": 0.5,
 }
 """Mutations that the rules often allow, and the least share of them that must be noticed."""
@@ -125,7 +125,7 @@ def test_a_view_that_only_a_clone_knew_may_be_passed_by_later(
         boot("a/1", 1),
         boot("b/1", 1),
         installs("a/1", 10),
-        boot("a/2", 2),  # a clone
+        boot("a/2", 2),  # a clone of the daemon
         installs("a/2", 20, *clone_is_with),
         Fail(0, "a/2"),
         Fail(0, "a/1"),

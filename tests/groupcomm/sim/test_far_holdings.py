@@ -28,7 +28,7 @@ def most_behind(
         lacking.append(sent - got)
     checked.finish()
     assert sum(isinstance(event, Message) for event in members[-1].events) == count
-    return max(lacking[count // 2 :])  # its windows have found their sizes
+    return max(lacking[count // 2 :])  # from then on its windows have found their sizes
 
 
 def rings(checked: CheckedCluster) -> list[int]:

@@ -101,7 +101,7 @@ def test_an_evicted_daemon_reads_nothing_more_and_does_not_come_back() -> None:
     load.run(0.2)
     for _, source, _, datagram in captured.sent[begun:]:
         if source != 3:
-            with pytest.raises(BadDatagram):  # with all secrets that it ever had
+            with pytest.raises(BadDatagram):  # although it has all secrets that it ever had
                 spy.open_untrusted(datagram)
     view = cluster.daemons[0].core.view
     gone.kill()

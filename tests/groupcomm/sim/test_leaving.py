@@ -137,7 +137,7 @@ def in_state(state: MembershipState) -> Callable[[Stage], None]:
     def reach(stage: Stage) -> None:
         stage.form()
         if state is MembershipState.RECOVERED:
-            stage.hang_disk(0)  # so that it is not over at once
+            stage.hang_disk(0)  # the leave is not over at once
         if state is MembershipState.COMMIT:
             membership = stage.process.core.membership
             membership._reservation = cast("Reservation", Unwilling(membership))

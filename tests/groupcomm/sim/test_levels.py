@@ -84,7 +84,7 @@ def test_reliable_does_not_wait_behind_a_gap_and_fifo_only_for_its_sender() -> N
     lose(cluster, 0, 2, lambda packet: first_data(packet, lost))
     lose(cluster, 1, 2, lambda packet: bool(lost) and first_data(packet, lost))
     sender.multicast(["g"], b"lost", level=FIFO)
-    cluster.run(0.002)  # so that it travels alone
+    cluster.run(0.002)  # the message travels alone
     sender.multicast(["g"], b"reliable", level=RELIABLE)
     sender.multicast(["g"], b"fifo", level=FIFO)
     other.multicast(["g"], b"other's reliable", level=RELIABLE)
@@ -137,7 +137,7 @@ def test_unreliable_costs_no_recovery() -> None:
     assert [texts(receiver) for receiver in receivers] == [[], []]
     assert hops_of(cluster) == hops, "no token moved"
     assert kinds.pop(PacketKind.UNRELIABLE) == 20 * 2, "once to each, never again"
-    del kinds[PacketKind.CONTROL]  # beacons
+    del kinds[PacketKind.CONTROL]  # beacons do not count
     rest_notices = kinds.pop(PacketKind.REST)
     assert rest_notices <= 2 * (1 + int(1.0 / Timing().rest_interval_s)), "as in silence"
     assert not kinds, "nobody asks for anything"
@@ -181,7 +181,7 @@ def test_causal_beats_agreed_between_rings() -> None:
     cluster = three_rings()
     sender, receiver, _ = members_of(cluster, 0, 1, 2)
     other = cluster.connect("other", 0)
-    cluster.run(10.0)  # silence: AGREED needs a round of notices
+    cluster.run(10.0)  # after a silence AGREED needs a round of notices
     sender.multicast(["g"], b"agreed", level=AGREED)
     other.multicast(["g"], b"causal", level=CAUSAL)
     cluster.run(0.9 * DELAY_S)
@@ -290,7 +290,7 @@ def test_a_sender_that_dies_between_fragments_has_sent_nothing(level: ServiceLev
     cluster = Cluster(plain_settings(daemons=2))
     sender, receiver = members_of(cluster, 0, 1)
     sender.multicast(["g"], bytes(2_000_000), level=level)
-    cluster.run(0.0005)  # its daemon has read a half of it
+    cluster.run(0.0005)  # its daemon has read half of the message
     sender.crash()
     cluster.run(1.0)
     assert texts(receiver) == []

@@ -92,7 +92,7 @@ def test_bursts_lose_many_in_a_row() -> None:
     streams = [Wire(Faults(burst_packets=50), seed=seed).stream() for seed in range(1, 9)]
     assert 0.98 < sum(map(len, streams)) / (8 * PACKETS) < 1.0
     gaps = [after - before - 1 for numbers in streams for before, after in pairwise(numbers)]
-    assert max(gaps) >= 5  # one in 400,000 with independent loss of the same 1.1 %
+    assert max(gaps) >= 5  # one in 400,000 if losses of the same 1.1 % are independent
 
 
 def test_duplicates_come_later_and_are_all_copies() -> None:

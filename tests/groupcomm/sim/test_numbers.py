@@ -52,7 +52,7 @@ class AfterADay(CheckedCluster):
 def test_who_learns_of_more_restarts_learns_of_the_numbers_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reservation, "JUMP_US", 1)  # the worst of luck
+    monkeypatch.setattr(reservation, "JUMP_US", 1)  # the worst case
     checked = AfterADay()
     record = checked.host.disk.record
     checked.restart(checked.host)

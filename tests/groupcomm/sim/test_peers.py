@@ -39,7 +39,7 @@ def started(
     network = PeerNetwork(seed, usual)
     network.add_founders(names, make)
     for _ in range(20):
-        network.run(3.0)  # on the worst paths some greetings take more than one
+        network.run(3.0)  # some greetings take more than one second on the worst paths
         if all(peer.state is State.RUNNING for peer in network.peers.values()):
             return network
     raise AssertionError(f"after a minute: {[peer.state for peer in network.peers.values()]}")
@@ -110,7 +110,7 @@ def churn(seed: int) -> tuple[PeerNetwork, set[Name]]:
         elif lot < 0.85 and coming:
             network.add(coming.pop(rng.randrange(len(coming))), VectorSession, (), [staying[0]])
         elif lot < 0.93 and len(staying) > 2:
-            name = rng.choice(staying[1:])  # the first one, which latecomers greet, stays
+            name = rng.choice(staying[1:])  # the first peer stays, as latecomers greet it
             leaving.add(name)
             network.leave(name)
     network.run(60.0)
@@ -164,7 +164,7 @@ def test_what_a_latecomer_did_not_get_directly_waits_at_its_sponsor_too() -> Non
     network.ways["bob"].set_minimum_delay("ann", 0.5)
     network.send("bob", b"cause")
     network.run(0.1)
-    network.send("cid", b"effect")  # waits at ann for its cause
+    network.send("cid", b"effect")  # it waits at ann for its cause
     network.run(0.1)
     network.add("dan", VectorSession, (), ["ann"])
     network.run(2.0)

@@ -87,7 +87,7 @@ class Life:
                 else:
                     client.crash()
             except LocalProtocolError:
-                pass  # it is no member
+                pass  # the session is no member
         self.cluster.run(rng.choice((0.0, 0.0, 0.0, 0.0001, 0.0005, 0.003)))
 
 

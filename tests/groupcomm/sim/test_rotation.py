@@ -161,7 +161,7 @@ def test_a_partition_in_the_middle_of_a_rotation_loses_nothing_of_a_part(at_half
     number = 2 if at_half == "promote" else 1
     command(cluster, 0, at_half, number, **options)
     cluster.network.cut(pairs)
-    load.run(0.8)  # longer than a token is waited for
+    load.run(0.8)  # longer than daemons wait for a token
     cluster.run(1.0)
     for hosts in ((0, 1), (2, 3)):
         one, other = heard(load, hosts)
@@ -195,7 +195,7 @@ def test_a_rotation_without_a_daemon_that_is_down_goes_on_under_load() -> None:
     load.run(0.2)
     command(cluster, 1, "promote", 2)
     load.run(0.2)
-    cluster.daemons[2].boot()  # with the old key alone: it is told, and no daemon accepts it
+    cluster.daemons[2].boot()  # with the old key alone: it is told so, and no daemon accepts it
     load.run(0.5)
     cluster.run(1.0)
     assert cluster.daemons[0].core.view is view
@@ -221,7 +221,7 @@ def test_a_daemon_that_was_down_learns_which_key_it_lacks() -> None:
     assert cluster.agree([0, 1])
 
     cluster.daemons[2].kill()
-    cluster.daemons[2].keys = KeyRing({1: OLD, 2: NEW}, 1)  # as an operator copies it
+    cluster.daemons[2].keys = KeyRing({1: OLD, 2: NEW}, 1)  # as if an operator had copied it
     cluster.daemons[2].boot()
     cluster.form()
     cluster.run(0.5)

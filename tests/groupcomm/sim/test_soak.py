@@ -181,7 +181,7 @@ def test_after_a_change_what_failed_is_run_again_first(
     run_for_a_moment(Soak(tmp_path, Runs(finds=third_new_seed_fails), QUICK_S))
     seed = FIRST_NEW_SEED + 2
     for sources, finds, failed, ran in (
-        ("", third_new_seed_fails, [seed], {}),  # the same sources: it would fail again
+        ("", third_new_seed_fails, [seed], {}),  # with the same sources it would fail again
         ("second", third_new_seed_fails, [seed], {"": [seed]}),
         ("third", Runs().finds, [], {"": [seed]}),
         ("fourth", third_new_seed_fails, [], {}),

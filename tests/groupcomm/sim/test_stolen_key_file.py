@@ -80,7 +80,7 @@ def test_an_introduction_counts_once_although_its_window_moves_late() -> None:
     cluster.daemons[1].boot()
     cluster.form()
     cluster.run(0.5)
-    place = 45  # of the channel, after the head
+    place = 45  # the place of the channel, after the head
     hellos = [datagram for datagram in sent if datagram[place] == Channel.HELLO]
     assert hellos
     before = gate_counters(cluster, 0).get("replay", 0)

@@ -108,7 +108,7 @@ MESSAGES, FRAGMENT, CONNECT, JOIN, LEAVE, DISCONNECT, STATE = range(7)
         (raw_body(7, 4, 0, 1, 0, 1), "bundle"),  # unknown kind
         (raw_body(MESSAGES, 6, 0, 1, 0, 1), "bundle"),  # unknown level
         (raw_body(MESSAGES, 4, 0, 1, 0, 0), "bundle"),  # no message
-        (raw_body(MESSAGES, 4, 0, 1, 1, 2, payload=bytes(12)), "bundle"),  # index
+        (raw_body(MESSAGES, 4, 0, 1, 1, 2, payload=bytes(12)), "bundle"),  # a wrong index
         (raw_body(MESSAGES, 4, 0, 1, 0, 2), "bundle"),  # more messages than heads
         (raw_body(MESSAGES, 4, 0, 2**64 - 1, 0, 2, payload=bytes(12)), "bundle"),  # counter ends
         (raw_body(MESSAGES, 4, 0, 1, 0, 1, groups=b""), "bundle"),
@@ -122,7 +122,7 @@ MESSAGES, FRAGMENT, CONNECT, JOIN, LEAVE, DISCONNECT, STATE = range(7)
         (raw_body(MESSAGES, 4, 0, 1, 0, 1, groups=b"\1g" * 256), "bundle"),
         (raw_body(JOIN, 5, 0, 1, 0, 1, payload=b""), "bundle"),  # not AGREED
         (raw_body(JOIN, 4, 1, 1, 0, 1, payload=b""), "bundle"),  # with a flag
-        (raw_body(JOIN, 4, 0, 1, 0, 2, payload=b""), "bundle"),  # of several
+        (raw_body(JOIN, 4, 0, 1, 0, 2, payload=b""), "bundle"),  # a join of several groups
         (raw_body(JOIN, 4, 0, 1, 0, 1, payload=b"x"), "bundle"),
         (raw_body(JOIN, 4, 0, 1, 0, 1, groups=b"", payload=b""), "bundle"),
         (raw_body(LEAVE, 4, 0, 1, 0, 1, groups=b"\1g\1h", payload=b""), "bundle"),
@@ -133,7 +133,7 @@ MESSAGES, FRAGMENT, CONNECT, JOIN, LEAVE, DISCONNECT, STATE = range(7)
         (raw_body(STATE, 1, 1, 0, 0, 1, groups=b""), "bundle"),  # with a flag
         (raw_body(STATE, 1, 0, 1, 0, 1, groups=b""), "bundle"),  # with a number
         (raw_body(STATE, 1, 0, 0, 0, 1), "bundle"),  # to a group
-        (raw_body(STATE, 1, 0, 0, 3, 3, groups=b""), "bundle"),  # index
+        (raw_body(STATE, 1, 0, 0, 3, 3, groups=b""), "bundle"),  # a wrong index
     ],
 )
 def test_a_body_that_breaks_a_rule_is_refused(body: bytes, reason: str) -> None:

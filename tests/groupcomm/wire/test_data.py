@@ -20,7 +20,7 @@ from groupcomm.wire.data import (
 from tests.groupcomm.wire.packets import EDGES, KEY, example_bundle, example_data
 from tests.groupcomm.wire.payloads import encode_messages
 
-NUMBER, PREVIOUS, FORM, VECTOR = 19, 37, 45, 46  # offsets
+NUMBER, PREVIOUS, FORM, VECTOR = 19, 37, 45, 46  # their offsets
 
 
 def patched(packet: bytes, offset: int, field: str, value: int) -> bytes:
@@ -123,7 +123,7 @@ def test_a_packet_has_a_bundle() -> None:
         decode_unreliable_untrusted(unreliable([]))
 
 
-COUNT = len(unreliable([])) - 2  # of bundles, in an UNRELIABLE packet
+COUNT = len(unreliable([])) - 2  # the place of the count of bundles in an UNRELIABLE packet
 RECORD = COUNT + 2
 USER_SIZE = RECORD + 12
 TARGETS = USER_SIZE + 1 + len("bob")

@@ -86,7 +86,7 @@ async def test_a_command_waits_for_enough_replicas(cluster: LocalCluster) -> Non
             replicate(last, "few", Ledger(), replicas=3) as third,
         ):
             await third.submit(b'["x", 1]')
-        assert await found[0].submit(b'["x", 1]') == 2  # two of three are enough to go on
+        assert await found[0].submit(b'["x", 1]') == 2  # two of three are enough to continue
 
 
 async def test_the_end_of_a_session_is_reported_to_waiting_callers() -> None:

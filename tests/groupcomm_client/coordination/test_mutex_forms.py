@@ -181,7 +181,7 @@ def test_a_grant_waits_until_those_that_came_have_reported() -> None:
     room.request(B)
     room.deliver()
     assert room.holders == [C]
-    kept = room.forms.pop(C)  # C is parted from the others, and still holds
+    kept = room.forms.pop(C)  # C is separated from the others, and still holds the mutex
     room.view([A, B], [A, B])
     room.deliver()
     assert room.holders == [A]
@@ -191,7 +191,7 @@ def test_a_grant_waits_until_those_that_came_have_reported() -> None:
     late = [pair for pair in room.under_way if pair[0] == C]
     room.under_way = [pair for pair in room.under_way if pair[0] != C]
     room.deliver()
-    assert room.forms[B].holds is False  # though all have acknowledged its request, long ago
+    assert room.forms[B].holds is False  # although all have acknowledged its request long ago
     room.under_way = late
     room.deliver()
     assert room.holders == [C]

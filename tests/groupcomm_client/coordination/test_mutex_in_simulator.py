@@ -51,7 +51,7 @@ class Competitor:
         if not self._wants:
             self._wants = True
             self.carry_out(self.form.request)
-        elif self.form.holds or self._arena.crowd.rng.random() < 0.01:  # now and then: give up
+        elif self.form.holds or self._arena.crowd.rng.random() < 0.01:  # sometimes: give up
             self._wants = False
             self.carry_out(self.form.release)
 

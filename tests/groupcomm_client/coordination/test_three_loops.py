@@ -55,7 +55,7 @@ def test_one_holder_at_a_time(kind: Kind, cluster: RunningCluster) -> None:
                     async with mutex:
                         inside.append(daemon)
                         most = max(most, len(inside))
-                        await connection.ask("groups")  # others get their turn
+                        await connection.ask("groups")  # other tasks get their turn
                         inside.remove(daemon)
 
         await kind.together(lambda: compete("a"), lambda: compete("b"))

@@ -61,11 +61,11 @@ class Program:
         self.leaves = False
         self.outbox: deque[Message | None] = deque()  # None: a leave
         self.got: list[Received] = []
-        self.taken: list[Message] = []  # of programs, sealed
-        self.readable: list[Message] = []  # those whose keys had come
+        self.taken: list[Message] = []  # messages of programs, sealed
+        self.readable: list[Message] = []  # messages whose keys had come
         self.view: GroupView | None = None
         self.delivered: set[int] = set()
-        self.secrets: dict[bytes, GroupKey] = {}  # every key that it ever had
+        self.secrets: dict[bytes, GroupKey] = {}  # all keys that it ever had
         self.sealing = Sealing(self, lambda: model.now, {}, model.random.randbytes)
         self.sealing.join(GROUP, credentials)
         self._model = model
@@ -156,7 +156,7 @@ class Component:
         self.id = ViewId(counter, "d", 1)
         self.log: list[Entry] = []
         self.programs: list[Program] = []
-        self.members: tuple[MemberId, ...] = ()  # of the group, at the end of the log
+        self.members: tuple[MemberId, ...] = ()  # the members at the end of the log
 
     def change(
         self,
@@ -211,7 +211,7 @@ class GroupModel:
         self.now = 0.0
         self.wire: list[bytes] = []
         self.sent: dict[bytes, Sent] = {}
-        self.sealed: dict[bytes, Message] = {}  # the same as they were sent
+        self.sealed: dict[bytes, Message] = {}  # the sealed messages as they were sent
         self._texts: dict[tuple[MemberId, int], bytes] = {}
         self.everybody: list[Program] = []
         self.credentials = credentials

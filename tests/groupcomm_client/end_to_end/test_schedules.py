@@ -21,7 +21,7 @@ from tests.groupcomm_client.end_to_end.group_model import GROUP, MARKER, GroupMo
 SECRET = SharedSecret(b"s" * 32)
 IDENTITIES = [number.to_bytes(32) for number in range(1, 41)]
 PUBLIC = [TrustedKeys(identity, ()).public for identity in IDENTITIES]
-MOST = 12  # programs in all
+MOST = 12  # the most programs in all
 
 
 def shared(number: int) -> GroupSecret:
@@ -101,7 +101,7 @@ def check_what_was_given(world: GroupModel, program: Program) -> None:
     texts = program.texts()
     lost = [event.message for event in program.got if isinstance(event, Unreadable)]
     for message in program.taken:
-        waits = program.sealing._holding  # of a crashed program
+        waits = program.sealing._holding  # messages of a crashed program
         assert waits or message in lost or world.text_of(message) in texts, "a message vanished"
     assert len(set(texts)) == len(texts), "a message was given twice"
     for event in program.got:
@@ -116,7 +116,7 @@ def check_what_was_given(world: GroupModel, program: Program) -> None:
 def check_unreadable(world: GroupModel, program: Program, event: Unreadable) -> None:
     message = event.message
     text = world.text_of(message)
-    if text is not None:  # else it is about keys, and nothing is lost by it
+    if text is not None:  # otherwise it is about keys, and no message is lost with it
         sent = world.sent[text]
         if program.member in sent.readers and not have_parted(program, sent, message):
             # Its key was lost with those who were parted from this program, came too late, or, of
@@ -191,7 +191,7 @@ def check_the_end(world: GroupModel) -> None:
     for level in LEVELS:
         for program in members:
             if program.leaves:
-                continue  # its leave was lost when it was parted from the others
+                continue  # its leave was lost when it was separated from the others
             assert program.may_send
             text = program.send(level)
             assert text is not None

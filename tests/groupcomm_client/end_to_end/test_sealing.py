@@ -151,7 +151,7 @@ def test_no_bit_of_a_message_can_be_flipped() -> None:
     for cut in range(len(SEALED), len(message.data)):
         bob.sealing.receive(msgspec.structs.replace(message, data=message.data[:cut]))
     assert bob.texts() == []
-    world.pass_time(11.0)  # those that name another key or view were held until now
+    world.pass_time(11.0)  # messages with another key or view were held until now
     assert bob.texts() == []
     bob.sealing.receive(message)
     assert len(bob.texts()) == 1, "what is genuine is still taken"
@@ -241,7 +241,7 @@ def test_a_message_that_is_here_before_its_key_waits_and_so_do_those_behind_it()
     component = world.components[0]
     bob.sealing.rekey(GROUP)
     world.number(component, bob)
-    for _ in range(3):  # the wish, the key: for ann alone
+    for _ in range(3):  # the request and the key are for ann alone
         world.deliver(component, ann, 0)
         world.number(component, ann)
     text = ann.send(FIFO)
@@ -260,7 +260,7 @@ def test_a_message_that_is_here_before_its_key_waits_and_so_do_those_behind_it()
 def test_what_waits_too_long_is_given_as_unreadable() -> None:
     world, (ann, bob) = group_of(SECRET, SECRET)
     message = sealed_by(ann)
-    later = message.data[:5] + b"\xff" * 28 + message.data[33:]  # of a later view
+    later = message.data[:5] + b"\xff" * 28 + message.data[33:]  # the head of a later view
     bob.sealing.receive(msgspec.structs.replace(message, data=later))
     waiting = len(unreadable(bob))
     for _ in range(11):

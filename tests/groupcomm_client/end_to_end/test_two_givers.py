@@ -54,7 +54,7 @@ def test_a_key_that_another_one_has_overtaken_can_be_read_at_once() -> None:
     scene = Scene()
     scene.number(scene.dan)  # Ann gives a key, which waits at her daemon
     scene.wait(PATIENCE_S)
-    scene.number(scene.cem, scene.dan)  # they turn to Bob
+    scene.number(scene.cem, scene.dan)  # the other members ask Bob
     scene.wait(AWAIT_S)
     scene.number(scene.bob, scene.ann)
     assert scene.givers(scene.world.everybody) == {scene.ann}
@@ -67,11 +67,11 @@ def test_who_gives_a_key_that_is_in_use_no_more_goes_on_with_it_in_vain() -> Non
     scene.wait(AWAIT_S)  # Ann gives a key without Dan, which waits at her daemon
     scene.wait(PATIENCE_S - AWAIT_S)
     scene.number(scene.cem)
-    scene.wait(AWAIT_S)  # so does Bob
+    scene.wait(AWAIT_S)  # Bob does so, too
     scene.number(scene.bob)
     assert scene.givers([scene.cem]) == {scene.bob}
     scene.number(scene.dan)
-    scene.wait(GATHER_S)  # Bob gives it to Dan, too, and has not heard of Ann's
+    scene.wait(GATHER_S)  # Bob gives the key to Dan, too, and has not received Ann's
     scene.number(scene.ann, scene.bob)
     scene.world.settle()
     assert scene.givers(scene.world.everybody) == {scene.ann}

@@ -27,7 +27,7 @@ class Item:
     what: str
     data: bytes = b""
     sides: tuple[frozenset[MemberId], ...] = ()
-    place: int = -1  # in the agreed order; FIFO messages and unordered ones have none
+    place: int = -1  # its place in the agreed order; FIFO messages and unordered ones have none
 
     @property
     def agreed(self) -> bool:
@@ -54,11 +54,11 @@ class Member:
         self.lost: set[tuple[MemberId, int]] = set()
         self.known: set[tuple[MemberId, int]] = set()
         self.checked: set[MemberId] = set()
-        self.loose: set[tuple[MemberId, int]] = set()  # came before their sender's mark
+        self.loose: set[tuple[MemberId, int]] = set()  # those before their sender's mark
         self.members: tuple[MemberId, ...] = ()
-        self.at = 0  # agreed items seen
-        self.seen: dict[MemberId, int] = {}  # of each sender's items
-        self.asked = False  # to be a member, as far as it has asked
+        self.at = 0  # the number of agreed items seen
+        self.seen: dict[MemberId, int] = {}  # the number of each sender's items seen
+        self.asked = False  # whether it has asked to be a member
         self.filtering = Filtering(self, filters, lambda: 0.0)
         self.filtering.start()
 

@@ -197,7 +197,7 @@ async def test_what_a_task_releases_as_it_sends_comes_to_the_task_that_waits(
         nursery.start_soon(receive)
         await ann.multicast("held", b"late")
         await trio.sleep(HELD_S / 2)
-        time.sleep(HELD_S)  # no task runs
+        time.sleep(HELD_S)  # no task runs meanwhile
         await bob.multicast("other", b"anything")
     assert received == [b"late"]
 

@@ -327,7 +327,7 @@ def test_who_sends_no_mark_is_awaited_for_a_time_only() -> None:
     sender, session = Session([causal], BOB), Session([causal], ANN)
     sender.view(ANN, BOB, cal)
     session.view(ANN, BOB, cal)
-    session.come(sender.sent[-1][1], BOB)  # its mark
+    session.come(sender.sent[-1][1], BOB)  # the mark of the message's sender
     other = Session([causal], cal)
     other.view(ANN, BOB, cal)
     sender.come(other.send(b"cause", FIFO), cal, FIFO)

@@ -96,7 +96,7 @@ def test_what_a_filter_holds_back_is_delivered_when_it_gives_it_on() -> None:
     """The connection delivers q's answer to the filter of r, which waits for its cause."""
     p, q, r = (f"#{name}#alfa/1" for name in "pqr")
     events: list[TraceEvent] = []
-    for t, sender in enumerate((p, q)):  # a filter tells of it before the session does
+    for t, sender in enumerate((p, q)):  # a filter reports it before the session does
         events.append(StampedSent(t, sender, sender, 1, (), "stamp", 8))
         events.append(Send(t, sender, 1, 1, ("g",), 0, discard=False, ordered=False))
     for t, sender, waits in ((5, q, [(p, 1)]), (6, p, [])):
@@ -173,7 +173,7 @@ def test_everything_that_was_sent_and_delivered_is_drawn(
 
 def test_clocks_rise_no_more_than_they_need(diagram: Diagram) -> None:
     """Clocks rise by one, or to one above a message's: invisible events take no clock values."""
-    sent = 0  # the highest clock of a sending so far
+    sent = 0  # the highest clock of a send so far
     before = dict.fromkeys(range(len(diagram.lines)), 0)
     for point in diagram.points:
         assert point.clock <= max(before[point.line], sent) + 1

@@ -130,7 +130,7 @@ async def test_who_is_not_admitted_needs_a_token(
     tokens = tmp_path / "http.tokens"
     token = add_token(tokens, "prometheus")
     head = f'[http]\nlisten = "127.0.0.1:0"\ntokens = "{tokens}"\n'
-    monkeypatch.setattr(server_module, "tcp_user", lambda _: 12345)  # another user
+    monkeypatch.setattr(server_module, "tcp_user", lambda _: 12345)  # another user asks
     async with virtual_daemons(tmp_path, "a", head=head) as daemons:
         at = daemons["a"].http
         assert (await ask(at, "/livez")).status == 200
@@ -141,7 +141,7 @@ async def test_who_is_not_admitted_needs_a_token(
         assert (await ask(at, "/metrics", Authorization=f"Bearer {token}x")).status == 401
         assert (await ask(at, "/metrics", Authorization=f"Bearer {token}")).status == 200
         basic = base64.b64encode(token.encode()).decode()
-        name = {"Host": "plant.example"}  # a token is nothing that a page of others has
+        name = {"Host": "plant.example"}  # another site's page has no token
         assert (await ask(at, "/metrics", Authorization=f"Basic {basic}", **name)).status == 200
 
 
@@ -206,7 +206,7 @@ async def test_who_is_slow_is_cut_off_and_who_says_nothing_makes_room(
     async with virtual_daemons(tmp_path, "a", head=TCP) as daemons:
         at = daemons["a"].http
         async with await connect(at) as slow:
-            for letter in b"GET /livez HT":  # a byte a second
+            for letter in b"GET /livez HT":  # one byte each second
                 await slow.send_all(bytes([letter]))
                 await trio.sleep(1.0)
                 with trio.move_on_after(0.01):
@@ -242,7 +242,7 @@ async def test_who_lives_says_so_and_whose_loop_stands_still_does_not(
 ) -> None:
     async with virtual_daemons(tmp_path, "a", head=TCP) as daemons:
         assert (await ask(daemons["a"].http, "/livez")).status == 200
-        async with daemons["a"].supply._share:  # as if its loop did nothing else
+        async with daemons["a"].supply._share:  # the daemon's loop seems to do nothing else
             await trio.sleep(1.0)
             told = await ask(daemons["a"].http, "/livez")
             assert (told.status, told.body) == (
@@ -327,12 +327,12 @@ async def test_who_watches_is_told_of_each_view(
 async def test_many_streams_get_events_less_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
-    monkeypatch.setattr(events_module, "WRITES_PER_S", 0.2)  # one stream is many: an event in 5 s
+    monkeypatch.setattr(events_module, "WRITES_PER_S", 0.2)  # one is many: an event in 5 s
     async with virtual_daemons(tmp_path, "abc", head=TCP) as daemons:
         stream = await connect(daemons["a"].http)
         await stream.send_all(request("/events"))
         await read_answer(stream)
-        for _ in range(2):  # that of the answer, and of what had happened before
+        for _ in range(2):  # the event of the answer, and the event before it
             await next_event(stream)
         began = trio.current_time()
         await next_event(stream)

@@ -55,7 +55,7 @@ async def test_any_bytes_end_their_connection_at_most(count: int, tmp_path: Path
                     while await stream.receive_some(65536):
                         continue
             except trio.BrokenResourceError:
-                continue  # it was closed while it still sent
+                continue  # the server closed it while it still sent
             finally:
                 await stream.aclose()
         told = await ask(at, "/livez")

@@ -124,7 +124,7 @@ def stranger(folder: Path) -> Path:
 
 def test_a_process_that_is_lost_is_told_and_another_one_answers(plant: Monitored) -> None:
     assert os.getpriority(os.PRIO_PROCESS, plant.process) > os.getpriority(os.PRIO_PROCESS, 0)
-    os.kill(plant.process, signal.SIGTERM)  # as systemd does to all of a service that stops
+    os.kill(plant.process, signal.SIGTERM)  # systemd signals all processes of a service that stops
     assert plant.scrape(token=f"Bearer {plant.token}")[0] == 200
     lost = plant.process
     os.kill(lost, signal.SIGKILL)
@@ -139,7 +139,7 @@ def test_a_process_that_is_lost_is_told_and_another_one_answers(plant: Monitored
 
 def test_it_ends_with_its_daemon_however_that_ends(plant: Monitored) -> None:
     stopped = plant.process
-    os.kill(stopped, signal.SIGSTOP)  # it cannot even read that the channel has ended
+    os.kill(stopped, signal.SIGSTOP)  # the process cannot even read that the channel has ended
     plant.cluster.kill("a")
     wait_until_ended(stopped)
     plant.cluster.start("a")

@@ -20,7 +20,7 @@ SUFFIXES: Final = {"histogram": ("_bucket", "_sum", "_count"), "summary": ("_sum
 NAMES: Final = {
     metric.name + suffix for metric in METRICS for suffix in SUFFIXES.get(metric.kind, ("",))
 }
-OWN: Final = frozenset(("up", "time"))  # of Prometheus
+OWN: Final = frozenset(("up", "time"))  # names of Prometheus itself
 LABELS: Final = {label for metric in METRICS for label in metric.labels} | {"instance", "job", "le"}
 
 

@@ -89,10 +89,10 @@ def test_a_gap_keeps_no_more_than_a_window_under_way() -> None:
     [
         Piece(0, 0, 1, 0, b""),
         Piece(WINDOW + 2, 0, 1, 0, b""),
-        Piece(1, 1, 2, 0, b""),  # its whole would have begun before the first number
+        Piece(1, 1, 2, 0, b""),  # its message would have begun before the first number
         Piece(3, 2, 2, 0, b""),
         Piece(2, 0, MAX_PARTS + 1, 0, b""),
-        Piece(2, 1, 3, 0, b""),  # its whole has two parts, as another one said
+        Piece(2, 1, 3, 0, b""),  # its message has two parts, as another part said
         Piece(2, 1, 2, 1, b""),
     ],
 )

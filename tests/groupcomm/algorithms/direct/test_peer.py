@@ -23,7 +23,7 @@ class Table:
     """Peers at one table: datagrams arrive at once, in the order of sending, unless kept."""
 
     def __init__(self, start: int = 1) -> None:
-        self.start = start  # of the first peer's incarnation
+        self.start = start  # the start number of the first peer's incarnation
         self.peers: dict[str, Peer] = {}
         self.news: dict[str, list[Action]] = {}
         self.under_way: list[tuple[str, Send]] = []
@@ -85,7 +85,7 @@ def test_founders_start_once_all_have_met() -> None:
     assert ann.missing == ("cid",)
     with pytest.raises(LocalProtocolError, match="ann still waits for cid: send after the event"):
         ann.multicast(b"", now=0.0)
-    table.add("cid", FanOut, trio, ["bob"])  # bob tells it of ann
+    table.add("cid", FanOut, trio, ["bob"])  # bob tells cid of ann
     table.bring_all()
     assert all(news == [Started(trio)] for news in table.news.values())
     assert ann.state is State.RUNNING
@@ -121,7 +121,7 @@ def test_a_fixed_set_of_members_takes_no_latecomer() -> None:
         Peer("cid", Vector, incarnation=1, greet=["ann"])
     with pytest.raises(LocalProtocolError, match="or use VectorSession"):
         Peer("cid", Vector, incarnation=1)
-    latecomer = type("Vector", (VectorSession,), {})  # one that does not know so itself
+    latecomer = type("Vector", (VectorSession,), {})  # a latecomer that does not know it
     table = two(Vector)
     table.add("cid", latecomer, (), ["bob"])
     table.bring_all()

@@ -204,7 +204,7 @@ def test_a_group_that_nobody_is_lost_to_gets_no_change_of_daemons() -> None:
     for group, members in (("room", [ANN, BEN]), ("hall", [ANN, CAT])):
         view = group_view(Cause.JOIN, members, group=group, changed=(ANN,))
         session.translate(encode_view(view))
-    together = encode_origins({"a": 0, "b": 0})  # but not c
+    together = encode_origins({"a": 0, "b": 0})  # c came from another view
     told = session.translate(together + encode_transition())
     assert types(told) == [(layout.TRANSITION, b"hall")]
     told = session.translate(
@@ -251,7 +251,7 @@ def test_a_refusal_comes_back_as_a_rejected_message() -> None:
         told = session.translate(encode_refused(refused))
         assert decode_head_untrusted(told[:48]) == Head(layout.REJECT, b"#ann#a", 2, 0, False, 0)
         assert told[48:] == old.to_bytes(4, "little") + encode_names([b"room", b"#ann#a"])
-    assert bundles(session.receive_untrusted(request(layout.JOIN, [b"room"])))  # it may try again
+    assert bundles(session.receive_untrusted(request(layout.JOIN, [b"room"])))  # it may retry
 
 
 def test_an_end_before_the_answer_is_reported_as_its_code() -> None:
