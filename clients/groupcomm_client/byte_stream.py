@@ -94,7 +94,7 @@ class CoalescingStream(ABC):
 
     @abstractmethod
     def _finish(self) -> None:
-        """Have the rest written once the socket accepts it."""
+        """Write the rest once the socket accepts it."""
 
 
 def read_some(socket_: ByteSocket, protocol: ClientProtocol) -> bool:

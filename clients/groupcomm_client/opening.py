@@ -71,7 +71,7 @@ class SessionOpener:
 
         Args:
             loop: the event loop of the program.
-            addresses: one or several, with commas between them.
+            addresses: one address or several, with commas between them.
             user: the name of all its sessions.
             options, tls: see `groupcomm_client.connect`.
 

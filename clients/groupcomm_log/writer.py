@@ -144,7 +144,7 @@ class LogWriter:
             self._roll()
 
     def _roll(self) -> None:
-        """Have the live file sealed; the next row begins another one."""
+        """Hand the live file over to be sealed; the next row begins another one."""
         live, self._live = self._live, None
         assert live is not None
         live.close()

@@ -209,7 +209,7 @@ class LocalCluster:
                 ``insecure`` they get a key of their own.
             clients: TOML for its table of this name.
             options: options for the command line of each.
-            tcp: they listen for programs on TCP, too.
+            tcp: whether they listen for programs on TCP, too.
             sites: the same names by site; all in one if there is none. See topology.py.
         """
         self._temporary = tempfile.TemporaryDirectory(prefix="groupcomm-")

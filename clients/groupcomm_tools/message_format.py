@@ -32,7 +32,7 @@ class MessageFormat:
         text: such as ``{sender:<12} {data}``.
 
     Attributes:
-        is_for_a_program: it ends with a zero byte, so its texts are not made fit for a terminal.
+        is_for_a_program: whether it ends with a zero byte; its texts then suit no terminal.
 
     Raises:
         ConfigError: the string is invalid, or names an unknown field.

@@ -67,7 +67,7 @@ class RunningCluster:
             settings: TOML for the head of their configuration.
             clients: TOML for its table of this name.
             options: options for the command line of each.
-            tcp: they listen for programs on TCP, too.
+            tcp: whether they listen for programs on TCP, too.
             relay: whether to put a relay between them, which `partition`, `suffer` and `line` need.
             line: the properties of the relay's paths; with several sites, of those between sites.
             sites: the number of sites among which they are shared, in order; several need no

@@ -164,7 +164,7 @@ def _segment(reader: _Reader, remarks: list[str]) -> Segment:
 def _interfaces(
     reader: _Reader, name: str, host: str, port: int, remarks: list[str]
 ) -> tuple[str, int]:
-    """Return where a daemon speaks to others, of its list of interfaces."""
+    """Return the interface at which a daemon speaks to others, out of its list."""
     reader.pop("{")
     found, kinds = (host, port), set[str]()
     while reader.next != "}":

@@ -115,7 +115,7 @@ class ClusterReports:
         }
 
     def tls_addresses(self, found: Status) -> tuple[str, ...]:
-        """Return where the other daemons of the view admit programs of other hosts, as reported.
+        """Return the addresses at which the view's other daemons admit programs of other hosts.
 
         Daemons that are about to stop themselves are left out.
         """

@@ -44,7 +44,7 @@ class TlsCredentials:
     """The contents of the files of a `TlsConfig`.
 
     Attributes:
-        context: for TLS sockets.
+        context: the context of TLS sockets.
         tokens: the valid tokens; None if no token is valid.
         ca: the authorities that sign programs' certificates, in PEM.
         revoked: certificates that are not valid any more.

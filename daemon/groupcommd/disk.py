@@ -107,7 +107,7 @@ class DiskWatch:
         self._logged_aside = False
 
     def report(self, status: Status) -> dict[str, Any]:
-        """Return how the disk does, as plain values."""
+        """Return the state of the disk, as plain values."""
         disk, waits_s = status.disk, _waits_s(status)
         return {
             "folder": str(self._folder),

@@ -72,7 +72,7 @@ def read_seconds(text: str) -> float:
 
 
 def described(drain: DrainStatus | None) -> dict[str, Any] | None:
-    """Return how far a drain is, for JSON; None without one."""
+    """Return the progress of a drain, for JSON; None without one."""
     if drain is None:
         return None
     return {

@@ -61,7 +61,7 @@ class Flood:
         self._bad += rejected
 
     def pause_s(self, now: float) -> float:
-        """Return how long to pause reading after a turn.
+        """Return the time to pause reading after a turn.
 
         Args:
             now: seconds.

@@ -58,7 +58,7 @@ def unix_user(accepted: socket.socket) -> int | None:
 
 
 def origin_of(accepted: socket.socket) -> str:
-    """Return where the program at the other end of a connection is, for the log.
+    """Return the place of the program at the other end of a connection, for the log.
 
     Returns:
         An address and a port; for a unix socket the process and the user; "" if it is gone.

@@ -96,7 +96,7 @@ def _reason(error: Exception) -> str:
 
 
 def resident_bytes() -> int:
-    """Return how much memory this process uses."""
+    """Return the memory that this process uses."""
     with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 - of the kernel, no disk
         return int(file.read().split()[1]) * _PAGE_BYTES
 
@@ -160,7 +160,7 @@ class Watchdog:
     waits.
 
     Args:
-        seconds: that time.
+        seconds: the length of that time.
         status: the exit status.
     """
 

@@ -316,7 +316,7 @@ class Service:
                 self.turn()
 
     def _flood_pause_s(self) -> float:
-        """Return how long to pause reading; under much junk, have the system filter it."""
+        """Return the time to pause reading; under much junk, have the system filter it."""
         pause_s = self._flood.pause_s(trio.current_time())
         if self._flood.is_on:
             self._udp.filter(self._wanted)

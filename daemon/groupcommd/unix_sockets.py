@@ -77,7 +77,7 @@ def listen_for_spread(path: Path, opened_for: str) -> socket.socket:
 
 
 def _path_fault(path: Path) -> str:
-    """Return why a path cannot be listened at; "" if it can."""
+    """Return the reason why a daemon cannot listen at a path; "" if it can."""
     folder = path.parent.stat()
     if folder.st_mode & 0o022 and not folder.st_mode & stat.S_ISVTX:
         return f"is in a folder in which others may replace it: chmod +t {path.parent}"

@@ -117,7 +117,7 @@ async def run_loop(
     Args:
         cluster: three daemons.
         level: the level of all messages.
-        seconds: that count.
+        seconds: the seconds that count.
         group: the group of the loop; if it is empty, a new one.
         tuning: the tuning of the estimator.
     """

@@ -99,7 +99,7 @@ def totals(forms: list[Counting]) -> tuple[int, int, int]:
 
 
 async def enter_ms(mutex: Mutex) -> float:
-    """Return how long entering takes while nobody else wants to enter, in milliseconds."""
+    """Return the milliseconds that an entry takes while no other program wants to enter."""
     asked = time.perf_counter()
     async with mutex:
         took_ms = (time.perf_counter() - asked) * 1000

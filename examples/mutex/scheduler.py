@@ -31,7 +31,7 @@ def on_message(client: SimulatedClient, react: Callable[[bytes], None]) -> None:
 
 
 def unfair_grants(level: ServiceLevel, seed: int) -> int:
-    """Return how often, of ROUNDS, Bob is granted the press before Ann."""
+    """Return the number of rounds, of ROUNDS, in which Bob gets the press before Ann."""
     cluster = Cluster(plain_settings(daemons=3, seed=seed, faults=Faults(loss=0.33)))
     names = ("ann", "bob", "scheduler")
     ann, bob, scheduler = (cluster.connect(name, daemon) for daemon, name in enumerate(names))

@@ -95,7 +95,7 @@ class QueueStage:
         self._trace(name).created({f"{name}/{restarts}" if restarts else name: events})
 
     def end(self) -> Run:
-        """Return what the consumer got and missed, and what it cost to keep the counts."""
+        """Return the messages that the consumer got and missed, and the cost of the counts."""
         return Run(
             events=self._events,
             delivered={"c": self._got},

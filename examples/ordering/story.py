@@ -33,7 +33,7 @@ class Story:
 
     Attributes:
         name: its name, also of its figure and on the command line.
-        title: one line.
+        title: the title, in one line.
         lesson: the docstring of the function that runs it.
         breaks: the order that it breaks; None if it shows something else.
         run: plays it; always with the same results.

@@ -35,7 +35,7 @@ def test_an_entry_runs(kind: str, name: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_says_what_it_does(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """One without options is asked for its help: to run takes daemons, and minutes."""
+    """A command without options is asked only for its help: a run takes daemons, and minutes."""
     program, _, rest = command.removeprefix("python -m ").partition(" ")
     arguments = rest.split()
     if command.startswith("groupcomm"):

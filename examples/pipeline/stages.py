@@ -62,7 +62,7 @@ async def play_vehicle(folder: Path, *, seconds: float, loss: float) -> list[dic
     """Run the vehicle, recorded and watched; return the alarms that a listener received.
 
     Args:
-        folder: for the logs.
+        folder: the folder for the logs.
         seconds: duration of the run.
         loss: share of datagrams lost between the daemons.
 
@@ -182,7 +182,7 @@ class Watch:
 
 
 def last_made(log: Path) -> datetime:
-    """Return when the last of the vehicle's messages in a log was made.
+    """Return the time of the last of the vehicle's messages in a log.
 
     It may be long before the end of the vehicle: on a busy host messages come late.
     """

@@ -29,8 +29,8 @@ class Setup:
 
     Attributes:
         daemons: the number of daemons; modules are distributed over them in turn.
-        network: between them.
-        seconds: that count, after a second of warm-up.
+        network: the network between them.
+        seconds: the seconds that count, after a second of warm-up.
         load: arguments of `table.choose`.
         beside: entered with the addresses of the daemons, by name, and the groups that there are;
             what else there is to be while the modules run. None for nothing.

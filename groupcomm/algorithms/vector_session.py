@@ -127,7 +127,7 @@ class VectorSession(Vector):
         return self._go_on()
 
     def delivered_from(self, name: Name) -> int:
-        """Return how many messages of a member were delivered here or need not be waited for."""
+        """Return the number of a member's messages that were delivered here or need no wait."""
         return self._clock[name]
 
     def _is_next(self, received: Received) -> bool:

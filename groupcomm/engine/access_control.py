@@ -62,7 +62,7 @@ class AccessControl:
         self._logged: set[tuple[str, str]] = set()
 
     def find_refusal(self, session: DaemonSession, bundle: Bundle) -> Refused | None:
-        """Return why a session may not submit a bundle; None if it may send to all destinations.
+        """Return the refusal of a session's bundle; None if it may send to all destinations.
 
         A refusal without a verb means that the bundle is dropped without a word.
         """
@@ -128,7 +128,7 @@ class AccessControl:
     # ---- user names ----
 
     def why_name_refused(self, principal: str, user: str) -> str:
-        """Return why a principal's session may not have a user name; "" if it may."""
+        """Return the reason why a principal's session may not have a user name; "" if it may."""
         if self.rules.may_be_called(principal, user):
             return ""
         self.refusals["name"] += 1

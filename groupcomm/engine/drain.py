@@ -68,7 +68,7 @@ class Drain:
         return found
 
     def status(self, now: float) -> DrainStatus:
-        """Return how far the drain is."""
+        """Return the progress of the drain."""
         staying = self._present()
         return DrainStatus(
             left_s=max(0.0, self.due - now) if self.due < inf else 0.0,

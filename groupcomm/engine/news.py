@@ -38,7 +38,7 @@ class TokenLate:
     """Nothing was heard of the token for a while; without it the view ends.
 
     Attributes:
-        silent_s: for how long nothing was heard.
+        silent_s: the seconds in which no datagram was heard.
         timeout_s: the time after which the view ends.
     """
 

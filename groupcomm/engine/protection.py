@@ -410,7 +410,7 @@ class IdentityProtection(SealedProtection):
                 self._send_hello(
                     start, self._with_counters(Hello(start=start[1])), self._sealer.key_id
                 )
-            self._update_sealer()  # a member may have gone that the sealer waits for
+            self._update_sealer()  # the sealer may wait for a member that has gone
 
     def begin_view(self, view: View) -> None:
         """Begin a view: its members give each other new secrets."""

@@ -130,7 +130,7 @@ class SessionOutput:
         causes_frames: the CAUSES frames, and the connections that asked for them.
         principals: the connections that asked for senders' principals.
         origins: the connections that asked which daemons came together.
-        block_s: for how long a session may make all senders wait.
+        block_s: the seconds for which a session may make all senders wait.
         now: the time of this step.
     """
 

@@ -209,7 +209,7 @@ class ViewState:
 
     @property
     def unsettled_packets(self) -> int:
-        """Return how many packets up to the last own one some member of the view may lack."""
+        """Return the number of packets up to the last own one that some member may lack."""
         held = min(self.ring.held_by_all, self.ring.flow.held_remotely)
         return max(0, self._packer.last - held)
 

@@ -81,7 +81,7 @@ def _owner_fault(path: Path, status: os.stat_result) -> str | None:
 
 
 def _replaceable(path: Path) -> str | None:
-    """Return how another user can replace a file; None if none can.
+    """Return the way in which another user can replace a file; None if none can.
 
     A symbolic link can be replaced in its own folder, and its target in that of the target.
     """

@@ -72,7 +72,7 @@ class FailureDetector:
 
         Args:
             config: the cluster's.
-            start: this one.
+            start: this daemon's start.
             flood: sends messages.
             reservation: its view counters.
             restarted: is called with a number, the start that was heard and is over, if any, and
@@ -314,7 +314,7 @@ class FailureDetector:
 
 
 def _follows_in_s(beacon: Beacon, needed: int) -> float:
-    """Return how long to wait for a member without a needed mark; 0 for no wait.
+    """Return the time to wait for a member without a needed mark; 0 for no wait.
 
     A disk that is quick has it before it can be asked for.
     """

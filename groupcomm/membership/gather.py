@@ -347,6 +347,6 @@ class Gather:
         return now >= sent_at + (MIN_GAP_S if self.is_join_stale else self._repeat_s)
 
     def deadline(self, sent_at: float) -> float:
-        """Return when gathering has something to do next."""
+        """Return the time of the next act of gathering."""
         repeat = sent_at + (MIN_GAP_S if self.is_join_stale else self._repeat_s)
         return min(repeat, self.due)

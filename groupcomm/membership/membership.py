@@ -146,7 +146,7 @@ class Membership:
 
     @property
     def gathered_at(self) -> float:
-        """Return when this daemon last began to gather."""
+        """Return the time at which this daemon last began to gather."""
         return self._gather.started
 
     @property

@@ -246,7 +246,7 @@ class Reservation:
         return 2 * LEAD_US + int(2e6 * self.write_s) if self._keeps_ahead else LEAD_US
 
     def _next_renewal(self, now: float) -> float:
-        """Return when the next write begins although no daemon needs it.
+        """Return the time of the next write that no daemon needs.
 
         The mark of a slow disk stays above the marks of others, also while it is being renewed. So
         a daemon that starts anew does not lead this one to a counter that is not reserved.

@@ -32,7 +32,7 @@ class NoticeSchedule:
         foreign_time: the highest agreed stamp seen from another ring.
         announced: the highest horizon in a notice of the ring.
         announced_frontier: the highest frontier in a notice of the ring.
-        asked: another ring misses something, maybe a notice of this ring.
+        asked: whether another ring misses packets, or maybe a notice of this ring.
     """
 
     __slots__ = (
@@ -84,7 +84,7 @@ class NoticeSchedule:
         return inf
 
     def missed_at(self) -> float:
-        """Return when a daemon that still holds packets doubts that notices still come.
+        """Return the time at which a daemon that holds packets doubts that notices still come.
 
         The holder of the token may have forgotten everything, and so be silent, while a notice that
         was lost on its last link keeps another daemon waiting.

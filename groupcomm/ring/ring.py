@@ -608,7 +608,7 @@ class Ring:
             self._doubted = stream.known
 
     def _missing_deadline(self) -> float:
-        """Return when a foreign packet or a notice is missing for too long; inf if none is."""
+        """Return the time at which a foreign packet or notice is missing for too long, or inf."""
         deadline = inf
         for gaps in self._gaps:
             if gaps.deadline < deadline:

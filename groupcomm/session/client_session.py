@@ -151,7 +151,7 @@ class ClientSession:
 
         Args:
             groups: one destination, or up to 255: groups and private names.
-            data: up to MAX_MESSAGE_BYTES; anything but bytes is copied.
+            data: up to MAX_MESSAGE_BYTES; data of any other type than bytes is copied.
             level: the service level.
             type: a tag for the receivers, 0 to 65,535.
             self_discard: do not deliver the message to the sender, member or not.
@@ -303,7 +303,7 @@ class ClientSession:
 
     @property
     def malformed(self) -> int:
-        """Return how many bundles of other clients were dropped because they do not decode."""
+        """Return the number of other clients' bundles that were dropped, as they do not decode."""
         return self._inbox.malformed
 
     def receive(self, data: bytes) -> list[Event]:

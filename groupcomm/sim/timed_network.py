@@ -75,7 +75,7 @@ class _Channel:
         self.last_us = 0
 
     def draw(self) -> tuple[int, int]:
-        """Return how many times the next packet is sent, and its time from the first sending on."""
+        """Return the number of sendings of the next packet, and its time from the first one."""
         tries, waited_s = 1, 0.0
         while self._rng.random() < self._wires.loss:
             waited_s += self._timing.wait_s(tries)

@@ -73,8 +73,8 @@ class DataPacket:
         reference: the packet of the same daemon whose (V, A) holds here; 0 for none.
         bundles: its bundles, at least one.
         raw: the whole packet, as encoded, for retransmission.
-        local_only: none of its bundles has a recipient outside the ring.
-        pruned: this is only the header of a local-only packet.
+        local_only: whether no bundle of it has a recipient outside the ring.
+        pruned: whether this is only the header of a local-only packet.
         lingers: its daemon had the token when it was sent, and kept it.
         asks: its daemon holds all packets up to it, and asks the others of the ring if they do.
         causal: whether it has a CAUSAL bundle. This and the following attributes belong to the

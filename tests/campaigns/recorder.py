@@ -90,7 +90,7 @@ def digest(log: Path, last: Offset) -> tuple[int, int]:
 
 
 def holes(log: Path) -> list[str]:
-    """Return where numbers of a sender are missing or come twice, and no gap is marked."""
+    """Return the places where a sender's numbers are missing or doubled without a gap row."""
     wrong: list[str] = []
     numbers: dict[str, int] = {}
     behind_gap: set[str] = set()

@@ -115,7 +115,7 @@ async def test_a_client_that_does_not_read_is_cut_off_and_learns_why(tmp_path: P
 
 
 async def output_bytes(connection: Connection, user: str) -> int:
-    """Return how much waits at its daemon for a program."""
+    """Return the number of bytes that wait at a daemon for its program."""
     status = await connection.ask("status")
     (waiting,) = [each["output_bytes"] for each in status["sessions"] if each["user"] == user]
     return int(waiting)

@@ -36,7 +36,7 @@ def careless_umask() -> Iterator[None]:
 
 
 def open_to_others(folder: Path) -> list[str]:
-    """Return what below a folder others may read, write or enter; sockets have folders for that."""
+    """Return the paths below a folder, except sockets, that others may read, write or enter."""
     found = []
     for path in [folder, *folder.rglob("*")]:
         mode = path.lstat().st_mode

@@ -218,7 +218,7 @@ class Daemons:
     """Services that run in this process.
 
     Attributes:
-        network: between them.
+        network: the network between them.
         all: the daemons by name.
     """
 

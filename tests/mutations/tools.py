@@ -103,7 +103,7 @@ def later(kind: type[E], fits: Callable[[E], bool] = lambda event: True) -> Muta
 
 
 def first(trace: Trace) -> int:
-    """Return where the views are installed and the rest begins."""
+    """Return the place where the views are installed and the rest begins."""
     return next(i for i, e in enumerate(trace) if isinstance(e, Ask | Horizon | Quiet))
 
 

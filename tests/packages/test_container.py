@@ -23,7 +23,7 @@ PROJECT: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_te
 
 
 def of(instruction: str) -> list[str]:
-    """Return what follows each of these instructions."""
+    """Return the arguments of each of these instructions."""
     found = [line.partition(" ")[2] for line in LINES if line.startswith(f"{instruction} ")]
     assert found, instruction
     return found

@@ -276,6 +276,6 @@ class Facts:
         return sorted(found, key=lambda entry: entry[0].index)
 
     def position(self, name: Name) -> Position | None:
-        """Return where an item was released first."""
+        """Return the place of the first release of an item."""
         found = self.positions(name, self.views.processes)
         return found[0][1] if found else None

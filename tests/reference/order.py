@@ -84,7 +84,7 @@ class Orders:
                     self.found.add(self._which(a, b))
 
     def _wholes(self, name: Name, process: str, since: int) -> list[tuple[int, str]]:
-        """Return where an item became whole at a process after its acceptance and an index."""
+        """Return the places after `since` where an accepted item became whole at a process."""
         accepted = self.facts.accepted[name][0]
         return [
             (parts[-1].index, parts[-1].view)

@@ -103,7 +103,7 @@ def keep_resource(
 
 
 def use(held: BlockingMutex, data: bytes) -> None:
-    """Have the resource do something while this program holds the mutex."""
+    """Ask the resource to act while this program holds the mutex."""
     run(mutex.use(held.awaited, data))
 
 

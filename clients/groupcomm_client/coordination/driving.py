@@ -59,7 +59,7 @@ class Driver:
         level: ServiceLevel = ServiceLevel.AGREED,
         to: Destinations | None = None,
     ) -> None:
-        """Have a message sent, by default to the group, after those that wait already."""
+        """Queue a message, by default to the group, behind those that already wait."""
         self._outgoing.append((to or self.group, data, level))
         self._has_outgoing.set()
 

@@ -112,7 +112,7 @@ async def replicate(
     """Be a replica for the length of a block.
 
     Args:
-        connection: for this alone; nothing else may receive from it.
+        connection: a connection for this alone; nothing else may receive from it.
         group: a group of all replicas, and of nobody else.
         machine: a new state machine; it has the state of the group once `until_current` returns.
         replicas: the number of replicas, absent ones included. Then only a part of a partitioned

@@ -169,7 +169,7 @@ async def serve(connection: Connection, group: str, handler: Handler) -> None:
     """Be a server, until the session ends or the task is cancelled.
 
     Args:
-        connection: for this alone; nothing else may receive from it.
+        connection: a connection for this alone; nothing else may receive from it.
         group: the group of the servers.
         handler: handles a request, and returns the reply; an exception is reported to the caller.
 
@@ -316,7 +316,7 @@ async def calling(connection: Connection) -> AsyncIterator[Caller]:
     """Make requests for the length of a block; several tasks may share it.
 
     Args:
-        connection: for this alone; nothing else may receive from it.
+        connection: a connection for this alone; nothing else may receive from it.
     """
     caller = Caller(connection)
     async with running(caller.driver):

@@ -43,7 +43,7 @@ class GroupSecret(Protocol):
         """Return a proof that this program vouches for a text."""
 
     def doubt(self, member: MemberId, text: bytes, proof: bytes) -> str:
-        """Return why a member's proof over a text is not believed; "" if it is."""
+        """Return the reason not to believe a member's proof over a text; "" if it is good."""
 
 
 class SharedSecret:

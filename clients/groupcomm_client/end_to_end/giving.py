@@ -75,7 +75,7 @@ class Giving:
                 self.offer = None
 
     def doubt(self, sender: MemberId, ready: Ready) -> str:
-        """Return why a Ready is not believed; "" if it is."""
+        """Return the reason not to believe a Ready; "" if it is good."""
         proved = ready_text(ready, sender, self._me)
         return self._credentials.doubt(sender, proved, ready.proof)
 

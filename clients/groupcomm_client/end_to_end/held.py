@@ -55,7 +55,7 @@ class Holding:
         return message.level >= ServiceLevel.FIFO and (message.sender, True) in self._queues
 
     def add(self, message: Message, now: float) -> None:
-        """Have a message wait."""
+        """Put a message among those that wait."""
         queue = self._queues.setdefault(_lane(message), deque())
         queue.append(Held(message, now + HELD_S))
         self._count += 1

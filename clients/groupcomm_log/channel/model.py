@@ -117,10 +117,10 @@ class Link:
         self._latest_s = -math.inf
 
     def send(self, at_s: float) -> float | None:
-        """Return when a message arrives that is sent now, in seconds; None if it is lost.
+        """Return the arrival of a message that is sent now, in seconds; None if it is lost.
 
         Args:
-            at_s: not before the last one.
+            at_s: the present time; not before that of the last call.
         """
         score, lost = self._advance(at_s)
         return None if lost else self._arrive(at_s, score)
@@ -128,7 +128,7 @@ class Link:
     def send_together(
         self, at_s: float, sharing: Sequence[Sharing], count: int
     ) -> list[float | None]:
-        """Return when messages to several groups arrive that are sent now, in one packet.
+        """Return the arrivals of messages to several groups that are sent now, in one packet.
 
         Args:
             at_s: the time of sending, not before the last one.

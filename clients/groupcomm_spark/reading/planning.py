@@ -74,7 +74,7 @@ class Planner:
     Args:
         folder: folder of the log.
         first: the first row to read; None for that of the log.
-        stop: no row from this one on; None for no limit.
+        stop: the first row that is not wanted; None for no limit.
     """
 
     def __init__(self, folder: Path, first: Place | None = None, stop: Place | None = None) -> None:

@@ -75,7 +75,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ---- offsets ----
 
     def initialOffset(self) -> dict[str, int]:
-        """Return where a query without a checkpoint begins.
+        """Return the offset at which a query without a checkpoint begins.
 
         Raises:
             LogError: there is no log.

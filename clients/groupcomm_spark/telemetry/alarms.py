@@ -154,7 +154,7 @@ class Alarm(msgspec.Struct, frozen=True):
         start: start of the window, ISO 8601.
         value: measured value.
         limit: limit that it exceeds.
-        text: one sentence.
+        text: the alarm in one sentence.
     """
 
     alarm: str

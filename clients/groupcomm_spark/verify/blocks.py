@@ -127,7 +127,7 @@ def examine(block: pa.Table, plan: Plan) -> pa.RecordBatch:
 
 
 def _periods(plan: LogPlan | None, rows: Ints) -> Iterator[tuple[int, int, int]]:
-    """Yield where pieces begin and end, and the index of their period in the log."""
+    """Yield the bounds of pieces, and the index of their period in the log."""
     if plan is None:
         yield 0, len(rows), NONE
         return

@@ -86,7 +86,7 @@ class Plan:
 
     @property
     def way(self) -> str:
-        """Return how programs connect, as text."""
+        """Return the way in which programs connect, as text."""
         return "unix" if self.unix else "TLS" if self.tls else "TCP"
 
     @property

@@ -23,7 +23,7 @@ class Measure:
         label: name of the figure, with its unit.
         values: returns the values of all rounds of a row.
         floors: returns the values of the bare relays; empty where there are none.
-        is_own: no other figure beside it determines it, so its spread is shown.
+        is_own: whether no other figure beside it determines it, so that its spread is shown.
     """
 
     label: str

@@ -163,7 +163,7 @@ def _print_head(found: dict[str, Any]) -> None:
 
 
 def _drain(drain: dict[str, Any]) -> str:
-    """Return how far the drain of a daemon is that is about to stop."""
+    """Return the progress of the drain of a daemon that is about to stop."""
     staying = drain["staying"]
     names = f": {', '.join(map(visible, staying))}" if staying else ""
     return (

@@ -99,7 +99,7 @@ class _Panel:
     log: bool = False
 
     def x(self, value: float) -> float:
-        """Return where a value stands, in pixels."""
+        """Return the place of a value, in pixels."""
         low, high = self.ticks[0], self.ticks[-1]
         if self.log:
             low, high, value = (math.log10(each) for each in (low, high, max(value, low)))

@@ -66,7 +66,7 @@ class Scale:
     log: bool
 
     def __call__(self, value: float) -> float:
-        """Return where a value stands, in pixels."""
+        """Return the place of a value, in pixels."""
         low, high, value = (
             (math.log10(v) for v in (self.low, self.high, value))
             if self.log

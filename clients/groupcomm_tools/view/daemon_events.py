@@ -135,7 +135,7 @@ class Holdings:
         return found
 
     def passage(self, daemon: str, message: MessageId) -> Passage | None:
-        """Return how a message last passed through a daemon, by the daemon's name."""
+        """Return the last passage of a message through a daemon, by the daemon's name."""
         return self._passages.get((daemon, message))
 
     def messages_in(self, packet: _Packet | None) -> tuple[MessageId, ...]:

@@ -234,7 +234,7 @@ class _Figure:
             yield f'<path class="tick" d="M{"L".join(places)}"/>'
 
     def _before(self, line: int, clock: int) -> float:
-        """Return where the clock of a process reaches a value; between two points it rises
+        """Return the place where the clock of a process has a value; between two points it rises
         steadily.
         """
         if self._logical:

@@ -88,7 +88,7 @@ class StepSide:
         )
 
     def _origin(self, arrival: Reached, source: str) -> Mark | None:
-        """Return where a message came from: a process that forwarded it had received it before."""
+        """Return the origin of a message: a process that forwarded it had received it before."""
         passed_on = self._draft.latest(arrival.message, source)
         if source != arrival.message.id[0] and passed_on is not None:
             return passed_on.received or passed_on.delivered

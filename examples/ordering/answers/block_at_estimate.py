@@ -21,7 +21,7 @@ def sender_ahead(blocking: Blocking) -> BusStage:
 
 
 def held_back_at_random(blocking: Blocking, seed: int) -> int:
-    """Return how many of 24 copies are held back while four peers multicast in random steps."""
+    """Return the number of copies, of 24, that wait while four peers multicast at random."""
     rng, names = Random(seed), "pqrs"
     queues: dict[Name, Queue[Message]] = {
         name: Queue(at, rng.randrange(20)) for at, name in enumerate(names)

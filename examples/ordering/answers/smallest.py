@@ -18,7 +18,7 @@ def without_superfluous(moves: list[Move], breaks: Callable[[list[Move]], bool])
 
 
 def smallest(order: Order, seeds: int = 200) -> tuple[int, list[Move]]:
-    """Return how many of some schedules break a promise, and the shortest one that does."""
+    """Return the number of schedules that break a promise, and the shortest such schedule."""
 
     def breaks(moves: list[Move]) -> bool:
         return bool(play(FifoBroadcast, "pqr", moves).history.broken(order))

@@ -62,7 +62,7 @@ class Greeting:
 
 
 def refusal(hello: Hello, algorithm: str, founders: tuple[Name, ...], *, late: bool) -> str | None:
-    """Return why a new peer cannot be a member; None if it can.
+    """Return the reason why a new peer cannot be a member; None if it can.
 
     Args:
         hello: its greeting.

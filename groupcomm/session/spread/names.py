@@ -75,7 +75,7 @@ def user_fault(raw: bytes) -> str:
 
 
 def daemon_fault(name: str) -> str:
-    """Return why clients of Spread cannot use a daemon of this name; "" if they can."""
+    """Return the reason why Spread's clients cannot use a daemon of this name; "" if they can."""
     if len(name.encode()) <= MAX_DAEMON_BYTES:
         return ""
     return f"its name has more than the {MAX_DAEMON_BYTES} bytes that their private names leave"

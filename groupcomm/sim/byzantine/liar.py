@@ -32,7 +32,7 @@ class Lying:
         ways: the forms of its lies: `change` fields, `contradict` itself, `replay` an earlier
             message of its own or another daemon, send a message in a `wrong state`, `withhold` a
             packet, `forge` one that fits.
-        spells: it tells the truth at times.
+        spells: whether it tells the truth at times.
     """
 
     share: float = 0.0

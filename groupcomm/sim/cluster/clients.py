@@ -97,7 +97,7 @@ class SimulatedClient:
 
         Args:
             groups, data, level, type, self_discard, ordered: see ClientSession.multicast.
-            more: another call follows at once, with which this message may share a bundle.
+            more: whether another call follows at once; its message may share a bundle with this.
 
         Raises:
             LocalProtocolError: see ClientSession.multicast.

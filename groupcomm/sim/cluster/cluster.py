@@ -304,7 +304,7 @@ class Cluster:
             self.run(LOOK_S / 10)
 
     def _cut_off(self, outside: list[SimulatedHost], inside: Collection[int]) -> None:
-        """Have all others be dead, unheard inside the core, or configured differently."""
+        """Make all other daemons dead, unheard inside the core, or configured differently."""
         rng, files = self._random("outside"), self.settings.faults.files
         for host in outside:
             host.on_end = lambda host, end: None

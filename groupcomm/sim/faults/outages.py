@@ -266,7 +266,7 @@ class Outages:
             self._loop.at(self._loop.now + down, partial(self._boot, host))
 
     def _down_us(self, how: ProcessEnd) -> int:
-        """Return how long a host stays without a daemon: for no time, a moment, or long."""
+        """Return the time for which a host stays without a daemon: none, a moment, or long."""
         rng = self._rng
         longest = self._faults.crash_s or 2.0
         if how in (ProcessEnd.LEFT, ProcessEnd.CUT_SHORT):

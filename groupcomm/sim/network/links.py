@@ -39,7 +39,7 @@ class Bottleneck:
         self.dropped = 0
 
     def passed_at(self, now: int, size: int) -> int | None:
-        """Return when a datagram of this size that comes now has passed; None if it is dropped."""
+        """Return the time at which a datagram that comes now has passed; None if it is dropped."""
         begin = max(self._free_at, now)
         if begin - now > self._queue_us:
             self.dropped += 1
@@ -64,7 +64,7 @@ class SimulatedLink:
 
     Attributes:
         sites: the two, the lower first.
-        delay_s: one way.
+        delay_s: the delay one way.
         jitter_s: the largest additional delay, drawn for each burst of datagrams.
         loss: chance that a datagram is lost, 0 to 1, as long as a run has faults.
         bytes_per_s: the bandwidth of each direction; None for no limit.

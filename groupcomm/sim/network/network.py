@@ -46,7 +46,7 @@ class Path:
 
     Args:
         loop: virtual time.
-        rng: this path's own source.
+        rng: this path's own source of random numbers.
         delay_us: the least delay, in microseconds.
         jitter_us: the most time that a datagram takes longer, in microseconds.
         receiver: the receiver at its end.

@@ -28,7 +28,7 @@ class UsualPath:
     """The properties of a path without faults.
 
     Attributes:
-        delay_s: one way.
+        delay_s: the delay one way.
         jitter_s: the largest additional delay, drawn anew for each burst.
         loss: the chance that a datagram is lost.
     """

@@ -77,6 +77,6 @@ class Nats(Peer):
 
 
 def _addresses(folder: Path) -> list[str]:
-    """Return where the server listens, once it has written that."""
+    """Return the address at which the server listens, once it has written that."""
     text = "".join(path.read_text() for path in folder.glob("*.ports"))
     return list(json.loads(text)["nats"]) if text.endswith("}") else []

@@ -95,7 +95,7 @@ def checking_speed() -> float:
 
 
 def speed_figures() -> list[Figure]:
-    """Return how fast clusters are simulated, and their traces checked."""
+    """Return the speed of the simulation of clusters, and of the checks of their traces."""
     return [
         Figure(
             "simulation, 5 daemons, 10 multicasts/s",

@@ -111,7 +111,7 @@ class Loaded:
         self._now = self._done = 0.0
 
     def due(self) -> float:
-        """Return when it makes a step."""
+        """Return the time of its next step."""
         if (
             self._answered
             or self.rude is not None

@@ -152,7 +152,7 @@ async def join_mutex(
     """Compete for a mutex for the length of a block.
 
     Args:
-        connection: for this alone; nothing else may receive from it.
+        connection: a connection for this alone; nothing else may receive from it.
         group: the group of the programs that compete.
         form: ``agreed``: requests and releases in agreed order, the quickest. ``acknowledged``: the
             same, and every member acknowledges requests. ``lamport``: Lamport's algorithm, over

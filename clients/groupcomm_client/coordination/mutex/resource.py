@@ -94,7 +94,7 @@ async def keep_resource(
     """Be the resource for the length of a block.
 
     Args:
-        connection: for this alone; nothing else may receive from it.
+        connection: a connection for this alone; nothing else may receive from it.
         group: the group of the mutex.
         on_use: is called with the data of each `use` and the holder that sent it, in the agreed
             order.
