@@ -28,8 +28,8 @@ class BundleKind(enum.IntEnum):
     MESSAGES = 0  # `count` whole messages, numbered from `message`
     FRAGMENT = 1  # part `index` of `count` of one message
     CONNECT = 2
-    JOIN = 3  # a session joins its only group
-    LEAVE = 4  # a session leaves its only group
+    JOIN = 3  # the session joins the only group of the bundle
+    LEAVE = 4  # the session leaves the only group of the bundle
     DISCONNECT = 5
     STATE = 6  # part `index` of `count` of a daemon's announcement in a new view; always RELIABLE
     SUBSCRIBE = 7  # the daemon wants the messages to this one group; always FIFO
