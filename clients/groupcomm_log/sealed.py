@@ -99,7 +99,7 @@ def read_sealed(
     rows: tuple[int, int] | None = None,
     share: tuple[int, int] = (0, 1),
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file that was checked; all columns if none are named.
+    """Yield the rows of a file that was checked, with all columns if none are named.
 
     Args:
         segment: the file.

@@ -59,7 +59,7 @@ class DaemonParts:
 
 
 def answer(parts: DaemonParts, question: str, principal: str) -> bytes:
-    """Answer a principal's question as JSON; an unknown or forbidden question with an error."""
+    """Answer a principal's question as JSON; an unknown or forbidden question gets an error."""
     word, _, rest = question.partition(" ")
     access = parts.config.access
     verb = Verb.SEE_MEMBERS if word == "members" else Verb.ADMIN

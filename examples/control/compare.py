@@ -313,7 +313,7 @@ async def command(options: argparse.Namespace) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the comparison; its exit status."""
+    """Run the comparison; return its exit status."""
     options = make_parser().parse_args(arguments)
     return run("control.compare", partial(command, options))
 

@@ -43,7 +43,7 @@ class GlobalId(Buffering):
         self._number = 0
 
     def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
-        """See `Process.send`; the sender delivers at once."""
+        """See `Process.send`: the sender delivers at once."""
         message = self._broadcast(data, destinations)
         self._number += 1
         stamp = NumberStamp(self._number, self.me)

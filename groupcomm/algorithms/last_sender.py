@@ -52,7 +52,7 @@ class LastSender(Buffering):
         self._last: Name = ""
 
     def send(self, data: bytes, destinations: Iterable[Name] | None = None) -> Step:
-        """See `Process.send`; the sender delivers at once."""
+        """See `Process.send`: the sender delivers at once."""
         message = self._broadcast(data, destinations)
         cause_number = self._counts.get(self._last, 0)
         stamp = CauseStamp(self.me, message.number, self._last, cause_number)

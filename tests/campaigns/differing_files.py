@@ -145,7 +145,7 @@ class Stage:
 
 
 async def play(order: str, seconds: float) -> Played:
-    """Play one order of starts; the steady state is watched for `seconds`."""
+    """Play one order of starts; watch the steady state for `seconds`."""
     stage = Stage()
     try:
         await stage.start(order)

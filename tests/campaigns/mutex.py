@@ -61,7 +61,7 @@ class Contest:
         await program.start(nursery, "--times", str(self.share - self.times_in(program)))
 
     async def kill_holder(self, nursery: trio.Nursery) -> bool:
-        """Kill the program that is in, and start it again; whether it was still in."""
+        """Kill the program that is in, and start it again; return whether it was still in."""
         holder = int(self.lock.read_bytes())
         for program in self.programs:
             if holder > 0 and program.running and program.pid == holder:

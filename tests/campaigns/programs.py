@@ -107,7 +107,7 @@ class Program:
         await self._ended.wait()
 
     async def end(self) -> int:
-        """Close its input, and wait for its end; its exit status."""
+        """Close its input, and wait for its end; return its exit status."""
         assert self._process is not None
         assert self._process.stdin is not None
         await self._process.stdin.aclose()

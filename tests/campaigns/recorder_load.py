@@ -58,7 +58,7 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
 
 
 async def bench(addresses: list[str], options: argparse.Namespace) -> dict[str, Any]:
-    """Run the load; its figures."""
+    """Run the load; return its figures."""
     command = [sys.executable, "-m", "groupcomm_tools.cli", "bench", "--json"]
     for address in addresses:
         command += ["--connect", address]

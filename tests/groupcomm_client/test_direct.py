@@ -30,7 +30,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 @asynccontextmanager
 async def group(make: Make, **options: Path) -> AsyncIterator[list[DirectPeer]]:
-    """Ann, bob and cid; the first message was delivered everywhere, so all have met."""
+    """Yield ann, bob and cid; the first message was delivered everywhere, so all have met."""
     async with AsyncExitStack() as stack:
         peers: list[DirectPeer] = []
         for name in NAMES:

@@ -45,7 +45,7 @@ class Member:
 
 
 def next_of_all(*members: Member) -> list[sp.Received_message]:
-    """The next message of each; their layers work only while they receive, so in turn."""
+    """Return the next message of each, received in turn: a layer works only while it receives."""
     found: dict[int, sp.Received_message] = {}
     end = time.monotonic() + WAIT_S
     while len(found) < len(members):
@@ -59,7 +59,7 @@ def next_of_all(*members: Member) -> list[sp.Received_message]:
 
 
 def views(*members: Member) -> list[tuple[str, ...]]:
-    """Expect a view at each; the members that it has."""
+    """Expect a view at each; return its members."""
     found = next_of_all(*members)
     assert all(sp.Is_reg_memb_mess(message.service_type) for message in found), found
     return [message.groups for message in found]

@@ -25,7 +25,7 @@ _CLASSES: Final = "org.apache.spark.deploy"
 
 @contextmanager
 def standalone(folder: Path, workers: int, cores: int = 1) -> Iterator[str]:
-    """A cluster; the URL of its master.
+    """Start a cluster; yield the URL of its master.
 
     Args:
         folder: the folder for logs and files of the workers.

@@ -20,7 +20,7 @@ ROWS = [
 
 
 def make_log(folder: Path, rows: Sequence[dict[str, Any]], sealed: int) -> LogWriter:
-    """One row a batch; the first ones are sealed, each in a file."""
+    """Write a log with one row a batch; the first rows are sealed, each in a file."""
     writer = LogWriter(folder, disk=QuickDisk())
     for at, row in enumerate(rows):
         writer.append(rows_of([row]))

@@ -94,7 +94,7 @@ class HostileSession:
 
 @contextmanager
 def hostile_daemon(folder: Path) -> Iterator[str]:
-    """Run it beside the block; where it listens."""
+    """Run it beside the block; yield the address at which it listens."""
     path = folder / "hostile.sock"
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(str(path))

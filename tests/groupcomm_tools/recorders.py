@@ -118,7 +118,7 @@ async def until_joined(connection: Connection) -> None:
 
 
 def read_rows(folder: Path, kind: str = "message") -> list[dict[str, Any]]:
-    """The rows of one kind, in order; all of the log must be whole."""
+    """Return the rows of one kind, in order; the whole log must be intact."""
     found = [row for batch in LogReader(folder).batches() for row in batch.to_pylist()]
     return [row for row in found if row["kind"] == kind]
 

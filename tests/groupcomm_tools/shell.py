@@ -75,7 +75,7 @@ class Shell:
         return [sys.executable, "-m", "groupcomm_tools.cli", *words]
 
     def start(self, *words: str) -> subprocess.Popen[str]:
-        """Start a command; its output is to be read."""
+        """Start a command, whose output the caller reads."""
         pipe = subprocess.PIPE
         return subprocess.Popen(
             self.command(*words),

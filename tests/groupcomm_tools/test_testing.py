@@ -20,7 +20,7 @@ PATIENCE_S = 120
 
 
 def code_of_the_documentation() -> list[str]:
-    """The indented blocks of docs/testing.md; the first is conftest.py."""
+    """Return the indented blocks of docs/testing.md; the first is conftest.py."""
     blocks: list[str] = []
     within = False
     for line in (ROOT / "docs/testing.md").read_text().splitlines():

@@ -85,7 +85,7 @@ def test_a_frame_is_a_line_where_nobody_looks_or_an_object(shell: Shell) -> None
 
 
 def on_a_terminal(shell: Shell, *words: str) -> tuple[int, str]:
-    """Run a command whose output is a terminal; exit status, and all that it drew."""
+    """Run a command whose output is a terminal; return its exit status and its output."""
     ours, theirs = pty.openpty()
     environment = {**shell.environment, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
     process = subprocess.Popen(

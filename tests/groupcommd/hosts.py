@@ -38,7 +38,7 @@ def make_hosts(
 
 
 def command(*arguments: object) -> tuple[int, str, str]:
-    """Run `groupcomm`; exit status, output and messages."""
+    """Run `groupcomm`; return exit status, output and messages."""
     output, messages = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(messages):
         status = main([*map(str, arguments)])

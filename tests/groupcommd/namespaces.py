@@ -43,7 +43,7 @@ def write_config(folder: Path, sites: Mapping[str, Mapping[str, str]], head: str
 
 
 async def until_view(daemons: Mapping[str, LocalDaemon], names: str) -> str:
-    """Wait for one view of just these; its id."""
+    """Wait for one view of only these daemons; return its id."""
     wanted = tuple(names)
     with trio.fail_after(START_S):
         while True:
@@ -93,7 +93,7 @@ async def running(daemons: Mapping[str, LocalDaemon]) -> AsyncIterator[None]:
 
 
 async def part_and_merge(folder: Path) -> str:
-    """Three sites of two daemons; the cable of one is pulled, and put in again."""
+    """Run three sites of two daemons; pull the cable of one, and put it in again."""
     with open_nodes(3, MTU, ()) as nodes:
         delayed = all(node.delay(DELAY_MS) for node in nodes)
         there = dict(zip(SITES, nodes, strict=True))
@@ -118,7 +118,7 @@ async def part_and_merge(folder: Path) -> str:
 
 
 async def pull_cables(folder: Path) -> str:
-    """Two daemons on two networks; the cable of the one in use is pulled, then the other one."""
+    """Run two daemons on two networks; pull the cable of the one in use, then the other one."""
     with open_nodes(2, MTU, (), networks=2) as nodes:
         there = dict(zip("ab", nodes, strict=True))
         where = {name: str(list(node.addresses)) for name, node in there.items()}
@@ -149,7 +149,7 @@ def why_not() -> str:
 
 
 def main() -> int:
-    """Run both, or say why not; an error shows the failure."""
+    """Run both, or report why that is impossible; an error shows the failure."""
     if reason := why_not():
         print(f"namespaces: not run here: {reason}")
         return 0

@@ -31,7 +31,7 @@ class Asked:
         return f"{question} for {principal}".encode()
 
     def ask(self, question: str, principal: str = "unix:ann", count: int = 1) -> list[int]:
-        """Sessions that ask; one for each question."""
+        """Return sessions that ask, one for each question."""
         numbers = []
         for _ in range(count):
             at = len(self.clients.sessions)

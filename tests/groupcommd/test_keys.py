@@ -30,7 +30,7 @@ def make_cluster() -> tuple[LocalCluster, dict[str, Path]]:
 
 
 async def keys(*arguments: object) -> tuple[int, str, str]:
-    """Run `groupcomm keys`; exit status, output and messages."""
+    """Run `groupcomm keys`; return exit status, output and messages."""
     return await run("keys", *arguments)
 
 

@@ -28,7 +28,7 @@ def cluster() -> Iterator[RunningCluster]:
 def join_all(
     stack: ExitStack, cluster: RunningCluster, names: str
 ) -> dict[str, BlockingConnection]:
-    """A program at each of these daemons; all are in the group."""
+    """Return a program at each of these daemons; all are in the group."""
     found = {
         name: stack.enter_context(connect(cluster.address(name), user=f"at-{name}"))
         for name in names

@@ -79,7 +79,7 @@ def alone() -> Iterator[LocalCluster]:
 
 
 async def joined(group: str, clients: Sequence[SpreadClient]) -> list[spread.Received]:
-    """Have clients join one after the other; the views of the last join, one from each."""
+    """Have clients join one after the other; return the views of the last join, one from each."""
     for count, client in enumerate(clients, 1):
         await client.join(group)
         views = [await member.view(group) for member in clients[:count]]

@@ -29,7 +29,7 @@ def contexts(tmp_path_factory: pytest.TempPathFactory) -> Contexts:
 
 
 def ends(contexts: Contexts, host: str = "d.example") -> tuple[TlsSocket, TlsSocket]:
-    """Both ends, after the handshake; what each socket takes is little.
+    """Return both ends after the handshake; each socket accepts few bytes.
 
     They are closed if there is none.
     """

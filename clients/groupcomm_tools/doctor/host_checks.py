@@ -48,7 +48,7 @@ def check_configuration(path: Path | None, name: str | None) -> tuple[Finding, D
 
 
 def check_key(config: DaemonConfig) -> Finding:
-    """Check the keys; whether their files are private was checked when they were read."""
+    """Check the keys; the privacy of their files was checked when they were read."""
     if config.keys is not None:
         fingerprint = fingerprint_of(config.keys.keys[config.keys.active]).hex()
         text = f"key {config.keys.active}, fingerprint {fingerprint}"

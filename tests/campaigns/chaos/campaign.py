@@ -140,7 +140,7 @@ class Campaign:
             await stage.settle()
 
     def _check(self, folder: Path, number: int) -> bool:
-        """Have the checkers verify a round's traces; whether everything holds."""
+        """Have the checkers verify a round's traces; return whether everything holds."""
         started = time.monotonic()
         done = subprocess.run(
             [sys.executable, "-m", "groupcomm_tools.cli", "check", str(folder), "--json"],
@@ -187,7 +187,7 @@ def _leaves(group: BaseExceptionGroup[GroupCommError]) -> list[GroupCommError]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a campaign; 0 if nothing was wrong."""
+    """Run a campaign; return 0 if nothing was wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--disasters", type=int, default=200, metavar="N", help="in all (200)")
     parser.add_argument("--round", type=int, default=12, metavar="N", help="of one cluster (12)")

@@ -161,7 +161,7 @@ class ProgramProcess:
         self._process.send_signal(number)
 
     async def kill(self) -> list[str]:
-        """End it at once; the sessions that this breaks off, by their traces."""
+        """End it at once; return the sessions that this breaks off, by their traces."""
         await self.end()
         broken = []
         for path in self._trace.glob(f"session-%23{self.name}.*.jsonl"):

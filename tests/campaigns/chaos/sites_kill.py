@@ -72,7 +72,7 @@ def shares(ticks: Sequence[int]) -> dict[str, float]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Kill and measure; 0 if nothing was wrong, however long it took."""
+    """Kill and measure; return 0 if nothing was wrong, however long it took."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=100, metavar="N", help="in all (100)")
     parser.add_argument("--round", type=int, default=10, metavar="N", help="of one cluster (10)")

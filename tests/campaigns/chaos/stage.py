@@ -104,7 +104,7 @@ class Stage:
         return (last - since) / 1000
 
     async def kill_daemon(self, name: str) -> int:
-        """Kill -9; when. Returns once its programs know."""
+        """Kill it by SIGKILL; return the time, once its programs know."""
         at = now_us()
         self.cluster[name].kill()
         self._note_kill(name)

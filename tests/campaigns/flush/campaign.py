@@ -223,7 +223,7 @@ def checked(changes: int, kills: int, seed: str) -> Iterator[tuple[Campaign, Che
 
 
 def main() -> int:
-    """Read the command line, run, and tell; 0 if all is well."""
+    """Read the command line, run, and report; return 0 if all is well."""
     parser = argparse.ArgumentParser(
         description=__doc__, prog="python -m tests.campaigns.flush.campaign"
     )

@@ -38,7 +38,7 @@ _FIELDS: Final = tuple(dict.fromkeys(fields()))
 
 
 def mutated(rng: Random, seeds: Sequence[bytes]) -> Iterator[bytes]:
-    """Inputs without end, from at least one seed; the same for the same state of `rng`."""
+    """Yield inputs without end, from at least one seed; they depend only on the state of `rng`."""
     bits, several = rng.getrandbits, len(seeds)
     while True:
         draw = bits(32)

@@ -49,7 +49,7 @@ machines that process frames, and both ports of a daemon as a whole.
 
 
 def run(name: str, raw: bytes) -> bool:
-    """Give these bytes to one target; whether it took them. Raises whatever is a bug."""
+    """Give these bytes to one target; return whether it accepted them. Raise any bug."""
     try:
         TARGETS[name](raw)
     except REFUSALS:

@@ -32,7 +32,7 @@ def chunks_per_s() -> float:
 
 
 def ping_us() -> float:
-    """There and back between two processes over a unix socket, now and then; the median."""
+    """Measure round trips between two processes over a unix socket; return the median."""
     ours, theirs = socket.socketpair()
     with ours, theirs, _started("echo", theirs.fileno(), passed=[theirs.fileno()]) as echo:
         theirs.close()

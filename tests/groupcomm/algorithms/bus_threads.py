@@ -84,7 +84,7 @@ class Recorded:
                 earliest = min(earliest, published[number])
 
     def delays_s(self) -> list[float]:
-        """From the end of each sending to each receipt; 0 where the receipt was first."""
+        """Return the times from the end of each sending to each receipt; 0 if that was first."""
         return [
             max(0.0, when - self.sent[number].ended_s)
             for got, times in zip(self.received, self.received_s, strict=True)

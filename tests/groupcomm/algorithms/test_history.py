@@ -20,7 +20,7 @@ Q1 = Message("q", 1, TO, b"")
 
 
 def history(*events: tuple[str, Message]) -> History:
-    """By event the process; the sender's first one is the sending and the delivery."""
+    """Return the process of each event; the sender's first one is the sending and the delivery."""
     found = History()
     for process, message in events:
         if message not in found.sent:

@@ -211,7 +211,7 @@ Steps = list[tuple[str, set[str]]]
 
 
 def wrong(keeping: Keeping, asking: Asking, steps: Steps) -> list[str]:
-    """What a consumer does not get, or gets again; messages expire when they were consumed.
+    """Return the messages that a consumer misses or gets twice; consumed messages expire.
 
     Producers write to a quorum if the consumer asks by the maximum, else to all servers.
     """

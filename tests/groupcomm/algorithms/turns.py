@@ -9,7 +9,7 @@ from tests.groupcomm.algorithms.schedules import NAMES, Make
 
 
 def play_in_turn(make: Make, steps: Sequence[tuple[int, int, int]]) -> Network:
-    """Like `play`, for three; a sender that has not delivered all sent messages does not send."""
+    """Play as `play` does, for three; a sender that lacks a sent message does not send."""
     names = NAMES[:3]
     network = Network(make(name, names) for name in names)
     for what, which, _ in steps:
@@ -43,7 +43,7 @@ def concurrent_pairs(history: History) -> list[tuple[Message, Message]]:
 
 
 def beside_a_buffered_message(make: Make) -> tuple[Network, Packet]:
-    """At s a message of q waits for p's; one of r, concurrent with it, is on its way there."""
+    """Play: at s a message of q waits for p's; a concurrent one of r is in flight to s."""
     network = Network(make(name, "pqrs") for name in "pqrs")
     network.send("p", b"")
     for packet in network.under_way[:2]:

@@ -26,7 +26,7 @@ def view_state_of(cluster: Cluster, name: str) -> ViewState:
 
 
 def split_site() -> Cluster:
-    """a and b, b and c hear each other; a and c do not: two rings in one site."""
+    """Return a cluster in which a and b, and b and c hear each other: two rings in one site."""
     cluster = Cluster("abc")
     cluster.cut = {("a", "c"), ("c", "a")}
     cluster.start("abc")

@@ -43,7 +43,7 @@ def begun(stage: Stage) -> int:
 
 
 def tell(stage: Stage, beacon: Beacon) -> bool:
-    """c's beacon to a; whether a begins to gather by that. Then time for a view."""
+    """Send c's beacon to a, and let a view form; return whether a began to gather by the beacon."""
     before = begun(stage)
     stage.say("c", "a", beacon)
     began = begun(stage) > before

@@ -29,7 +29,7 @@ def reservation(mark: int = MARK, write_s: float = 0.0) -> Reservation:
 
 
 def write(disk: Reservation, at: float, takes_s: float = 0.0) -> float:
-    """Have the mark that is wanted stored; when that is done."""
+    """Store the wanted mark; return the time at which that is done."""
     assert disk.to_store is not None
     disk.stored(disk.to_store, at + takes_s)
     return at + takes_s

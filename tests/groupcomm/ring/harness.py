@@ -169,7 +169,7 @@ def trio(config: CoreConfig | None = None) -> list[Daemon]:
 
 
 def resting_with_a() -> list[Daemon]:
-    """Three daemons of one ring; its token rests with the first, as all have heard."""
+    """Return three daemons of one ring; its token rests with the first, and all know that."""
     a, b, c = trio(CoreConfig())
     rest = a.step(0.0)
     for other in (b, c):

@@ -108,7 +108,7 @@ def test_a_packet_that_is_only_late_is_not_asked_for() -> None:
 
 
 def give(holder: Daemon, wisher: Daemon, now: float) -> Sent:
-    """One daemon asks for the token, and another one gives it; what the first then sends."""
+    """Have one daemon ask for the token, and another give it; return what the first then sends."""
     wisher.submit()
     holder.hear(wisher.step(now), now)
     wisher.hear(holder.step(now), now)

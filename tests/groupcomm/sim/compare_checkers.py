@@ -95,7 +95,7 @@ def compare(options: argparse.Namespace) -> Comparison:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compare and print; 1 if they differ anywhere."""
+    """Compare and print; return 1 if they differ anywhere."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seeds", type=int, default=40, help="how many")

@@ -252,7 +252,7 @@ def table_of(hunts: dict[str, Hunt]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None, run: Run | None = None) -> int:
-    """Hunt, run, report; 1 if a bug was not found or a seed of the present core failed.
+    """Hunt, run, report; return 1 if a bug was not found or a seed of the core failed.
 
     Args:
         arguments: the arguments of the command line.

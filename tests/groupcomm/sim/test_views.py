@@ -54,7 +54,7 @@ class Watched:
         return [at for at in range(len(self.members)) if at != daemon]
 
     def load(self, every_s: float, burst: int, size: int) -> Callable[[], None]:
-        """Have all members multicast bursts for ever; the result stops them."""
+        """Have all members multicast bursts for ever; return a function that stops them."""
         going = [True]
         rng = Random(1)
         every_us = int(every_s * SECOND)

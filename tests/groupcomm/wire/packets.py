@@ -68,7 +68,7 @@ NAMES = st.sampled_from(["a", "news", "größe", "#ann#d1", "#bob#d2", "x" * 255
 
 
 def batched_pairs(numbers: list[int]) -> list[tuple[int, int]]:
-    """Each two as a range; the last of an odd count is left out."""
+    """Return each two numbers as a range; leave out the last of an odd count."""
     return list(zip(numbers[::2], numbers[1::2], strict=False))
 
 

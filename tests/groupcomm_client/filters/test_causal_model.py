@@ -23,7 +23,7 @@ def schedules(actions: tuple[str, ...]) -> st.SearchStrategy[Schedule]:
 
 
 def run(schedule: Schedule) -> Net:
-    """Three members from the start; the fourth comes if the schedule says so."""
+    """Play a schedule with three members, which a fourth may join; return the network."""
     net = Net("abcd", [partial(causal, math.inf)])
     for one in net.members[:3]:
         net.ask(one)

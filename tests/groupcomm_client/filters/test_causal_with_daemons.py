@@ -47,7 +47,7 @@ async def messages(connection: Connection, count: int) -> list[bytes]:
 
 
 async def cause_and_effect(cluster: RunningCluster, filters: Sequence[Factory]) -> list[bytes]:
-    """Ann asks, bob answers what he was asked; what cal gets, who hears ann late."""
+    """Have ann ask and bob answer; return what cal receives, who hears ann late."""
     async with (
         connect(cluster.address("a"), user="ann", options=ConnectOptions(filters=filters)) as ann,
         connect(cluster.address("b"), user="bob", options=ConnectOptions(filters=filters)) as bob,

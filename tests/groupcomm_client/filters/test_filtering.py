@@ -72,7 +72,7 @@ class Session:
         self.given.append(event)
 
     def send(self, data: bytes, level: ServiceLevel = AGREED, type: int = 0) -> bytes:
-        """Send a message; the data of what has gone out last."""
+        """Send a message; return the data of the last one that went out."""
         message = Outgoing(groups=("g",), data=data, level=level, type=type)
         self.filtering.send(message)
         return self.sent[-1][1] if self.sent else b""

@@ -14,7 +14,7 @@ TIMING = Timing()
 
 
 def talk(seed: int, sizes: list[int], *, in_order: bool) -> tuple[Channel, list[bytes]]:
-    """One side sends, over ways that lose a third, double and reorder; what the other hands out."""
+    """Send over paths that lose a third, double and reorder; return what was delivered."""
     rng = Random(seed)
     sender, receiver = Channel(TIMING), Channel(TIMING)
     for number, size in enumerate(sizes):
