@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.campaigns import attackers, bus1, mutex, recorder, store
+from tests.campaigns import attackers, bus1, drains, mutex, recorder, store
 
 
 def test_never_two_hold_the_mutex(capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,6 +34,15 @@ def test_what_a_recorder_has_acknowledged_is_in_its_log(capsys: pytest.CaptureFi
     assert (status, found["violations"], found["kills"]) == (0, [], 1), shown.err
     assert found["gaps"] >= 1
     assert found["compared"] > 20
+
+
+@pytest.mark.long
+def test_programs_move_while_daemons_stop_in_turn(capsys: pytest.CaptureFixture[str]) -> None:
+    status = drains.main(["--rounds", "3", "--programs", "6", "--rate", "20"])
+    shown = capsys.readouterr()
+    found = json.loads(shown.out)
+    assert (status, found["violations"], found["drains"]) == (0, [], 3), shown.err
+    assert found["moves_seen"] >= 3
 
 
 @pytest.mark.long
