@@ -5,11 +5,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import trio
 
 from groupcomm.errors import GroupCommError
 from groupcomm.host.trace_file import TraceFile, now_us
-from groupcomm.trace.events import Ask, Fail, Quiet
+from groupcomm.trace.events import Ask, Fail, Left, Quiet, TraceEvent, decode_event_untrusted
 from groupcomm_tools.local_cluster import LocalCluster
 from groupcomm_tools.relay import Line, Relay
 from groupcomm_tools.topology import Topology
@@ -20,6 +21,14 @@ PATIENCE_S: Final = 30.0
 LOOK_S: Final = 0.01
 QUIET_S: Final = 1.5
 """The silence after which programs have received all messages."""
+
+
+def read_event(line: bytes) -> TraceEvent | None:
+    """Return the event of a line; None if the line is cut off, as its daemon was killed."""
+    try:
+        return decode_event_untrusted(line)
+    except msgspec.MsgspecError:
+        return None
 
 
 class DidNotConverge(GroupCommError):
@@ -112,14 +121,17 @@ class Stage:
         return at
 
     def _note_kill(self, name: str) -> None:
+        """Record the end of a daemon's process, unless the daemon did so itself."""
         starts = len(list(self._folder.glob(f"daemon-{name}-*.jsonl")))
-        self._trace.record(Fail(now_us(), f"{name}/{starts}"))
+        last = (self._folder / f"daemon-{name}-{starts}.jsonl").read_bytes().splitlines()[-1:]
+        if not (last and isinstance(read_event(last[0]), Fail | Left)):
+            self._trace.record(Fail(now_us(), f"{name}/{starts}"))
 
     async def leave(self, name: str) -> None:
         """Have a daemon leave in order.
 
         Raises:
-            DidNotConverge: it takes too long; it was killed.
+            DidNotConverge: it took too long: it left without order, or was killed.
         """
         status = await self.cluster[name].leave()
         if status:

@@ -1,13 +1,17 @@
 """A short campaign of real kills, stops and partitions; `make chaos` runs a long one."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from groupcomm.trace.events import Fail, encode_event
 from groupcomm_tools.relay import Line
 from groupcomm_tools.topology import Topology
 from tests.campaigns.chaos import campaign
 from tests.campaigns.chaos.sites import parts
+from tests.campaigns.chaos.stage import Stage
 
 
 @pytest.mark.parametrize(
@@ -45,3 +49,16 @@ def test_disasters_of_sites_need_sites(capsys: pytest.CaptureFixture[str]) -> No
     with pytest.raises(SystemExit):
         campaign.main(["--only", "kill_gateway"])
     assert "--only kill_gateway is for several sites" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("cut", "recorded"), [(0, 0), (5, 1)])
+def test_an_end_that_a_daemon_has_recorded_itself_is_recorded_once(
+    tmp_path: Path, cut: int, recorded: int
+) -> None:
+    line = encode_event(Fail(7, "a/1"))
+    (tmp_path / "daemon-a-1.jsonl").write_bytes(line[: len(line) - cut])
+    nothing: Any = None
+    stage = Stage(nothing, nothing, tmp_path, "seed", Topology.of("a", 1, Line()))
+    stage._note_kill("a")
+    stage._trace.close()
+    assert len((tmp_path / "harness.jsonl").read_bytes().splitlines()) == recorded
