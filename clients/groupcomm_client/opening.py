@@ -112,7 +112,13 @@ class SessionOpener:
         secrets: "dict[str, GroupSecret]",
     ) -> Session:
         """See `Opener`."""
-        return await self._open_one_of(self._others(notice), filters, secrets, ADMISSION_S)
+        failures: list[str] = []
+        for where in self._others(notice):
+            try:
+                return await self._open_one_of([where], filters, secrets, ADMISSION_S)
+            except (CannotConnect, SessionEnded) as error:  # the name may be in use at that one
+                failures.append(str(error))
+        raise CannotConnect("; ".join(failures))
 
     def _others(self, notice: DaemonStopping) -> list[str]:
         """Return the addresses besides the present one, those that a daemon has named last."""

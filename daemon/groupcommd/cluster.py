@@ -122,9 +122,7 @@ class ClusterReports:
         daemons = () if found.view is None else found.view.daemons
         others = [daemon.name for daemon in daemons if daemon != found.daemon]
         reports = [self._reports[name].told for name in others if name in self._reports]
-        addresses = (
-            _address_untrusted(told.get("tls")) for told in reports if "stops_in_s" not in told
-        )
+        addresses = (_address_in(told.get("tls")) for told in reports if "stops_in_s" not in told)
         return tuple(f"{TLS}{address}" for address in addresses if address is not None)
 
 
@@ -140,8 +138,8 @@ def reachable(address: Address | None, own: Address) -> Address | None:
     return attrs.evolve(address, host=own.host)
 
 
-def _address_untrusted(text: object) -> Address | None:
-    """Return the address in a report; None if there is none."""
+def _address_in(text: object) -> Address | None:
+    """Return the address that a report has as text; None if it is no address."""
     if not isinstance(text, str):
         return None
     try:

@@ -122,13 +122,12 @@ def encode_stopping(notice: DaemonStopping) -> bytes:
 
 
 def decode_stopping_untrusted(frame: bytes) -> DaemonStopping:
-    """Decode the notice that the daemon is about to stop.
-
-    Bytes behind the addresses come from a later daemon, and are ignored.
-    """
+    """Decode the notice that the daemon is about to stop."""
     check_size(frame, _STOPPING.size)
     _, within_ms, count = _STOPPING.unpack_from(frame)
-    addresses, _ = _short_texts(frame, _STOPPING.size, count)
+    addresses, end = _short_texts(frame, _STOPPING.size, count)
+    if end != len(frame):
+        raise BadDatagram("short", f"{count} addresses in {len(frame)} bytes")
     return DaemonStopping(within_s=within_ms / 1000, addresses=addresses)
 
 

@@ -154,6 +154,45 @@ def test_a_program_that_only_sends_moves_too(kind: Kind, daemons: LocalCluster) 
     kind.run(scenario)
 
 
+def test_a_program_that_polls_moves_step_by_step(kind: Kind, daemons: LocalCluster) -> None:
+    """Each call is given up after some milliseconds; the next one goes on with the move."""
+
+    async def scenario(kind: Kind) -> None:
+        async with kind.connect(both(daemons), "ann", reconnect=True) as ann:
+            await ann.join("g")
+            drain = Drain(daemons, "a")
+            drain.begin()
+            events: list[Any] = []
+            wait_s = 0.004
+            while not any(isinstance(event, Reconnected) for event in events):
+                events.append(await kind.receive(ann, wait_s))
+                wait_s = min(1.0, 1.05 * wait_s)  # to open a session takes its time
+            assert events[-1].moved
+            await ann.multicast("g", b"here")
+            assert (await next_of(kind, ann, Message)).data == b"here"
+            assert drain.end()["staying"] == []
+
+    kind.run(scenario)
+
+
+def test_a_daemon_where_the_name_is_in_use_is_passed_over(daemons: LocalCluster) -> None:
+    async def scenario(kind: Kind) -> None:
+        other = str(daemons["b"].unix)
+        async with (
+            kind.connect(f"{daemons['a'].unix},{other},{other}", "ann", reconnect=True) as ann,
+            kind.connect(other, "ann") as namesake,
+        ):
+            drain = Drain(daemons, "a")
+            drain.begin()
+            await next_of(kind, ann, DaemonStopping)
+            assert (await ann.ask("status"))["daemon"] == "a"
+            await namesake.aclose()
+            assert (await next_of(kind, ann, Reconnected)).member.name == "#ann#b"
+            assert drain.end()["staying"] == []
+
+    KINDS[0].run(scenario)
+
+
 async def trio_sleep(kind: Kind) -> None:
     """Pause as a program of this kind does."""
     if kind.name == "asyncio":

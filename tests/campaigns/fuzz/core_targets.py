@@ -321,6 +321,9 @@ CORE_TARGETS: Final[dict[str, Target]] = {
     "session.daemon_frames.refused": frame(
         daemon_frames.decode_refused_untrusted, daemon_frames.encode_refused
     ),
+    "session.daemon_frames.stopping": frame(
+        daemon_frames.decode_stopping_untrusted, daemon_frames.encode_stopping
+    ),
     "session.frame_reader": _pieces,
     "session.client": _client,
     "session.daemon": _daemon,

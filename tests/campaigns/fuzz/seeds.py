@@ -17,7 +17,15 @@ from groupcomm.algorithms.schiper_eggli_sandoz import SentStamp
 from groupcomm.clocks.stamp import Position, Stamp, ViewId
 from groupcomm.clocks.vector import VectorClock
 from groupcomm.config.view import Incarnation
-from groupcomm.events import CausalContext, Cause, DaemonView, GroupView, MemberId, Refused
+from groupcomm.events import (
+    CausalContext,
+    Cause,
+    DaemonStopping,
+    DaemonView,
+    GroupView,
+    MemberId,
+    Refused,
+)
 from groupcomm.groups.announcement import NOTHING, Announcement, cut_announcement
 from groupcomm.security.plain import PlainSealer
 from groupcomm.session import daemon_frames, frames
@@ -194,6 +202,8 @@ def _rest() -> Iterator[tuple[str, bytes]]:
         yield "session.daemon_frames.causes", daemon_frames.encode_causes(context)[4:]
     principal = daemon_frames.encode_principal("unix:größe")
     yield "session.daemon_frames.principal", principal[4:]
+    notice = DaemonStopping(within_s=1.5, addresses=("tls://10.0.0.2:4804", "tls://größe:1"))
+    yield "session.daemon_frames.stopping", daemon_frames.encode_stopping(notice)[4:]
     for refused in (
         Refused(number=7, count=3, verb="send", group="größe", principal="cert:ann"),
         Refused(number=0, count=1, verb="join", group="g", principal="", quota=True),

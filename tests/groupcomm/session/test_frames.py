@@ -16,6 +16,7 @@ from groupcomm.events import (
     Cause,
     Closed,
     Connected,
+    DaemonStopping,
     DaemonView,
     GroupView,
     MemberId,
@@ -117,6 +118,15 @@ def test_a_view_of_daemons_comes_back_and_is_named_by_its_first(view: DaemonView
     )
 
 
+@given(within_ms=U32, addresses=st.lists(NAMES, max_size=5).map(tuple))
+def test_a_notice_that_the_daemon_stops_comes_back(
+    within_ms: int, addresses: tuple[str, ...]
+) -> None:
+    notice = DaemonStopping(within_s=within_ms / 1000, addresses=addresses)
+    frame = only_frame(daemon_frames.encode_stopping(notice))
+    assert daemon_frames.decode_stopping_untrusted(frame) == notice
+
+
 def test_a_view_of_as_many_daemons_as_there_may_be_comes_back() -> None:
     names = tuple(f"{number:0255}" for number in range(MAX_DAEMONS))
     view = DaemonView(id=ViewId(1, names[0], 2), daemons=names, majority=None)
@@ -209,6 +219,7 @@ SOME_VIEW = ViewId(1, "d", 2)
 SOME_DAEMONS = DaemonView(id=SOME_VIEW, daemons=("d", "e"), majority=True)
 SOME_POSITION = Position(SOME_VIEW, 1, 2, 3, 4)
 MEMBER = MemberId("#a#d", 1)
+NOTICE = DaemonStopping(within_s=1.5, addresses=("tls://10.0.0.2:4804", "tls://[::1]:1"))
 GROUP_VIEW = GroupView(
     group="g",
     id=SOME_POSITION,
@@ -233,6 +244,7 @@ DECODERS: list[tuple[bytes, Callable[[bytes], object]]] = [
     (daemon_frames.encode_abort(MEMBER, 1), daemon_frames.decode_abort_untrusted),
     (encode_causes(CausalContext(7, Stamp(8, 1), (9, 10))), decode_causes_untrusted),
     (encode_principal("unix:ann"), decode_principal_untrusted),
+    (daemon_frames.encode_stopping(NOTICE), daemon_frames.decode_stopping_untrusted),
     (encode_view(GROUP_VIEW), lambda frame: decode_view_untrusted(frame, SOME_VIEW)),
 ]
 
