@@ -26,9 +26,10 @@ QUIET_S: Final = 1.5
 def read_event(line: bytes) -> TraceEvent | None:
     """Return the event of a line; None if the line is cut off, as its daemon was killed."""
     try:
-        return decode_event_untrusted(line)
+        found: TraceEvent = decode_event_untrusted(line)
     except msgspec.MsgspecError:
         return None
+    return found
 
 
 class DidNotConverge(GroupCommError):
