@@ -14,8 +14,10 @@ import trio
 import trio.testing
 
 from groupcomm.errors import SessionEnded
-from groupcomm.events import DaemonStopping
-from groupcomm_client import Connection, Reconnected, TlsOptions, connect
+from groupcomm.events import DaemonStopping, Message
+from groupcomm_client import Connection, ConnectOptions, Reconnected, TlsOptions, connect
+from groupcomm_client.end_to_end import KeyChanged, SharedSecret
+from groupcomm_client.filters import compression
 from groupcomm_tools.certificates import issue, make_authority
 from groupcommd import cli
 from groupcommd.drain_service import DrainService
@@ -134,6 +136,45 @@ async def test_a_signal_drains_first_and_a_second_one_ends_the_wait(
             assert trio.current_time() - begun < 15.0
             await trio.sleep(2.0)
             assert ends == [ServiceEnd.LEFT]
+
+
+# ---- what else moves with a program ----
+
+
+async def both_read(*programs: Connection) -> None:
+    """Wait until both programs have a key that both can read."""
+
+    async def has_key(program: Connection) -> None:
+        while len((await next_of(program, KeyChanged)).readers) < 2:
+            pass
+
+    async with trio.open_nursery() as nursery:
+        for program in programs:
+            nursery.start_soon(has_key, program)
+
+
+async def test_filters_and_secrets_move_with_a_program(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    options = ConnectOptions(filters=[compression])
+    secret = SharedSecret(b"s" * 32)
+    async with virtual_daemons(tmp_path, "ab") as daemons:
+        both = f"{daemons['a'].unix},{daemons['b'].unix}"
+        async with (
+            connect(both, user="ann", reconnect=True, options=options) as ann,
+            connect(str(daemons["b"].unix), user="bob", options=options) as bob,
+        ):
+            for program in (ann, bob):
+                await program.join("g", secret=secret)
+            await both_read(ann, bob)
+            await ann.multicast("g", b"before" * 100)
+            daemons["a"].service.drain(PATIENCE_S)
+            assert (await next_of(bob, Message)).data == b"before" * 100
+            assert (await next_of(ann, Reconnected)).moved
+            await both_read(ann, bob)
+            await ann.multicast("g", b"after" * 100)
+            assert (await next_of(bob, Message)).data == b"after" * 100
+            assert (await next_of(ann, Message)).data == b"after" * 100
 
 
 # ---- addresses of other daemons ----
