@@ -8,6 +8,7 @@ from typing import Final, TypeAlias, TypeVar
 
 import attrs
 
+from groupcomm.config.roster import Roster, RosterEntry
 from groupcomm.config.view import MAX_DAEMONS
 from groupcomm.errors import ConfigError
 from groupcomm.names import check_daemon
@@ -145,6 +146,9 @@ class CoreConfig:
         site_names: the names of `sites`, in their order, for people; empty if sites have none.
         advised: further settings that should be equal at all daemons; see shared.py.
         leave_timeout_s: after this time a daemon leaves even if it could not do so in order.
+        agreed: the roster that the cluster has agreed on, from which `sites`, `site_names`,
+            `link_delays_us` and `expected_daemons` were made; None while those of the file count.
+        addresses: the addresses of daemons, by name, for the first change of the roster.
     """
 
     cluster: str = "groupcomm"
@@ -160,6 +164,8 @@ class CoreConfig:
     starts: CounterStarts = attrs.field(factory=CounterStarts)
     advised: tuple[Setting, ...] = ()
     leave_timeout_s: float = 5.0
+    agreed: Roster | None = None
+    addresses: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
         names = self.daemons
@@ -194,10 +200,51 @@ class CoreConfig:
         """Return the names of all listed daemons, sorted."""
         return tuple(sorted(name for site in self.sites for name in site))
 
-    def has_majority(self, members: int) -> bool | None:
-        """Return whether `members` daemons are more than half of all; None if that is unknown."""
-        expected = self.expected_daemons or len(self.daemons)
-        return 2 * members > expected if expected else None
+    @property
+    def roster(self) -> Roster:
+        """Return the agreed roster, or the first one, which follows from the configuration."""
+        if self.agreed is not None:
+            return self.agreed
+        names = self.site_names or tuple(str(place + 1) for place in range(len(self.sites)))
+        links = [(*sorted((names[a], names[b])), delay) for a, b, delay in self.link_delays_us]
+        return Roster(
+            entries=tuple(
+                sorted(
+                    (
+                        RosterEntry(name=name, site=site, addresses=self.addresses.get(name, ()))
+                        for site, daemons in zip(names, self.sites, strict=True)
+                        for name in daemons
+                    ),
+                    key=lambda entry: entry.name,
+                )
+            ),
+            links=tuple(sorted((one, other, delay) for one, other, delay in links)),
+            expected=self.expected_daemons,
+        )
+
+    def with_roster(self, roster: Roster) -> "CoreConfig":
+        """Return the same settings for the daemons of an agreed roster."""
+        sites = roster.sites
+        names = tuple(sites)
+        longest_s = self.timing.longest_delay_s
+        links = tuple((names.index(a), names.index(b), delay) for a, b, delay in roster.links)
+        if links:
+            ways = shortest_paths(range(len(names)), {(a, b): d / 1e6 for a, b, d in links})
+            known = [way for way in ways.values() if way < inf]
+            longest_s = max(known, default=longest_s)
+        return attrs.evolve(
+            self,
+            sites=tuple(sites.values()),
+            site_names=names,
+            link_delays_us=links,
+            expected_daemons=roster.expected,
+            timing=attrs.evolve(self.timing, longest_delay_s=longest_s),
+            agreed=roster,
+        )
+
+    def has_majority(self, members: Collection[str]) -> bool | None:
+        """Return whether these daemons are more than half of all; None if that is unknown."""
+        return self.roster.has_majority(members)
 
 
 def lan() -> Timing:

@@ -61,7 +61,14 @@ def shared_settings(config: CoreConfig) -> SharedSettings:
     links = [
         (sorted((places[one], places[other])), delay) for one, other, delay in config.link_delays_us
     ]
-    whole = (sorted(required), sorted(places), sorted(links), expected or len(config.daemons))
+    whole: object = (
+        sorted(required),
+        sorted(places),
+        sorted(links),
+        expected or len(config.daemons),
+    )
+    if config.agreed is not None:
+        whole = (sorted(required), config.agreed.id)
     return SharedSettings(
         digests=_digest(whole) + _digest(sorted(advised)),
         required=_rows(

@@ -2,6 +2,7 @@
 
 from groupcomm.engine.daemon import DaemonCore
 from groupcomm.engine.inputs import (
+    ChangeRoster,
     ClientBytes,
     ClientDismissed,
     ClientGone,
@@ -20,6 +21,8 @@ from groupcomm.engine.inputs import (
     QuestionAnswered,
     RetireKey,
     RollStored,
+    RosterNotStored,
+    RosterStored,
     WallClockRead,
 )
 from groupcomm.engine.news import (
@@ -28,6 +31,7 @@ from groupcomm.engine.news import (
     DrainOver,
     News,
     ProtocolNews,
+    RosterNews,
     TokenLate,
     ViewInstalled,
 )
@@ -39,6 +43,7 @@ from groupcomm.engine.output import (
     StoreKeys,
     StoreMark,
     StoreRoll,
+    StoreRoster,
     Transmission,
     drive,
 )
@@ -48,6 +53,7 @@ from groupcomm.engine.status import Status
 __all__ = [
     "MAX_REPORT_BYTES",
     "AccessNews",
+    "ChangeRoster",
     "ClientBytes",
     "ClientDismissed",
     "ClientGone",
@@ -74,11 +80,15 @@ __all__ = [
     "QuestionAnswered",
     "RetireKey",
     "RollStored",
+    "RosterNews",
+    "RosterNotStored",
+    "RosterStored",
     "Status",
     "Store",
     "StoreKeys",
     "StoreMark",
     "StoreRoll",
+    "StoreRoster",
     "TokenLate",
     "Transmission",
     "ViewInstalled",

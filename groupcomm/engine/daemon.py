@@ -18,11 +18,13 @@ from math import inf
 
 from groupcomm.clocks.ring_clock import PhysicalClock
 from groupcomm.config.core import CoreConfig
+from groupcomm.config.roster import Roster, RosterRecord
 from groupcomm.config.view import Incarnation, Start, View
 from groupcomm.engine import inputs as given
 from groupcomm.engine.counters import Counters
 from groupcomm.engine.drain import Drain
 from groupcomm.engine.inputs import (
+    ChangeRoster,
     Command,
     Evict,
     Input,
@@ -33,11 +35,19 @@ from groupcomm.engine.inputs import (
 )
 from groupcomm.engine.keys import KeyManager
 from groupcomm.engine.leaving import Leaving
-from groupcomm.engine.news import AccessNews, News, ProtocolNews, TokenWatch, ViewHistory
+from groupcomm.engine.news import (
+    AccessNews,
+    News,
+    ProtocolNews,
+    RosterNews,
+    TokenWatch,
+    ViewHistory,
+)
 from groupcomm.engine.output import CoreOver, EndReason, Output, Transmission
 from groupcomm.engine.probe import NoProbe, Probe
 from groupcomm.engine.protection import make_protection
 from groupcomm.engine.reports import Reports
+from groupcomm.engine.roster import RosterManager
 from groupcomm.engine.sessions import LocalSessions
 from groupcomm.engine.status import Status, status_of
 from groupcomm.engine.storage import Storage
@@ -56,7 +66,7 @@ from groupcomm.stream.packer import bundle_room
 from groupcomm.stream.ranges import Range
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.control import decode_control_untrusted
-from groupcomm.wire.membership import Past
+from groupcomm.wire.membership import ControlMessage, Past, RosterNotice
 from groupcomm.wire.packet import PacketKind, Raw, peek_untrusted
 
 MAX_EARLY = 1024
@@ -77,12 +87,14 @@ class DaemonCore:
         now: seconds of its monotonic clock.
         wall: seconds of its wall clock.
         settings: rules, quotas and limits for programs; without them everything is allowed.
+        rosters: the rosters on its disk; `config` has the agreed one of them.
         probe: an observer for traces.
 
     Attributes:
         deadline: the time of the next step even if nothing arrives; inf if none is due.
         sessions: the local sessions; the shell takes their output.
         key_manager: manages keys and identities.
+        roster_manager: agrees on the daemons that may be members.
         reports: carries what daemons tell operators at other daemons.
         counters: counts of datagrams.
         membership: agrees on views.
@@ -104,11 +116,14 @@ class DaemonCore:
         settings: ProgramSettings | None = None,
         probe: Probe | None = None,
         credentials: DaemonCredentials | None = None,
+        rosters: RosterRecord | None = None,
     ) -> None:
         self.config = config
         self.start = start
         self.probe = NoProbe() if probe is None else probe  # a probe with a length may be empty
         self._protection = make_protection(config, start, keys, now, credentials)
+        if config.agreed is not None:
+            self._protection.use_daemons(_known_names(config.agreed))
         self.counters = Counters()
         self.physical = PhysicalClock(now, wall)
         self._room = bundle_room(config.packet_limit)
@@ -122,7 +137,8 @@ class DaemonCore:
         )
         self.key_manager = KeyManager(self, self._protection, keys)
         self.reports = Reports(self)
-        self._storage = Storage(self.reservation, self.key_manager)
+        self.roster_manager = RosterManager(self, rosters or RosterRecord())
+        self._storage = Storage(self.reservation, self.key_manager, self.roster_manager)
         self.view_state: ViewState | None = None
         self._begun = False  # whether a view was installed in this step
         self._touched = False  # whether packets of the view have arrived in this step
@@ -134,6 +150,7 @@ class DaemonCore:
         self._history = ViewHistory(now)
         self._token_watch = TokenWatch(config.timing.token_timeout_s)
         self._is_over = False  # whether the shell knows that this start is over
+        self._is_removed = False
         self._now = now
         self._pause_s = config.timing.token_timeout_s / 2  # a call that is this late shows a pause
         self.drain = Drain(self.sessions)
@@ -194,8 +211,12 @@ class DaemonCore:
         if counters.latest:
             output.dropped, counters.latest = counters.latest, []
             output.rejected = counters.bad - bad
-        if self.reservation.to_store is not None or self.key_manager.unstored:
-            output.store = self._storage.begin()
+        if (
+            self.reservation.to_store is not None
+            or self.key_manager.unstored
+            or self.roster_manager.unstored
+        ):
+            output.store = self._storage.begin(now)
         return output
 
     def _accept(self, event: Input) -> None:
@@ -211,6 +232,10 @@ class DaemonCore:
                 self._storage.keys_stored(keys)
             case given.RollStored(roll):
                 self._storage.roll_stored(roll)
+            case given.RosterStored(record):
+                self._storage.roster_stored(record)
+            case given.RosterNotStored(reason):
+                self._storage.roster_not_stored(reason, self._now)
             case given.WallClockRead(now, wall):
                 self.physical.observe_wall(now, wall)
             case given.DrainRequested():
@@ -228,6 +253,8 @@ class DaemonCore:
             )
         if now >= self.reservation.due and membership.state is not MembershipState.LEFT:
             self.reservation.step(now)
+        if now >= self.roster_manager.due:
+            self.roster_manager.step(now)
         due = self._touched or self._begun or now >= self._view_due or self._is_unblocked()
         if due or clients:
             self._step_view(now, clients=clients)
@@ -244,6 +271,7 @@ class DaemonCore:
     def _set_deadline(self) -> None:
         # Never in the past: else the next call would look as if it came after a pause.
         due = min(self.membership.deadline, self._view_due, self.leaving.due)
+        due = min(due, self.roster_manager.due)
         sessions = self.sessions
         due = min(due, sessions.intake.due, sessions.names.due, sessions.slow_receivers.due)
         if self.drain.begun:
@@ -265,13 +293,15 @@ class DaemonCore:
             output.reports = self.reports.pop()
         self._add_news(output)
         self._set_deadline()
-        if self.key_manager.unstored and self._storage.may_begin:
-            self.deadline = self._now  # a delivered report has changed the keys
+        unstored = self.key_manager.unstored or self.roster_manager.to_store(self._now) is not None
+        if unstored and self._storage.may_begin:
+            self.deadline = self._now  # a delivered bundle has changed the keys or the roster
 
     def _add_news(self, output: Output) -> None:
         """Add news about this daemon: in most steps none."""
         now, membership, view_state = self._now, self.membership, self.view_state
         access, protocol = self.sessions.access_control.news, membership.trust.news
+        rosters = self.roster_manager.news
         news: list[News] = []
         if self._history.installed is not None:
             news.append(self._history.report(membership.reasons, now))
@@ -287,6 +317,8 @@ class DaemonCore:
         if self.drain.news:
             news += self.drain.news
             self.drain.news.clear()
+        while rosters:
+            news.append(RosterNews(rosters.popleft()))
         if news:
             output.news = news
         if membership.state is MembershipState.LEFT or membership.adopt is not None:
@@ -301,6 +333,8 @@ class DaemonCore:
         how = EndReason.OUTDATED
         if membership.state is MembershipState.LEFT:
             how = EndReason.CUT_SHORT if leaving.unfinished else EndReason.LEFT
+            if self._is_removed:
+                how = EndReason.REMOVED
         return CoreOver(
             end=how,
             unfinished=leaving.unfinished,
@@ -393,6 +427,8 @@ class DaemonCore:
                 key_manager.evict(name)
             case RetireKey(number=number, without_missing=anyway):
                 key_manager.retire(number, without_missing=anyway)
+            case ChangeRoster(change=change, forced=forced):
+                self.roster_manager.change(change, forced=forced)
 
     def report(self, payload: bytes) -> None:
         """Report to all daemons of the view, whose shells get it with `Output.reports`.
@@ -474,7 +510,30 @@ class DaemonCore:
         """Send to a daemon, or to all others of the site."""
         self._out.append((destination, self._protection.seal(destination, packet)))
 
+    # ---- the context of the roster manager ----
+
+    def flood_roster(self, notice: ControlMessage) -> None:
+        """Send a roster to all daemons of the roster that counts."""
+        self.membership.flood.send_all(notice)
+        self.wake()
+
+    def use_roster(self, roster: Roster) -> None:
+        """Use this roster from now on; the shell learns it with the output of this step."""
+        self.config = self.config.with_roster(roster)
+        self._output.roster = roster
+        self._protection.use_daemons(_known_names(roster))
+        self.membership.use_config(self.config, self._now)
+
+    def end_removed(self) -> None:
+        """Leave, as the roster that counts does not have this daemon any more."""
+        self._is_removed = True
+        self.leave()
+
     # ---- the context of membership ----
+
+    def on_roster(self, notice: RosterNotice) -> None:
+        """Process a roster that another daemon floods; raise BadDatagram if it is broken."""
+        self.roster_manager.on_notice(notice)
 
     def freeze(self) -> None:
         """Freeze the present view: nothing is numbered or delivered in it from now on."""
@@ -545,6 +604,8 @@ class DaemonCore:
         self, view: View, recovered_set: RecoveredSet | None, transitional_members: frozenset[int]
     ) -> None:
         """Deliver the rest of the old view, then begin this one."""
+        # The rest of the old view may change the roster; this view was agreed on before that.
+        majority = self.config.has_majority([daemon.name for daemon in view.daemons])
         if self.view_state is not None and recovered_set is not None:
             self._finish(self.view_state, view, transitional_members)
         self.probe.installed(view)
@@ -553,7 +614,7 @@ class DaemonCore:
         self._protection.begin_view(view)
         me = view.daemons.index(self.start.daemon)
         self.view_state = ViewState(
-            view, me, self.carried_groups.announce(self._room), self, self._now
+            view, me, self.carried_groups.announce(self._room), self, self._now, majority=majority
         )
         self._begun = True
 
@@ -572,6 +633,7 @@ class DaemonCore:
         was_complete = old.delivery.complete
 
         def turn() -> None:
+            self.roster_manager.end_regular()
             self.probe.transitional(old.view.id, view.id, members)
             if old.delivery.complete:
                 self.sessions.end_regular([daemon.name for daemon in members])
@@ -582,3 +644,8 @@ class DaemonCore:
             self.carried_groups.replace(old.delivery.groups.table, old.key, old.view.daemons)
         self.carried_groups.keep_members(members)
         self.sessions.end()
+
+
+def _known_names(roster: Roster) -> tuple[str, ...]:
+    """Return the daemons whose datagrams are opened: removed ones have to learn that they are."""
+    return (*roster.names, *(each.name for each in roster.removed))

@@ -109,6 +109,7 @@ _STATE = BundleKind.STATE
 _SUBSCRIBE = BundleKind.SUBSCRIBE
 _KEYS = BundleKind.KEYS
 _REPORT = BundleKind.REPORT
+_ROSTER = BundleKind.ROSTER
 
 MOST_UNRELIABLE: Final = 2**32
 """The most datagrams outside the streams between two that arrive from one daemon: years of them."""
@@ -126,6 +127,7 @@ class Delivery:
         on_complete: is called once all announcements are here, before anything is delivered.
         on_key_report: is called with each key report, by the index of its daemon.
         on_report: is called with each other report, by the index of its daemon.
+        on_roster_step: is called with each step of a change of the roster, likewise.
         latest: the latest time that can be true.
         probe: an observer for traces.
 
@@ -148,6 +150,7 @@ class Delivery:
         "_on_complete",
         "_on_key_report",
         "_on_report",
+        "_on_roster_step",
         "_probe",
         "_restore_joins",
         "_ring_of",
@@ -175,6 +178,7 @@ class Delivery:
         restore_joins: Callable[[GroupTable], None],
         on_key_report: Callable[[int, Bundle], None],
         on_report: Callable[[int, Bundle], None],
+        on_roster_step: Callable[[int, Bundle], None],
         latest: LatestTime,
         probe: Probe,
     ) -> None:
@@ -194,6 +198,7 @@ class Delivery:
         self._restore_joins = restore_joins
         self._on_key_report = on_key_report
         self._on_report = on_report
+        self._on_roster_step = on_roster_step
         self._latest = latest
         self._early: list[Bundle] = []  # bundles released before all is announced
         self.holds_packets = False
@@ -378,6 +383,9 @@ class Delivery:
             return
         if bundle.kind == _REPORT:
             self._on_report(packet.daemon, bundle)
+            return
+        if bundle.kind == _ROSTER:
+            self._on_roster_step(packet.daemon, bundle)
             return
         (group,) = bundle.groups
         if bundle.kind == _SUBSCRIBE:

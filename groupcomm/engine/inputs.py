@@ -2,14 +2,15 @@
 
 The shell passes inputs to the next step. They are processed in `DaemonCore.step`, in their order.
 
-Commands concern keys and identities; `DaemonCore.command` carries one out. They are not inputs, as
-each may be refused at once, and its operator learns the reason.
+Commands concern keys, identities and the roster; `DaemonCore.command` carries one out. They are
+not inputs, as each may be refused at once, and its operator learns the reason.
 """
 
 from typing import TypeAlias
 
 import attrs
 
+from groupcomm.config.roster import RosterChange, RosterRecord
 from groupcomm.security.access import Access
 from groupcomm.security.identity import Roll
 from groupcomm.security.keys import KeyRing
@@ -110,6 +111,20 @@ class RollStored:
 
 
 @attrs.frozen
+class RosterStored:
+    """The disk holds the record of `StoreRoster`, file and folder synced."""
+
+    record: RosterRecord
+
+
+@attrs.frozen
+class RosterNotStored:
+    """The disk does not hold the record that it was to store, or it is unknown whether it does."""
+
+    reason: str
+
+
+@attrs.frozen
 class WallClockRead:
     """The wall clock showed this time, in seconds, when the monotonic clock showed another."""
 
@@ -151,6 +166,8 @@ Input: TypeAlias = (
     | MarkNotStored
     | KeysStored
     | RollStored
+    | RosterStored
+    | RosterNotStored
     | WallClockRead
     | DrainRequested
     | LeaveRequested
@@ -198,4 +215,17 @@ class Evict:
     name: str
 
 
-Command: TypeAlias = LoadKeys | PromoteKey | RetireKey | Evict
+@attrs.frozen(kw_only=True)
+class ChangeRoster:
+    """The cluster shall have other daemons.
+
+    Attributes:
+        change: the change.
+        forced: also without a majority of the daemons: the others are lost for good.
+    """
+
+    change: RosterChange
+    forced: bool = False
+
+
+Command: TypeAlias = LoadKeys | PromoteKey | RetireKey | Evict | ChangeRoster

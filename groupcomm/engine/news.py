@@ -86,7 +86,22 @@ class DrainOver:
     staying: tuple[str, ...]
 
 
-News: TypeAlias = ViewInstalled | TokenLate | AccessNews | ProtocolNews | DrainBegun | DrainOver
+@attrs.frozen
+class RosterNews:
+    """The daemons that may be members have changed, or could not; the text says how."""
+
+    text: str
+
+
+News: TypeAlias = (
+    ViewInstalled
+    | TokenLate
+    | AccessNews
+    | ProtocolNews
+    | DrainBegun
+    | DrainOver
+    | RosterNews
+)
 
 
 class ViewHistory:

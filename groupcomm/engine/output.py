@@ -15,6 +15,7 @@ from typing import Protocol, TypeAlias
 
 import attrs
 
+from groupcomm.config.roster import Roster, RosterRecord
 from groupcomm.config.view import Adoption
 from groupcomm.engine.inputs import Input
 from groupcomm.engine.news import News
@@ -46,7 +47,14 @@ class StoreRoll:
     roll: Roll
 
 
-Store: TypeAlias = StoreMark | StoreKeys | StoreRoll
+@attrs.frozen
+class StoreRoster:
+    """Write the rosters to disk; answer with `RosterStored` or `RosterNotStored`."""
+
+    record: RosterRecord
+
+
+Store: TypeAlias = StoreMark | StoreKeys | StoreRoll | StoreRoster
 
 
 class EndReason(enum.Enum):
@@ -55,6 +63,7 @@ class EndReason(enum.Enum):
     LEFT = enum.auto()  # an operator stopped it, and it left in order
     CUT_SHORT = enum.auto()  # an operator stopped it, and an orderly leave took too long
     OUTDATED = enum.auto()  # other daemons know of more starts than its disk
+    REMOVED = enum.auto()  # the cluster's roster does not have it any more
 
 
 @attrs.frozen(kw_only=True)
@@ -80,6 +89,8 @@ class Output:
     """The duties of the shell after one step of a core, in order.
 
     Attributes:
+        roster: the roster that counts from now on, whose addresses datagrams go to; None while it
+            stays.
         store: writes to begin. No other duty waits for them: the core waits for the answer where it
             has to, and asks for no second write of a kind before it.
         datagrams: the datagrams to send now.
@@ -110,10 +121,12 @@ class Output:
         "ready",
         "rejected",
         "reports",
+        "roster",
         "store",
     )
 
     def __init__(self, datagrams: list[Transmission]) -> None:
+        self.roster: Roster | None = None
         self.store: Sequence[Store] = ()
         self.datagrams = datagrams
         self.rejected = 0
@@ -140,6 +153,9 @@ class Steppable(Protocol):
 
 class Shell(Protocol):
     """Performs the duties of one core."""
+
+    def use_roster(self, roster: Roster) -> None:
+        """Send to the daemons of this roster from now on."""
 
     def store(self, wanted: Sequence[Store]) -> None:
         """Begin to write."""
@@ -174,11 +190,16 @@ def drive(
         inputs: all other events, in order.
     """
     output = core.step(now, datagrams, inputs)
+    if output.roster is not None:
+        shell.use_roster(output.roster)
     if output.store:
         shell.store(output.store)
     if not shell.send(output):
         return
+    roster = output.roster
     core.deliver()
+    if output.roster is not None and output.roster is not roster:
+        shell.use_roster(output.roster)
     shell.serve(output)
     if output.over is not None:
         shell.finish(output.over)

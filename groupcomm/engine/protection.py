@@ -9,6 +9,7 @@ each other: security/identity.py has the identities, security/exchange.py the ex
 and security/secret_sealing.py the seals.
 """
 
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 import attrs
@@ -76,6 +77,9 @@ class DatagramProtection(Protocol):
 
     def use_keys(self, keys: KeyRing) -> None:
         """Seal and open with these keys from now on."""
+
+    def use_daemons(self, names: Sequence[str]) -> None:
+        """Accept datagrams of the daemons of these names from now on, and of no others."""
 
     def begin_step(self, now: float) -> None:
         """Begin a step at this time."""
@@ -181,6 +185,9 @@ class PlainProtection(_WithoutIdentities):
     def begin_step(self, now: float) -> None:
         """Do nothing: nothing depends on time."""
 
+    def use_daemons(self, names: Sequence[str]) -> None:
+        """Do nothing: every sender is accepted."""
+
     def pop_hellos(self, out: list[Outgoing]) -> bool:
         """Do nothing: there are no hellos."""
         return False
@@ -202,6 +209,7 @@ class SealedProtection(_WithoutIdentities):
         "_numbers",
         "_opener",
         "_own",
+        "_own_name",
         "_sealer",
         "hellos",
         "met",
@@ -212,6 +220,7 @@ class SealedProtection(_WithoutIdentities):
     def __init__(self, config: CoreConfig, start: Start, keys: KeyRing | None, now: float) -> None:
         own, cluster = start.daemon, cluster_number(config.cluster)
         self._own = own.incarnation
+        self._own_name = start.name
         self._hello_bytes = _HELLO_BYTES
         self._sealer = self._make_sealer(config, start, keys, cluster, now)
         self._opener = self._make_opener(config, start, keys, cluster)
@@ -243,6 +252,12 @@ class SealedProtection(_WithoutIdentities):
     ) -> Opener:
         me = start.daemon.number, start.daemon.incarnation
         return Opener(keys, cluster, me, rekeying=config.rekeying)
+
+    def use_daemons(self, names: Sequence[str]) -> None:
+        """Accept datagrams of the daemons of these names from now on, and of no others."""
+        found = {daemon_number(name): name for name in (*names, self._own_name)}
+        self._names.clear()
+        self._names.update(found)
 
     @property
     def named_key(self) -> int | None:

@@ -305,7 +305,8 @@ def status_of(core: "DaemonCore", now: float) -> Status:
     """Return the status of a core at a time."""
     membership, view, view_state = core.membership, core.membership.view, core.view_state
     known = membership.peers
-    majority = None if view is None else core.config.has_majority(len(view.daemons))
+    members = () if view is None else tuple(daemon.name for daemon in view.daemons)
+    majority = None if view is None else core.config.has_majority(members)
     return Status(
         at=now,
         daemon=core.start.daemon,

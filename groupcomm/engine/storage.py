@@ -1,11 +1,13 @@
 """Storage: the writes of a core to its disk, one of each kind at a time.
 
-Pure. A disk may take seconds. While a write is in progress a newer value waits, and no value is
-written twice. The parts that need a value on disk wait for it themselves.
+Pure. ``now`` is in seconds. A disk may take seconds. While a write is in progress a newer value
+waits, and no value is written twice. The parts that need a value on disk wait for it themselves.
 """
 
+from groupcomm.config.roster import RosterRecord
 from groupcomm.engine.keys import KeyManager
-from groupcomm.engine.output import Store, StoreKeys, StoreMark, StoreRoll
+from groupcomm.engine.output import Store, StoreKeys, StoreMark, StoreRoll, StoreRoster
+from groupcomm.engine.roster import RosterManager
 from groupcomm.membership.reservation import Reservation
 from groupcomm.security.identity import Roll
 from groupcomm.security.keys import KeyRing
@@ -17,21 +19,34 @@ class Storage:
     Args:
         reservation: wants marks of view counters stored.
         key_manager: wants keys and identities stored.
+        roster_manager: wants rosters stored.
     """
 
-    __slots__ = ("_key_manager", "_keys", "_mark", "_reservation", "_roll")
+    __slots__ = (
+        "_key_manager",
+        "_keys",
+        "_mark",
+        "_reservation",
+        "_roll",
+        "_roster",
+        "_roster_manager",
+    )
 
-    def __init__(self, reservation: Reservation, key_manager: KeyManager) -> None:
+    def __init__(
+        self, reservation: Reservation, key_manager: KeyManager, roster_manager: RosterManager
+    ) -> None:
         self._reservation = reservation
         self._key_manager = key_manager
-        self._mark = self._keys = self._roll = False  # whether a write of each kind is in progress
+        self._roster_manager = roster_manager
+        # Whether a write of each kind is in progress.
+        self._mark = self._keys = self._roll = self._roster = False
 
     @property
     def may_begin(self) -> bool:
-        """Return whether no write of keys or identities is under way."""
-        return not (self._keys or self._roll)
+        """Return whether no write of keys, identities or rosters is under way."""
+        return not (self._keys or self._roll or self._roster)
 
-    def begin(self) -> list[Store]:
+    def begin(self, now: float) -> list[Store]:
         """Return the writes that begin now."""
         found: list[Store] = []
         mark, keys, roll = self._reservation.to_store, *self._key_manager.to_store()
@@ -44,6 +59,10 @@ class Storage:
         if roll is not None and not self._roll:
             self._roll = True
             found.append(StoreRoll(roll))
+        record = self._roster_manager.to_store(now)
+        if record is not None and not self._roster:
+            self._roster = True
+            found.append(StoreRoster(record))
         return found
 
     def mark_stored(self, mark: int, now: float) -> None:
@@ -65,3 +84,13 @@ class Storage:
         """Note that the identities' file holds these identities."""
         self._roll = False
         self._key_manager.roll_stored(roll)
+
+    def roster_stored(self, record: RosterRecord) -> None:
+        """Note that the disk holds these rosters."""
+        self._roster = False
+        self._roster_manager.stored(record)
+
+    def roster_not_stored(self, reason: str, now: float) -> None:
+        """Note that the disk may not hold the rosters; the write is repeated later."""
+        self._roster = False
+        self._roster_manager.not_stored(reason, now)

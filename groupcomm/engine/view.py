@@ -22,6 +22,7 @@ from groupcomm.engine.delivery import Delivery
 from groupcomm.engine.keys import KeyManager
 from groupcomm.engine.probe import Probe
 from groupcomm.engine.reports import Reports
+from groupcomm.engine.roster import RosterManager
 from groupcomm.engine.sessions import LocalSessions
 from groupcomm.engine.view_change import CarriedGroups, ViewChange
 from groupcomm.errors import ProtocolViolation
@@ -58,6 +59,7 @@ class ViewContext(Protocol):
     physical: PhysicalClock
     sessions: LocalSessions
     key_manager: KeyManager
+    roster_manager: RosterManager
     reports: Reports
     carried_groups: CarriedGroups
     counters: Counters
@@ -74,6 +76,7 @@ class ViewState:
         view: the view.
         me: the index of this daemon in the view.
         announcement: the first bundles of this daemon in the view.
+        majority: whether its members are more than half of all daemons; None if that is unknown.
         context: the daemon.
         now: seconds.
 
@@ -85,13 +88,22 @@ class ViewState:
         blocks: the horizons of the rings; see Order.
         deadline: the time at which `step` is due.
         key: the view's key.
+        majority: whether its members are more than half of all daemons; None if that is unknown.
     """
 
     def __init__(
-        self, view: View, me: int, announcement: list[Bundle], context: ViewContext, now: float
+        self,
+        view: View,
+        me: int,
+        announcement: list[Bundle],
+        context: ViewContext,
+        now: float,
+        *,
+        majority: bool | None,
     ) -> None:
         starts = context.config.starts
         self.view = view
+        self.majority = majority
         self.key = view.key
         self._me = me
         self._context = context
@@ -125,6 +137,7 @@ class ViewState:
             restore_joins=partial(context.carried_groups.restore_joins, daemons=view.daemons),
             on_key_report=context.key_manager.on_report,
             on_report=partial(context.reports.accept, view),
+            on_roster_step=context.roster_manager.on_step,
             latest=self._latest,
             probe=self._probe,
         )
@@ -178,10 +191,9 @@ class ViewState:
         """Begin to number clients' packets: the announcements of all daemons are here."""
         view = self.view
         names = tuple(daemon.name for daemon in view.daemons)
-        majority = self._context.config.has_majority(len(names))
         own = self.delivery.announcements.whole[self._me]
         self._sessions.begin(
-            DaemonView(id=view.id, daemons=names, majority=majority),
+            DaemonView(id=view.id, daemons=names, majority=self.majority),
             self.delivery.groups.table,
             [group for group, _ in own.groups],
             several=self._several,
@@ -191,6 +203,7 @@ class ViewState:
         )
         self._packer.source = self._sessions.backlog
         self._context.key_manager.begin_view(names)
+        self._context.roster_manager.begin_view(names, view.id.counter, majority=self.majority)
 
     def reroute(self, links: tuple[tuple[int, int], ...], now: float) -> None:
         """Send packets over these links of the view from now on."""

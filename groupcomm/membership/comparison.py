@@ -20,11 +20,23 @@ from groupcomm.config.shared import Difference, differences, must_equal, shared_
 from groupcomm.config.view import Start, View
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.peer import PeerDaemon
-from groupcomm.wire.membership import Beacon, Commit, ControlMessage, Join, Links, Settings
+from groupcomm.wire.membership import (
+    Beacon,
+    Commit,
+    ControlMessage,
+    Join,
+    Links,
+    RosterNotice,
+    Settings,
+)
+from groupcomm.wire.roster import encode_roster
 
 FIRST_INTERVAL_S: Final = 1.0
 LONGEST_INTERVAL_S: Final = 20.0
 """Between two times that a daemon tells its settings: longer and longer, while any differ."""
+
+NOTICE_INTERVAL_S: Final = 0.1
+"""The least time between two notices of the roster: a daemon with another one is news."""
 
 SILENT_S: Final = 10.0
 """After this silence a daemon that was heard directly is not compared any more."""
@@ -71,19 +83,47 @@ class Comparison:
         due: the time at which `step` is due; inf if no daemon differs.
     """
 
-    __slots__ = ("_flood", "_interval_s", "_name", "_own", "_peers", "_sent_at", "digests", "due")
+    __slots__ = (
+        "_flood",
+        "_interval_s",
+        "_name",
+        "_notice",
+        "_notice_due",
+        "_notified_at",
+        "_own",
+        "_peers",
+        "_removed",
+        "_sent_at",
+        "digests",
+        "due",
+    )
 
     def __init__(
         self, config: CoreConfig, start: Start, flood: Flood, peers: Mapping[int, PeerDaemon]
     ) -> None:
-        self._own = shared_settings(config)
-        self.digests = self._own.digests
         self._name = start.name
         self._flood = flood
         self._peers = peers
         self._interval_s = FIRST_INTERVAL_S
-        self._sent_at = -inf
-        self.due = inf
+        self._sent_at = self._notified_at = -inf
+        self.due = self._notice_due = inf
+        self._take(config)
+
+    def _take(self, config: CoreConfig) -> None:
+        self._own = shared_settings(config)
+        self.digests = self._own.digests
+        roster = config.agreed
+        self._notice = (
+            None if roster is None else RosterNotice(self._name, True, encode_roster(roster))
+        )
+        self._removed = frozenset(each.name for each in roster.removed) if roster else frozenset()
+
+    def use_config(self, config: CoreConfig, now: float) -> None:
+        """Compare with these settings, with another roster, from now on."""
+        self._take(config)
+        for peer in self._peers.values():
+            if peer.digests is not None:
+                self._judge(peer, peer.digests, now)
 
     # ---- messages of others ----
 
@@ -100,6 +140,8 @@ class Comparison:
         if isinstance(message, Settings):
             peer.settings = message
             return False
+        if isinstance(message, RosterNotice):
+            peer.set_name(message.name)
         return not (peer.differs and isinstance(message, OfViews))
 
     def _note(self, peer: PeerDaemon, digests: bytes, now: float) -> None:
@@ -107,24 +149,47 @@ class Comparison:
         is_news = digests != peer.digests
         if is_news:
             peer.digests, peer.settings = digests, None
-            peer.differs = must_equal(digests) != must_equal(self.digests)
-            if peer.differs:
-                peer.join = peer.commit = peer.beacon = None
-        if digests != self.digests and (is_news or self.due == inf):
+        if is_news or (digests != self.digests and self.due == inf):
+            self._judge(peer, digests, now)
+
+    def _judge(self, peer: PeerDaemon, digests: bytes, now: float) -> None:
+        """Compare a daemon's digests with the own ones, which are new to each other."""
+        peer.differs = must_equal(digests) != must_equal(self.digests)
+        if peer.differs:
+            peer.join = peer.commit = peer.beacon = None
+        if digests != self.digests:
             self._interval_s = FIRST_INTERVAL_S
             self.due = min(self.due, max(now, self._sent_at + FIRST_INTERVAL_S))
+        if peer.differs and self._notice is not None:
+            self._notice_due = max(now, self._notified_at + NOTICE_INTERVAL_S)
+            self.due = min(self.due, self._notice_due)
 
     # ---- messages of this daemon ----
 
     def step(self, now: float) -> None:
-        """Send this daemon's settings to the others; call it at `due`."""
-        if not any(self._is_other(peer, now) for peer in self._peers.values()):
-            self.due = inf
+        """Send this daemon's settings and roster to the others; call it at `due`."""
+        others = [peer for peer in self._peers.values() if self._is_other(peer, now)]
+        if not others:
+            self.due = self._notice_due = inf
+            return
+        if self._notice is not None and any(peer.differs for peer in others):
+            self._send_notice(others, now)
+        if now < self._sent_at + FIRST_INTERVAL_S:
+            self.due = self._sent_at + FIRST_INTERVAL_S
             return
         own = self._own
         self._flood.send_all(Settings(self._name, own.digests, own.required, own.advised))
         self._sent_at, self.due = now, now + self._interval_s
         self._interval_s = min(2 * self._interval_s, LONGEST_INTERVAL_S)
+
+    def _send_notice(self, others: list[PeerDaemon], now: float) -> None:
+        """Send the roster to all that lack it; also to those that it does not have any more."""
+        assert self._notice is not None
+        self._notified_at, self._notice_due = now, inf
+        self._flood.send_all(self._notice)
+        for peer in others:
+            if peer.name in self._removed:
+                self._flood.send_to(peer.name, self._notice)
 
     # ---- results ----
 

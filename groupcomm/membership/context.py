@@ -5,7 +5,7 @@ from typing import Protocol
 from groupcomm.config.view import Incarnation, View
 from groupcomm.membership.recovered_set import RecoveredSet
 from groupcomm.stream.ranges import Range
-from groupcomm.wire.membership import Past
+from groupcomm.wire.membership import Past, RosterNotice
 
 
 class OldView(Protocol):
@@ -33,6 +33,9 @@ class MembershipContext(Protocol):
 
     def freeze(self) -> None:
         """Freeze the present view: nothing is numbered or delivered in it from now on."""
+
+    def on_roster(self, notice: RosterNotice) -> None:
+        """Process a roster that another daemon floods; raise BadDatagram if it is broken."""
 
     @property
     def past(self) -> Past | None:

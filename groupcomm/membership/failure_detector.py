@@ -87,10 +87,17 @@ class FailureDetector:
         self.key = (start.daemon.number, start.incarnation.random_id)
         self.peers: dict[int, PeerDaemon] = {}
         self._met: dict[int, Incarnation] = {}  # the last start of each that was heard
+        self._name = start.name
         self.listed = {daemon_number(n): n for n in config.daemons if n != start.name}
         self.comparison = Comparison(config, start, flood, self.peers)
         self.silence_due = inf
         self._watched: list[tuple[PeerDaemon, float]] = []
+
+    def use_config(self, config: CoreConfig, now: float) -> None:
+        """Use these settings, with another roster, from now on."""
+        self._timing = config.timing
+        self.listed = {daemon_number(n): n for n in config.daemons if n != self._name}
+        self.comparison.use_config(config, now)
 
     # ---- the daemons that are there ----
 
@@ -188,7 +195,7 @@ class FailureDetector:
         Daemons with different settings tell each other nothing about views, only the settings.
         """
         since = self.fresh_since(now)
-        anybody = kind == ControlKind.SETTINGS
+        anybody = kind in (ControlKind.SETTINGS, ControlKind.ROSTER)
         if origin.differs and not anybody:
             return []
         return [

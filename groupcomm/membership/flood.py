@@ -47,6 +47,14 @@ class Flood:
     def __init__(self, config: CoreConfig, start: Start) -> None:
         self._start = start
         self._me = start.daemon.number
+        self.sequence = 0
+        self._parts: dict[_Key, tuple[ReplayWindow, dict[int, bytes]]] = {}
+        self.out: list[Outgoing] = []
+        self.use_config(config)
+
+    def use_config(self, config: CoreConfig) -> None:
+        """Send to the daemons of these settings from now on."""
+        start = self._start
         site = next((site for site in config.sites if start.name in site), (start.name,))
         self._site_members = {daemon_number(name) for name in site if name != start.name}
         self._remote_names = [
@@ -55,9 +63,6 @@ class Flood:
         safe = SAFE_PACKET_BYTES if self._remote_names else config.packet_limit
         self._limit = min(config.packet_limit, safe)  # the paths to other sites were not tried
         self._names = {daemon_number(name): name for name in config.daemons}
-        self.sequence = 0
-        self._parts: dict[_Key, tuple[ReplayWindow, dict[int, bytes]]] = {}
-        self.out: list[Outgoing] = []
 
     def _cut(self, message: ControlMessage) -> list[bytes]:
         self.sequence += 1

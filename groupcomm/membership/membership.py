@@ -50,6 +50,7 @@ from groupcomm.wire.membership import (
     Outdated,
     Proposal,
     Repair,
+    RosterNotice,
 )
 
 LEAVE_REPEATS: Final = 4
@@ -190,6 +191,8 @@ class Membership:
         elif isinstance(message, Outdated):
             self._reservation.check(message.counter, now)
             self.adopt = self._outdated.receive(peer, message, now) or self.adopt
+        elif isinstance(message, RosterNotice):
+            self._context.on_roster(message)
         elif isinstance(message, Leave):
             peer.leave(sequence, now, own=direct)
             self._on_leave(peer, now)
@@ -250,6 +253,16 @@ class Membership:
             now >= peer.ignored_until or peer.streak >= STEADY_BEACONS
         ) and self._detector.may_seek_view_with(peer, beacon, view, now):
             self.gather(GatherReason.FOREIGN_HEARD, now)
+
+    def use_config(self, config: CoreConfig, now: float) -> None:
+        """Use these settings, with another roster, from now on."""
+        self._config = config
+        self._timing = config.timing
+        self.flood.use_config(config)
+        self._detector.use_config(config, now)
+        self._schedule = CommitSchedule(config.timing)
+        if self.state is not MembershipState.OPERATIONAL:
+            self.gather(GatherReason.ROSTER_CHANGED, now)  # the join names the old settings
 
     # ---- gather ----
 

@@ -36,6 +36,7 @@ class BundleKind(enum.IntEnum):
     UNSUBSCRIBE = 8  # the daemon no longer wants them; always FIFO
     KEYS = 9  # the keys that a daemon has, see keys.py; always AGREED
     REPORT = 10  # for operators at other daemons, or a request for them; always AGREED
+    ROSTER = 11  # a step of a change of the roster, see roster.py; always AGREED
 
 
 SELF_DISCARD: Final = 1
@@ -67,7 +68,8 @@ _STATE: Final = int(BundleKind.STATE)
 _SUBSCRIBE: Final = int(BundleKind.SUBSCRIBE)
 _KEYS: Final = int(BundleKind.KEYS)
 _REPORT: Final = int(BundleKind.REPORT)
-_DAEMONS_OWN: Final = frozenset((_STATE, _KEYS, _REPORT))
+_ROSTER: Final = int(BundleKind.ROSTER)
+_DAEMONS_OWN: Final = frozenset((_STATE, _KEYS, _REPORT, _ROSTER))
 _RELIABLE: Final = int(ServiceLevel.RELIABLE)
 _FIFO: Final = int(ServiceLevel.FIFO)
 _AGREED: Final = int(ServiceLevel.AGREED)
@@ -251,16 +253,22 @@ def subscription_bundle(kind: int, group: str) -> Bundle:
 
 def keys_bundle(payload: bytes) -> Bundle:
     """Return a daemon's report of its keys; it belongs to no session."""
-    body = encode_body(_KEYS, _AGREED, 0, 0, (), payload)
-    bundle = Bundle(_KEYS, _AGREED, 0, 0, 0, 1, (), 0, body)
-    bundle.address(0, _NO_USER, ())
-    return bundle
+    return _own_bundle(_KEYS, payload)
 
 
 def report_bundle(payload: bytes) -> Bundle:
     """Return a daemon's report to operators at other daemons; it belongs to no session."""
-    body = encode_body(_REPORT, _AGREED, 0, 0, (), payload)
-    bundle = Bundle(_REPORT, _AGREED, 0, 0, 0, 1, (), 0, body)
+    return _own_bundle(_REPORT, payload)
+
+
+def roster_bundle(payload: bytes) -> Bundle:
+    """Return a step of a change of the roster; it belongs to no session."""
+    return _own_bundle(_ROSTER, payload)
+
+
+def _own_bundle(kind: int, payload: bytes) -> Bundle:
+    body = encode_body(kind, _AGREED, 0, 0, (), payload)
+    bundle = Bundle(kind, _AGREED, 0, 0, 0, 1, (), 0, body)
     bundle.address(0, _NO_USER, ())
     return bundle
 

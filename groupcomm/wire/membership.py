@@ -19,6 +19,7 @@ from groupcomm.names import check_daemon
 MAX_HELD_RANGES: Final = 4096
 MAX_NOTICES: Final = 1024
 MAX_MISSING: Final = 64
+MAX_ROSTER_BYTES: Final = 2**20
 
 Number: TypeAlias = Annotated[int, Meta(ge=0)]
 """0 to 2**64 - 1; MessagePack has no larger ones."""
@@ -60,6 +61,7 @@ class ControlKind(enum.IntEnum):
     OUTDATED = 6
     LINKS = 7
     SETTINGS = 8
+    ROSTER = 9
 
 
 class _Message(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
@@ -213,7 +215,21 @@ class Settings(_Message, frozen=True):
     advised: Rows
 
 
-ControlMessage: TypeAlias = Beacon | Join | Commit | Repair | Leave | Outdated | Links | Settings
+class RosterNotice(_Message, frozen=True):
+    """A roster, for the daemons that lack it.
+
+    `counts`: the cluster has agreed on it; else it is a proposed one, and daemons store it only if
+    the agreed order asks them to. `roster`: see roster.py.
+    """
+
+    name: Name
+    counts: bool
+    roster: Annotated[bytes, Meta(max_length=MAX_ROSTER_BYTES)]
+
+
+ControlMessage: TypeAlias = (
+    Beacon | Join | Commit | Repair | Leave | Outdated | Links | Settings | RosterNotice
+)
 
 _MAX_COUNT: Final = 2**64 - 2**32  # a count from here still fits 64 bits
 
@@ -226,6 +242,7 @@ _TYPES: Final[dict[int, type[Any]]] = {
     ControlKind.OUTDATED: Outdated,
     ControlKind.LINKS: Links,
     ControlKind.SETTINGS: Settings,
+    ControlKind.ROSTER: RosterNotice,
 }
 _KINDS: Final = {type_: int(kind) for kind, type_ in _TYPES.items()}
 _DECODERS: Final = {kind: msgspec.msgpack.Decoder(type_) for kind, type_ in _TYPES.items()}
@@ -253,7 +270,7 @@ def decode_message_untrusted(kind: int, body: bytes) -> ControlMessage:
         raise BadDatagram("control", str(error)) from None
     if isinstance(message, Join):
         _check_join(message)
-    elif isinstance(message, Settings):
+    elif isinstance(message, Settings | RosterNotice):
         _check_name(message.name)
     elif isinstance(message, Outdated):
         _check_counts(message.restarts, message.counter)

@@ -318,11 +318,11 @@ def test_the_primary_component_is_unique_and_continuous(course: Course) -> None:
         for change in changes(recorder)
         if change.configuration[1] is None
     }
-    primary = [members for members in regular.values() if config.has_majority(len(members))]
+    primary = [members for members in regular.values() if config.has_majority(members)]
     assert primary
     for one, other in combinations(primary, 2):
         assert one & other
-    assert [config.has_majority(len(side)) for side in course.sides] == [
+    assert [config.has_majority(side) for side in course.sides] == [
         len(side) == 3 for side in course.sides
     ]
     assert {frozenset(side) for side in course.sides} <= set(regular.values())

@@ -15,6 +15,7 @@ from typing import Final
 import attrs
 
 from groupcomm.config.core import Rekeying
+from groupcomm.config.roster import Roster
 from groupcomm.config.view import Incarnation, Start
 from groupcomm.engine import CoreOver, DaemonCore, Input, Output, Store, drive
 from groupcomm.engine.protection import IdentityProtection
@@ -253,6 +254,9 @@ class Evicted(KeyHolder):
         inputs, self._inputs = self._inputs, []
         drive(self._puppet, self, self._host.clock.monotonic(loop.now), heard, inputs)
         loop.at(loop.now + PUPPET_US, self._play)
+
+    def use_roster(self, roster: Roster) -> None:
+        """Do nothing, as the roster never changes here."""
 
     def store(self, wanted: Sequence[Store]) -> None:
         """Write at once, but never the evictions."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from groupcomm.config.core import CoreConfig
+from groupcomm.config.roster import Roster
 from groupcomm.config.view import Incarnation, Start
 from groupcomm.engine import (
     ClientBytes,
@@ -66,6 +67,9 @@ class Clients:
     def step_once(self, *inputs: Input, now: float = 0.0) -> None:
         """Everything at once, and nothing after it."""
         drive(self.core, self, now, [], inputs)
+
+    def use_roster(self, roster: Roster) -> None:
+        """Do nothing, as the roster never changes here."""
 
     def store(self, wanted: Sequence[Store]) -> None:
         """There is no disk."""

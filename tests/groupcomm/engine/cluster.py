@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 
 from groupcomm.config.core import CoreConfig
+from groupcomm.config.roster import Roster, RosterRecord
 from groupcomm.config.view import Incarnation, Start
 from groupcomm.engine import (
     AccessNews,
@@ -17,8 +18,12 @@ from groupcomm.engine import (
     News,
     Output,
     ProtocolNews,
+    RosterNews,
+    RosterNotStored,
+    RosterStored,
     Store,
     StoreMark,
+    StoreRoster,
     Transmission,
     drive,
 )
@@ -57,6 +62,8 @@ class Shell:
     Attributes:
         inputs: the inputs of its next step.
         marks: the marks that the disk has not stored yet.
+        rosters: the rosters that the disk has not stored yet.
+        record: the rosters that the disk holds.
         news: all that its log would say.
         over: the way in which it has ended; None while it goes on.
     """
@@ -66,19 +73,34 @@ class Shell:
         self._name = name
         self.inputs: list[Input] = []
         self.marks: list[int] = []
+        self.rosters: list[RosterRecord] = []
+        self.record = RosterRecord()
         self.news: list[News] = []
         self.over: CoreOver | None = None
 
     def store(self, wanted: Sequence[Store]) -> None:
         """Write at once, unless the test does."""
         self.marks += [each.mark for each in wanted if isinstance(each, StoreMark)]
+        self.rosters += [each.record for each in wanted if isinstance(each, StoreRoster)]
         if self._cluster.stores:
             self.store_now()
 
     def store_now(self) -> None:
-        """Tell the core that all its marks are on disk."""
+        """Tell the core that all its marks and rosters are on disk."""
         self.inputs += map(MarkStored, self.marks)
         self.marks.clear()
+        for record in self.rosters:
+            self.record = record
+            self.inputs.append(RosterStored(record))
+        self.rosters.clear()
+
+    def fail_to_store(self) -> None:
+        """Tell the core that its rosters are not on disk."""
+        self.inputs += [RosterNotStored("No space left on device") for _ in self.rosters]
+        self.rosters.clear()
+
+    def use_roster(self, roster: Roster) -> None:
+        """Send to its daemons: the network of the tests knows all."""
 
     def send(self, output: Output) -> bool:
         """Have datagrams fly."""
@@ -90,7 +112,7 @@ class Shell:
         self.news += output.news
         self._cluster.read(self._name)
 
-    def lines(self, kind: type[AccessNews] | type[ProtocolNews]) -> list[str]:
+    def lines(self, kind: type[AccessNews] | type[ProtocolNews] | type[RosterNews]) -> list[str]:
         """Return the log's news about access, and about daemons that break the protocol."""
         return [each.text for each in self.news if isinstance(each, kind)]
 
@@ -137,18 +159,22 @@ class Cluster:
         random_id: int = 0,
         counter: int = 0,
         ahead_s: float = 0.0,
+        rosters: RosterRecord | None = None,
     ) -> None:
         """Start daemons, those that ran before anew; `counter` is the mark on their disks.
 
-        Their wall clocks are `ahead_s` ahead of the others'.
+        Their wall clocks are `ahead_s` ahead of the others'. `rosters` are on their disks.
         """
         for name in names:
             incarnation = Incarnation(restarts, random_id or ord(name))
             start = Start(name=name, incarnation=incarnation, counter=counter)
-            self.shells[name] = Shell(self, name)
+            shell = self.shells[name] = Shell(self, name)
+            shell.record = record = rosters or RosterRecord()
+            agreed = record.agreed
             self.cores[name] = DaemonCore(
-                self.config,
+                self.config if agreed is None else self.config.with_roster(agreed),
                 start,
+                rosters=record,
                 keys=None,
                 now=self.now,
                 wall=1000 + self.now + ahead_s,
@@ -167,10 +193,11 @@ class Cluster:
 
     def isolate(self, *islands: str) -> None:
         """Only those of one word hear each other from now on."""
+        daemons = self.config.daemons + tuple(set(self.cores) - set(self.config.daemons))
         self.cut = {
             (one, other)
-            for one in self.config.daemons
-            for other in self.config.daemons
+            for one in daemons
+            for other in daemons
             if not any(one in island and other in island for island in islands)
         }
 
@@ -190,6 +217,8 @@ class Cluster:
         for target, datagram in datagrams:
             for other in (target,) if target is not None else self._fellows(name):
                 self.log.append((self.now, name, other, datagram))
+                if other not in self.cores:
+                    continue
                 if (name, other) not in self.cut and not self.lost(datagram):
                     self._flying.append((self.now + DELAY_S, other, datagram))
 
@@ -200,8 +229,9 @@ class Cluster:
                 program.read()
 
     def _fellows(self, name: str) -> list[str]:
-        site = next(site for site in self.config.sites if name in site)
-        return [other for other in site if other != name]
+        sites = self.cores[name].config.sites
+        site = next(site for site in sites if name in site)
+        return [other for other in site if other != name and other in self.cores]
 
     def run(self, seconds: float) -> None:
         """Let time pass."""

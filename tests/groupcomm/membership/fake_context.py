@@ -9,7 +9,7 @@ from groupcomm.config.view import Incarnation, View
 from groupcomm.errors import BadDatagram
 from groupcomm.membership.recovered_set import RecoveredSet
 from groupcomm.stream.ranges import Range, ranges_of
-from groupcomm.wire.membership import Holding, Past
+from groupcomm.wire.membership import Holding, Past, RosterNotice
 
 
 @attrs.define
@@ -19,6 +19,7 @@ class FakeContext:
     Attributes:
         held: numbers of the view that stands still.
         log: the calls, in order.
+        rosters: the rosters that others have sent.
         routes: the links that it was told to use, each time.
         credulous: whether it believes others' statements about the frozen view.
         sound: whether its deliveries agree with the recovered set.
@@ -36,6 +37,7 @@ class FakeContext:
     credulous: bool = True
     sound: bool = True
     routes: list[tuple[tuple[int, int], ...]] = attrs.field(factory=list)
+    rosters: list[RosterNotice] = attrs.field(factory=list)
     forgotten: list[tuple[int, Incarnation]] = attrs.field(factory=list)
     installed: list[tuple[View, RecoveredSet | None, frozenset[int]]] = attrs.field(factory=list)
 
@@ -51,6 +53,9 @@ class FakeContext:
 
     def freeze(self) -> None:
         self.log.append("freeze")
+
+    def on_roster(self, notice: RosterNotice) -> None:
+        self.rosters.append(notice)
 
     @property
     def past(self) -> Past | None:

@@ -10,6 +10,7 @@ from math import inf
 from typing import Final
 
 from groupcomm.config.core import CoreConfig
+from groupcomm.config.roster import Roster
 from groupcomm.config.view import Incarnation, Start
 from groupcomm.engine import (
     ClientBytes,
@@ -128,6 +129,9 @@ class Loaded:
         spent, self._now = self._spent, now
         drive(self.core, self, now, taken, self._inputs())
         self.busy_until = self._done + self._spent - spent
+
+    def use_roster(self, roster: Roster) -> None:
+        """Do nothing, as the roster never changes here."""
 
     def store(self, wanted: Sequence[Store]) -> None:
         """Its disk takes no time."""

@@ -1,0 +1,268 @@
+"""The roster: the daemons that may be members, as the cluster has agreed on them.
+
+Pure values. The first roster, with the number 0, is that of the configuration files. From then on
+daemons change it by messages in the agreed order (engine/roster.py), and each change makes a roster
+with the next number. docs/roster.md has the protocol, and says why no two parts of a cluster can
+both have a majority while it changes.
+
+A majority counts the daemons that have been in a view: a daemon that was added and never came would
+otherwise make a majority harder to reach. Only one daemon is added, counted or removed at a time,
+so that any two majorities of neighbouring rosters share a daemon. Source of this rule: Ongaro,
+"Consensus: Bridging Theory and Practice" (dissertation, 2014), section 4.1.
+"""
+
+import hashlib
+from collections.abc import Collection
+from typing import Final, TypeAlias
+
+import attrs
+
+from groupcomm.errors import ConfigError
+from groupcomm.names import check_daemon
+
+ROSTER_ID_BYTES: Final = 8
+"""The size of a roster's id: enough against accidents, as no key holder forges rosters."""
+
+MAX_ANCESTORS: Final = 256
+"""The ids of earlier rosters that a roster keeps, so that it is known to follow from them."""
+
+MAX_REMOVED: Final = 32
+"""The daemons removed last that a roster keeps: they are told so if they come back."""
+
+MAX_ADDRESSES: Final = 8
+"""The most addresses of one daemon."""
+
+
+@attrs.frozen(kw_only=True)
+class RosterEntry:
+    """One daemon of a roster.
+
+    Attributes:
+        name: its name.
+        site: the name of its site.
+        addresses: its addresses, as configuration files have them; empty where the shell knows them
+            otherwise.
+        counts: whether it counts for majorities: it has been in a view since it was added.
+    """
+
+    name: str
+    site: str
+    addresses: tuple[str, ...] = ()
+    counts: bool = True
+
+    def __attrs_post_init__(self) -> None:
+        check_daemon(self.name)
+        if not self.site:
+            raise ConfigError(f"daemon {self.name} has no site: name one")
+        if len(self.addresses) > MAX_ADDRESSES:
+            raise ConfigError(
+                f"daemon {self.name} has {len(self.addresses)} addresses; at most"
+                f" {MAX_ADDRESSES} are allowed"
+            )
+
+
+SiteLink: TypeAlias = tuple[str, str, int]
+"""The names of two neighbouring sites, in order, and the one-way delay in microseconds."""
+
+
+@attrs.frozen(kw_only=True)
+class AddDaemon:
+    """Add a daemon.
+
+    Attributes:
+        name: its name; no daemon of the roster has it.
+        site: the name of its site, which may be new.
+        addresses: its addresses.
+    """
+
+    name: str
+    site: str
+    addresses: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class RemoveDaemon:
+    """Remove the daemon of this name; it leaves in order if it is there."""
+
+    name: str
+
+
+@attrs.frozen
+class MoveDaemon:
+    """Give the daemon of this name other addresses."""
+
+    name: str
+    addresses: tuple[str, ...]
+
+
+@attrs.frozen
+class CountDaemon:
+    """Count the daemon of this name for majorities from now on."""
+
+    name: str
+
+
+RosterChange: TypeAlias = AddDaemon | RemoveDaemon | MoveDaemon | CountDaemon
+
+
+@attrs.frozen(kw_only=True)
+class Roster:
+    """One roster of a cluster.
+
+    Attributes:
+        entries: the daemons, by name, sorted.
+        links: the links between sites, sorted.
+        expected: the number of daemons of which more than half are a majority; None: of those that
+            count.
+        number: the number of changes since the configuration files; 0 for that of the files.
+        forced: the number of these changes that were made without a majority.
+        removed: the daemons removed last, latest last.
+        ancestors: the ids of the rosters from which this one has followed, latest last.
+        id: 8 bytes that name this roster. That of a first roster does not depend on the names of
+            sites and on addresses, which may differ from file to file.
+    """
+
+    entries: tuple[RosterEntry, ...]
+    links: tuple[SiteLink, ...] = ()
+    expected: int | None = None
+    number: int = 0
+    forced: int = 0
+    removed: tuple[RosterEntry, ...] = ()
+    ancestors: tuple[bytes, ...] = ()
+    id: bytes = attrs.field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        names = [entry.name for entry in self.entries]
+        if names != sorted(set(names)):
+            raise ConfigError(f"roster: daemons are {names}; they must be sorted and differ")
+        object.__setattr__(self, "id", self._digest())
+
+    def _digest(self) -> bytes:
+        whole: object = (
+            self.number,
+            self.forced,
+            [(each.name, each.site, each.addresses, each.counts) for each in self.entries],
+            self.links,
+            self.expected,
+            [(each.name, each.site, each.addresses) for each in self.removed],
+            self.ancestors[-1:],
+        )
+        if not self.number:
+            sites = {site: sorted(names) for site, names in self.sites.items()}
+            links = [(sorted((sites[a], sites[b])), delay) for a, b, delay in self.links]
+            whole = (sorted(sites.values()), sorted(links), self.expected or len(self.entries))
+        text = ascii(whole).encode()
+        size = ROSTER_ID_BYTES
+        return hashlib.blake2b(text, digest_size=size, person=b"groupcomm roster").digest()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all daemons, sorted."""
+        return tuple(entry.name for entry in self.entries)
+
+    @property
+    def sites(self) -> dict[str, tuple[str, ...]]:
+        """Return the names of the daemons of each site, by the name of the site, sorted."""
+        found: dict[str, list[str]] = {}
+        for entry in self.entries:
+            found.setdefault(entry.site, []).append(entry.name)
+        return {site: tuple(found[site]) for site in sorted(found)}
+
+    def entry(self, name: str) -> RosterEntry | None:
+        """Return the entry of a daemon; None if it is not in the roster."""
+        return next((entry for entry in self.entries if entry.name == name), None)
+
+    def was_removed(self, name: str) -> bool:
+        """Return whether a daemon was removed, as far as the roster knows."""
+        return self.entry(name) is None and any(each.name == name for each in self.removed)
+
+    def has_majority(self, members: Collection[str]) -> bool | None:
+        """Return whether these daemons are more than half of all; None if that is unknown."""
+        if self.expected is not None:
+            return 2 * len(members) > self.expected
+        counted = {entry.name for entry in self.entries if entry.counts}
+        return 2 * len(counted.intersection(members)) > len(counted) if counted else None
+
+    # ---- changes ----
+
+    def changed(self, change: RosterChange, *, forced: bool = False) -> "Roster":
+        """Return the roster after a change.
+
+        Args:
+            change: the change.
+            forced: whether it is made without a majority.
+
+        Raises:
+            ConfigError: the change is impossible.
+        """
+        entries, removed = {entry.name: entry for entry in self.entries}, list(self.removed)
+        match change:
+            case AddDaemon(name=name):
+                if name in entries:
+                    raise ConfigError(f"daemon {name} is in the roster already")
+                entries[name] = RosterEntry(
+                    name=name, site=change.site, addresses=change.addresses, counts=False
+                )
+                removed = [each for each in removed if each.name != name]
+            case RemoveDaemon(name):
+                removed.append(self._existing(name))
+                del entries[name]
+                if not entries:
+                    raise ConfigError(f"daemon {name} is the only one: it cannot be removed")
+            case MoveDaemon(name, addresses):
+                entries[name] = attrs.evolve(self._existing(name), addresses=addresses)
+            case CountDaemon(name):
+                entries[name] = attrs.evolve(self._existing(name), counts=True)
+        sites = {entry.site for entry in entries.values()}
+        return Roster(
+            entries=tuple(entries[name] for name in sorted(entries)),
+            links=tuple(link for link in self.links if sites.issuperset(link[:2])),
+            expected=self.expected,
+            number=self.number + 1,
+            forced=self.forced + forced,
+            removed=tuple(removed[-MAX_REMOVED:]),
+            ancestors=(*self.ancestors, self.id)[-MAX_ANCESTORS:],
+        )
+
+    def _existing(self, name: str) -> RosterEntry:
+        found = self.entry(name)
+        if found is None:
+            raise ConfigError(f"daemon {name} is not in the roster; it has {', '.join(self.names)}")
+        return found
+
+    # ---- rosters that differ ----
+
+    def follows(self, other: "Roster") -> bool:
+        """Return whether this roster has followed from another one by changes."""
+        return other.id in self.ancestors
+
+    def supersedes(self, other: "Roster") -> bool:
+        """Return whether daemons with the other roster have to adopt this one.
+
+        A roster supersedes those from which it has followed. Of two rosters of which neither has
+        followed from the other, parts of the cluster have changed at least one by force. There the
+        one with fewer forced changes counts, then the one with the higher number, then the one with
+        the higher id: so all daemons decide alike.
+        """
+        if self.id == other.id or other.follows(self):
+            return False
+        if self.follows(other):
+            return True
+        if not self.number:
+            return False  # two configuration files differ: an operator has to decide
+        return (-self.forced, self.number, self.id) > (-other.forced, other.number, other.id)
+
+
+@attrs.frozen(kw_only=True)
+class RosterRecord:
+    """The rosters that a daemon's disk holds.
+
+    Attributes:
+        agreed: the roster that counts; None while that of the configuration file does.
+        pending: a roster that is stored and may count already for others; None without one.
+        ballot: the counter of the last view in which it was stored.
+    """
+
+    agreed: Roster | None = None
+    pending: Roster | None = None
+    ballot: int = 0

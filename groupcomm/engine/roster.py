@@ -1,0 +1,409 @@
+"""The roster of a cluster: how all daemons agree on the daemons that may be members.
+
+Pure. ``now`` is in seconds. docs/roster.md explains the protocol. A change passes these states at
+each daemon of a view; all steps are bundles of daemons in the agreed order::
+
+    STEADY     the agreed roster counts
+      | PROPOSE is delivered, in a view with a majority or for a forced change
+    CHOSEN     the daemon waits for the new roster, which its proposer floods, and writes it
+      | its disk holds the new roster as the pending one, with the view's counter as its ballot
+    STORED     the daemon has said so
+      | STORED of all daemons of the view are delivered, in the regular view
+    STEADY     the new roster counts, here and, at the same position, everywhere
+
+A view may end in between. Then some daemons may have gone on to the new roster, and all others hold
+it as pending. In the next view each daemon proposes its pending roster again; the one with the
+highest ballot replaces others, which no daemon can have gone on to: ballots are those of Paxos
+(Lamport, "The Part-Time Parliament", ACM TOCS 16(2), 1998).
+
+A daemon that was away learns rosters from control messages, which daemons with differing settings
+send to each other (membership/comparison.py). It stores them before it uses them, too.
+"""
+
+from collections import deque
+from collections.abc import Collection, Sequence
+from math import inf
+from typing import Final, Protocol
+
+import attrs
+
+from groupcomm.config.core import CoreConfig
+from groupcomm.config.roster import CountDaemon, Roster, RosterChange, RosterRecord
+from groupcomm.config.view import Start
+from groupcomm.engine.counters import Counters
+from groupcomm.engine.sessions import LocalSessions
+from groupcomm.errors import BadDatagram, ConfigError, LocalProtocolError
+from groupcomm.wire.bundle import Bundle, body_payload, roster_bundle
+from groupcomm.wire.membership import ControlMessage, RosterNotice
+from groupcomm.wire.roster import (
+    RosterStep,
+    StepKind,
+    decode_roster_untrusted,
+    decode_step_untrusted,
+    encode_roster,
+)
+
+FLOOD_AGAIN_S: Final = 0.2
+"""A proposed roster is flooded again after this time, until all daemons of the view hold it."""
+
+STORE_AGAIN_S: Final = 1.0
+"""A write that has failed is tried again after this time."""
+
+MAX_PROPOSED: Final = 16
+"""The proposed rosters whose steps have not come that a daemon keeps."""
+
+
+class RosterContext(Protocol):
+    """The core, as the roster manager sees it.
+
+    Attributes:
+        config: its settings, with the roster that counts.
+        start: its start.
+        counters: its counters.
+        sessions: its sessions, whose backlog takes the steps.
+    """
+
+    config: CoreConfig
+    start: Start
+    counters: Counters
+    sessions: LocalSessions
+
+    def wake(self) -> None:
+        """Have the next step come soon and process the backlog."""
+
+    def flood_roster(self, notice: ControlMessage) -> None:
+        """Send a roster to all daemons of the roster that counts."""
+
+    def use_roster(self, roster: Roster) -> None:
+        """Use this roster from now on."""
+
+    def end_removed(self) -> None:
+        """Leave, as the roster that counts does not have this daemon any more."""
+
+
+@attrs.define
+class _Chosen:
+    """The change that the present view works at."""
+
+    id: bytes
+    ballot: int
+    forced: bool
+    is_own: bool
+    roster: Roster | None = None
+    told: bool = False
+    stored: set[int] = attrs.field(factory=set)
+
+
+class RosterManager:
+    """The rosters of one start of a daemon.
+
+    Args:
+        core: the core around it.
+        record: the rosters that its disk holds.
+
+    Attributes:
+        record: the rosters that its disk holds, or is to hold.
+        unstored: whether the disk lacks the record.
+        due: the time at which `step` is due; inf if nothing is.
+        news: texts for the log.
+    """
+
+    def __init__(self, core: RosterContext, record: RosterRecord) -> None:
+        self._core = core
+        self.record = record
+        self.unstored = False
+        self.due = inf
+        self.news: deque[str] = deque(maxlen=64)
+        self._members: Sequence[str] = ()
+        self._ballot = 0  # the counter of the present view
+        self._has_majority = False
+        self._in_view = False  # the regular view is complete, and not over
+        self._chosen: _Chosen | None = None
+        self._proposed: dict[bytes, Roster] = {}  # rosters that may be chosen, by id
+        self._learned: Roster | None = None  # counts elsewhere, and is being stored here
+        self._removed = False
+        self._store_at = -inf  # when the record may be written, after a failure
+
+    @property
+    def roster(self) -> Roster:
+        """Return the roster that counts."""
+        return self._core.config.roster
+
+    @property
+    def is_changing(self) -> bool:
+        """Return whether the present view works at a change."""
+        return self._chosen is not None
+
+    @property
+    def lacking(self) -> tuple[str, ...]:
+        """Return the daemons of the view that have not stored the chosen roster; sorted."""
+        chosen = self._chosen
+        if chosen is None:
+            return ()
+        return tuple(
+            sorted(name for at, name in enumerate(self._members) if at not in chosen.stored)
+        )
+
+    # ---- the operator ----
+
+    def change(self, change: RosterChange, *, forced: bool) -> None:
+        """Propose a change to all daemons of the view.
+
+        Args:
+            change: the change.
+            forced: also without a majority.
+
+        Raises:
+            LocalProtocolError: it is impossible, or impossible now.
+        """
+        if not self._in_view:
+            raise LocalProtocolError(
+                "this daemon looks for a view at the moment: try again in a second"
+            )
+        if self._chosen is not None:
+            raise LocalProtocolError(
+                "another change of the roster is in progress, and waits for the disks of"
+                f" {', '.join(self.lacking)}"
+            )
+        if not (self._has_majority or forced):
+            raise LocalProtocolError(
+                f"the view ({', '.join(self._members)}) has no majority of the roster"
+                f" ({', '.join(self.roster.names)}): another part may change it, too. Start or"
+                " reach more daemons, or force the change if the others are lost for good"
+            )
+        try:
+            roster = self.roster.changed(change, forced=not self._has_majority)
+        except ConfigError as error:
+            raise LocalProtocolError(str(error)) from None
+        self._propose(roster, ballot=0)
+
+    def _propose(self, roster: Roster, ballot: int) -> None:
+        self._keep(roster)
+        self._flood(roster)
+        self._submit(StepKind.PROPOSE, roster, ballot)
+
+    def _submit(self, kind: StepKind, roster: Roster, ballot: int = 0) -> None:
+        step = RosterStep(
+            kind=kind,
+            base=self.roster.id,
+            roster=roster.id,
+            ballot=ballot,
+            forced=roster.forced > self.roster.forced,
+        )
+        self._core.sessions.backlog.append(roster_bundle(step.encode()))
+        self._core.wake()
+
+    def _flood(self, roster: Roster) -> None:
+        notice = RosterNotice(self._core.start.name, False, encode_roster(roster))
+        self._core.flood_roster(notice)
+
+    def _keep(self, roster: Roster) -> None:
+        self._proposed.pop(roster.id, None)
+        self._proposed[roster.id] = roster
+        while len(self._proposed) > MAX_PROPOSED:
+            del self._proposed[next(iter(self._proposed))]
+
+    # ---- views ----
+
+    def begin_view(self, members: Sequence[str], ballot: int, *, majority: bool | None) -> None:
+        """Begin a view whose groups are known.
+
+        Args:
+            members: its daemons, by index.
+            ballot: its counter.
+            majority: whether they have a majority.
+        """
+        self._members, self._ballot = members, ballot
+        self._has_majority = bool(majority)
+        self._in_view = True
+        self._chosen = None
+        pending = self.record.pending
+        if pending is not None and pending.ancestors[-1:] == (self.roster.id,):
+            if self._may_choose(forced=pending.forced > self.roster.forced):
+                self._propose(pending, self.record.ballot)
+        else:
+            self._count_next()
+
+    def end_regular(self) -> None:
+        """End the regular view: what is delivered from now on changes nothing."""
+        self._in_view = False
+        self._chosen = None
+        self.due = inf
+
+    def _may_choose(self, *, forced: bool) -> bool:
+        return self._has_majority or forced
+
+    def _count_next(self) -> None:
+        """Propose to count a daemon of the view that was added; the lowest member does so."""
+        if not self._has_majority or self._members[0] != self._core.start.name:
+            return
+        for entry in self.roster.entries:
+            if not entry.counts and entry.name in self._members:
+                self._propose(self.roster.changed(CountDaemon(entry.name)), ballot=0)
+                return
+
+    # ---- steps in the agreed order ----
+
+    def on_step(self, daemon: int, bundle: Bundle) -> None:
+        """Process a step at its place in the agreed order; `daemon` is its sender's index."""
+        if not self._in_view or daemon >= len(self._members):
+            return
+        try:
+            step = decode_step_untrusted(bytes(body_payload(bundle.body)))
+        except BadDatagram:
+            self._core.counters.violations["roster"] += 1
+            return
+        if step.base != self.roster.id:
+            return
+        if step.kind is StepKind.PROPOSE:
+            self._on_propose(daemon, step)
+        else:
+            self._on_stored(daemon, step)
+
+    def _on_propose(self, daemon: int, step: RosterStep) -> None:
+        chosen, is_own = self._chosen, self._members[daemon] == self._core.start.name
+        if not self._may_choose(forced=step.forced):
+            return
+        if chosen is not None and (step.ballot <= chosen.ballot or step.roster == chosen.id):
+            if is_own and step.roster != chosen.id:
+                self.news.append("a change of the roster was dropped: another one came first")
+            return
+        self._chosen = _Chosen(step.roster, step.ballot, step.forced, is_own)
+        self._begin_store()
+        if is_own:
+            self._core.wake()
+            self.due = -inf
+
+    def _begin_store(self) -> None:
+        """Store the chosen roster, if it has come."""
+        chosen = self._chosen
+        if chosen is None or chosen.roster is not None or chosen.told:
+            return
+        roster = self._proposed.get(chosen.id)
+        if roster is None or roster.ancestors[-1:] != (self.roster.id,):
+            return
+        chosen.roster = roster
+        self._write(attrs.evolve(self.record, pending=roster, ballot=self._ballot))
+
+    def _on_stored(self, daemon: int, step: RosterStep) -> None:
+        chosen = self._chosen
+        if chosen is None or step.roster != chosen.id:
+            return
+        chosen.stored.add(daemon)
+        if len(chosen.stored) == len(self._members) and chosen.roster is not None:
+            self._chosen, self.due = None, inf
+            self._use(chosen.roster)
+            if self._in_view and not self._removed:
+                self._has_majority = bool(self.roster.has_majority(self._members))
+                self._count_next()
+
+    # ---- rosters that come ----
+
+    def on_notice(self, notice: RosterNotice) -> None:
+        """Process a roster that another daemon floods; raise BadDatagram if it is broken."""
+        roster = decode_roster_untrusted(notice.roster)
+        if not notice.counts:
+            self._keep(roster)
+            self._begin_store()
+        elif self._learned is None and roster.number and roster.supersedes(self.roster):
+            self._learn(roster)
+
+    def _learn(self, roster: Roster) -> None:
+        me = self._core.start.name
+        if roster.entry(me) is None and not roster.was_removed(me):
+            return  # a cluster that this daemon was not added to yet
+        lost = self.roster.number and not roster.follows(self.roster)
+        if lost:
+            self.news.append(
+                f"roster {self.roster.number} of this part of the cluster is replaced by roster"
+                f" {roster.number}: changes that were forced here are lost; check with groupcomm"
+                " daemons list"
+            )
+        self._learned = roster
+        self._write(RosterRecord(agreed=roster))
+
+    # ---- the disk ----
+
+    def _write(self, record: RosterRecord) -> None:
+        self.record, self.unstored = record, True
+        self._core.wake()
+
+    def to_store(self, now: float) -> RosterRecord | None:
+        """Return the record that the disk is to hold; None if it does, or waits after a failure."""
+        return self.record if self.unstored and now >= self._store_at else None
+
+    def not_stored(self, reason: str, now: float) -> None:
+        """Note that the disk may not hold the record; it is written again later."""
+        self.news.append(f"the roster cannot be stored: {reason}; this is tried again")
+        self._store_at = now + STORE_AGAIN_S
+        self.due = min(self.due, self._store_at)
+
+    def stored(self, record: RosterRecord) -> None:
+        """Note that the disk holds a record."""
+        if record is not self.record:
+            return
+        self.unstored = False
+        if self._learned is not None:
+            learned, self._learned = self._learned, None
+            self._end_change()
+            self._use(learned, store=False)
+            return
+        chosen = self._chosen
+        if (
+            chosen is not None
+            and chosen.roster is not None
+            and record.pending is chosen.roster
+            and not chosen.told
+        ):
+            chosen.told = True
+            self._submit(StepKind.STORED, chosen.roster)
+
+    def _end_change(self) -> None:
+        self._chosen, self.due = None, inf
+
+    def _use(self, roster: Roster, *, store: bool = True) -> None:
+        """Use a roster from now on: all daemons that may differ about it hold it on disk."""
+        if store:
+            self._write(RosterRecord(agreed=roster))
+        self._proposed.clear()
+        self._learned = None  # it is this one, or comes again
+        me = self._core.start.name
+        if roster.entry(me) is None:
+            self._removed = True
+            self.news.append(f"roster {roster.number} does not have this daemon: it was removed")
+            self._core.end_removed()
+            return
+        self.news.append(f"roster {roster.number} counts: {', '.join(roster.names)}")
+        self._core.use_roster(roster)
+
+    # ---- time ----
+
+    def step(self, now: float) -> None:
+        """Flood the chosen roster again while daemons of the view lack it; call it at `due`."""
+        chosen = self._chosen
+        if now < self.due:
+            return
+        self.due = self._store_at if self.unstored and self._store_at > now else inf
+        if chosen is not None and chosen.is_own and chosen.roster is not None:
+            self._flood(chosen.roster)
+            self.due = min(self.due, now + FLOOD_AGAIN_S)
+
+    def describe(self, members: Collection[str]) -> dict[str, object]:
+        """Return the roster for operators, with the daemons that are in the view."""
+        return {
+            "number": self.roster.number,
+            "forced": self.roster.forced,
+            "daemons": [
+                {
+                    "name": entry.name,
+                    "site": entry.site,
+                    "addresses": list(entry.addresses),
+                    "counts": entry.counts,
+                    "in_view": entry.name in members,
+                }
+                for entry in self.roster.entries
+            ],
+            "removed": [entry.name for entry in self.roster.removed],
+            "changing": self.is_changing,
+            "lacking": list(self.lacking),
+        }

@@ -1,0 +1,147 @@
+"""Steps of a change of the roster, and rosters, as bytes.
+
+A step is a daemon's own bundle in the agreed order (engine/roster.py)::
+
+    step u8, flags u8, base 8 bytes, roster 8 bytes, ballot u64
+
+A roster is a MessagePack array, as it can be long: it travels in control messages, which are cut
+into parts, and stands in the file of a daemon's state.
+"""
+
+import enum
+import struct
+from typing import Annotated, Final
+
+import attrs
+import msgspec
+from msgspec import Meta
+
+from groupcomm.config.roster import (
+    MAX_ADDRESSES,
+    MAX_ANCESTORS,
+    MAX_REMOVED,
+    Roster,
+    RosterEntry,
+)
+from groupcomm.config.view import MAX_DAEMONS
+from groupcomm.errors import BadDatagram, ConfigError, LocalProtocolError
+
+_STEP = struct.Struct("!BB8s8sQ")
+_FORCED: Final = 1
+
+
+class StepKind(enum.IntEnum):
+    """The kinds of steps."""
+
+    PROPOSE = 1  # all daemons of the view shall store this roster
+    STORED = 2  # the disk of this daemon holds it
+
+
+@attrs.frozen(kw_only=True)
+class RosterStep:
+    """One step of a change.
+
+    Attributes:
+        kind: the kind of step.
+        base: the id of the roster that is changed.
+        roster: the id of the roster after the change.
+        ballot: with PROPOSE, the counter of the last view in which the proposer has stored this
+            roster; 0 if the change is new.
+        forced: with PROPOSE, whether it needs no majority.
+    """
+
+    kind: StepKind
+    base: bytes
+    roster: bytes
+    ballot: int = 0
+    forced: bool = False
+
+    def encode(self) -> bytes:
+        """Return the payload of a bundle."""
+        flags = _FORCED if self.forced else 0
+        return _STEP.pack(self.kind, flags, self.base, self.roster, self.ballot)
+
+
+def decode_step_untrusted(payload: bytes) -> RosterStep:
+    """Decode a whole payload; raise only BadDatagram, whatever the bytes."""
+    if len(payload) != _STEP.size:
+        raise BadDatagram("short", f"a step of the roster of {len(payload)} bytes")
+    kind, flags, base, roster, ballot = _STEP.unpack(payload)
+    if kind not in (StepKind.PROPOSE, StepKind.STORED) or flags > _FORCED:
+        raise BadDatagram("kind", f"a step of the roster of kind {kind}, flags {flags}")
+    return RosterStep(
+        kind=StepKind(kind), base=base, roster=roster, ballot=ballot, forced=bool(flags)
+    )
+
+
+_Text = Annotated[str, Meta(min_length=1, max_length=255)]
+_Id = Annotated[bytes, Meta(min_length=8, max_length=8)]
+_Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
+
+class _Entry(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    name: _Text
+    site: _Text
+    addresses: Annotated[tuple[_Text, ...], Meta(max_length=MAX_ADDRESSES)]
+    counts: bool
+
+
+class _Roster(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    number: _Count
+    forced: _Count
+    expected: Annotated[int, Meta(ge=1)] | None
+    entries: Annotated[tuple[_Entry, ...], Meta(min_length=1, max_length=MAX_DAEMONS)]
+    links: Annotated[tuple[tuple[_Text, _Text, _Count], ...], Meta(max_length=4096)]
+    removed: Annotated[tuple[_Entry, ...], Meta(max_length=MAX_REMOVED)]
+    ancestors: Annotated[tuple[_Id, ...], Meta(max_length=MAX_ANCESTORS)]
+
+
+_decoder = msgspec.msgpack.Decoder(_Roster)
+
+
+def encode_roster(roster: Roster) -> bytes:
+    """Return a roster as bytes."""
+    return msgspec.msgpack.encode(
+        _Roster(
+            number=roster.number,
+            forced=roster.forced,
+            expected=roster.expected,
+            entries=tuple(map(_encoded_entry, roster.entries)),
+            links=roster.links,
+            removed=tuple(map(_encoded_entry, roster.removed)),
+            ancestors=roster.ancestors,
+        )
+    )
+
+
+def decode_roster_untrusted(data: bytes) -> Roster:
+    """Decode a whole roster; raise only BadDatagram, whatever the bytes."""
+    try:
+        found = _decoder.decode(data)
+        return Roster(
+            entries=tuple(map(_entry, found.entries)),
+            links=found.links,
+            expected=found.expected,
+            number=found.number,
+            forced=found.forced,
+            removed=tuple(map(_entry, found.removed)),
+            ancestors=found.ancestors,
+        )
+    except (
+        msgspec.MsgspecError,
+        UnicodeDecodeError,
+        RecursionError,
+        ConfigError,
+        LocalProtocolError,
+    ) as error:
+        raise BadDatagram("roster", str(error)) from None
+
+
+def _encoded_entry(entry: RosterEntry) -> _Entry:
+    return _Entry(entry.name, entry.site, entry.addresses, entry.counts)
+
+
+def _entry(found: _Entry) -> RosterEntry:
+    return RosterEntry(
+        name=found.name, site=found.site, addresses=found.addresses, counts=found.counts
+    )

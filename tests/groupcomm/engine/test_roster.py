@@ -1,0 +1,232 @@
+"""The roster of a cluster changes by agreement, whatever happens in between."""
+
+import pytest
+
+from groupcomm.config.roster import (
+    AddDaemon,
+    MoveDaemon,
+    RemoveDaemon,
+    Roster,
+    RosterChange,
+    RosterRecord,
+)
+from groupcomm.engine import ChangeRoster, EndReason, RosterNews
+from groupcomm.errors import LocalProtocolError
+from tests.groupcomm.engine.cluster import Cluster
+
+
+def formed(names: str = "abc") -> Cluster:
+    cluster = Cluster(names)
+    cluster.start(names)
+    cluster.run(1.0)
+    assert {cluster.members(name) for name in names} == {names}
+    return cluster
+
+
+def change(cluster: Cluster, at: str, wanted: RosterChange, *, forced: bool = False) -> None:
+    cluster.cores[at].command(ChangeRoster(change=wanted, forced=forced))
+
+
+def add(name: str) -> AddDaemon:
+    return AddDaemon(name=name, site="1", addresses=(f"{name}.example:4803",))
+
+
+def roster(cluster: Cluster, name: str) -> Roster:
+    return cluster.cores[name].config.roster
+
+
+def names_of(cluster: Cluster, name: str) -> str:
+    return "".join(roster(cluster, name).names)
+
+
+def views(cluster: Cluster, name: str) -> int:
+    return cluster.cores[name].membership.reasons.total()
+
+
+def stop(cluster: Cluster, *names: str) -> None:
+    for name in names:
+        del cluster.cores[name]
+
+
+def restart(cluster: Cluster, names: str, restarts: int = 2) -> None:
+    """Start daemons again, with the rosters that their disks hold."""
+    for name in names:
+        record = cluster.shells[name].record
+        cluster.start(name, restarts=restarts, random_id=ord(name) + 1000, rosters=record)
+
+
+def test_a_daemon_is_added_counts_once_it_is_there_and_costs_one_view() -> None:
+    cluster = formed()
+    change(cluster, "b", add("d"))
+    cluster.run(0.1)
+    assert [names_of(cluster, name) for name in "abc"] == ["abcd"] * 3
+    assert len({roster(cluster, name).id for name in "abc"}) == 1
+    assert roster(cluster, "a").number == 1
+    assert cluster.cores["a"].config.has_majority("ab"), "d does not count yet: 2 of 3"
+    before = [views(cluster, name) for name in "abc"]
+    cluster.start("d", rosters=RosterRecord(agreed=roster(cluster, "a")))
+    cluster.run(1.0)
+    assert [cluster.members(name) for name in "abcd"] == ["abcd"] * 4
+    assert [views(cluster, name) for name in "abc"] == [count + 1 for count in before]
+    assert {roster(cluster, name).number for name in "abcd"} == {2}
+    assert not cluster.cores["a"].config.has_majority("ab"), "2 of 4"
+
+
+def test_a_daemon_that_is_removed_leaves_in_order_and_learns_why() -> None:
+    cluster = formed()
+    change(cluster, "a", RemoveDaemon("c"))
+    cluster.run(1.0)
+    over = cluster.shells["c"].over
+    assert over is not None
+    assert over.end is EndReason.REMOVED
+    assert [cluster.members(name) for name in "ab"] == ["ab"] * 2
+    assert "does not have this daemon" in cluster.shells["c"].lines(RosterNews)[-1]
+
+
+def test_a_removed_daemon_that_comes_back_is_told_so() -> None:
+    cluster = formed()
+    stop(cluster, "c")
+    cluster.run(1.5)
+    change(cluster, "a", RemoveDaemon("c"))
+    cluster.run(1.0)
+    assert names_of(cluster, "b") == "ab"
+    restart(cluster, "c")
+    cluster.run(3.0)
+    over = cluster.shells["c"].over
+    assert over is not None
+    assert over.end is EndReason.REMOVED
+    assert cluster.members("a") == "ab"
+
+
+def test_a_daemon_that_was_away_learns_the_roster_before_it_joins_a_view() -> None:
+    cluster = formed()
+    stop(cluster, "c")
+    cluster.run(1.5)
+    change(cluster, "a", add("d"))
+    cluster.run(0.2)
+    change(cluster, "a", MoveDaemon("b", ("10.0.0.9:4803",)))
+    cluster.run(0.2)
+    restart(cluster, "c")
+    cluster.run(2.0)
+    assert [cluster.members(name) for name in "abc"] == ["abc"] * 3
+    assert roster(cluster, "c") == roster(cluster, "a")
+    entry = roster(cluster, "c").entry("b")
+    assert entry is not None
+    assert entry.addresses == ("10.0.0.9:4803",)
+    assert cluster.shells["c"].record.agreed == roster(cluster, "a"), "it is on its disk"
+
+
+def test_without_a_majority_a_change_is_refused_unless_forced() -> None:
+    cluster = formed()
+    stop(cluster, "b", "c")
+    cluster.run(2.0)
+    with pytest.raises(LocalProtocolError, match=r"no majority of the roster .*force the change"):
+        change(cluster, "a", RemoveDaemon("b"))
+    change(cluster, "a", RemoveDaemon("b"), forced=True)
+    cluster.run(0.2)
+    assert names_of(cluster, "a") == "ac"
+    assert roster(cluster, "a").forced == 1
+
+
+def test_impossible_changes_are_refused_with_a_reason() -> None:
+    cluster = formed("ab")
+    with pytest.raises(LocalProtocolError, match="daemon a is in the roster already"):
+        change(cluster, "b", add("a"))
+    with pytest.raises(LocalProtocolError, match="daemon z is not in the roster; it has a, b"):
+        change(cluster, "b", RemoveDaemon("z"))
+    cluster = formed("a")
+    with pytest.raises(LocalProtocolError, match="it cannot be removed"):
+        change(cluster, "a", RemoveDaemon("a"))
+
+
+def test_a_change_waits_for_every_disk_of_the_view_and_names_those_that_lack_it() -> None:
+    cluster = formed()
+    cluster.stores = False
+    change(cluster, "a", add("d"))
+    cluster.run(0.1)
+    cluster.shells["a"].store_now()
+    cluster.shells["b"].store_now()
+    cluster.run(0.1)
+    assert names_of(cluster, "a") == "abc"
+    assert cluster.cores["a"].roster_manager.lacking == ("c",)
+    with pytest.raises(LocalProtocolError, match="waits for the disks of c"):
+        change(cluster, "b", add("e"))
+    cluster.shells["c"].fail_to_store()
+    cluster.run(0.1)
+    assert names_of(cluster, "a") == "abc"
+    cluster.run(1.2)  # it is tried again
+    cluster.shells["c"].store_now()
+    cluster.run(0.1)
+    assert [names_of(cluster, name) for name in "abc"] == ["abcd"] * 3
+
+
+def test_a_change_that_some_have_stored_is_completed_by_the_next_majority() -> None:
+    cluster = formed()
+    cluster.stores = False
+    change(cluster, "a", add("d"))
+    cluster.run(0.1)
+    cluster.shells["b"].store_now()
+    stop(cluster, "a")  # its proposer is gone, and c has stored nothing
+    cluster.stores = True
+    cluster.shells["c"].rosters.clear()
+    restart(cluster, "c")
+    cluster.run(3.0)
+    assert [cluster.members(name) for name in "bc"] == ["bc"] * 2
+    assert [names_of(cluster, name) for name in "bc"] == ["abcd"] * 2
+
+
+def test_a_change_that_counts_at_one_daemon_is_never_overtaken_by_another() -> None:
+    """Only b learns that all have stored the roster; a and c complete it before their own wish."""
+    cluster = formed()
+    cluster.stores = False
+    change(cluster, "a", add("d"))
+    cluster.run(0.1)
+    for name in "abc":
+        cluster.shells[name].store_now()
+    cluster.cut = {("a", "c"), ("b", "a"), ("b", "c"), ("c", "a")}  # b hears all, and nobody b
+    cluster.run(0.3)
+    cluster.stores = True
+    cluster.isolate("b", "ac")
+    cluster.run(3.0)
+    assert [cluster.members(name) for name in "ac"] == ["ac"] * 2
+    assert {names_of(cluster, name) for name in "ac"} == {"abcd"}
+    assert {roster(cluster, name).number for name in "ac"} == {1}
+
+
+def test_of_two_parts_that_both_forced_changes_the_one_with_fewer_counts() -> None:
+    cluster = formed("abcd")
+    cluster.isolate("a", "bcd")
+    cluster.run(2.0)
+    change(cluster, "a", RemoveDaemon("d"), forced=True)
+    change(cluster, "b", add("e"))
+    cluster.run(0.5)
+    assert (names_of(cluster, "a"), names_of(cluster, "b")) == ("abc", "abcde")
+    cluster.isolate("abcd")
+    cluster.run(3.0)
+    assert [cluster.members(name) for name in "abcd"] == ["abcd"] * 4
+    assert {names_of(cluster, name) for name in "abcd"} == {"abcde"}
+    assert any(
+        "changes that were forced here are lost" in line
+        for line in cluster.shells["a"].lines(RosterNews)
+    )
+
+
+def test_from_one_daemon_to_four_and_back_one_at_a_time() -> None:
+    cluster = formed("a")
+    for name in "bcd":
+        before = views(cluster, "a")
+        change(cluster, "a", add(name))
+        cluster.run(0.1)
+        cluster.start(name, rosters=RosterRecord(agreed=roster(cluster, "a")))
+        cluster.run(1.0)
+        assert cluster.members("a")[-1] == name
+        assert views(cluster, "a") == before + 1, name
+        assert cluster.cores["a"].status(cluster.now).majority, name
+    for name in "dcb":
+        before = views(cluster, "a")
+        change(cluster, "a", RemoveDaemon(name))
+        cluster.run(1.0)
+        stop(cluster, name)
+        assert views(cluster, "a") == before + 1, name
+        assert name not in cluster.members("a")
+    assert cluster.members("a") == "a"
