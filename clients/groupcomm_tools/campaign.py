@@ -140,6 +140,8 @@ def replay_command(seed: int, options: Options) -> str:
         words.append(f"--faults {options.faults}")
     if options.suite is not None:
         words.append(f"--suite {options.suite}")
+    if options.rosters:
+        words.append("--rosters")
     if options.byzantine:
         words.append("--byzantine")
     if options.attackers:

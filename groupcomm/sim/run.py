@@ -200,6 +200,15 @@ def run(settings: Settings, write: Callable[[bytes], object] | None = None) -> R
         findings.append(Finding(property="assert", text=str(CoreFailure("client", error))))
     else:
         checkers.finish()
+    if settings.rosters:
+        ends = [(cluster.daemons[index].name, cluster.daemons[index]) for index in cluster.core]
+        cluster.roster_checker.finish(
+            (name, host.core.config.roster) for name, host in ends if host.process is not None
+        )
+    findings += [
+        Finding(property=found.property, text=found.text)
+        for found in cluster.roster_checker.violations
+    ]
     findings += [Finding(property="attacker", text=text) for text in cluster.attackers.breaches]
     findings += [
         Finding(

@@ -90,6 +90,7 @@ class Options:
         suite: the suite that protects datagrams, 0 to 2; None draws 0 or 1 for each seed.
         byzantine: whether a daemon of the cluster lies.
         attackers: the roles of attackers that take part, see attackers/roles.py.
+        rosters: whether operators add and remove daemons; disks then keep what they hold.
     """
 
     daemons: int | None = None
@@ -99,6 +100,7 @@ class Options:
     suite: int | None = None
     byzantine: bool = False
     attackers: tuple[str, ...] = ()
+    rosters: bool = False
 
     def __attrs_post_init__(self) -> None:
         fault_names(self.faults)  # raises ConfigError
@@ -111,6 +113,11 @@ class Options:
         if self.suite not in (None, 0, 1, 2):
             raise ConfigError(f"suite is {self.suite}; it must be 0, 1 or 2")
         check_roles(self.attackers, self.suite, self.daemons)
+        if self.rosters and (self.byzantine or self.attackers):
+            raise ConfigError(
+                "rosters together with a daemon that lies or with an attacker: a lying daemon can"
+                " remove others, so nothing could be checked; run one of them"
+            )
         if self.byzantine and self.attackers:
             raise ConfigError(
                 "byzantine together with an attacker: a lying daemon does everything "
@@ -154,6 +161,8 @@ class Settings:
         attackers: the roles of attackers that take part.
         evicted: the daemon that is evicted, by index; None for none.
         epoch_s: the time for which a daemon seals with the same keys, in seconds.
+        rosters: whether operators add and remove daemons.
+        spares: the daemons that the first roster does not have, by index.
     """
 
     seed: int
@@ -180,6 +189,8 @@ class Settings:
     attackers: tuple[str, ...] = ()
     evicted: int | None = None
     epoch_s: float = EPOCHS_S[0]
+    rosters: bool = False
+    spares: tuple[int, ...] = ()
 
     def __attrs_post_init__(self) -> None:
         check_links([f"site {site}" for site in range(len(self.sites))], self.links)
@@ -206,6 +217,8 @@ def draw_settings(seed: int, options: Options) -> Settings:
     liars = draw_liars(random_for(seed, "liars"), daemons) if options.byzantine else ()
     if liars:  # a daemon with an old disk is really outdated; here only lies may say so
         faults = attrs.evolve(faults, disk=False)
+    if options.rosters:  # a disk that forgets may break promises, and files do not count any more
+        faults = attrs.evolve(faults, disk=False, files=False)
     roles = options.attackers
     if NOTHING in roles:
         faults = attrs.evolve(faults, attacker=True)
@@ -213,6 +226,8 @@ def draw_settings(seed: int, options: Options) -> Settings:
     sealed = 1 if faults.attacker or rng.random() < 0.25 else 0
     evicted = draw_evicted(random_for(seed, "evicted"), roles, daemons)
     core = _draw_core(random_for(seed, "core"), daemons, liars, evicted)
+    if options.rosters:
+        core = tuple(range(daemons))  # which daemons these are in the end is up to the operators
     return Settings(
         seed=seed,
         sites=sites,
@@ -237,6 +252,8 @@ def draw_settings(seed: int, options: Options) -> Settings:
         attackers=roles,
         evicted=evicted,
         epoch_s=draw_epoch_s(random_for(seed, "epochs"), roles),
+        rosters=options.rosters,
+        spares=draw_spares(random_for(seed, "spares"), sites) if options.rosters else (),
     )
 
 
@@ -314,6 +331,14 @@ def _draw_start(rng: Random, bits: int) -> int:
     bits."""
     below = int(10 ** rng.uniform(0.0, 2.0))
     return 2**bits - below if bits else 0
+
+
+def draw_spares(rng: Random, sites: Sites) -> tuple[int, ...]:
+    """Return daemons that the first roster does not have; it has one of each site at least."""
+    found: list[int] = []
+    for site in sites:
+        found += rng.sample(site, rng.randint(0, len(site) - 1))
+    return tuple(sorted(found))
 
 
 def split_evenly(daemons: int, sites: int) -> Sites:

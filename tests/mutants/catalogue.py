@@ -10,6 +10,7 @@ from tests.mutants import (
     links,
     order,
     ring,
+    rosters,
     security,
     sites,
     staying,
@@ -17,13 +18,11 @@ from tests.mutants import (
 )
 from tests.mutants.mutant import Mutant
 
+PARTS = (clients, groups, links, order, ring, rosters, security, sites, staying, views)
+
 MUTANTS: tuple[Mutant, ...] = tuple(
     sorted(
-        (
-            bug
-            for part in (clients, groups, links, order, ring, security, sites, staying, views)
-            for bug in part.BUGS
-        ),
+        (bug for part in PARTS for bug in part.BUGS),
         key=lambda bug: bug.name,
     )
 )

@@ -29,6 +29,7 @@ class Mutant:
         variant: takes the right attributes, one argument for each target, and returns the wrong
             ones: a tuple, or with one target just that.
         sites: the number of sites of the runs in which it is hunted; None draws it, as for any run.
+        rosters: whether operators change the roster in these runs.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Mutant:
     targets: tuple[Target, ...]
     variant: Callable[..., Any]
     sites: int | None = None
+    rosters: bool = False
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -55,13 +57,22 @@ class Mutant:
             yield
 
 
-def mutant(*targets: Target, sites: int | None = None) -> Callable[[Callable[..., Any]], Mutant]:
+def mutant(
+    *targets: Target, sites: int | None = None, rosters: bool = False
+) -> Callable[[Callable[..., Any]], Mutant]:
     """Make a bug of the function that varies these targets: its name, and its docstring."""
 
     def make(variant: Callable[..., Any]) -> Mutant:
         name = variant.__name__.replace("_", "-")
         sentence = " ".join((variant.__doc__ or "").split())
-        return Mutant(name=name, sentence=sentence, targets=targets, variant=variant, sites=sites)
+        return Mutant(
+            name=name,
+            sentence=sentence,
+            targets=targets,
+            variant=variant,
+            sites=sites,
+            rosters=rosters,
+        )
 
     return make
 
@@ -69,6 +80,11 @@ def mutant(*targets: Target, sites: int | None = None) -> Callable[[Callable[...
 def site_mutant(*targets: Target) -> Callable[[Callable[..., Any]], Mutant]:
     """Make a bug that shows between sites, and that is looked for where there are some."""
     return mutant(*targets, sites=SITES)
+
+
+def roster_mutant(*targets: Target) -> Callable[[Callable[..., Any]], Mutant]:
+    """Make a bug that shows while the roster changes, and that is looked for then."""
+    return mutant(*targets, rosters=True)
 
 
 def _replace(stack: ExitStack, owner: Any, attribute: str, new: Any) -> None:

@@ -94,6 +94,11 @@ def _add_what_runs(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="a daemon of each cluster has the key and lies; the others are checked",
     )
+    parser.add_argument(
+        "--rosters",
+        action="store_true",
+        help="operators add, move and remove daemons all the time",
+    )
 
 
 def _add_how_it_runs(parser: argparse.ArgumentParser) -> None:
@@ -142,6 +147,7 @@ def run(options: argparse.Namespace) -> int:
         duration_s=options.duration_s,
         suite=options.suite,
         byzantine=options.byzantine,
+        rosters=options.rosters,
         attackers=parse_roles(",".join(options.attacker)) if options.attacker else (),
     )
     if options.trace is not None and len(options.seeds) > 1:

@@ -24,9 +24,11 @@ from groupcomm.membership.states import MembershipState
 from groupcomm.sim.attackers.attackers import Attackers
 from groupcomm.sim.attackers.outsiders import KeylessAttacker
 from groupcomm.sim.attackers.roles import POLITE, rules_against
+from groupcomm.sim.checkers.rosters import RosterChecker
 from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.cluster.identities import daemon_names
+from groupcomm.sim.cluster.operator import Operator
 from groupcomm.sim.faults.configurations import is_alike, other_configs
 from groupcomm.sim.faults.faults import Faults
 from groupcomm.sim.faults.schedule import FaultSchedule
@@ -51,6 +53,9 @@ SETTLE_LIMIT_S = 60.0
 
 AGREE_LIMIT_S = 5.0
 """The time by which a core agrees on a view, if it ever does in time."""
+
+ROSTER_LIMIT_S = 60.0
+"""The time after all faults by which the daemons agree on a roster, unless there is a bug."""
 
 BOOT_LIMIT_S = 0.1
 """The time by which a starting daemon runs."""
@@ -81,6 +86,8 @@ class Cluster:
             not.
         access: the rules of all daemons.
         attackers: the attackers with the roles of the settings.
+        roster_checker: checks the rosters of all daemons.
+        operator: changes the roster; None unless the settings ask for it.
     """
 
     def __init__(
@@ -93,6 +100,7 @@ class Cluster:
         self.access = rules_against(settings.attackers)
         self.identities: dict[DaemonId, str] = {}
         self.clients: list[SimulatedClient] = []
+        self.roster_checker = RosterChecker()
         names, sites = daemon_names(settings.daemons), sites_by_host(settings)
         self.daemons: list[SimulatedHost] = []
         self.core: tuple[int, ...] = tuple(range(len(names)))
@@ -108,6 +116,8 @@ class Cluster:
             self.daemons,
         )
         self._other_configs = other_configs(self._random("files"), self.config)
+        self.core = tuple(index for index in self.core if index not in settings.spares)
+        self.operator: Operator | None = None
         self._schedule: FaultSchedule | None = None
         self._attacker: KeylessAttacker | None = None
         self.attackers = Attackers(
@@ -132,6 +142,11 @@ class Cluster:
             self._start_faults()
             self._boot(microseconds(settings.faults.cold_s))
         self.attackers.start()
+        if settings.rosters:
+            faults = () if self._schedule is None else self._schedule.quick_faults
+            rng = self._random("operator")
+            self.operator = Operator(self.loop, rng, self.daemons, faults)
+            self.operator.start()
 
     def _boot(self, within_us: int) -> None:
         rng = self._random("boots")
@@ -243,6 +258,8 @@ class Cluster:
                 the core then, but run and hear it.
         """
         self.attackers.on_heal()
+        if self.operator is not None:
+            core = self._settle_roster(self.operator)
         self.aside = self._stay_sick(sorted(core), sick_share)
         self.core = tuple(index for index in sorted(core) if index not in self.aside)
         for index in self.core:
@@ -273,6 +290,46 @@ class Cluster:
             assert self.loop.now < limit, "a daemon does not start"
             self.run(LOOK_S / 10)
         self.record(Heal(self.loop.now, self._running(self.core), self._running(self.aside)))
+
+    def _settle_roster(self, operator: Operator) -> tuple[int, ...]:
+        """Run without faults until all daemons of the roster have it; return their hosts.
+
+        A change may still be under way, and a daemon that it removes is of no core.
+
+        Raises:
+            AssertionError: they do not agree on a roster within the limit.
+        """
+        operator.stop()
+        if self._schedule is not None:
+            self._schedule.end()
+        for host in self.daemons:
+            host.on_end = lambda host, end: None
+            host.disk.recover()
+            host.boot()
+        limit, settled = self.loop.now + microseconds(ROSTER_LIMIT_S), 0.0
+        while settled < SETTLED_S:  # a change may wait at a daemon
+            assert self.loop.now < limit, "daemons do not agree on a roster"
+            settled = settled + LOOK_S if self._is_roster_settled() else 0.0
+            self.run(LOOK_S)
+            for host in self.daemons:
+                host.boot()
+        return tuple(host.index for host in self.daemons if host.process is not None)
+
+    def _is_roster_settled(self) -> bool:
+        if any(not host.is_idle and host.process is None for host in self.daemons):
+            return False  # it starts
+        up = [host for host in self.daemons if host.process is not None]
+        rosters = {host.core.config.roster.id for host in up}
+        if len(rosters) > 1 or any(not host.is_up for host in up):
+            return False
+        if not self.agree([host.index for host in up]):
+            return False
+        managers = [host.core.roster_manager for host in up]
+        if any(manager.is_changing or manager.record.pending is not None for manager in managers):
+            return False
+        roster = up[0].core.config.roster
+        names = {host.name for host in up}
+        return names == set(roster.names) and all(entry.counts for entry in roster.entries)
 
     def _running(self, hosts: Sequence[int]) -> tuple[str, ...]:
         """Return the names of the processes that run on these hosts."""
@@ -363,7 +420,10 @@ def make_config(settings: Settings) -> CoreConfig:
     names = daemon_names(settings.daemons)
     return CoreConfig(
         suite=settings.suite,
-        sites=tuple(tuple(names[index] for index in site) for site in settings.sites),
+        sites=tuple(
+            tuple(names[index] for index in site if index not in settings.spares)
+            for site in settings.sites
+        ),
         link_delays_us=tuple((*link.sites, microseconds(link.delay_s)) for link in settings.links),
         packet_limit=settings.packet_limit,
         starts=settings.starts,

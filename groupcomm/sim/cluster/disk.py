@@ -12,15 +12,19 @@ from typing import Final, NamedTuple, Protocol
 
 import attrs
 
+from groupcomm.config.roster import RosterRecord
 from groupcomm.engine import (
     Input,
     KeysStored,
     MarkStored,
     RollStored,
+    RosterNotStored,
+    RosterStored,
     Store,
     StoreKeys,
     StoreMark,
     StoreRoll,
+    StoreRoster,
 )
 from groupcomm.security.identity import DaemonCredentials
 from groupcomm.security.keys import KeyRing
@@ -244,3 +248,66 @@ class KeyFiles:
         # otherwise.
         elif host.credentials is not None and wanted.roll.is_trusted(host.name):
             host.credentials = attrs.evolve(host.credentials, roll=wanted.roll)
+
+
+LONGEST_ROSTER_WRITE: Final = -0.7
+"""The decimal logarithm of the longest time of a roster's write, seconds: changes that take long
+meet more faults."""
+
+
+class RosterHost(Protocol):
+    """The host of the rosters.
+
+    Attributes:
+        disk: its disk, whose faults the rosters share.
+        rosters: the rosters that it holds.
+    """
+
+    disk: Disk
+    rosters: RosterRecord
+
+
+class RosterFile:
+    """The writer of a host's rosters for one start of its daemon.
+
+    Args:
+        loop: virtual time.
+        host: the host.
+        rng: decides whether a change survives a crash, or a write that fails.
+    """
+
+    def __init__(self, loop: Loop, host: RosterHost, rng: Random) -> None:
+        self._loop = loop
+        self._host = host
+        self._rng = rng
+        self._slowest_us = int(SECOND * 10 ** rng.uniform(-3.0, LONGEST_ROSTER_WRITE))
+        self._under_way: tuple[RosterRecord, Callable[[Input], None]] | None = None
+
+    def store(self, wanted: StoreRoster, done: Callable[[Input], None]) -> None:
+        """Store rosters, then call `done` with the answer."""
+        assert self._under_way is None, "two writes at a time"
+        self._under_way = write = (wanted.record, done)
+        lasts = FASTEST_US + int(self._rng.random() * self._slowest_us)
+        self._loop.at(self._loop.now + lasts, self._end, write)
+
+    def crash(self) -> None:
+        """End a write in flight: it is lost, or lasts without a notification."""
+        if self._under_way is not None:
+            record, _ = self._under_way
+            self._under_way = None
+            if self._rng.random() < 0.5:
+                self._host.rosters = record
+
+    def _end(self, write: tuple[RosterRecord, Callable[[Input], None]]) -> None:
+        if write is not self._under_way:
+            return  # the daemon crashed meanwhile
+        ailment = self._host.disk.ailment
+        if ailment is Ailment.HUNG:
+            self._loop.at(self._loop.now + WRITE_US, self._end, write)
+            return
+        self._under_way = None
+        record, done = write
+        fails = ailment in (Ailment.FULL, Ailment.BROKEN)
+        if not fails or (ailment is Ailment.BROKEN and self._rng.random() < 0.5):
+            self._host.rosters = record
+        done(RosterNotStored("Input/output error") if fails else RosterStored(record))

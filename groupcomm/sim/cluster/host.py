@@ -12,6 +12,7 @@ import attrs
 
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig
+from groupcomm.config.roster import RosterRecord
 from groupcomm.config.view import Adoption, DaemonId, Incarnation, Start
 from groupcomm.engine import DaemonCore, ProgramSettings
 from groupcomm.engine.protection import STALE
@@ -22,8 +23,9 @@ from groupcomm.security.identity import DaemonCredentials
 from groupcomm.security.keys import KeyRing
 from groupcomm.security.layout import SUITE_IDENTITIES
 from groupcomm.session.daemon_session import SessionLimits
+from groupcomm.sim.checkers.rosters import RosterChecker
 from groupcomm.sim.cluster.connections import ConnectedProgram
-from groupcomm.sim.cluster.disk import Disk, DiskRecord, KeyFiles
+from groupcomm.sim.cluster.disk import Disk, DiskRecord, KeyFiles, RosterFile
 from groupcomm.sim.cluster.identities import draw_private, roll_of
 from groupcomm.sim.cluster.process import STEP_US, ProcessEnd, SimulatedProcess
 from groupcomm.sim.network.network import Network, Put
@@ -50,6 +52,7 @@ class HostContext(Protocol):
     config: CoreConfig
     access: Access
     identities: dict[DaemonId, str]
+    roster_checker: RosterChecker
 
     @property
     def record(self) -> RecordEvent:
@@ -80,6 +83,8 @@ class SimulatedHost:
         corrupt: makes the core of each start from now on lie; None for none.
         outdated: the number of times that a daemon here believed a report of later starts.
         is_taken: an attacker has the host, and no daemon of the cluster starts here any more.
+        is_spare: the roster does not have it, and no daemon starts here.
+        rosters: the rosters on its disk.
     """
 
     def __init__(self, cluster: HostContext, index: int, name: str, site: int) -> None:
@@ -97,6 +102,8 @@ class SimulatedHost:
         disk_rng = random_for(seed, f"disk {index}")
         self.disk = Disk(self._loop, disk_rng, DiskRecord(restarts=restarts))
         self.other_config: CoreConfig | None = None
+        self.is_spare = index in cluster.settings.spares
+        self.rosters = RosterRecord()
         self.process: SimulatedProcess | None = None
         self.clone: SimulatedProcess | None = None
         self.starts = 0
@@ -153,6 +160,8 @@ class SimulatedHost:
     @property
     def differs(self) -> bool:
         """Return whether a daemon runs here whose settings differ from the common ones."""
+        if self._settings.rosters:
+            return False  # its roster may
         return self.process is not None and self.process.core.config != self._cluster.config
 
     @property
@@ -179,7 +188,7 @@ class SimulatedHost:
         Args:
             adopt: what others know of earlier starts.
         """
-        if self.is_idle and not self.is_taken:
+        if self.is_idle and not self.is_taken and not self.is_spare:
             self._booting = True
             self._boots += 1
             start, new = self._count(self.disk, adopt)
@@ -247,9 +256,14 @@ class SimulatedHost:
         cluster.identities[start.daemon] = name
         cluster.record(Boot(now, name, f"{incarnation.restarts}.{incarnation.random_id:x}"))
         probe = TraceProbe(self._loop, cluster.record, name, cluster.identities)
+        config, agreed = self.other_config or cluster.config, self.rosters.agreed
+        if agreed is not None:
+            config = config.with_roster(agreed)
+            cluster.roster_checker.used(name, agreed)
         core = DaemonCore(
-            self.other_config or cluster.config,
+            config,
             start,
+            rosters=self.rosters,
             keys=self.keys,
             credentials=self.credentials,
             now=self.clock.monotonic(now),
@@ -274,6 +288,8 @@ class SimulatedHost:
             self.clock,
             disk,
             KeyFiles(self._loop, self, random_for(settings.seed, f"key files {name}")),
+            RosterFile(self._loop, self, random_for(settings.seed, f"rosters {name}")),
+            cluster.roster_checker,
             incarnation.restarts,
             probe,
             self._ended,
@@ -325,9 +341,13 @@ class SimulatedHost:
 
     def _ended(self, process: SimulatedProcess, how: ProcessEnd) -> None:
         now, name = self._loop.now, process.name
-        self._cluster.record(Left(now, name) if how is ProcessEnd.LEFT else Fail(now, name))
+        in_order = how is ProcessEnd.LEFT or (
+            how is ProcessEnd.REMOVED and process.over is not None and not process.over.unfinished
+        )
+        self._cluster.record(Left(now, name) if in_order else Fail(now, name))
         process.disk.crash()
         process.key_files.crash()
+        process.roster_file.crash()
         self._counter = max(self._counter, process.probe.counter)
         if process is self.clone:
             self.clone = None
@@ -336,6 +356,8 @@ class SimulatedHost:
         self._flying = process.pop_in_flight()
         self.process = None
         self._listen()
+        if how is ProcessEnd.REMOVED:
+            self.is_spare, self.rosters = True, RosterRecord()
         if how is ProcessEnd.OUTDATED:
             assert process.over is not None
             self.outdated += 1

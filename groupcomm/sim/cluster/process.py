@@ -11,6 +11,7 @@ from heapq import heappop, heappush
 from math import inf
 from typing import Final
 
+from groupcomm.config.roster import Roster
 from groupcomm.engine import (
     CoreOver,
     DaemonCore,
@@ -21,14 +22,17 @@ from groupcomm.engine import (
     Output,
     Store,
     StoreMark,
+    StoreRoster,
     Transmission,
     WallClockRead,
     drive,
 )
 from groupcomm.engine import EndReason as CoreEnd
 from groupcomm.engine.protection import STALE
+from groupcomm.engine.view import ViewState
+from groupcomm.sim.checkers.rosters import RosterChecker
 from groupcomm.sim.cluster.connections import ConnectedProgram, Connections
-from groupcomm.sim.cluster.disk import Disk, DiskRecord, KeyFiles
+from groupcomm.sim.cluster.disk import Disk, DiskRecord, KeyFiles, RosterFile
 from groupcomm.sim.faults.paths import Forged
 from groupcomm.sim.network.network import Network
 from groupcomm.sim.virtual_time import SECOND, Clock, Loop
@@ -80,6 +84,7 @@ class ProcessEnd(enum.Enum):
     LEFT = enum.auto()  # it has left in order
     CUT_SHORT = enum.auto()  # it has left, too, but not in order in time
     OUTDATED = enum.auto()  # others know later starts: it has to start again
+    REMOVED = enum.auto()  # the roster does not have it any more
 
 
 class SimulatedProcess:
@@ -94,6 +99,8 @@ class SimulatedProcess:
         clock: the clocks that it reads.
         disk: the disk that stores its marks.
         key_files: the files that store its keys and the evictions.
+        roster_file: the file that stores its rosters.
+        watch: checks its rosters.
         restarts: the restart count on the disk.
         probe: the core's probe; its fuse may kill this process in the middle of a step.
         ended: called once, when it ends.
@@ -120,6 +127,8 @@ class SimulatedProcess:
         clock: Clock,
         disk: Disk,
         key_files: KeyFiles,
+        roster_file: RosterFile,
+        watch: RosterChecker,
         restarts: int,
         probe: TraceProbe,
         ended: Callable[["SimulatedProcess", ProcessEnd], None],
@@ -132,6 +141,9 @@ class SimulatedProcess:
         self.clock = clock
         self.disk = disk
         self.key_files = key_files
+        self.roster_file = roster_file
+        self._watch = watch
+        self._view_state: ViewState | None = None  # the last one that the watch has seen
         self.restarts = restarts
         self.probe = probe
         self._ended = ended
@@ -259,7 +271,10 @@ class SimulatedProcess:
         self._after_step()
 
     def _after_step(self) -> None:
-        inbox = self._inbox
+        inbox, view_state = self._inbox, self.core.view_state
+        if view_state is not self._view_state and view_state is not None:
+            self._view_state = view_state
+            self._watch.begun(self.name, view_state.view, majority=view_state.majority)
         if self.alive:
             if self.core.deadline < self._timer:
                 self._arm()
@@ -280,10 +295,16 @@ class SimulatedProcess:
 
     # ---- duties of a step ----
 
+    def use_roster(self, roster: Roster) -> None:
+        """See Shell."""
+        self._watch.used(self.name, roster)
+
     def store(self, wanted: Sequence[Store]) -> None:
         """See Shell."""
         for each in wanted:
-            if isinstance(each, StoreMark):
+            if isinstance(each, StoreRoster):
+                self.roster_file.store(each, self._input)
+            elif isinstance(each, StoreMark):
                 record = DiskRecord(restarts=self.restarts, mark=each.mark)
                 stored = partial(self._input, MarkStored(each.mark))
                 self.disk.write(record, stored, lambda why: self._input(MarkNotStored(why)))
@@ -368,6 +389,9 @@ class SimulatedProcess:
         """Linger after the leave; clients may still read their output."""
         if self.alive and (self.connections.all_served or self._loop.now >= until):
             assert self.over is not None
+            if self.over.end is CoreEnd.REMOVED:
+                self.end(ProcessEnd.REMOVED)
+                return
             self.end(ProcessEnd.CUT_SHORT if self.over.unfinished else ProcessEnd.LEFT)
         elif self.alive:
             self._loop.at(self._loop.now + LINGER_LOOK_US, self._linger, until)

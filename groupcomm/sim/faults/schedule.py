@@ -108,6 +108,12 @@ class FaultSchedule:
             ]
         return [act for strength, act in acts if strength]
 
+    @property
+    def quick_faults(self) -> list[Callable[[], None]]:
+        """Return the enabled faults that break a view at once or soon."""
+        quick = (self.outages.crash, self.disruptions.part, self.disruptions.lose_one_way)
+        return [act for act in self._acts if act in quick]
+
     def end(self) -> None:
         """End all faults.
 

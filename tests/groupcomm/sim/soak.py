@@ -138,7 +138,9 @@ class Soak:
 
     def options_for(self, bug: Mutant) -> Options:
         """Return the options of the runs in which a bug is hunted."""
-        return MutantOptions(mutant=bug.name, sites=bug.sites, duration_s=self._duration_s)
+        return MutantOptions(
+            mutant=bug.name, sites=bug.sites, rosters=bug.rosters, duration_s=self._duration_s
+        )
 
     def hunt(self, bug: Mutant, seeds: int) -> Hunt:
         """Run a mutant until a checker notices, over at most this many seeds."""

@@ -1,0 +1,86 @@
+"""Runs in which operators change the roster; the checks, and what they find."""
+
+import pytest
+
+from groupcomm.clocks.stamp import ViewId
+from groupcomm.config.roster import AddDaemon, Roster, RosterEntry
+from groupcomm.config.view import DaemonId, Incarnation, View
+from groupcomm.errors import ConfigError
+from groupcomm.sim.checkers.rosters import RosterChecker
+from groupcomm.sim.run import run_seed
+from groupcomm.sim.settings import Options, draw_settings
+
+FIRST = Roster(entries=tuple(RosterEntry(name=name, site="1") for name in "abc"))
+SECOND = FIRST.changed(AddDaemon(name="d", site="1"))
+OTHER = FIRST.changed(AddDaemon(name="e", site="1"))
+
+
+def view(counter: int, names: str) -> View:
+    daemons = tuple(DaemonId(name, Incarnation(1, ord(name))) for name in names)
+    ring = tuple(range(len(names)))
+    return View(id=ViewId(counter, names[0], ord(names[0])), daemons=daemons, rings=(ring,))
+
+
+def ids(checker: RosterChecker) -> list[str]:
+    return [found.property for found in checker.violations]
+
+
+@pytest.mark.parametrize(
+    ("seed", "sites"),
+    [(2, 1), *(pytest.param(*each, marks=pytest.mark.long) for each in ((6, 1), (3, 2)))],
+)
+def test_rosters_change_whatever_goes_wrong(seed: int, sites: int) -> None:
+    result = run_seed(seed, Options(rosters=True, duration_s=3.0, sites=sites))
+    assert result.findings == ()
+    assert result.views > 2
+
+
+def test_two_rosters_with_one_number_are_found() -> None:
+    checker = RosterChecker()
+    checker.used("a/1", SECOND)
+    checker.used("b/1", SECOND)
+    assert ids(checker) == []
+    checker.used("c/1", OTHER)
+    assert ids(checker) == ["Q1"]
+
+
+def test_a_roster_that_comes_back_is_found() -> None:
+    checker = RosterChecker()
+    checker.used("a/1", SECOND)
+    checker.used("a/1", SECOND)
+    assert ids(checker) == ["Q2"]
+
+
+def test_two_majorities_are_found() -> None:
+    checker = RosterChecker()
+    checker.begun("a/1", view(7, "ab"), majority=True)
+    checker.begun("b/1", view(7, "ab"), majority=True)
+    checker.begun("c/1", view(7, "c"), majority=False)
+    assert ids(checker) == []
+    checker.begun("d/1", view(7, "cd"), majority=True)
+    assert ids(checker) == ["Q3"]
+
+
+def test_majorities_that_share_no_daemon_are_found() -> None:
+    checker = RosterChecker()
+    for counter, names in ((3, "ab"), (9, "cd"), (5, "bc")):
+        checker.begun(f"{names[0]}/1", view(counter, names), majority=True)
+    checker.finish([("a", SECOND), ("b", SECOND)])
+    assert ids(checker) == []
+    checker.begun("e/1", view(11, "ae"), majority=True)
+    checker.finish([("a", SECOND), ("b", FIRST)])
+    assert ids(checker) == ["Q4", "Q3"]
+
+
+def test_each_site_keeps_a_daemon_of_the_first_roster() -> None:
+    drawn = [draw_settings(seed, Options(rosters=True, sites=3)) for seed in range(1, 100)]
+    assert any(settings.spares for settings in drawn)
+    for settings in drawn:
+        assert all(set(site) - set(settings.spares) for site in settings.sites)
+        assert not settings.faults.disk
+        assert not settings.faults.files
+
+
+def test_rosters_do_not_change_beside_liars_and_attackers() -> None:
+    with pytest.raises(ConfigError, match="nothing could be checked"):
+        Options(rosters=True, byzantine=True)

@@ -1,0 +1,154 @@
+"""Wrong ways to agree on the roster."""
+
+from typing import Any
+
+import attrs
+
+from groupcomm.config.core import CoreConfig
+from groupcomm.config.roster import AddDaemon, Roster, RosterChange, RosterRecord
+from groupcomm.engine.daemon import DaemonCore
+from groupcomm.engine.roster import RosterManager
+from groupcomm.wire.roster import RosterStep
+from tests.mutants.mutant import Right, roster_mutant
+
+
+@roster_mutant((RosterManager, "_write"))
+def roster_before_it_is_durable(right: Right) -> Right:
+    """A daemon says that it has stored a roster as soon as the write begins."""
+
+    def write(self: RosterManager, record: RosterRecord) -> None:
+        right(self, record)
+        chosen = self._chosen
+        if chosen is not None and chosen.roster is not None and record.pending is chosen.roster:
+            self.stored(record)
+            self.unstored = True
+
+    return write
+
+
+@roster_mutant((RosterManager, "_on_stored"))
+def roster_of_one_disk(right: Right) -> Right:
+    """A roster counts at a daemon once the disk of this daemon holds it."""
+
+    def on_stored(self: RosterManager, daemon: int, step: RosterStep) -> None:
+        members, chosen = self._members, self._chosen
+        if chosen is not None and step.roster == chosen.id and chosen.told:
+            chosen.stored |= set(range(len(members)))
+        right(self, daemon, step)
+
+    return on_stored
+
+
+@roster_mutant((RosterManager, "begin_view"))
+def pending_roster_forgotten(right: Right) -> Right:
+    """A roster that some have stored is not proposed again in the next view."""
+
+    def begin_view(self: RosterManager, members: Any, ballot: int, *, majority: Any) -> None:
+        self.record = RosterRecord(agreed=self.record.agreed)
+        right(self, members, ballot, majority=majority)
+
+    return begin_view
+
+
+@roster_mutant((RosterManager, "_on_propose"))
+def first_proposal_wins(right: Right) -> Right:
+    """Of several pending rosters the one that is proposed first is stored, whatever its ballot."""
+
+    def on_propose(self: RosterManager, daemon: int, step: RosterStep) -> None:
+        right(self, daemon, step if self._chosen is None else attrs.evolve(step, ballot=0))
+
+    return on_propose
+
+
+@roster_mutant((RosterManager, "_on_propose"))
+def roster_without_a_majority(right: Right) -> Right:
+    """Every view changes the roster, also one without a majority."""
+
+    def on_propose(self: RosterManager, daemon: int, step: RosterStep) -> None:
+        self._has_majority = True
+        right(self, daemon, step)
+
+    return on_propose
+
+
+@roster_mutant((CoreConfig, "has_majority"))
+def majority_of_the_first_roster(_right: Right) -> Right:
+    """A majority is one of the daemons that the configuration file has listed."""
+    first: dict[int, Roster] = {}
+
+    def has_majority(self: CoreConfig, members: Any) -> bool | None:
+        roster = first.setdefault(id(self.timing), self.roster)
+        return roster.has_majority(members)
+
+    return has_majority
+
+
+@roster_mutant((Roster, "has_majority"))
+def any_half_is_a_majority(_right: Right) -> Right:
+    """Half of the daemons that count are a majority."""
+
+    def has_majority(self: Roster, members: Any) -> bool | None:
+        counted = {entry.name for entry in self.entries if entry.counts}
+        return 2 * len(counted.intersection(members)) >= len(counted)
+
+    return has_majority
+
+
+@roster_mutant((DaemonCore, "end_removed"))
+def removed_daemon_stays(_right: Right) -> Right:
+    """A daemon that was removed does not leave, and takes part in views and changes."""
+
+    def end_removed(self: DaemonCore) -> None:
+        self.use_roster(self.roster_manager.record.agreed or self.config.roster)
+
+    return end_removed
+
+
+@roster_mutant((RosterManager, "end_regular"))
+def changes_in_the_transitional_view(_right: Right) -> Right:
+    """Steps that are delivered in the transitional view change the roster, too."""
+
+    def end_regular(self: RosterManager) -> None:
+        """Go on as in the regular view."""
+
+    return end_regular
+
+
+@roster_mutant((RosterManager, "on_notice"))
+def learned_rosters_ignored(right: Right) -> Right:
+    """A daemon that was away adopts no roster of others."""
+
+    def on_notice(self: RosterManager, notice: Any) -> None:
+        if not notice.counts:
+            right(self, notice)
+
+    return on_notice
+
+
+@roster_mutant((Roster, "changed"))
+def added_daemons_count_at_once(right: Right) -> Right:
+    """A daemon that was added counts before it was ever in a view."""
+
+    def changed(self: Roster, change: RosterChange, *, forced: bool = False) -> Roster:
+        roster: Roster = right(self, change, forced=forced)
+        if isinstance(change, AddDaemon):
+            entries = tuple(attrs.evolve(entry, counts=True) for entry in roster.entries)
+            roster = attrs.evolve(roster, entries=entries)
+        return roster
+
+    return changed
+
+
+BUGS = (
+    roster_before_it_is_durable,
+    roster_of_one_disk,
+    pending_roster_forgotten,
+    first_proposal_wins,
+    roster_without_a_majority,
+    majority_of_the_first_roster,
+    any_half_is_a_majority,
+    removed_daemon_stays,
+    changes_in_the_transitional_view,
+    learned_rosters_ignored,
+    added_daemons_count_at_once,
+)
