@@ -206,7 +206,10 @@ class CoreConfig:
         if self.agreed is not None:
             return self.agreed
         names = self.site_names or tuple(str(place + 1) for place in range(len(self.sites)))
-        links = [(*sorted((names[a], names[b])), delay) for a, b, delay in self.link_delays_us]
+        links = [
+            (min(names[a], names[b]), max(names[a], names[b]), delay)
+            for a, b, delay in self.link_delays_us
+        ]
         return Roster(
             entries=tuple(
                 sorted(
@@ -232,8 +235,11 @@ class CoreConfig:
             ways = shortest_paths(range(len(names)), {(a, b): d / 1e6 for a, b, d in links})
             known = [way for way in ways.values() if way < inf]
             longest_s = max(known, default=longest_s)
+        # The roster has the addresses: those of files no longer matter, nor whether they differ.
+        advised = tuple(each for each in self.advised if ".daemons." not in each[0])
         return attrs.evolve(
             self,
+            advised=advised,
             sites=tuple(sites.values()),
             site_names=names,
             link_delays_us=links,

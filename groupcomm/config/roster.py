@@ -116,7 +116,7 @@ class Roster:
             count.
         number: the number of changes since the configuration files; 0 for that of the files.
         forced: the number of these changes that were made without a majority.
-        removed: the daemons removed last, latest last.
+        removed: the daemons removed or moved last, with their former addresses, latest last.
         ancestors: the ids of the rosters from which this one has followed, latest last.
         id: 8 bytes that name this roster. That of a first roster does not depend on the names of
             sites and on addresses, which may differ from file to file.
@@ -210,6 +210,8 @@ class Roster:
                 if not entries:
                     raise ConfigError(f"daemon {name} is the only one: it cannot be removed")
             case MoveDaemon(name, addresses):
+                removed = [each for each in removed if each.name != name]
+                removed.append(self._existing(name))  # it may still be there
                 entries[name] = attrs.evolve(self._existing(name), addresses=addresses)
             case CountDaemon(name):
                 entries[name] = attrs.evolve(self._existing(name), counts=True)
@@ -250,6 +252,8 @@ class Roster:
             return True
         if not self.number:
             return False  # two configuration files differ: an operator has to decide
+        if not other.number:
+            return True  # a file gives way to what a cluster has agreed on, also by force
         return (-self.forced, self.number, self.id) > (-other.forced, other.number, other.id)
 
 

@@ -76,6 +76,7 @@ class CoreOver:
         adopt: with OUTDATED, the facts that others know of earlier starts; start again with these
             on disk.
         keys, roll: the keys and identities that are valid now, for the next start; None without.
+        roster: with REMOVED, the roster that does not have this daemon.
     """
 
     end: EndReason
@@ -83,6 +84,7 @@ class CoreOver:
     adopt: Adoption | None = None
     keys: KeyRing | None = None
     roll: Roll | None = None
+    roster: Roster | None = None
 
 
 class Output:

@@ -383,7 +383,8 @@ class IdentityProtection(SealedProtection):
         credentials: DaemonCredentials,
     ) -> None:
         """Raise ConfigError if the identity is not that of this daemon, or is evicted."""
-        credentials.check(start.name, config.daemons)
+        # A daemon of an agreed roster whose identity is missing here is only not trusted.
+        credentials.check(start.name, config.daemons if config.agreed is None else ())
         own, cluster = (start.daemon.number, start.incarnation), cluster_number(config.cluster)
         self._roll = credentials.roll
         self._exchange = Exchange(own, cluster, credentials.entropy)

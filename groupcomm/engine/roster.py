@@ -90,7 +90,7 @@ class _Chosen:
     forced: bool
     is_own: bool
     roster: Roster | None = None
-    told: bool = False
+    reported: bool = False
     stored: set[int] = attrs.field(factory=set)
 
 
@@ -277,7 +277,7 @@ class RosterManager:
     def _begin_store(self) -> None:
         """Store the chosen roster, if it has come."""
         chosen = self._chosen
-        if chosen is None or chosen.roster is not None or chosen.told:
+        if chosen is None or chosen.roster is not None or chosen.reported:
             return
         roster = self._proposed.get(chosen.id)
         if roster is None or roster.ancestors[-1:] != (self.roster.id,):
@@ -353,9 +353,9 @@ class RosterManager:
             chosen is not None
             and chosen.roster is not None
             and record.pending is chosen.roster
-            and not chosen.told
+            and not chosen.reported
         ):
-            chosen.told = True
+            chosen.reported = True
             self._submit(StepKind.STORED, chosen.roster)
 
     def _end_change(self) -> None:
@@ -363,6 +363,8 @@ class RosterManager:
 
     def _use(self, roster: Roster, *, store: bool = True) -> None:
         """Use a roster from now on: all daemons that may differ about it hold it on disk."""
+        if self._removed or roster.id == self.roster.id:
+            return  # it came in the agreed order, and from a daemon that used it first
         if store:
             self._write(RosterRecord(agreed=roster))
         self._proposed.clear()
@@ -390,9 +392,10 @@ class RosterManager:
 
     def describe(self, members: Collection[str]) -> dict[str, object]:
         """Return the roster for operators, with the daemons that are in the view."""
+        roster = self.roster
         return {
-            "number": self.roster.number,
-            "forced": self.roster.forced,
+            "number": roster.number,
+            "forced": roster.forced,
             "daemons": [
                 {
                     "name": entry.name,
@@ -401,9 +404,10 @@ class RosterManager:
                     "counts": entry.counts,
                     "in_view": entry.name in members,
                 }
-                for entry in self.roster.entries
+                for entry in roster.entries
             ],
-            "removed": [entry.name for entry in self.roster.removed],
+            "removed": [each.name for each in roster.removed if roster.was_removed(each.name)],
+            "in_view": self._in_view,
             "changing": self.is_changing,
             "lacking": list(self.lacking),
         }

@@ -271,6 +271,7 @@ class Status:
         majority: whether the view has more than half of all daemons; None if that is unknown.
         reasons: the number of times that it gathered, by reason.
         configured: the names of all configured daemons.
+        roster: the roster that counts, as plain values; see RosterManager.describe.
         peers: the other daemons that are known, configured or not.
         differing: configurations that differ from this daemon's.
         ring, links: the ring and the links of the present view; None and () without one.
@@ -285,6 +286,7 @@ class Status:
     majority: bool | None
     reasons: Mapping[GatherReason, int]
     configured: tuple[str, ...]
+    roster: Mapping[str, Any]
     peers: tuple[PeerStatus, ...]
     differing: tuple[OtherConfiguration, ...]
     broken: tuple[BrokenStatus, ...]
@@ -315,6 +317,7 @@ def status_of(core: "DaemonCore", now: float) -> Status:
         majority=majority,
         reasons=MappingProxyType(dict(membership.reasons)),
         configured=tuple(core.config.daemons),
+        roster=core.roster_manager.describe(members),
         peers=tuple(map(_peer, known.values())),
         differing=tuple(membership.comparison.others(view, now)),
         broken=tuple(

@@ -107,9 +107,9 @@ class Comparison:
         self._interval_s = FIRST_INTERVAL_S
         self._sent_at = self._notified_at = -inf
         self.due = self._notice_due = inf
-        self._take(config)
+        self._adopt(config)
 
-    def _take(self, config: CoreConfig) -> None:
+    def _adopt(self, config: CoreConfig) -> None:
         self._own = shared_settings(config)
         self.digests = self._own.digests
         roster = config.agreed
@@ -118,12 +118,17 @@ class Comparison:
         )
         self._removed = frozenset(each.name for each in roster.removed) if roster else frozenset()
 
+    @property
+    def has_roster(self) -> bool:
+        """Return whether this daemon uses a roster that the cluster has agreed on."""
+        return self._notice is not None
+
     def use_config(self, config: CoreConfig, now: float) -> None:
         """Compare with these settings, with another roster, from now on."""
-        self._take(config)
+        self._adopt(config)
         for peer in self._peers.values():
             if peer.digests is not None:
-                self._judge(peer, peer.digests, now)
+                self._compare(peer, peer.digests, now)
 
     # ---- messages of others ----
 
@@ -150,9 +155,9 @@ class Comparison:
         if is_news:
             peer.digests, peer.settings = digests, None
         if is_news or (digests != self.digests and self.due == inf):
-            self._judge(peer, digests, now)
+            self._compare(peer, digests, now)
 
-    def _judge(self, peer: PeerDaemon, digests: bytes, now: float) -> None:
+    def _compare(self, peer: PeerDaemon, digests: bytes, now: float) -> None:
         """Compare a daemon's digests with the own ones, which are new to each other."""
         peer.differs = must_equal(digests) != must_equal(self.digests)
         if peer.differs:

@@ -259,22 +259,29 @@ class FailureDetector:
 
         A member that has died was silent for a token timeout, and costs no further time. A daemon
         that has heard no other one, or was paused, may itself be the cause: it waits for all
-        members. Daemons whose settings differ are not expected.
+        members. Daemons whose settings differ are not expected, unless they are in the view: then
+        one of the two has gone on to the next roster, and the other one learns it in a moment.
 
         Args:
             view: the last view, if there was one.
             since: the time at which this daemon began to gather.
             paused: whether it could hear no other daemon until then.
         """
-        others = {peer.number for peer in self.peers.values() if peer.differs}
         if view is None:
+            others = {peer.number for peer in self.peers.values() if peer.differs}
             return self.listed.keys() - others
         since = self.fresh_since(since)
-        there = [peer for peer in self.peers.values() if not (peer.left or peer.differs)]
+        members = view.numbers
+        learning = members if self.comparison.has_roster else frozenset[int]()
+        there = [
+            peer
+            for peer in self.peers.values()
+            if not (peer.left or (peer.differs and peer.number not in learning))
+        ]
         lately = {peer.number for peer in there if max(peer.heard_at, peer.join_at) >= since}
         if lately and not paused:
             return lately
-        return lately | {peer.number for peer in there if peer.number in view.numbers}
+        return lately | {peer.number for peer in there if peer.number in members}
 
     def watch(self, view: View, gathered_at: float, now: float) -> None:
         """Watch the daemons whose silence breaks the view: of the ring, and at other ends of links.

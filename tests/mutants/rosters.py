@@ -32,7 +32,7 @@ def roster_of_one_disk(right: Right) -> Right:
 
     def on_stored(self: RosterManager, daemon: int, step: RosterStep) -> None:
         members, chosen = self._members, self._chosen
-        if chosen is not None and step.roster == chosen.id and chosen.told:
+        if chosen is not None and step.roster == chosen.id and chosen.reported:
             chosen.stored |= set(range(len(members)))
         right(self, daemon, step)
 

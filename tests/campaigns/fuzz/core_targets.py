@@ -42,9 +42,10 @@ from groupcomm.wire import (
     membership,
     messages,
     packet,
+    roster,
     token,
 )
-from tests.campaigns.fuzz.checks import Target, exact, frame
+from tests.campaigns.fuzz.checks import Target, exact, frame, stable
 from tests.groupcomm.wire.payloads import decode_messages, encode_messages
 
 _VIEW: Final = ViewId(1, "d1", 2)
@@ -258,6 +259,8 @@ CORE_TARGETS: Final[dict[str, Target]] = {
     "wire.keys.key_report": exact(
         keys.decode_key_report_untrusted, lambda value, _: value.encode()
     ),
+    "wire.roster.step": exact(roster.decode_step_untrusted, lambda value, _: value.encode()),
+    "wire.roster.roster": stable(roster.decode_roster_untrusted, roster.encode_roster),
     "wire.membership.message": _control_message,
     "membership.flood": _flood,
     "groups.announcement": _announcement,

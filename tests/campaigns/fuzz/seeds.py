@@ -16,6 +16,7 @@ from groupcomm.algorithms.process import Message
 from groupcomm.algorithms.schiper_eggli_sandoz import SentStamp
 from groupcomm.clocks.stamp import Position, Stamp, ViewId
 from groupcomm.clocks.vector import VectorClock
+from groupcomm.config.roster import AddDaemon, RemoveDaemon, Roster, RosterEntry
 from groupcomm.config.view import Incarnation
 from groupcomm.events import (
     CausalContext,
@@ -46,12 +47,14 @@ from groupcomm.wire.membership import (
     Past,
     Proposal,
     Repair,
+    RosterNotice,
     Seat,
     Settings,
     encode_message,
 )
 from groupcomm.wire.messages import encode_fragment
 from groupcomm.wire.packet import PacketKind
+from groupcomm.wire.roster import RosterStep, StepKind, encode_roster
 from tests.campaigns.fuzz.client_seeds import client_seeds
 from tests.campaigns.fuzz.port_seeds import port_seeds
 from tests.campaigns.fuzz.spread_targets import spread_seeds
@@ -63,6 +66,20 @@ _VIEW: Final = ViewId(2**32, "d1", 2**63)
 _DAEMONS: Final = DaemonView(id=_VIEW, daemons=("d1", "größe"), majority=True)
 _POSITION: Final = Position(_VIEW, 2**50, 1, 2, 3)
 _CAUSES: Final = CausalContext(2**33, Stamp(2**50, 1), (2**33 - 1, 0))
+
+
+_ROSTER: Final = (
+    Roster(
+        entries=(
+            RosterEntry(name="d1", site="north", addresses=("10.0.0.1:4803", "[::1]:4803")),
+            RosterEntry(name="größe", site="south"),
+        ),
+        links=(("north", "south", 40_000),),
+        expected=3,
+    )
+    .changed(AddDaemon(name="d2", site="north", addresses=("10.0.0.2:4803",)))
+    .changed(RemoveDaemon("größe"), forced=True)
+)
 
 
 def _group_view() -> bytes:
@@ -105,6 +122,12 @@ def _wire() -> Iterator[tuple[str, bytes]]:
     record = b"".join(example_bundle().record())
     report = KeyReport(active=1, wish=2, retires=None, prints=((1, bytes(8)), (2, b"12345678")))
     yield "wire.keys.key_report", report.encode()
+    for step in (
+        RosterStep(kind=StepKind.PROPOSE, base=bytes(8), roster=b"12345678", forced=True),
+        RosterStep(kind=StepKind.STORED, base=b"12345678", roster=bytes(8), ballot=2**63),
+    ):
+        yield "wire.roster.step", step.encode()
+    yield "wire.roster.roster", encode_roster(_ROSTER)
     yield "wire.packet.peek", bytes(20)
     yield "wire.link.with_key", without_key(CODECS[0].example.encode(KEY))
     yield "wire.bundle.body", bytes(example_bundle().body)
@@ -140,6 +163,7 @@ def _messages() -> Iterator[ControlMessage]:
     yield Leave()
     yield Outdated(2**63, 7, 2**50)
     yield Links(KEY, ((0, 2), (2, 4)))
+    yield RosterNotice("d1", True, encode_roster(_ROSTER))
     yield Settings("d1", KEY, (("timing.linger_s", ("0.001",)),), (("sites.s.multicast", ()),))
 
 

@@ -19,6 +19,7 @@ from groupcomm.wire.bundle import (
     encode_body,
     keys_bundle,
     report_bundle,
+    roster_bundle,
     state_bundle,
     subscription_bundle,
 )
@@ -130,6 +131,8 @@ def bundles(draw: st.DrawFn, *, unreliable: bool = False) -> Bundle:
         return made
     if kind == BundleKind.KEYS:
         return keys_bundle(draw(st.binary(max_size=20)))
+    if kind == BundleKind.ROSTER:
+        return roster_bundle(draw(st.binary(max_size=26)))
     if kind == BundleKind.REPORT:
         return report_bundle(draw(st.binary(max_size=20)))
     if kind >= BundleKind.SUBSCRIBE:

@@ -30,6 +30,7 @@ from groupcomm.wire.membership import (
     Past,
     Proposal,
     Repair,
+    RosterNotice,
     Seat,
     Settings,
     Span,
@@ -116,6 +117,12 @@ MESSAGES: Final[dict[ControlKind, st.SearchStrategy[ControlMessage]]] = {
         digests=KEYS,
         required=ROWS,
         advised=ROWS,
+    ),
+    ControlKind.ROSTER: st.builds(
+        RosterNotice,
+        name=st.sampled_from(["a", "größe"]),
+        counts=st.booleans(),
+        roster=st.binary(max_size=50),
     ),
 }
 ANY = st.one_of(*MESSAGES.values())
