@@ -13,6 +13,7 @@ from types import FrameType
 import attrs
 import trio
 
+from groupcomm.config.roster import Roster
 from groupcomm.config.view import Adoption, Start
 from groupcomm.engine import CoreOver
 from groupcomm.errors import ConfigError, GroupCommError
@@ -33,6 +34,7 @@ from groupcommd.process import (
     retain_freed_memory,
     retry_while_exhausted,
 )
+from groupcommd.roster_config import log_roster, removed_text, with_roster
 from groupcommd.service import LINGER_S, Service, ServiceEnd
 from groupcommd.sockets import Sockets
 from groupcommd.state_dir import StateDir, StateError
@@ -100,8 +102,8 @@ def make_parser() -> Parser:
     parser = Parser(
         prog="groupcommd",
         description="Run a groupcomm daemon, to which the programs of this host connect.",
-        epilog="exit status: 0 left in order; 1 failed; 2 wrong usage or configuration; 3 left, but"
-        " did not complete an orderly leave in time\n\n"
+        epilog="exit status: 0 left in order; 1 failed; 2 wrong usage or configuration, or removed"
+        " from the cluster; 3 left, but did not complete an orderly leave in time\n\n"
         + example_text("groupcommd --config plant.toml --name a"),
     )
     add_version_option(parser)
@@ -144,18 +146,26 @@ def run(options: argparse.Namespace) -> int:
     raise_descriptor_limit()
     state = StateDir(config.state_dir)
     try:
+        roster = state.read_rosters().agreed
+        if roster is not None:
+            if roster.entry(config.name) is None:
+                raise ConfigError(removed_text(config.name, roster, state.rosters_path))
+            config = _configure(options, roster)
+            log_roster(roster, state.rosters_path, config.overruled)
         with Sockets(config) as sockets:
             return trio.run(_serve, options, config, state, sockets)
     finally:
         state.close()
 
 
-def _configure(options: argparse.Namespace) -> DaemonConfig:
+def _configure(options: argparse.Namespace, roster: Roster | None = None) -> DaemonConfig:
+    """Read the configuration; with an agreed roster its daemons are those of the roster."""
     config = read_config(
         options.config,
         name=options.name,
         state_dir=options.state_dir,
         make_key=not options.check,
+        roster=roster,
     )
     if options.unix is not None:
         config = attrs.evolve(config, unix=options.unix)
@@ -170,6 +180,8 @@ def _configure(options: argparse.Namespace) -> DaemonConfig:
             tls = attrs.evolve(tls, address=attrs.evolve(tls.address, port=port))
         addresses = {**config.addresses, config.name: own}
         config = attrs.evolve(config, addresses=addresses, tcp=tcp, tls=tls)
+        first = {**config.core.addresses, config.name: tuple(map(str, config.places[config.name]))}
+        config = attrs.evolve(config, core=attrs.evolve(config.core, addresses=first))
     if options.via is not None:
         config = through_relay(config, options.via)
     return attrs.evolve(config, trace=options.trace)
@@ -199,7 +211,7 @@ async def _serve(
             if start is None:
                 notify_systemd("STOPPING=1")
                 return 0
-            service = Service(config, state, start, sockets)
+            service = Service(with_bound(config, sockets), state, start, sockets)
             service.on_leaving = partial(_begin_end, watchdog)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_obey, service, options, config, kept, signals)
@@ -210,9 +222,13 @@ async def _serve(
                 raise ConfigError(str(service.locked_out))
             over = service.over
             assert over is not None, "a daemon that is not locked out ends by its core"
+            if over.roster is not None:
+                raise ConfigError(removed_text(config.name, over.roster, state.rosters_path))
             if end is not ServiceEnd.OUTDATED or service.leaves:
                 return _say_how_it_left(over, config)
-            config = attrs.evolve(config, keys=over.keys, roll=over.roll)
+            config = attrs.evolve(service.config, keys=over.keys, roll=over.roll)
+            if state.rosters.agreed is not None:  # the latest one on disk
+                config = with_roster(config, state.rosters.agreed)
             adopt = over.adopt
             assert adopt is not None, "it ended as outdated"
             _log.warning(
@@ -220,6 +236,15 @@ async def _serve(
                 "the daemon starts again",
                 adopt.restarts,
             )
+
+
+def with_bound(config: DaemonConfig, sockets: Sockets) -> DaemonConfig:
+    """Return the configuration with the own address for others, if the system chose its port."""
+    own = config.addresses[config.name]
+    if own.port or config.core.agreed is not None:
+        return config
+    addresses = {**config.core.addresses, config.name: (str(sockets.udp.address),)}
+    return attrs.evolve(config, core=attrs.evolve(config.core, addresses=addresses))
 
 
 def _end_s(config: DaemonConfig) -> float:
@@ -307,7 +332,7 @@ def _obey_one(
 
 def _reload(service: Service, options: argparse.Namespace) -> None:
     try:
-        service.reload(_configure(options))
+        service.reload(_configure(options, service.config.core.agreed))
     except (GroupCommError, OSError) as error:
         _log.error("the configuration stays as it was, as the file cannot be used: %s", error)
 

@@ -20,6 +20,7 @@ from cattrs.errors import BaseValidationError
 from cattrs.v import format_exception
 
 from groupcomm.config.core import PRESETS, CoreConfig, Setting, Windows
+from groupcomm.config.roster import Roster
 from groupcomm.errors import ConfigError
 from groupcomm.host.addresses import (
     DEFAULT_HOST,
@@ -49,6 +50,7 @@ from groupcommd.daemon_config import DEFAULT_DISK_TIMEOUT_S, DaemonConfig
 from groupcommd.drain_service import MAX_DRAIN_S
 from groupcommd.http_table import HttpTable, read_http
 from groupcommd.identity_file import read_identity, read_roll
+from groupcommd.roster_config import Places, overruled, places_of
 from groupcommd.site_tables import (
     DEFAULT_PACKET_BYTES,
     Addresses,
@@ -93,7 +95,12 @@ class ConfigFile:
 
 
 def read_config(
-    path: Path | None, *, name: str | None, state_dir: Path | None, make_key: bool = False
+    path: Path | None,
+    *,
+    name: str | None,
+    state_dir: Path | None,
+    make_key: bool = False,
+    roster: Roster | None = None,
 ) -> DaemonConfig:
     """Read a configuration; without a file, return that of a daemon that runs alone.
 
@@ -103,6 +110,8 @@ def read_config(
         state_dir: the state folder, in place of the one in the file.
         make_key: whether to make a key if the daemons of this host have none; a command that only
             reads a configuration changes nothing.
+        roster: the roster that the cluster has agreed on, with this daemon, in place of the daemons
+            in the file; None while those of the file count.
 
     Raises:
         ConfigError: something is wrong, which the text names; or others may change or replace
@@ -115,34 +124,27 @@ def read_config(
         raise ConfigError(f"{path}: the name of this daemon is missing: set name, or give --name")
     name = name or DEFAULT_NAME
     sites = file.sites or {"local": SiteTable(daemons={name: f"{DEFAULT_HOST}:{DEFAULT_PORT}"})}
-    daemons = read_daemons(sites, name)
+    listed = read_daemons(sites, name)
+    daemons = listed if roster is None else places_of((*roster.removed, *roster.entries), listed)
     addresses = {daemon: found[0] for daemon, found in daemons.items()}
     multicast = read_multicast(sites, name)
-    places = ((daemon, address) for daemon, found in daemons.items() for address in found)
-    beyond = _beyond(places, multicast)
+    beyond = _beyond(((one, at) for one, found in daemons.items() for at in found), multicast)
     protection = read_protection(_written(file), base, beyond=beyond, make_key=make_key)
+    core = _core(file, sites, protection.suite, advised_settings(sites, listed), listed)
     config = DaemonConfig(
         name=name,
         file=path,
-        core=_core(file, sites, protection.suite, advised_settings(sites, daemons)),
+        core=core if roster is None else core.with_roster(roster),
         addresses=addresses,
         further={daemon: found[1:] for daemon, found in daemons.items() if found[1:]},
         multicast=multicast,
+        overruled=() if roster is None else tuple(overruled(core.roster, listed, roster)),
         keys=protection.keys,
         key_file=protection.key_file,
         identity=protection.identity,
         roll=protection.roll,
         identities=protection.identities,
-        limits=read_limits(file.clients),
-        unix=base / Path(file.clients.unix or runtime_folder() / SOCKET_NAME).expanduser(),
-        unix_for=file.clients.unix_for,
-        tcp=read_tcp(file.clients, addresses[name]),
-        spread=file.clients.spread,
-        spread_unix=read_spread_unix(file.clients, base),
-        tls=read_tls(file.clients, addresses[name], base),
-        http=read_http(file.http, base),
-        quotas=file.clients.quotas,
-        access=read_access(file.access),
+        **_for_programs(file, addresses[name], base),
         state_dir=_state_dir(state_dir, base, file.state_dir, name),
         disk_timeout_s=_above_zero("disk_timeout_s", file.disk_timeout_s),
         drain_s=_drain_s(file.drain_s),
@@ -150,8 +152,24 @@ def read_config(
         spin=file.spin,
     )
     if config.credentials is not None:
-        config.credentials.check(config.name, config.core.daemons)
+        config.credentials.check(config.name, config.core.daemons if roster is None else ())
     return config
+
+
+def _for_programs(file: ConfigFile, own: Address, base: Path) -> dict[str, Any]:
+    """Return the fields of the configuration that concern programs."""
+    return {
+        "limits": read_limits(file.clients),
+        "unix": base / Path(file.clients.unix or runtime_folder() / SOCKET_NAME).expanduser(),
+        "unix_for": file.clients.unix_for,
+        "tcp": read_tcp(file.clients, own),
+        "spread": file.clients.spread,
+        "spread_unix": read_spread_unix(file.clients, base),
+        "tls": read_tls(file.clients, own, base),
+        "http": read_http(file.http, base),
+        "quotas": file.clients.quotas,
+        "access": read_access(file.access),
+    }
 
 
 def _load(path: Path | None) -> tuple[ConfigFile, Path]:
@@ -219,10 +237,17 @@ def through_relay(config: DaemonConfig, path: Path) -> DaemonConfig:
             f"--via {path}: no relay has written this file for {config.name}: {error!r}"
         ) from None
     missing = config.addresses.keys() - found.keys() - {config.name}
-    if missing:
+    if missing and config.core.agreed is None:
         raise ConfigError(f"--via {path}: the relay has no path to {', '.join(sorted(missing))}")
+    there = {**config.addresses, **found}
     own = config.addresses[config.name]
-    return attrs.evolve(config, addresses={**found, config.name: own}, further={}, multicast=None)
+    return attrs.evolve(
+        config,
+        addresses={**{name: there[name] for name in config.addresses}, config.name: own},
+        further={},
+        multicast=None,
+        relayed=found,
+    )
 
 
 def _parse_for_show(path: Path) -> ConfigFile:
@@ -296,7 +321,11 @@ def _number(value: object, _: object) -> float:
 
 
 def _core(
-    file: ConfigFile, sites: Mapping[str, SiteTable], suite: int, advised: tuple[Setting, ...]
+    file: ConfigFile,
+    sites: Mapping[str, SiteTable],
+    suite: int,
+    advised: tuple[Setting, ...],
+    places: Places,
 ) -> CoreConfig:
     if file.preset not in PRESETS:
         raise ConfigError(f"preset is {file.preset!r}; it must be one of {', '.join(PRESETS)}")
@@ -315,6 +344,7 @@ def _core(
         suite=suite,
         timing=_changed("timing", timing, file.timing),
         windows=_changed("windows", Windows(), file.windows),
+        addresses={name: tuple(map(str, found)) for name, found in places.items()},
     )
 
 

@@ -37,6 +37,9 @@ class DaemonConfig:
         addresses: the first address of each listed daemon by name, its own included.
         further: the further addresses, one for each further network, of daemons that have some.
         multicast: the group of all daemons of its site; None: each gets a datagram of its own.
+        relayed: the addresses of a relay's paths to other daemons, by their names, in place of
+            their own; empty without a relay.
+        overruled: the parts of the file that the agreed roster overrules, for the log.
         keys: the keys that seal datagrams; None if it is insecure, or its first start makes them.
         key_file: the file of the keys, which is rewritten when daemons agree on others.
         identity: its private key; None if daemons have no identities.
@@ -66,6 +69,8 @@ class DaemonConfig:
     addresses: Mapping[str, Address]
     further: Mapping[str, tuple[Address, ...]] = attrs.field(factory=dict)
     multicast: Address | None = None
+    relayed: Mapping[str, Address] = attrs.field(factory=dict)
+    overruled: tuple[str, ...] = ()
     keys: KeyRing | None = attrs.field(default=None, repr=False)
     key_file: Path | None = None
     identity: bytes | None = attrs.field(default=None, repr=False)
@@ -96,13 +101,22 @@ class DaemonConfig:
         return DaemonCredentials(self.identity, self.roll, os.urandom)
 
     @property
+    def places(self) -> dict[str, tuple[Address, ...]]:
+        """Return all addresses of each daemon, by name, one for each network."""
+        return {
+            name: (first, *self.further.get(name, ())) for name, first in self.addresses.items()
+        }
+
+    @property
     def remote(self) -> frozenset[str]:
-        """Return the names of the daemons of other sites."""
-        sites = self.core.sites
-        return frozenset(name for site in sites if self.name not in site for name in site)
+        """Return the names of all daemons that are not of the own site, removed ones included."""
+        near = next((site for site in self.core.sites if self.name in site), ())
+        return frozenset(self.addresses.keys() - {self.name, *near})
 
 
-_LEFT_OUT: Final = frozenset(("keys", "identity", "roll", "starts"))
+_LEFT_OUT: Final = frozenset(
+    ("keys", "identity", "roll", "starts", "agreed", "relayed", "overruled")
+)
 """Secrets, values that have commands of their own, and values for tests."""
 
 

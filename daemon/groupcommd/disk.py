@@ -11,16 +11,20 @@ from typing import Any, Final
 
 import trio
 
+from groupcomm.config.roster import RosterRecord
 from groupcomm.engine import (
     Input,
     KeysStored,
     MarkNotStored,
     MarkStored,
     RollStored,
+    RosterNotStored,
+    RosterStored,
     Status,
     Store,
     StoreKeys,
     StoreMark,
+    StoreRoster,
 )
 from groupcomm.engine.status import DiskStatus
 from groupcommd.key_service import KeyService
@@ -31,7 +35,7 @@ class DiskWriter:
     """A writer of files for one core.
 
     Args:
-        state: the folder for marks of view counters.
+        state: the folder for marks of view counters, and for rosters.
         keys: writes the files of keys and identities.
         tell: passes the result of a write to the core.
         fail: is called with an error that is not a failure of the disk.
@@ -70,6 +74,8 @@ class DiskWriter:
             return KeysStored(wanted.keys)
         if isinstance(wanted, StoreMark):
             return await self._write_mark(wanted.mark)
+        if isinstance(wanted, StoreRoster):
+            return await self._write_rosters(wanted.record)
         await self._keys.store_roll(wanted.roll)
         return RollStored(wanted.roll)
 
@@ -79,6 +85,14 @@ class DiskWriter:
         except StateError as error:
             return MarkNotStored(str(error))
         return MarkStored(mark)
+
+    async def _write_rosters(self, record: RosterRecord) -> Input:
+        write = self._state.store_rosters
+        try:
+            await trio.to_thread.run_sync(write, record, abandon_on_cancel=True)
+        except StateError as error:
+            return RosterNotStored(str(error))
+        return RosterStored(record)
 
 
 SLOW_S: Final = 0.2

@@ -132,8 +132,13 @@ class ClusterPattern:
 
 def pattern_of(config: CoreConfig) -> ClusterPattern:
     """Return the pattern of a cluster's datagrams."""
-    senders = frozenset(map(daemon_number, config.daemons))
+    senders = frozenset(map(daemon_number, (*config.daemons, *_removed(config))))
     return ClusterPattern(config.suite, cluster_number(config.cluster), senders)
+
+
+def _removed(config: CoreConfig) -> list[str]:
+    """Return the daemons that were removed: they are heard, so that they can be told so."""
+    return [] if config.agreed is None else [entry.name for entry in config.agreed.removed]
 
 
 def program(wanted: ClusterPattern, sources: Collection[tuple[str, int]]) -> list[Instruction]:

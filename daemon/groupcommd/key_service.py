@@ -29,7 +29,10 @@ _log = logging.getLogger("groupcommd")
 
 
 def may_change_keys(principal: str) -> bool:
-    """Return whether a program runs as the daemon's user or as root; others may not change keys."""
+    """Return whether a program runs as the daemon's user or as root.
+
+    Others may change neither keys nor the roster.
+    """
     return principal in owners()
 
 

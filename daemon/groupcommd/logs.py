@@ -19,6 +19,7 @@ from groupcomm.engine import (
     DrainOver,
     News,
     ProtocolNews,
+    RosterNews,
     Status,
     TokenLate,
     ViewInstalled,
@@ -174,6 +175,8 @@ def log_news(news: News, status: Callable[[], Status]) -> None:
             )
         case DrainOver():
             _log_drained(news)
+        case RosterNews(text):
+            _log.warning("%s", text)
 
 
 def _log_drained(news: DrainOver) -> None:

@@ -59,6 +59,10 @@ class ConfigDifferences:
         self._logged: dict[tuple[str, ...], str] = {}  # the logged text by daemons
         self._since: dict[tuple[str, ...], float] = {}
 
+    def use(self, config: DaemonConfig) -> None:
+        """Use the addresses of a configuration with another roster from now on."""
+        self._config = config
+
     def statements(self, status: Status) -> list[DifferenceReport]:
         """Return a report for each configuration that differs."""
         return [self._state(other, status) for other in status.differing]
@@ -69,7 +73,9 @@ class ConfigDifferences:
         statements = {found.other.daemons: found for found in self.statements(status)}
         self._since = {daemons: self._since.get(daemons, now) for daemons in statements}
         for daemons, found in statements.items():
-            waits = not found.other.differences and now < self._since[daemons] + PATIENCE_S
+            learns = found.other.excludes and self._config.core.agreed is not None  # the roster
+            unknown = learns or not found.other.differences
+            waits = unknown and now < self._since[daemons] + PATIENCE_S
             if not waits and self._logged.get(daemons) != found.text:
                 self._logged[daemons] = found.text
                 level = logging.ERROR if found.other.excludes else logging.WARNING
@@ -190,6 +196,9 @@ def _one(difference: Difference) -> str:
     return f"{difference.key} ({found})"
 
 
+LEARN_S: Final = 1.0
+"""The time within which a daemon that starts learns the roster, which lists more daemons."""
+
 MAX_SENDERS: Final = 32
 """The number of sources and reasons that are kept, the latest ones; more are junk."""
 
@@ -247,7 +256,8 @@ CAUSES: Final = {
     "unlisted": RejectionCause(
         "are of daemons that are not listed",
         "sites.*.daemons",
-        "list all daemons at all hosts, and restart the daemons whose files were changed",
+        "stop them, or add them with: groupcomm daemons add; if no daemon was ever added so, list"
+        " all daemons at all hosts, and restart the daemons whose files were changed",
         proven=True,
     ),
     "version": RejectionCause(
@@ -289,12 +299,15 @@ class RejectedSenders:
 
     def __init__(self, config: DaemonConfig) -> None:
         self._file: Path | None = config.file
-        self._names = {address: name for name, address in config.addresses.items()}
-        for name, further in config.further.items():
-            self._names |= dict.fromkeys(further, name)
+        self.use(config)
         self._found: dict[tuple[str, Address], RejectedSender] = {}
         self._logged: set[tuple[str, Address]] = set()
+        self._since: dict[Address, float] = {}  # of daemons that are not listed
         self._look_at = 0.0
+
+    def use(self, config: DaemonConfig) -> None:
+        """Use the addresses of a configuration, perhaps with another roster, from now on."""
+        self._names = {at: name for name, found in config.places.items() for at in found}
 
     def note(
         self,
@@ -327,6 +340,8 @@ class RejectedSenders:
         self._found[key] = stranger = RejectedSender(address, name, reason, now)
         if len(self._found) > MAX_SENDERS:
             del self._found[next(iter(self._found))]
+        if reason == "unlisted" and now < self._since.setdefault(address, now) + LEARN_S:
+            return  # this daemon may be about to learn the roster
         named = name is not None or CAUSES[reason].proven
         if named and key not in self._logged and len(self._logged) < MAX_SENDERS:
             self._logged.add(key)

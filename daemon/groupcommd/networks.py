@@ -20,6 +20,11 @@ from groupcommd.udp import UdpSocket
 _FIRST: Final = (0,)
 
 
+def _network(places: Mapping[str, Sequence[Address]], at: int) -> dict[str, Address]:
+    """Return the addresses of the daemons that are on the network of this index, by name."""
+    return {name: found[at] for name, found in places.items() if at < len(found)}
+
+
 class Networks:
     """Several networks behind the interface of `UdpSocket`."""
 
@@ -47,19 +52,35 @@ class Networks:
         """
         self._networks: list[UdpSocket] = []
         for at, address in enumerate(own):
-            there = {name: found[at] for name, found in others.items() if at < len(found)}
-            group = None if at else multicast
+            there, group = _network(others, at), None if at else multicast
             try:
                 self._networks.append(UdpSocket(address, there, multicast=group, remote=remote))
             except OSError:
                 self.close()
                 raise
-        self._on = {name: tuple(range(min(len(f), len(own)))) for name, f in others.items()}
-        self._site_daemons = sorted(self._on.keys() - set(remote))
+        self._use(others, remote)
         self.fresh_s = HEARD_BEACONS * timing.beacon_interval_s + timing.longest_delay_s
         self._last = 0  # the network of the latest drain
         self._heard: dict[str, list[float]] = {}  # by name: the last hearing on each network
         self._routes: dict[str, tuple[int, ...]] = {}  # by name: the networks to use
+
+    def use(
+        self,
+        others: Mapping[str, Sequence[Address]],
+        remote: Collection[str],
+        former: Mapping[str, Sequence[Address]],
+    ) -> None:
+        """Send to these daemons from now on; see `UdpSocket.use`."""
+        for at, udp in enumerate(self._networks):
+            udp.use(_network(others, at), remote, _network(former, at))
+        self._use(others, remote)
+        self._routes.clear()
+        self._heard = {name: times for name, times in self._heard.items() if name in others}
+
+    def _use(self, others: Mapping[str, Sequence[Address]], remote: Collection[str]) -> None:
+        count = len(self._networks)
+        self._on = {name: tuple(range(min(len(f), count))) for name, f in others.items()}
+        self._site_daemons = sorted(self._on.keys() - set(remote))
 
     # ---- input ----
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
+from groupcomm.config.roster import Roster
 from groupcomm.config.view import Start
 from groupcomm.engine import (
     CoreOver,
@@ -50,7 +51,9 @@ from groupcommd.logs import LogWatch, log_news
 from groupcommd.mismatches import ConfigDifferences, RejectedSenders
 from groupcommd.networks import Networks
 from groupcommd.process import connection_capacity
-from groupcommd.sockets import HttpSocket, Sockets
+from groupcommd.roster_config import log_roster
+from groupcommd.roster_service import RosterService
+from groupcommd.sockets import HttpSocket, Sockets, use_places
 from groupcommd.state_dir import StateDir
 from groupcommd.status import DaemonParts, QuestionQueue, answer
 from groupcommd.udp import MAX_READS
@@ -62,6 +65,8 @@ WALL_INTERVAL_S = 1.0
 """Between readings of the wall clock."""
 
 _RELOADED = frozenset(("limits", "quotas", "access"))
+_OF_OTHERS = frozenset(("keys", "roll", "overruled"))
+"""Parts of a configuration that are reported elsewhere."""
 
 REPORTS_S = 0.5
 """Before a drain, the other daemons have this time to report their addresses for programs."""
@@ -78,6 +83,7 @@ class ServiceEnd(enum.Enum):
     LEFT = enum.auto()  # an operator stopped it, and it left in order
     CUT_SHORT = enum.auto()  # an operator stopped it, and an orderly leave took too long
     OUTDATED = enum.auto()  # other daemons know of more starts than its disk: start anew
+    REMOVED = enum.auto()  # the cluster's roster does not have it any more
     LOCKED_OUT = enum.auto()  # the others seal with a key that it lacks, or have evicted it
 
 
@@ -127,11 +133,14 @@ class Service:
             wall=time.time(),
             settings=_settings_of(config),
             probe=probe,
+            rosters=state.rosters,
         )
         self._start = start
         self._drain = DrainService(self.core, self.drain)
         self._drains = False
         self.on_leaving: Callable[[], object] = bool
+        self._state = state
+        self._roster = RosterService(self.core, config)
         self._keys = KeyService(self.core, config.key_file, config.identities)
         self._disk = DiskWatch(config.state_dir, config.disk_timeout_s)
         self._writer = DiskWriter(state, self._keys, self._note_written, self._fail)
@@ -153,6 +162,11 @@ class Service:
         self._flood = Flood(MAX_READS)
         self._wanted = pattern_of(config.core)
         self._http: HttpSupervisor | None = None
+
+    @property
+    def config(self) -> DaemonConfig:
+        """Return the configuration, with all that has changed while the daemon runs."""
+        return self._config
 
     async def run(self) -> ServiceEnd:
         """Serve until the daemon has left or must start anew; then close its clients' connections.
@@ -243,7 +257,9 @@ class Service:
                 then nothing has changed.
         """
         credentials = self._new_credentials(config)
-        names = [name for name in attrs.fields_dict(DaemonConfig) if name not in ("keys", "roll")]
+        first = self._config.core.addresses  # of the start, with a port that the system has chosen
+        config = attrs.evolve(config, core=attrs.evolve(config.core, addresses=first))
+        names = [name for name in attrs.fields_dict(DaemonConfig) if name not in _OF_OTHERS]
         changed = [n for n in names if getattr(config, n) != getattr(self._config, n)]
         reloaded = _RELOADED if credentials is None else _RELOADED | {"tls"}
         taken = [name for name in changed if name in reloaded]
@@ -251,7 +267,8 @@ class Service:
         news = {name: getattr(config, name) for name in taken}
         if config.key_file is not None and self._config.keys is not None:
             self._keys.reload()  # the last act that may fail
-        self._config = attrs.evolve(self._config, **news)
+        self._config = attrs.evolve(self._config, **news, overruled=config.overruled)
+        self._roster.config = self._config
         self.reloads += 1
         self.connections.quotas.quotas = config.quotas
         self._expiry.renew(credentials)
@@ -263,6 +280,8 @@ class Service:
             else "as before",
             extra={"taken": taken, "needs_restart": left},
         )
+        if config.core.agreed is not None:
+            log_roster(config.core.agreed, self._state.rosters_path, config.overruled)
         if left:
             _log.warning("these settings change only with a restart: %s", ", ".join(left))
 
@@ -389,6 +408,16 @@ class Service:
 
     # ---- duties of a step ----
 
+    def use_roster(self, roster: Roster) -> None:
+        """See Shell."""
+        self._config = config = self._roster.use(roster)
+        use_places(self._udp, config)
+        self._wanted = pattern_of(config.core)
+        if self._udp.filtered:
+            self._udp.filter(self._wanted)
+        self._differences.use(config)
+        self._rejected_senders.use(config)
+
     def store(self, wanted: Sequence[Store]) -> None:
         """See Shell."""
         for each in wanted:
@@ -444,6 +473,7 @@ class Service:
             *(self._config, self.core, self.connections, self._udp, self._keys),
             *(self._differences, self._rejected_senders, self._disk, self._cluster, self._drain),
             self._started,
+            self._roster,
             self.reloads,
             self._delays.delays if self._delays is not None else (),
         )

@@ -32,6 +32,7 @@ from groupcommd.listeners import (
 )
 from groupcommd.local_users import admission, check_tcp_users
 from groupcommd.networks import Networks
+from groupcommd.roster_config import former_places
 from groupcommd.spread_listener import spread_tcp, spread_unix
 from groupcommd.token_file import TokenBook
 from groupcommd.udp import UdpSocket
@@ -82,6 +83,8 @@ class Sockets:
         with ExitStack() as stack:
             self.udp = _open(_udp_addresses(config), lambda: _open_udp(config))
             stack.callback(self.udp.close)
+            if config.core.agreed is not None:
+                use_places(self.udp, config)
             unix = _open(str(config.unix), lambda: listen_unix(config.unix, config.unix_for))
             stack.callback(close_unix, unix, config.unix)
             self.listeners.append(unix_listener(unix))
@@ -221,19 +224,34 @@ def _udp_addresses(config: DaemonConfig) -> str:
 
 
 def _open_udp(config: DaemonConfig) -> UdpSocket | Networks:
-    me, further = config.name, config.further
-    others = {name: address for name, address in config.addresses.items() if name != me}
-    if me not in further:
+    me = config.name
+    if me not in config.further:
+        others = {name: address for name, address in config.addresses.items() if name != me}
         return UdpSocket(
             config.addresses[me], others, multicast=config.multicast, remote=config.remote
         )
+    places = config.places
     return Networks(
-        (config.addresses[me], *further[me]),
-        {name: (address, *further.get(name, ())) for name, address in others.items()},
+        places.pop(me),
+        places,
         config.core.timing,
         multicast=config.multicast,
         remote=config.remote,
     )
+
+
+def use_places(udp: UdpSocket | Networks, config: DaemonConfig) -> None:
+    """Send to the daemons of a configuration with another roster from now on.
+
+    The own addresses stay as they are until the next start.
+    """
+    places, former = config.places, former_places(config)
+    del places[config.name]
+    if isinstance(udp, Networks):
+        udp.use(places, config.remote, former)
+    else:
+        first = {name: found[0] for name, found in former.items()}
+        udp.use({name: found[0] for name, found in places.items()}, config.remote, first)
 
 
 def _open(what: str, make: Callable[[], _Socket]) -> _Socket:

@@ -1,4 +1,5 @@
-"""A daemon's folder on disk: its number of starts, and the view counters that it may have used.
+"""A daemon's folder on disk: its number of starts, the view counters that it may have used, and the
+rosters of its cluster.
 
 A record is written to a temporary file, synced, renamed, and the folder synced, before any datagram
 that depends on it is sent: a daemon that repeated an incarnation or a view id could be mistaken for
@@ -17,13 +18,15 @@ from typing import Any, Final
 
 import attrs
 
+from groupcomm.config.roster import RosterRecord
 from groupcomm.config.view import Adoption, Incarnation, Start
 from groupcomm.errors import ConfigError, GroupCommError
 from groupcomm.host.private_files import make_private_folder, open_unwritable
 from groupcomm.membership.reservation import count_start
+from groupcommd.roster_file import decode_record, encode_record
 
 _RECORD: Final = "state.json"
-_NEXT: Final = "state.json.new"
+_ROSTERS: Final = "roster.json"
 _LOCK: Final = "lock"
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -45,8 +48,68 @@ class StateRecord:
     mark: int = 0
 
 
+class _DurableFile:
+    """One file of the folder, which holds the old contents or the new ones whenever the power
+    fails.
+
+    Args:
+        folder: descriptor of the folder.
+        name: the name of the file.
+    """
+
+    def __init__(self, folder: int, name: str) -> None:
+        self._folder = folder
+        self._name = name
+        self._temporary = f"{name}.new"
+        self._next = -1  # descriptor of the file that is written next; -1: it must be made
+
+    def write(self, data: bytes) -> None:
+        """Replace the contents; raise OSError if the disk may not hold them."""
+        with os.fdopen(self._pop_next(), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(self._temporary, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        os.fsync(self._folder)
+
+    def prepare(self) -> None:
+        """Make the file that is written next; if this fails, the next write makes it or fails."""
+        with suppress(OSError):
+            self._next = self._make_next()
+
+    def close(self) -> None:
+        """Close the file that was to be written next."""
+        if self._next >= 0:
+            os.close(self._next)
+
+    def _pop_next(self) -> int:
+        """Return the file that is written next, which was held open to need no descriptor now."""
+        held, self._next = self._next, -1
+        if held >= 0 and self._is_next(held):
+            return held
+        if held >= 0:
+            os.close(held)  # another process has removed it
+        return self._make_next()
+
+    def _is_next(self, held: int) -> bool:
+        try:
+            found = os.stat(self._temporary, dir_fd=self._folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return os.path.samestat(found, os.fstat(held))
+
+    def _make_next(self) -> int:
+        """Make the file anew in the open folder, wherever the folder's path leads by now."""
+        with suppress(FileNotFoundError):
+            os.unlink(self._temporary, dir_fd=self._folder)  # left by a start that was cut off
+        return os.open(self._temporary, _NEW, 0o600, dir_fd=self._folder)
+
+
 class StateDir:
     """The state folder of one daemon, locked while this object is open.
+
+    Attributes:
+        rosters: the rosters that were read or written last.
 
     Its methods may be called by any thread. A thread that was abandoned while the disk hung may
     return after the next one, and must not write an old record over a new one.
@@ -60,8 +123,8 @@ class StateDir:
         """
         self._path = path
         self._record = StateRecord()
+        self.rosters = RosterRecord()
         self._writing = threading.Lock()
-        self._next = -1  # the descriptor of the next file; -1: the file must be made
         try:
             make_private_folder(path)
             self._folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -76,12 +139,14 @@ class StateDir:
             raise StateError(
                 f"state_dir {path} is in use by another daemon: stop that one, or give each its own"
             ) from None
+        self._state = _DurableFile(self._folder, _RECORD)
+        self._rosters = _DurableFile(self._folder, _ROSTERS)
 
     def close(self) -> None:
         """Unlock the folder; while the disk hangs it stays locked until the process ends."""
         if self._writing.acquire(blocking=False):
-            if self._next >= 0:
-                os.close(self._next)
+            self._state.close()
+            self._rosters.close()
             os.close(self._lock)
             os.close(self._folder)
 
@@ -143,39 +208,56 @@ class StateDir:
 
     def _write(self, record: StateRecord) -> None:
         try:
-            with os.fdopen(self._pop_next(), "wb") as file:
-                file.write(json.dumps(attrs.asdict(record)).encode() + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
-            os.rename(_NEXT, _RECORD, src_dir_fd=self._folder, dst_dir_fd=self._folder)
-            os.fsync(self._folder)
+            self._state.write(json.dumps(attrs.asdict(record)).encode() + b"\n")
         except OSError as error:
             raise self._unusable(error) from error
         self._record = record
-        with suppress(OSError):  # if this fails, the next write makes the file or fails
-            self._next = self._make_next()
+        self._state.prepare()
 
-    def _pop_next(self) -> int:
-        """Return the file that is written next, which was held open to need no descriptor now."""
-        held, self._next = self._next, -1
-        if held >= 0 and self._is_next(held):
-            return held
-        if held >= 0:
-            os.close(held)  # another process has removed the file
-        return self._make_next()
+    # ---- rosters ----
 
-    def _is_next(self, held: int) -> bool:
-        try:
-            found = os.stat(_NEXT, dir_fd=self._folder, follow_symlinks=False)
-        except FileNotFoundError:
-            return False
-        return os.path.samestat(found, os.fstat(held))
+    @property
+    def rosters_path(self) -> Path:
+        """Return the path of the file with the rosters, which need not exist."""
+        return self._path / _ROSTERS
 
-    def _make_next(self) -> int:
-        """Make the file anew in the open folder, wherever the folder's path leads by now."""
-        with suppress(FileNotFoundError):
-            os.unlink(_NEXT, dir_fd=self._folder)  # a start that was cut off has left it
-        return os.open(_NEXT, _NEW, 0o600, dir_fd=self._folder)
+    def read_rosters(self) -> RosterRecord:
+        """Return the rosters on disk; an empty record without any.
+
+        Raises:
+            StateError: the file is damaged, others could have changed it, or it cannot be read.
+        """
+        path = self.rosters_path
+        with self._writing:
+            try:
+                with open_unwritable(path, "state_dir") as file:
+                    self.rosters = decode_record(file.read())
+            except FileNotFoundError:
+                self.rosters = RosterRecord()
+            except ConfigError as error:
+                raise StateError(str(error)) from None
+            except OSError as error:
+                raise self._unusable(error) from error
+            except ValueError as error:
+                raise StateError(
+                    f"{path} is damaged ({error}): if the other daemons of the cluster run, remove"
+                    " it, and start this daemon while they do: it learns the roster from them"
+                ) from None
+            return self.rosters
+
+    def store_rosters(self, record: RosterRecord) -> None:
+        """Write the rosters to disk; block for as long as the disk takes.
+
+        Raises:
+            StateError: they cannot be written.
+        """
+        with self._writing:
+            try:
+                self._rosters.write(encode_record(record))
+            except OSError as error:
+                raise self._unusable(error) from error
+            self.rosters = record
+            self._rosters.prepare()
 
     def _unusable(self, error: OSError) -> StateError:
         return StateError(

@@ -34,6 +34,7 @@ from groupcommd.key_service import KeyService, may_change_keys
 from groupcommd.local_users import owners
 from groupcommd.mismatches import ConfigDifferences, RejectedSenders
 from groupcommd.networks import Networks
+from groupcommd.roster_service import RosterService
 from groupcommd.udp import UdpSocket
 
 LAST_YEAR_US: Final = 253_402_300_800_000_000
@@ -54,6 +55,7 @@ class DaemonParts:
     cluster: ClusterReports
     drain: DrainService
     started: float  # the start, by time.monotonic
+    roster: RosterService
     reloads: int = 0
     delays: Sequence[Durations] = ()  # from arrival to delivery, by level; () if not measured
 
@@ -91,8 +93,10 @@ def answer(parts: DaemonParts, question: str, principal: str) -> bytes:
         return parts.keys.answer(question, allowed=may_change_keys(principal))
     elif word == "drain":
         return parts.drain.answer(rest, allowed=principal in owners())
+    elif word == "daemons":
+        return parts.roster.answer(question, allowed=may_change_keys(principal))
     else:
-        questions = "status, cluster, groups, members GROUP, configuration, keys or drain"
+        questions = "status, cluster, groups, members GROUP, configuration, keys, daemons or drain"
         found = {"error": f"unknown question {question[:80]!r}: ask for {questions}"}
     return json.dumps(found, ensure_ascii=False).encode()
 
@@ -152,6 +156,7 @@ def status(parts: DaemonParts, found: Status | None = None) -> dict[str, Any]:
         "drain": described(found.drain),
         "gathered_for": {reason.name.lower(): n for reason, n in found.reasons.items()},
         "configured": list(found.configured),
+        "roster": dict(found.roster),
         "peers": _peers(found),
         "files": parts.differences.report(found),
         "broken": broken(found),
@@ -306,7 +311,7 @@ SHARE: Final = 0.1
 TURN_S: Final = 0.001
 """The time that answers of one turn may take; one answer is made however long it takes."""
 
-COMMANDS: Final = ("keys ", "drain ")
+COMMANDS: Final = ("keys ", "daemons ", "drain ")
 """Questions that begin with these are commands, and are carried out each time."""
 
 AnswerFunction = Callable[[str, str], bytes]

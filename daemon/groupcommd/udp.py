@@ -88,10 +88,9 @@ class UdpSocket:
         """
         family = socket.AF_INET6 if ":" in own.host else socket.AF_INET
         self.socket = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-        self._targets = {name: (a.host, a.port) for name, a in others.items()}
-        self._site_targets = [
-            target for name, target in self._targets.items() if name not in remote
-        ]
+        self._multicast = multicast
+        self._sources: dict[Destination, None] = {}
+        self._use(others, remote, {})
         self.lost = 0
         self.sent_bytes = self.received_bytes = 0
         self.filtered = False
@@ -99,7 +98,6 @@ class UdpSocket:
         self._wanted: ClusterPattern | None = None
         self._seen: set[Destination] = set()  # sources of the latest datagrams
         self._runs: list[tuple[int, Destination]] = []  # latest drain: first index, source
-        self._sources: dict[Destination, None] = dict.fromkeys(self._targets.values())
         try:
             for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
                 self.socket.setsockopt(socket.SOL_SOCKET, option, BUFFER_BYTES)
@@ -114,6 +112,44 @@ class UdpSocket:
         except OSError:
             self.socket.close()
             raise
+
+    def use(
+        self,
+        others: Mapping[str, Address],
+        remote: Collection[str],
+        former: Mapping[str, Address],
+    ) -> None:
+        """Send to these daemons from now on, and expect datagrams from them.
+
+        Args:
+            others: the addresses of the other daemons, by name.
+            remote: the names of those that a datagram for the own site does not go to.
+            former: the former addresses of daemons that have moved, which get all their datagrams,
+                too, until something has come from the new one: it has not started there yet.
+        """
+        self._use(others, remote, former)
+        if self.filtered and self._wanted is not None:
+            self._attach(self._wanted)
+
+    def _use(
+        self,
+        others: Mapping[str, Address],
+        remote: Collection[str],
+        former: Mapping[str, Address],
+    ) -> None:
+        self._targets = {name: (a.host, a.port) for name, a in others.items()}
+        self._site_targets = [
+            target for name, target in self._targets.items() if name not in remote
+        ]
+        if self._multicast is not None:
+            self._site_targets = [(self._multicast.host, self._multicast.port)]
+        self._former = {
+            name: (a.host, a.port)
+            for name, a in former.items()
+            if name in others and a != others[name]
+        }
+        self._near = frozenset(others.keys() - set(remote))
+        self._sources |= dict.fromkeys((*self._targets.values(), *self._former.values()))
 
     @property
     def address(self) -> Address:
@@ -142,14 +178,20 @@ class UdpSocket:
 
     def filter(self, wanted: ClusterPattern | None) -> None:
         """Have the system drop unwanted datagrams, if it can; None removes the filter."""
-        self._wanted = wanted
+        was, self._wanted = self._wanted, wanted
         if wanted is None and self.filtered:
             self._detach()
-        elif wanted is not None and not self.filtered and self._can_filter:
+        elif wanted is not None and self._can_filter and not (self.filtered and wanted == was):
             self._attach(wanted)
 
     def learn(self, *, clean: bool) -> None:
         """After a drain: whether all was right that has come; then it may come from there again."""
+        if self._former:
+            self._former = {
+                name: at
+                for name, at in self._former.items()
+                if not (clean and self._targets[name] in self._seen)
+            }
         new = self._seen - self._sources.keys() if clean else None
         self._seen.clear()
         if new:
@@ -197,7 +239,6 @@ class UdpSocket:
             self.socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, interface.packed)
         else:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, packed + bytes(4))
-        self._site_targets = [(group.host, group.port)]
 
     # ---- input ----
 
@@ -258,7 +299,11 @@ class UdpSocket:
             self._send_burst(burst, target)
 
     def _targets_of(self, name: str | None) -> Sequence[Destination]:
-        return self._site_targets if name is None else (self._targets.get(name, self._own),)
+        found = self._site_targets if name is None else (self._targets.get(name, self._own),)
+        if not self._former:
+            return found
+        wanted = self._near if name is None else (name,)
+        return [*found, *(at for moved, at in self._former.items() if moved in wanted)]
 
     def _send_burst(self, burst: list[bytes], target: Destination) -> None:
         """Send runs of equal size, the last datagram perhaps shorter, with one call each."""

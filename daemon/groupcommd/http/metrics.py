@@ -274,6 +274,16 @@ METRICS: Final[tuple[Metric, ...]] = (
         lambda s: float(s.status.drain is not None),
     ),
     _gauge(
+        "groupcomm_roster_number",
+        "Changes of the roster since the configuration files.",
+        lambda s: s.status.roster["number"],
+    ),
+    _gauge(
+        "groupcomm_roster_daemons",
+        "Daemons in the roster, which may be members of views.",
+        lambda s: len(s.status.configured),
+    ),
+    _gauge(
         "groupcomm_view_daemons",
         "Daemons in the view.",
         lambda s: 0 if s.status.view is None else len(s.status.view.daemons),

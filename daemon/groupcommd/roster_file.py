@@ -1,0 +1,107 @@
+"""The rosters in a daemon's state folder, as a file of JSON that people can read.
+
+The folder writes it (state_dir.py). Each roster stands there with its id, which is a digest of its
+contents: so a file that was changed by hand, or by a sick disk, is found out.
+"""
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from groupcomm.config.roster import Roster, RosterEntry, RosterRecord
+from groupcomm.errors import ConfigError, LocalProtocolError
+
+VERSION: Final = 1
+"""The version of the file; other ones are refused."""
+
+_Count = Annotated[int, Meta(ge=0)]
+
+
+class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    site: str
+    addresses: tuple[str, ...]
+    counts: bool
+
+
+class _Roster(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    id: str
+    number: _Count
+    forced: _Count
+    expected: int | None
+    daemons: tuple[_Entry, ...]
+    links: tuple[tuple[str, str, _Count], ...]
+    removed: tuple[_Entry, ...]
+    ancestors: tuple[str, ...]
+
+
+class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    version: Literal[1]
+    ballot: _Count
+    agreed: _Roster | None
+    pending: _Roster | None
+
+
+_decoder = msgspec.json.Decoder(_Record)
+
+
+def encode_record(record: RosterRecord) -> bytes:
+    """Return the contents of the file."""
+    agreed, pending = (
+        None if roster is None else _from_roster(roster)
+        for roster in (record.agreed, record.pending)
+    )
+    whole = _Record(version=VERSION, ballot=record.ballot, agreed=agreed, pending=pending)
+    return msgspec.json.format(msgspec.json.encode(whole), indent=1) + b"\n"
+
+
+def decode_record(data: bytes) -> RosterRecord:
+    """Return the rosters of the file; raise ValueError if it is damaged."""
+    try:
+        found = _decoder.decode(data)
+        return RosterRecord(
+            agreed=None if found.agreed is None else _to_roster(found.agreed),
+            pending=None if found.pending is None else _to_roster(found.pending),
+            ballot=found.ballot,
+        )
+    except (msgspec.MsgspecError, RecursionError, ConfigError, LocalProtocolError) as error:
+        raise ValueError(str(error)) from None
+
+
+def _from_roster(roster: Roster) -> _Roster:
+    return _Roster(
+        id=roster.id.hex(),
+        number=roster.number,
+        forced=roster.forced,
+        expected=roster.expected,
+        daemons=tuple(map(_from_entry, roster.entries)),
+        links=roster.links,
+        removed=tuple(map(_from_entry, roster.removed)),
+        ancestors=tuple(each.hex() for each in roster.ancestors),
+    )
+
+
+def _to_roster(found: _Roster) -> Roster:
+    roster = Roster(
+        entries=tuple(map(_to_entry, found.daemons)),
+        links=found.links,
+        expected=found.expected,
+        number=found.number,
+        forced=found.forced,
+        removed=tuple(map(_to_entry, found.removed)),
+        ancestors=tuple(map(bytes.fromhex, found.ancestors)),
+    )
+    if roster.id.hex() != found.id:
+        raise ValueError(f"roster {found.number} is not the one that was written")
+    return roster
+
+
+def _from_entry(entry: RosterEntry) -> _Entry:
+    return _Entry(entry.name, entry.site, entry.addresses, entry.counts)
+
+
+def _to_entry(found: _Entry) -> RosterEntry:
+    return RosterEntry(
+        name=found.name, site=found.site, addresses=found.addresses, counts=found.counts
+    )

@@ -1,0 +1,234 @@
+"""The roster of a running daemon: commands of operators that add, remove and move daemons.
+
+Commands come from the daemon's own user or from root on its host, as questions that begin with
+``daemons``. Each is checked here for what only a shell knows: addresses, keys and identities. The
+core checks the rest, and agrees on the change with the other daemons (docs/roster.md).
+"""
+
+import json
+import logging
+from typing import Annotated, Any, Final
+
+import msgspec
+import trio
+from msgspec import Meta
+
+from groupcomm.config.roster import (
+    MAX_ADDRESSES,
+    AddDaemon,
+    MoveDaemon,
+    RemoveDaemon,
+    Roster,
+    RosterChange,
+)
+from groupcomm.engine import ChangeRoster, DaemonCore, Status
+from groupcomm.errors import ConfigError, GroupCommError, LocalProtocolError
+from groupcomm.host.addresses import Address, parse_address
+from groupcomm.names import check_daemon
+from groupcommd.daemon_config import DaemonConfig
+from groupcommd.roster_config import places_of, with_roster
+
+KNOWN: Final = "daemons, daemons add {...}, daemons remove {...}, daemons move {...}"
+
+_Addresses = Annotated[tuple[str, ...], Meta(min_length=1, max_length=MAX_ADDRESSES)]
+_log = logging.getLogger("groupcommd")
+
+
+class _Add(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    addresses: _Addresses
+    site: str | None = None
+    force: bool = False
+
+
+class _Remove(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    force: bool = False
+
+
+class _Move(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    addresses: _Addresses
+    force: bool = False
+
+
+_COMMANDS: Final[dict[str, type[_Add] | type[_Remove] | type[_Move]]] = {
+    "add": _Add,
+    "remove": _Remove,
+    "move": _Move,
+}
+
+
+class RosterService:
+    """The roster of one start of a daemon.
+
+    Args:
+        core: the daemon's core.
+        config: its configuration.
+
+    Attributes:
+        config: its configuration, with the roster that counts.
+    """
+
+    def __init__(self, core: DaemonCore, config: DaemonConfig) -> None:
+        self._core = core
+        self.config = config
+        self._logged: set[str] = set()  # daemons without an identity that were logged
+
+    # ---- commands ----
+
+    def answer(self, question: str, *, allowed: bool) -> bytes:
+        """Answer a question, or begin a change, that begins with ``daemons``; return JSON.
+
+        The answer to a change has the roster's number before it. An error that may be gone in a
+        moment, without an operator, has ``again``.
+        """
+        status = self._core.status(trio.current_time())
+        found: dict[str, Any]
+        try:
+            found = self._answer(question.split(maxsplit=2)[1:], status, allowed=allowed)
+        except GroupCommError as error:
+            busy = status.roster["changing"] or not status.roster["in_view"]
+            found = {"error": str(error), "again": bool(busy)}
+        return json.dumps(found, ensure_ascii=False).encode()
+
+    def _answer(self, words: list[str], status: Status, *, allowed: bool) -> dict[str, Any]:
+        if not words:
+            asked = self.config.name
+            return {**status.roster, "majority": status.majority, "asked": asked}
+        if not allowed:
+            raise LocalProtocolError(
+                "only the daemon's own user and root may change the roster: run the command on its"
+                " host, as that user, with the address of its unix socket"
+            )
+        wanted = self._command(words)
+        change = self._change(wanted)
+        self._core.command(ChangeRoster(change=change, forced=wanted.force))
+        _log.info(
+            "all daemons are asked to change the roster: %s%s",
+            change,
+            ", also without a majority" if wanted.force else "",
+        )
+        return {"asked": " ".join(words), "number": status.roster["number"]}
+
+    def _command(self, words: list[str]) -> _Add | _Remove | _Move:
+        kind = _COMMANDS.get(words[0])
+        if kind is None or len(words) != 2:
+            raise LocalProtocolError(f"unknown command {' '.join(words)[:80]!r}: ask for {KNOWN}")
+        try:
+            return msgspec.json.decode(words[1], type=kind)
+        except msgspec.MsgspecError as error:
+            raise LocalProtocolError(f"daemons {words[0]}: {error}") from None
+
+    def _change(self, asked: _Add | _Remove | _Move) -> RosterChange:
+        """Return the change that is asked for; raise GroupCommError if it must not be made."""
+        roster = self.config.core.roster
+        match asked:
+            case _Remove(name=name):
+                return RemoveDaemon(name)
+            case _Move(name=name):
+                return MoveDaemon(name, self._addresses(asked, roster))
+        check_daemon(asked.name)
+        addresses = self._addresses(asked, roster)
+        self._check_identity(asked.name)
+        return AddDaemon(name=asked.name, site=self._site(asked, roster), addresses=addresses)
+
+    def _addresses(self, asked: _Add | _Move, roster: Roster) -> tuple[str, ...]:
+        """Return the addresses of a command in one form, after all checks."""
+        places = places_of(roster.entries, self.config.places)
+        taken = {at: name for name, found in places.items() for at in found}
+        found = [parse_address(text, f"address of {asked.name}") for text in asked.addresses]
+        for address in found:
+            other = taken.get(address, asked.name)
+            if other != asked.name:
+                raise ConfigError(f"{other} is at {address} already: give {asked.name} another one")
+            self._check_address(asked.name, address)
+        return tuple(dict.fromkeys(map(str, found)))
+
+    def _check_address(self, name: str, address: Address) -> None:
+        config = self.config
+        if not address.port:
+            raise ConfigError(f"address of {name} is {address}; a port above 0 is needed")
+        if address.is_multicast:
+            raise ConfigError(f"address of {name} is {address}, which stands for a group of hosts")
+        own = config.addresses[config.name]
+        if (":" in own.host) != (":" in address.host):
+            raise ConfigError(
+                f"address of {name} is {address}, and {config.name} is at {own}: all addresses must"
+                " be IPv4 ones, or all IPv6 ones"
+            )
+        if address.is_loopback:
+            return
+        if own.is_loopback:
+            raise ConfigError(
+                f"address of {name} is {address}, and {config.name} is at {own}, which other hosts"
+                f" cannot reach: first groupcomm daemons move {config.name} to an address that they"
+                " can reach, and restart it"
+            )
+        if config.file is None and not config.insecure:
+            raise ConfigError(
+                f"address of {name} is {address}, and this daemon has the key of this host, which"
+                " others lack: make a key with groupcomm keygen, and give all daemons a file that"
+                " names it as key_file"
+            )
+
+    def _site(self, asked: _Add, roster: Roster) -> str:
+        sites = list(roster.sites)
+        if asked.site is None:
+            if len(sites) > 1:
+                raise ConfigError(f"site of {asked.name} is missing: --site {' or '.join(sites)}")
+            return sites[0]
+        if not asked.site.isprintable() or not 0 < len(asked.site.encode()) <= 255:
+            raise ConfigError(f"site is {asked.site!r}; it must be a printable name")
+        if asked.site not in sites and roster.links:
+            raise ConfigError(
+                f"site {asked.site} is new, and no link leads to it: name one of"
+                f" {', '.join(sites)}; a cluster whose file lists links gets another site by a"
+                " change of all files, and a restart of all daemons without their roster.json"
+            )
+        return asked.site
+
+    def _check_identity(self, name: str) -> None:
+        if name in self._without_identity([name]):
+            raise ConfigError(
+                f"identities {self.config.identities}: {name} is not listed, so nobody would trust"
+                f" it: first, on every host: groupcomm identity add {self.config.identities} {name}"
+                " PUBLIC; groupcomm identity new at its host shows PUBLIC"
+            )
+
+    def _without_identity(self, names: list[str]) -> list[str]:
+        """Return the daemons whose identity this one does not trust; [] without identities."""
+        told = self._core.status(trio.current_time()).keys.description
+        listed = None if told is None else told.get("identities")
+        if listed is None:
+            return []
+        return [name for name in names if name not in listed["daemons"]]
+
+    # ---- another roster ----
+
+    def use(self, roster: Roster) -> DaemonConfig:
+        """Return the configuration with another roster, and log what an operator must do now."""
+        before, self.config = self.config, with_roster(self.config, roster)
+        name, own = self.config.name, self.config.places[self.config.name]
+        if own != before.places[name]:
+            _log.warning(
+                "roster %d: this daemon is to be at %s, and listens at %s until its next start:"
+                " restart it soon",
+                roster.number,
+                ", ".join(map(str, own)),
+                ", ".join(map(str, before.places[name])),
+            )
+        lacking = [each for each in self._without_identity(list(roster.names)) if each != name]
+        for each in lacking:
+            if each not in self._logged:
+                self._logged.add(each)
+                _log.error(
+                    "roster %d has daemon %s, which is not listed in identities %s: this daemon"
+                    " does not trust it; groupcomm identity add %s %s PUBLIC changes that",
+                    roster.number,
+                    each,
+                    self.config.identities,
+                    self.config.identities,
+                    each,
+                )
+        return self.config
