@@ -49,6 +49,10 @@ GROUPS: Final = {
             "run a daemon; without a configuration, alone on this host",
             "it cannot serve; with 3 it has left, but not in order in time",
         ),
+        "daemons": Command(
+            "list the daemons of a cluster; add, remove, move and replace daemons while it works",
+            "the daemon refuses, or the change does not count in time",
+        ),
         "drain": Command(
             "have the programs of a daemon move to others, and then stop it",
             "programs were left when the time was up, or the daemon refuses",

@@ -156,6 +156,7 @@ WORDS = {
     "members": ("g",),
     "bench": ("--connect", "/nowhere/groupcomm.sock"),
     "keys": ("status",),
+    "daemons": ("list",),
     "record": ("g", "--to", "FOLDER"),
     "replay": ("EMPTY",),
 }

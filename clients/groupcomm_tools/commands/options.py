@@ -2,7 +2,7 @@
 
 import argparse
 import importlib.util
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,10 +19,18 @@ _FOR_TLS: Final = {
 }
 
 
-def add_connection_options(parser: argparse.ArgumentParser) -> None:
-    """Declare the options that say where to connect, and as which user."""
+def add_connection_options(
+    parser: argparse.ArgumentParser, where: Sequence[str] = ("--address",)
+) -> None:
+    """Declare the options that say where to connect, and as which user.
+
+    Args:
+        parser: the parser of the command.
+        where: the option with the address, and other words for it.
+    """
     parser.add_argument(
-        "--address",
+        *where,
+        dest="address",
         type=daemon_addresses,
         metavar="WHERE",
         help="address of the daemon: the path of its socket, HOST:PORT or tls://HOST:PORT;"

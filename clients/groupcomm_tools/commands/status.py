@@ -39,6 +39,18 @@ def sources_of(found: dict[str, Any], reason: str) -> str:
     return f", from {', '.join(sources)}" if sources else ""
 
 
+def roster_text(roster: dict[str, Any]) -> str:
+    """Return the number of a roster, how it came about, and what it waits for."""
+    text = f"{roster['number']}, with {len(roster['daemons'])} daemons"
+    if not roster["number"]:
+        text += ", from the configuration"
+    if roster["forced"]:
+        text += f"; {roster['forced']} changes were forced"
+    if roster["changing"]:
+        text += f"; a change waits for {', '.join(roster['lacking']) or 'the next step'}"
+    return text
+
+
 def way_text(way: dict[str, Any]) -> str:
     """Return the counters of a link that ends at the daemon."""
     return (
@@ -160,6 +172,7 @@ def _print_head(found: dict[str, Any]) -> None:
         print(f"drain     {_drain(found['drain'])}")
     print(f"view      {found['view']}")
     print(f"daemons   {', '.join(found['daemons'])}")
+    print(f"roster    {roster_text(found['roster'])}")
 
 
 def _drain(drain: dict[str, Any]) -> str:
