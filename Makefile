@@ -108,6 +108,7 @@ campaigns: .venv/.test  ## flush, Spread, mutex, store, recorder, Spark under ki
 	@$(PYTHON) -m tests.campaigns.differing_files --seconds 60
 	@$(PYTHON) -m tests.campaigns.slow_disk
 	@$(PYTHON) -m tests.campaigns.drains --rounds 60
+	@$(PYTHON) -m tests.campaigns.growing --rate 1000 --kills 20
 	@$(PYTHON) -m tests.campaigns.bus1 --seconds 60
 	@$(PYTHON) -m tests.campaigns.memory
 	@$(PYTHON) -m tests.campaigns.attackers --seeds 500

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.campaigns import attackers, bus1, drains, mutex, recorder, store
+from tests.campaigns import attackers, bus1, drains, growing, mutex, recorder, store
 
 
 def test_never_two_hold_the_mutex(capsys: pytest.CaptureFixture[str]) -> None:
@@ -14,6 +14,16 @@ def test_never_two_hold_the_mutex(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(shown.out)
     assert (status, found["violations"], found["kills"]) == (0, [], 1), shown.err
     assert found["per_program"] == [10] * 5
+
+
+@pytest.mark.long
+def test_a_cluster_grows_and_shrinks_and_loses_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    status = growing.main(["--daemons", "4", "--rate", "100", "--kills", "1"])
+    shown = capsys.readouterr()
+    found = json.loads(shown.out.splitlines()[-1])
+    assert (status, found["violations"], found["steps"]) == (0, [], 4), shown.err
+    assert sum(found["kills"].values()) == 12
+    assert found["received"] > 100
 
 
 @pytest.mark.long
