@@ -52,6 +52,7 @@ GROUPS: Final = {
         "daemons": Command(
             "list the daemons of a cluster; add, remove, move and replace daemons while it works",
             "the daemon refuses, or the change does not count in time",
+            connects=True,
         ),
         "drain": Command(
             "have the programs of a daemon move to others, and then stop it",

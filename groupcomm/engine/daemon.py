@@ -227,18 +227,15 @@ class DaemonCore:
         match event:
             case given.ClientBytes():
                 self.sessions.accept(event)
-            case given.MarkStored(mark):
-                self._storage.mark_stored(mark, self._now)
-            case given.MarkNotStored(reason):
-                self._storage.mark_not_stored(reason, self._now)
-            case given.KeysStored(keys):
-                self._storage.keys_stored(keys)
-            case given.RollStored(roll):
-                self._storage.roll_stored(roll)
-            case given.RosterStored(record):
-                self._storage.roster_stored(record)
-            case given.RosterNotStored(reason):
-                self._storage.roster_not_stored(reason, self._now)
+            case (
+                given.MarkStored()
+                | given.MarkNotStored()
+                | given.KeysStored()
+                | given.RollStored()
+                | given.RosterStored()
+                | given.RosterNotStored()
+            ):
+                self._storage.accept(event, self._now)
             case given.WallClockRead(now, wall):
                 self.physical.observe_wall(now, wall)
             case given.DrainRequested():

@@ -155,23 +155,17 @@ class DrainRequested:
     observer: str = ""
 
 
+StorageAnswer: TypeAlias = (
+    MarkStored | MarkNotStored | KeysStored | RollStored | RosterStored | RosterNotStored
+)
+"""The inputs that answer the writes of `Output.store`."""
+
 ClientInput: TypeAlias = (
     ClientOpened | ClientBytes | ClientGone | ClientDismissed | QuestionAnswered | ProgramSettings
 )
 """The inputs that concern sessions."""
 
-Input: TypeAlias = (
-    ClientInput
-    | MarkStored
-    | MarkNotStored
-    | KeysStored
-    | RollStored
-    | RosterStored
-    | RosterNotStored
-    | WallClockRead
-    | DrainRequested
-    | LeaveRequested
-)
+Input: TypeAlias = ClientInput | StorageAnswer | WallClockRead | DrainRequested | LeaveRequested
 
 
 @attrs.frozen

@@ -94,13 +94,7 @@ class RosterNews:
 
 
 News: TypeAlias = (
-    ViewInstalled
-    | TokenLate
-    | AccessNews
-    | ProtocolNews
-    | DrainBegun
-    | DrainOver
-    | RosterNews
+    ViewInstalled | TokenLate | AccessNews | ProtocolNews | DrainBegun | DrainOver | RosterNews
 )
 
 

@@ -4,13 +4,19 @@ Pure. ``now`` is in seconds. A disk may take seconds. While a write is in progre
 waits, and no value is written twice. The parts that need a value on disk wait for it themselves.
 """
 
-from groupcomm.config.roster import RosterRecord
+from groupcomm.engine.inputs import (
+    KeysStored,
+    MarkNotStored,
+    MarkStored,
+    RollStored,
+    RosterNotStored,
+    RosterStored,
+    StorageAnswer,
+)
 from groupcomm.engine.keys import KeyManager
 from groupcomm.engine.output import Store, StoreKeys, StoreMark, StoreRoll, StoreRoster
 from groupcomm.engine.roster import RosterManager
 from groupcomm.membership.reservation import Reservation
-from groupcomm.security.identity import Roll
-from groupcomm.security.keys import KeyRing
 
 
 class Storage:
@@ -65,32 +71,24 @@ class Storage:
             found.append(StoreRoster(record))
         return found
 
-    def mark_stored(self, mark: int, now: float) -> None:
-        """Note that the disk holds a mark."""
-        self._mark = False
-        self._reservation.stored(mark, now)
-
-    def mark_not_stored(self, reason: str, now: float) -> None:
-        """Note that the disk does not hold the mark; the write is repeated later."""
-        self._mark = False
-        self._reservation.failed(reason, now)
-
-    def keys_stored(self, keys: KeyRing) -> None:
-        """Note that the key file holds these keys."""
-        self._keys = False
-        self._key_manager.keys_stored(keys)
-
-    def roll_stored(self, roll: Roll) -> None:
-        """Note that the identities' file holds these identities."""
-        self._roll = False
-        self._key_manager.roll_stored(roll)
-
-    def roster_stored(self, record: RosterRecord) -> None:
-        """Note that the disk holds these rosters."""
-        self._roster = False
-        self._roster_manager.stored(record)
-
-    def roster_not_stored(self, reason: str, now: float) -> None:
-        """Note that the disk may not hold the rosters; the write is repeated later."""
-        self._roster = False
-        self._roster_manager.not_stored(reason, now)
+    def accept(self, answer: StorageAnswer, now: float) -> None:
+        """Process the end of a write; one that has failed is begun again later."""
+        match answer:
+            case MarkStored(mark):
+                self._mark = False
+                self._reservation.stored(mark, now)
+            case MarkNotStored(reason):
+                self._mark = False
+                self._reservation.failed(reason, now)
+            case KeysStored(keys):
+                self._keys = False
+                self._key_manager.keys_stored(keys)
+            case RollStored(roll):
+                self._roll = False
+                self._key_manager.roll_stored(roll)
+            case RosterStored(record):
+                self._roster = False
+                self._roster_manager.stored(record)
+            case RosterNotStored(reason):
+                self._roster = False
+                self._roster_manager.not_stored(reason, now)

@@ -127,20 +127,7 @@ class ViewState:
             base=starts.stream,
             unreliable_base=starts.unreliable,
         )
-        self.delivery = Delivery(
-            view,
-            me,
-            starts,
-            clock=self.clock,
-            sessions=self._sessions,
-            on_complete=self._on_complete,
-            restore_joins=partial(context.carried_groups.restore_joins, daemons=view.daemons),
-            on_key_report=context.key_manager.on_report,
-            on_report=partial(context.reports.accept, view),
-            on_roster_step=context.roster_manager.on_step,
-            latest=self._latest,
-            probe=self._probe,
-        )
+        self.delivery = self._make_delivery(context)
         self.streams = self.delivery.streams
         order = self.delivery.order
         self.safe_waits, self.blocks = order.safe_waits, order.blocks
@@ -159,6 +146,23 @@ class ViewState:
         self._handlers = self._by_kind()
         self._sender = me  # index of the daemon that has sent the packet being processed
         self._now = self.deadline = now
+
+    def _make_delivery(self, context: ViewContext) -> Delivery:
+        view = self.view
+        return Delivery(
+            view,
+            self._me,
+            context.config.starts,
+            clock=self.clock,
+            sessions=self._sessions,
+            on_complete=self._on_complete,
+            restore_joins=partial(context.carried_groups.restore_joins, daemons=view.daemons),
+            on_key_report=context.key_manager.on_report,
+            on_report=partial(context.reports.accept, view),
+            on_roster_step=context.roster_manager.on_step,
+            latest=self._latest,
+            probe=self._probe,
+        )
 
     def _make_ring(self, entered: frozenset[int], now: float) -> Ring:
         return Ring(

@@ -34,6 +34,7 @@ SHOWN_FAILURES = 3
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     _add_what_runs(parser)
+    _add_who_takes_part(parser)
     _add_how_it_runs(parser)
     add_plan_options(parser)
 
@@ -81,6 +82,9 @@ def _add_what_runs(parser: argparse.ArgumentParser) -> None:
         help="protection of datagrams: 0 a checksum, 1 a seal, 2 a seal and identities of daemons"
         " (default: 0 or 1, drawn for each seed)",
     )
+
+
+def _add_who_takes_part(parser: argparse.ArgumentParser) -> None:
     roles = "; ".join(f"{role}: {what}" for role, what in ROLES.items())
     parser.add_argument(
         "--attacker",

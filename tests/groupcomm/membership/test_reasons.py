@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from groupcomm.config.core import Timing
+from groupcomm.config.roster import AddDaemon
 from groupcomm.config.view import Incarnation
 from groupcomm.errors import Contradiction, ProtocolViolation, RemoteProtocolError
 from groupcomm.membership.states import GatherReason, MembershipState
@@ -79,6 +80,15 @@ def failed(stage: Stage) -> None:
             stage.run(0.001)
 
 
+def roster_changed(stage: Stage) -> None:
+    """It looks for a view while the cluster adds a daemon."""
+    machine = stage.daemons["a"].machine
+    machine.gather(GatherReason.TOKEN_LOST, stage.now)
+    config = machine._config
+    roster = config.roster.changed(AddDaemon(name="n", site="1"))
+    machine.use_config(config.with_roster(roster), stage.now)
+
+
 def broken(error: RemoteProtocolError) -> Callable[[Stage], None]:
     """A member has sent a few packets that no correct daemon sends."""
 
@@ -106,6 +116,7 @@ CAUSES: dict[GatherReason, Callable[[Stage], None]] = {
     GatherReason.FOREIGN_HEARD: heard,
     GatherReason.FELLOW_BROKEN: broken(ProtocolViolation("token", "hop 7")),
     GatherReason.CONTRADICTED: broken(Contradiction("token", "hop 7")),
+    GatherReason.ROSTER_CHANGED: roster_changed,
     GatherReason.PAUSED: begin(GatherReason.PAUSED),
     GatherReason.ATTEMPT_FAILED: failed,
 }
@@ -128,7 +139,7 @@ def test_each_reason_has_an_event_that_leads_to_it_and_to_nothing_else(
         assert context.log[-1] == "freeze", "the old view stands still"
         assert machine._own_join.attempt > attempt
         others = machine.reasons.total() - 2
-        assert others == (1 if reason is GatherReason.ATTEMPT_FAILED else 0)
+        assert others == (reason in (GatherReason.ATTEMPT_FAILED, GatherReason.ROSTER_CHANGED))
 
 
 def test_the_page_lists_the_same_reasons_and_states() -> None:
