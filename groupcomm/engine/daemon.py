@@ -550,7 +550,7 @@ class DaemonCore:
 
     def on_roster(self, notice: RosterNotice) -> None:
         """Process a roster that another daemon floods; raise BadDatagram if it is broken."""
-        self.roster_manager.on_notice(notice)
+        self.roster_manager.on_notice(notice, self._now)
 
     def freeze(self) -> None:
         """Freeze the present view: nothing is numbered or delivered in it from now on."""

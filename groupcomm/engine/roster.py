@@ -46,6 +46,10 @@ from groupcomm.wire.roster import (
 FLOOD_AGAIN_S: Final = 0.2
 """A proposed roster is flooded again after this time, until all daemons of the view hold it."""
 
+REMOVAL_WAIT_S: Final = 5.0
+"""A daemon without a roster on disk waits this long for one that has it, before it ends as
+removed."""
+
 STORE_AGAIN_S: Final = 1.0
 """A write that has failed is tried again after this time."""
 
@@ -104,7 +108,6 @@ class RosterManager:
     Attributes:
         record: the rosters that its disk holds, or is to hold.
         unstored: whether the disk lacks the record.
-        due: the time at which `step` is due; inf if nothing is.
         news: texts for the log.
     """
 
@@ -112,7 +115,6 @@ class RosterManager:
         self._core = core
         self.record = record
         self.unstored = False
-        self.due = inf
         self.news: deque[str] = deque(maxlen=64)
         self._members: Sequence[str] = ()
         self._ballot = 0  # the counter of the present view
@@ -123,11 +125,20 @@ class RosterManager:
         self._learned: Roster | None = None  # counts elsewhere, and is being stored here
         self._removed = False
         self._store_at = -inf  # when the record may be written, after a failure
+        self._flood_at = inf  # when the chosen roster is flooded again
+        self._removal: Roster | None = None  # does not have this daemon; a later one may
+        self._removal_at = inf  # when it counts for this daemon
 
     @property
     def roster(self) -> Roster:
         """Return the roster that counts."""
         return self._core.config.roster
+
+    @property
+    def due(self) -> float:
+        """Return the time at which `step` is due; inf if nothing is."""
+        store_at = self._store_at if self._store_at > -inf else inf
+        return min(self._flood_at, store_at, self._removal_at)
 
     @property
     def is_changing(self) -> bool:
@@ -227,8 +238,7 @@ class RosterManager:
     def end_regular(self) -> None:
         """End the regular view: what is delivered from now on changes nothing."""
         self._in_view = False
-        self._chosen = None
-        self.due = inf
+        self._chosen, self._flood_at = None, inf
 
     def _may_choose(self, *, forced: bool) -> bool:
         return self._has_majority or forced
@@ -272,7 +282,7 @@ class RosterManager:
         self._begin_store()
         if is_own:
             self._core.wake()
-            self.due = -inf
+            self._flood_at = -inf
 
     def _begin_store(self) -> None:
         """Store the chosen roster, if it has come."""
@@ -291,7 +301,7 @@ class RosterManager:
             return
         chosen.stored.add(daemon)
         if len(chosen.stored) == len(self._members) and chosen.roster is not None:
-            self._chosen, self.due = None, inf
+            self._chosen, self._flood_at = None, inf
             self._use(chosen.roster)
             if self._in_view and not self._removed:
                 self._has_majority = bool(self.roster.has_majority(self._members))
@@ -299,19 +309,33 @@ class RosterManager:
 
     # ---- rosters that come ----
 
-    def on_notice(self, notice: RosterNotice) -> None:
+    def on_notice(self, notice: RosterNotice, now: float) -> None:
         """Process a roster that another daemon floods; raise BadDatagram if it is broken."""
         roster = decode_roster_untrusted(notice.roster)
         if not notice.counts:
             self._keep(roster)
             self._begin_store()
         elif self._learned is None and roster.number and roster.supersedes(self.roster):
+            self._consider(roster, now)
+
+    def _consider(self, roster: Roster, now: float) -> None:
+        """Learn a roster, if it concerns this daemon.
+
+        A daemon without a roster on disk may be new, under the name of one that was removed: a
+        daemon that does not know yet that the name was added again is not believed at once.
+        """
+        me = self._core.start.name
+        if roster.entry(me) is not None:
+            self._removal, self._removal_at = None, inf
             self._learn(roster)
+        elif not roster.was_removed(me):
+            return  # a cluster that this daemon was not added to yet
+        elif self.record.agreed is not None:
+            self._learn(roster)
+        elif self._removal is None:
+            self._removal, self._removal_at = roster, now + REMOVAL_WAIT_S
 
     def _learn(self, roster: Roster) -> None:
-        me = self._core.start.name
-        if roster.entry(me) is None and not roster.was_removed(me):
-            return  # a cluster that this daemon was not added to yet
         lost = self.roster.number and not roster.follows(self.roster)
         if lost:
             self.news.append(
@@ -336,7 +360,6 @@ class RosterManager:
         """Note that the disk may not hold the record; it is written again later."""
         self.news.append(f"the roster cannot be stored: {reason}; this is tried again")
         self._store_at = now + STORE_AGAIN_S
-        self.due = min(self.due, self._store_at)
 
     def stored(self, record: RosterRecord) -> None:
         """Note that the disk holds a record."""
@@ -359,7 +382,7 @@ class RosterManager:
             self._submit(StepKind.STORED, chosen.roster)
 
     def _end_change(self) -> None:
-        self._chosen, self.due = None, inf
+        self._chosen, self._flood_at = None, inf
 
     def _use(self, roster: Roster, *, store: bool = True) -> None:
         """Use a roster from now on: all daemons that may differ about it hold it on disk."""
@@ -382,13 +405,18 @@ class RosterManager:
 
     def step(self, now: float) -> None:
         """Flood the chosen roster again while daemons of the view lack it; call it at `due`."""
-        chosen = self._chosen
-        if now < self.due:
-            return
-        self.due = self._store_at if self.unstored and self._store_at > now else inf
-        if chosen is not None and chosen.is_own and chosen.roster is not None:
-            self._flood(chosen.roster)
-            self.due = min(self.due, now + FLOOD_AGAIN_S)
+        chosen, removal = self._chosen, self._removal
+        if self._store_at <= now:
+            self._store_at = -inf
+        if now >= self._removal_at:
+            self._removal, self._removal_at = None, inf
+            if removal is not None and self._learned is None:
+                self._learn(removal)
+        if now >= self._flood_at:
+            self._flood_at = inf
+            if chosen is not None and chosen.is_own and chosen.roster is not None:
+                self._flood(chosen.roster)
+                self._flood_at = now + FLOOD_AGAIN_S
 
     def describe(self, members: Collection[str]) -> dict[str, object]:
         """Return the roster for operators, with the daemons that are in the view."""

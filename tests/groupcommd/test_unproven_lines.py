@@ -110,4 +110,4 @@ def test_the_doctor_has_a_remedy_for_a_stranger_only_if_a_daemon_is_missing() ->
     assert missing.remedy.startswith("if b sent them: copy another host's key file")
     (proved,) = check_datagrams(told(["a", "b"], unlisted=1))
     assert proved.grade is Grade.PROBLEM
-    assert proved.remedy.startswith("list all daemons at all hosts")
+    assert "list all daemons at all hosts" in proved.remedy

@@ -118,9 +118,9 @@ def changes_in_the_transitional_view(_right: Right) -> Right:
 def learned_rosters_ignored(right: Right) -> Right:
     """A daemon that was away adopts no roster of others."""
 
-    def on_notice(self: RosterManager, notice: Any) -> None:
+    def on_notice(self: RosterManager, notice: Any, now: float) -> None:
         if not notice.counts:
-            right(self, notice)
+            right(self, notice, now)
 
     return on_notice
 

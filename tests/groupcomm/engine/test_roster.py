@@ -91,11 +91,30 @@ def test_a_removed_daemon_that_comes_back_is_told_so() -> None:
     cluster.run(1.0)
     assert names_of(cluster, "b") == "ab"
     restart(cluster, "c")
-    cluster.run(3.0)
+    cluster.run(7.0)
     over = cluster.shells["c"].over
     assert over is not None
     assert over.end is EndReason.REMOVED
     assert cluster.members("a") == "ab"
+
+
+def test_a_new_daemon_with_the_name_of_a_removed_one_waits_until_it_is_added_again() -> None:
+    cluster = formed()
+    change(cluster, "a", RemoveDaemon("c"))
+    cluster.run(1.0)
+    stop(cluster, "c")
+    cluster.isolate("bc", "a")  # c hears b first, which does not know that c was added again
+    cluster.start("c", restarts=2, random_id=7)
+    cluster.run(1.0)
+    assert cluster.shells["c"].over is None
+    cluster.isolate("ab")
+    cluster.run(1.0)
+    change(cluster, "a", add("c"))
+    cluster.run(0.2)
+    cluster.isolate("abc")
+    cluster.run(2.0)
+    assert cluster.shells["c"].over is None
+    assert [cluster.members(name) for name in "abc"] == ["abc"] * 3
 
 
 def test_a_daemon_that_was_away_learns_the_roster_before_it_joins_a_view() -> None:
