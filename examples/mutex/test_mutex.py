@@ -88,6 +88,7 @@ def test_requests_to_a_scheduler_overtake_their_causes_below_causal() -> None:
     assert unfair["CAUSAL"] == unfair["AGREED"] == 0
 
 
+@pytest.mark.long
 def test_agreed_order_needs_fewer_messages(capsys: pytest.CaptureFixture[str]) -> None:
     assert compare.main(["--programs", "4", "--rounds", "8", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["forms"]

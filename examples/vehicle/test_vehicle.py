@@ -60,6 +60,7 @@ def test_everybody_gets_its_kinds_and_a_newcomer_gets_the_map(tmp_path: Path) ->
     assert {"vehicle_state", "one-way delay (ms)", "length of the run (messages)"} <= set(titles)
 
 
+@pytest.mark.long
 def test_packed_messages_are_lost_together(capsys: pytest.CaptureFixture[str]) -> None:
     words = [
         *("--json", "--only", "actuator_state", "--level", "actuator_state=unreliable"),

@@ -29,6 +29,7 @@ def leaks(turn: Callable[[], None], look: Callable[[], Counter[str]], *, times: 
     return [f"{at}: {old}, {new}" for at, (old, new) in places.items() if new - old >= 2 * times]
 
 
+@pytest.mark.long
 def test_nothing_is_kept_of_groups_names_and_users() -> None:
     """All in one view of two rings, where daemons subscribe to groups."""
     rounds = Rounds()
@@ -41,6 +42,7 @@ def test_nothing_is_kept_of_groups_names_and_users() -> None:
     assert leaks(turn, rounds.look, times=6) == []
 
 
+@pytest.mark.long
 def test_nothing_is_kept_of_views_however_fast_they_follow_each_other() -> None:
     rounds = Rounds(suite=2)
 

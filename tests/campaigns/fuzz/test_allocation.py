@@ -1,7 +1,7 @@
 """No length or count in an input makes a decoder allocate memory for missing bytes."""
 
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import pytest
@@ -21,6 +21,9 @@ OWN_BYTES: Final = {"client.filters.compressing.decompress": 48 * 1024}  # zlib 
 MACHINES: Final = {**MACHINE_TARGETS, **IDENTITY_TARGETS, **PORT_TARGETS}
 """Their memory is that of a whole daemon or program."""
 
+SLOW: Final = "session.spread.session.receive"
+"""A target that takes seconds: it makes a session for each input. Its parts are targets, too."""
+
 PLACES: Final = 40
 """The offsets of a seed at which fields are written."""
 
@@ -36,6 +39,11 @@ WRAPPING: Final = {
     for width, most in ((2, 2**16 - 1), (4, 2**32 - 1))
 }
 """Two counts whose sum wraps in a field of this width, so that it is 0 or little there."""
+
+
+def sorted_names(names: Iterable[str]) -> list[object]:
+    """Return parameters of a test, sorted by name; the slow target runs with `make campaigns`."""
+    return [pytest.param(n, marks=[pytest.mark.long] * (n == SLOW)) for n in sorted(names)]
 
 
 def taken(name: str, raw: bytes) -> int:
@@ -82,13 +90,15 @@ def check(name: str, inputs: Iterator[bytes]) -> None:
             assert taken(name, raw) <= 2 * len(raw) + allowed, raw.hex()
 
 
-@pytest.mark.parametrize("name", sorted(TARGETS.keys() - MACHINES.keys()))
+@pytest.mark.parametrize("name", sorted_names(TARGETS.keys() - MACHINES.keys()))
 def test_a_length_at_its_edges_takes_no_memory(name: str) -> None:
     for seed in whole_seeds(name):
         check(name, one_field(seed))
 
 
-@pytest.mark.parametrize("name", sorted(n for n in TARGETS if n.startswith(("wire", "session"))))
+@pytest.mark.parametrize(
+    "name", sorted_names(n for n in TARGETS if n.startswith(("wire", "session")))
+)
 def test_counts_whose_sum_wraps_take_no_memory(name: str) -> None:
     for seed in whole_seeds(name):
         check(name, two_counts(seed))

@@ -13,5 +13,6 @@ def test_a_level_costs_what_its_promise_needs(level: ServiceLevel) -> None:
     assert statistics.median(delays_of(level, messages=15, seed=3)) <= BOUNDS[level]
 
 
+@pytest.mark.long
 def test_the_first_agreed_message_after_silence_takes_two_ways() -> None:
     assert max(delays_after_silence(seed=5)) <= FIRST_BOUND
