@@ -43,6 +43,7 @@ def test_who_sends_alone_needs_hardly_more_than_a_datagram_to_each_fellow(rate: 
     assert cost.datagrams <= 2.5
 
 
+@pytest.mark.long
 def test_the_same_load_costs_the_same_again() -> None:
     load = Load(3, 1, ServiceLevel.AGREED, 200)
     first, again = (attrs.evolve(measure(load), calls=0.0) for _ in range(2))

@@ -169,6 +169,7 @@ def test_bare_relays_are_measured_in_turn() -> None:
     assert "--floor needs one sender, a --rate" in messages
 
 
+@pytest.mark.long
 def test_what_it_says_to_people() -> None:
     status, output, messages = run("--daemons", "1", "--duration-s", "0.2")
     assert status == 0, messages

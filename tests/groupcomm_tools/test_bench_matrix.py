@@ -107,6 +107,7 @@ def test_rows_are_compared_round_by_round() -> None:
     assert (told["view_ms"], told["merged_ms"], told["preset"]) == (450, 750, "lan")
 
 
+@pytest.mark.long
 async def test_a_row_that_fails_is_reported_and_the_others_are_run() -> None:
     broken = Row(
         name="broken", section="event", line="", what=Event(kind=Disturbance.KILL, preset="?")

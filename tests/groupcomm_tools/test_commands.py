@@ -93,6 +93,7 @@ def test_identities_are_added_to_a_daemon_that_has_none(shell: Shell, tmp_path: 
     assert (status, json.loads(output)["reloaded"]) == (0, False)
 
 
+@pytest.mark.long
 def test_delays_of_full_queues_are_called_so(shell: Shell) -> None:
     words = ("bench", "--connect", shell.environment["GROUPCOMM_ADDRESS"], "--duration-s", "0.5")
     for rate, told in (((), True), (("--rate", "50"), False)):

@@ -99,6 +99,7 @@ def fail(damage: Damage) -> None:
     raise AssertionError(damage)
 
 
+@pytest.mark.long
 async def test_two_recorders_agree_and_log_diff_tells(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -197,6 +198,7 @@ async def test_on_a_full_disk_it_goes_on_and_marks_what_it_could_not_keep(tmp_pa
     assert check_log(log).is_whole
 
 
+@pytest.mark.long
 async def test_old_rows_go_when_that_is_asked_for(tmp_path: Path) -> None:
     log = tmp_path / "log"
     async with LocalCluster("a") as cluster, connect(str(cluster["a"].unix)) as sender:

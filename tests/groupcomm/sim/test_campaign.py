@@ -19,6 +19,7 @@ def test_no_property_is_violated(first: int) -> None:
         assert result.deliveries >= 50  # a run that does nothing proves nothing
 
 
+@pytest.mark.long
 def test_the_workload_is_heavy_enough_to_mean_something() -> None:
     options = Options(faults="none", daemons=5, sites=1, duration_s=4.0)
     results = list(run_campaign(range(1, 6), options, workers=1))

@@ -43,6 +43,7 @@ def test_other_seeds_give_other_traces() -> None:
     assert len({run_seed(seed, SHORT).trace_hash for seed in range(1, 6)}) == 5
 
 
+@pytest.mark.long
 def test_the_trace_does_not_depend_on_the_hash_seed_of_python() -> None:
     hashes = {
         subprocess.run(

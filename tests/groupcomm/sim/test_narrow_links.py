@@ -86,6 +86,7 @@ def test_links_that_become_narrow_under_load_and_wide_again() -> None:
     sites.checked.finish()
 
 
+@pytest.mark.long
 def test_views_come_and_go_over_narrow_links_while_much_is_on_its_way() -> None:
     """Packets of the old view that one site has and another lacks are repaired, in parts that
     pass."""

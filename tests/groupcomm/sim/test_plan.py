@@ -127,6 +127,7 @@ def test_delays_are_those_of_the_way_and_every_message_comes() -> None:
     assert found.views == 0
 
 
+@pytest.mark.long
 def test_links_carry_what_is_sent_over_them_and_nothing_passes_between_strangers() -> None:
     found = measure(plan(rate=50.0))
     assert set(found.load.ways) == {(0, 1), (1, 0), (1, 2), (2, 1)}
@@ -145,6 +146,7 @@ def test_links_carry_what_is_sent_over_them_and_nothing_passes_between_strangers
     assert found.load.seconds == 2.0
 
 
+@pytest.mark.long
 def test_a_lossy_link_loses_datagrams_but_no_message() -> None:
     clean = plan(rate=50.0)
     lossy = attrs.evolve(clean, links=tuple(attrs.evolve(each, loss=0.1) for each in clean.links))

@@ -53,6 +53,7 @@ def test_tables_for_people(file: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert sum(line.startswith(("  a 1", "  a 2", "  b 1")) for line in lines) == 3
 
 
+@pytest.mark.long
 def test_json_and_the_page_have_the_same_and_more_sizes(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -72,6 +72,7 @@ def p99_over_a_lossy_hop(level: ServiceLevel) -> float:
     return (p99 - sum(delays)) / (2 * delays[1])
 
 
+@pytest.mark.long
 def test_a_loss_costs_reliable_one_round_trip_of_its_hop_and_a_half() -> None:
     assert p99_over_a_lossy_hop(ServiceLevel.RELIABLE) <= 1.5
 

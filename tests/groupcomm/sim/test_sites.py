@@ -138,6 +138,7 @@ def test_a_gateway_dies_under_load_and_another_one_takes_its_place(gateway: int)
     busy.finish()
 
 
+@pytest.mark.long
 def test_a_link_that_comes_and_goes_loses_nothing() -> None:
     busy = Busy()
     sides = [0, 0, 0, 1, 1, 1, 1]

@@ -59,6 +59,7 @@ def test_a_thousand_groups_and_a_thousand_members() -> None:
     assert len(table.sessions) == 900
 
 
+@pytest.mark.long
 def test_the_largest_message_arrives_whole_at_three_daemons() -> None:
     checked = CheckedCluster(attrs.evolve(plain_settings(daemons=3), packet_limit=60_000))
     members = checked.connect(3)

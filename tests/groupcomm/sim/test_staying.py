@@ -161,6 +161,7 @@ def test_what_stays_survives_with_its_site(victims: tuple[int, ...]) -> None:
     watched.checked.finish()
 
 
+@pytest.mark.long
 def test_a_narrow_link_that_is_full_holds_up_only_what_crosses_it() -> None:
     links = [SimulatedLink(sites=(0, 1), delay_s=0.02, bytes_per_s=125_000)]
     checked = CheckedCluster(plain_settings(daemons=(2, 1), links=links))
