@@ -238,6 +238,10 @@ class Roster:
         """Return whether this roster has followed from another one by changes."""
         return other.id in self.ancestors
 
+    def changes(self, other: "Roster") -> bool:
+        """Return whether this roster is another one after a single change."""
+        return self.ancestors[-1:] == (other.id,)
+
     def supersedes(self, other: "Roster") -> bool:
         """Return whether daemons with the other roster have to adopt this one.
 

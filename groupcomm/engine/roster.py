@@ -91,7 +91,6 @@ class _Chosen:
 
     id: bytes
     ballot: int
-    forced: bool
     is_own: bool
     roster: Roster | None = None
     reported: bool = False
@@ -199,7 +198,7 @@ class RosterManager:
             base=self.roster.id,
             roster=roster.id,
             ballot=ballot,
-            forced=roster.forced > self.roster.forced,
+            forced=self._is_forced(roster),
         )
         self._core.sessions.backlog.append(roster_bundle(step.encode()))
         self._core.wake()
@@ -229,8 +228,8 @@ class RosterManager:
         self._in_view = True
         self._chosen = None
         pending = self.record.pending
-        if pending is not None and pending.ancestors[-1:] == (self.roster.id,):
-            if self._may_choose(forced=pending.forced > self.roster.forced):
+        if pending is not None and pending.changes(self.roster):
+            if self._may_choose(forced=self._is_forced(pending)):
                 self._propose(pending, self.record.ballot)
         else:
             self._count_next()
@@ -238,7 +237,11 @@ class RosterManager:
     def end_regular(self) -> None:
         """End the regular view: what is delivered from now on changes nothing."""
         self._in_view = False
-        self._chosen, self._flood_at = None, inf
+        self._end_change()
+
+    def _is_forced(self, roster: Roster) -> bool:
+        """Return whether the change to a roster was made without a majority."""
+        return roster.forced > self.roster.forced
 
     def _may_choose(self, *, forced: bool) -> bool:
         return self._has_majority or forced
@@ -278,7 +281,7 @@ class RosterManager:
             if is_own and step.roster != chosen.id:
                 self.news.append("a change of the roster was dropped: another one came first")
             return
-        self._chosen = _Chosen(step.roster, step.ballot, step.forced, is_own)
+        self._chosen = _Chosen(step.roster, step.ballot, is_own)
         self._begin_store()
         if is_own:
             self._core.wake()
@@ -287,10 +290,10 @@ class RosterManager:
     def _begin_store(self) -> None:
         """Store the chosen roster, if it has come."""
         chosen = self._chosen
-        if chosen is None or chosen.roster is not None or chosen.reported:
+        if chosen is None or chosen.roster is not None:
             return
         roster = self._proposed.get(chosen.id)
-        if roster is None or roster.ancestors[-1:] != (self.roster.id,):
+        if roster is None or not roster.changes(self.roster):
             return
         chosen.roster = roster
         self._write(attrs.evolve(self.record, pending=roster, ballot=self._ballot))
@@ -301,7 +304,7 @@ class RosterManager:
             return
         chosen.stored.add(daemon)
         if len(chosen.stored) == len(self._members) and chosen.roster is not None:
-            self._chosen, self._flood_at = None, inf
+            self._end_change()
             self._use(chosen.roster)
             if self._in_view and not self._removed:
                 self._has_majority = bool(self.roster.has_majority(self._members))

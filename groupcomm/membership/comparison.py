@@ -88,7 +88,6 @@ class Comparison:
         "_interval_s",
         "_name",
         "_notice",
-        "_notice_due",
         "_notified_at",
         "_own",
         "_peers",
@@ -106,7 +105,7 @@ class Comparison:
         self._peers = peers
         self._interval_s = FIRST_INTERVAL_S
         self._sent_at = self._notified_at = -inf
-        self.due = self._notice_due = inf
+        self.due = inf
         self._adopt(config)
 
     def _adopt(self, config: CoreConfig) -> None:
@@ -166,8 +165,7 @@ class Comparison:
             self._interval_s = FIRST_INTERVAL_S
             self.due = min(self.due, max(now, self._sent_at + FIRST_INTERVAL_S))
         if peer.differs and self._notice is not None:
-            self._notice_due = max(now, self._notified_at + NOTICE_INTERVAL_S)
-            self.due = min(self.due, self._notice_due)
+            self.due = min(self.due, max(now, self._notified_at + NOTICE_INTERVAL_S))
 
     # ---- messages of this daemon ----
 
@@ -175,7 +173,7 @@ class Comparison:
         """Send this daemon's settings and roster to the others; call it at `due`."""
         others = [peer for peer in self._peers.values() if self._is_other(peer, now)]
         if not others:
-            self.due = self._notice_due = inf
+            self.due = inf
             return
         if self._notice is not None and any(peer.differs for peer in others):
             self._send_notice(others, now)
@@ -190,7 +188,7 @@ class Comparison:
     def _send_notice(self, others: list[PeerDaemon], now: float) -> None:
         """Send the roster to all that lack it; also to those that it does not have any more."""
         assert self._notice is not None
-        self._notified_at, self._notice_due = now, inf
+        self._notified_at = now
         self._flood.send_all(self._notice)
         for peer in others:
             if peer.name in self._removed:

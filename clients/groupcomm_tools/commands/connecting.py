@@ -7,6 +7,7 @@ import argparse
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from groupcomm.errors import GroupCommError
 from groupcomm_client import ConnectOptions, TlsOptions, blocking
 from groupcomm_client.blocking import BlockingConnection
 
@@ -76,6 +77,17 @@ def check_daemon(options: argparse.Namespace) -> None:
     """
     with connect_blocking(argparse.Namespace(**{**vars(options), "trace": None})):
         pass
+
+
+class RequestRefused(GroupCommError):
+    """A daemon refuses a request; the text is the daemon's."""
+
+
+def accepted(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer of a daemon; raise RequestRefused if it is a refusal."""
+    if "error" in answer:
+        raise RequestRefused(answer["error"])
+    return answer
 
 
 def ask_daemon(options: argparse.Namespace, question: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from groupcomm.errors import GroupCommError, SessionError
 from groupcomm.host.option_types import positive
 from groupcomm_client.blocking import BlockingConnection
-from groupcomm_tools.commands.connecting import connect_blocking
+from groupcomm_tools.commands.connecting import accepted, connect_blocking
 from groupcomm_tools.commands.options import add_connection_options
 from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands, run
 from groupcomm_tools.terminal import say
@@ -298,10 +298,7 @@ def _without(roster: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _roster(connection: BlockingConnection) -> dict[str, Any]:
-    found = connection.ask("daemons")
-    if "error" in found:
-        raise ChangeFailed(found["error"])
-    return found
+    return accepted(connection.ask("daemons"))
 
 
 def _entry(roster: dict[str, Any], name: str) -> dict[str, Any] | None:

@@ -6,11 +6,11 @@ import sys
 import time
 from typing import Any, Final
 
-from groupcomm.errors import GroupCommError, SessionEnded
+from groupcomm.errors import SessionEnded
 from groupcomm.host.option_types import not_negative
 from groupcomm.visible import visible
 from groupcomm_client.blocking import BlockingConnection
-from groupcomm_tools.commands.connecting import connect_blocking
+from groupcomm_tools.commands.connecting import accepted, connect_blocking
 from groupcomm_tools.commands.options import add_connection_options
 
 EXAMPLE: Final = "groupcomm drain --within-s 60"
@@ -23,10 +23,6 @@ WITHIN_S: Final = 30.0
 
 MAX_SHOWN: Final = 16
 """The most users that a line names."""
-
-
-class RequestRefused(GroupCommError):
-    """The daemon refuses; the text is the daemon's."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -46,17 +42,10 @@ def run(options: argparse.Namespace) -> int:
     """Drain the daemon and show the progress; return 1 if programs were left when it stopped."""
     with connect_blocking(options) as connection:
         user = connection.name.removeprefix("#").rpartition("#")[0]
-        _ask(connection, f"drain {options.within_s:g} {user}")
+        accepted(connection.ask(f"drain {options.within_s:g} {user}"))
         last = _follow(connection, as_json=options.json)
     _show(last, as_json=options.json, over=True)
     return FAILED if last["staying"] else 0
-
-
-def _ask(connection: BlockingConnection, question: str) -> dict[str, Any]:
-    found = connection.ask(question)
-    if "error" in found:
-        raise RequestRefused(found["error"])
-    return found
 
 
 def _follow(connection: BlockingConnection, *, as_json: bool) -> dict[str, Any]:
@@ -65,7 +54,7 @@ def _follow(connection: BlockingConnection, *, as_json: bool) -> dict[str, Any]:
     shown: dict[str, Any] = {}
     try:
         while True:
-            found = _ask(connection, "drain")
+            found = accepted(connection.ask("drain"))
             connection.pop_waiting()  # events are of no interest here
             if found["drain"] is not None:
                 last = {"daemon": found["daemon"], **found["drain"]}

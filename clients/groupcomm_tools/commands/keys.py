@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from groupcomm.errors import CannotConnect, GroupCommError
+from groupcomm.errors import CannotConnect
 from groupcomm.host.key_file import add_from, add_key, change_key_file, read_key_file
 from groupcomm.host.option_types import existing_file, one_or_more
-from groupcomm_tools.commands.connecting import ask_daemon
+from groupcomm_tools.commands.connecting import accepted, ask_daemon
 from groupcomm_tools.commands.options import add_connection_options
 from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands, run
 
@@ -19,10 +19,6 @@ __all__ = ["EXAMPLE", "add_options", "run"]
 EXAMPLE: Final = "groupcomm keys status"
 
 FAILED: Final = 1
-
-
-class RequestRefused(GroupCommError):
-    """A daemon refuses a request; the text is the daemon's."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -191,7 +187,4 @@ def _order(options: argparse.Namespace, question: str, what: str) -> int:
 
 
 def _ask(options: argparse.Namespace, question: str) -> dict[str, Any]:
-    found = ask_daemon(options, question)
-    if "error" in found:
-        raise RequestRefused(found["error"])
-    return found
+    return accepted(ask_daemon(options, question))
