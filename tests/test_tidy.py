@@ -50,8 +50,8 @@ MAX_FUNCTION_LINES = 60
 
 PURE = frozenset(
     """
-    __future__ abc array bisect collections contextlib copy dataclasses enum functools hashlib heapq
-    hmac itertools math operator re string struct types typing unicodedata
+    __future__ abc array base64 binascii bisect collections contextlib copy dataclasses enum
+    functools hashlib heapq hmac itertools math operator re string struct types typing unicodedata
     attrs cryptography google_crc32c msgspec groupcomm
     """.split()  # noqa: SIM905 - words read better than thirty quoted lines
 )
@@ -78,7 +78,7 @@ LAYERS = (
     {"order"},
     {"membership"},
     {"groups"},
-    {"session"},
+    {"session", "joining"},
     {"engine"},
     {"trace"},
     {"sim", "algorithms"},

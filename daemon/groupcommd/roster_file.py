@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from groupcomm.config.roster import Roster, RosterEntry, RosterRecord
+from groupcomm.config.roster import Invitation, Roster, RosterEntry, RosterRecord
 from groupcomm.errors import ConfigError, LocalProtocolError
 
 VERSION: Final = 1
@@ -25,7 +25,16 @@ class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     counts: bool
 
 
-class _Roster(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Invitation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    id: str
+    name: str
+    site: str
+    proof: str
+    expires_s: _Count
+    holder: str
+
+
+class _Roster(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     id: str
     number: _Count
     forced: _Count
@@ -34,6 +43,7 @@ class _Roster(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     links: tuple[tuple[str, str, _Count], ...]
     removed: tuple[_Entry, ...]
     ancestors: tuple[str, ...]
+    invitations: tuple[_Invitation, ...] = ()
 
 
 class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -79,6 +89,7 @@ def _from_roster(roster: Roster) -> _Roster:
         links=roster.links,
         removed=tuple(map(_from_entry, roster.removed)),
         ancestors=tuple(each.hex() for each in roster.ancestors),
+        invitations=tuple(map(_from_invitation, roster.invitations)),
     )
 
 
@@ -91,6 +102,7 @@ def _to_roster(found: _Roster) -> Roster:
         forced=found.forced,
         removed=tuple(map(_to_entry, found.removed)),
         ancestors=tuple(map(bytes.fromhex, found.ancestors)),
+        invitations=tuple(map(_to_invitation, found.invitations)),
     )
     if roster.id.hex() != found.id:
         raise ValueError(f"roster {found.number} is not the one that was written")
@@ -104,4 +116,26 @@ def _from_entry(entry: RosterEntry) -> _Entry:
 def _to_entry(found: _Entry) -> RosterEntry:
     return RosterEntry(
         name=found.name, site=found.site, addresses=found.addresses, counts=found.counts
+    )
+
+
+def _from_invitation(each: Invitation) -> _Invitation:
+    return _Invitation(
+        id=each.id.hex(),
+        name=each.name,
+        site=each.site,
+        proof=each.proof.hex(),
+        expires_s=each.expires_s,
+        holder=each.holder.hex(),
+    )
+
+
+def _to_invitation(found: _Invitation) -> Invitation:
+    return Invitation(
+        id=bytes.fromhex(found.id),
+        name=found.name,
+        site=found.site,
+        proof=bytes.fromhex(found.proof),
+        expires_s=found.expires_s,
+        holder=bytes.fromhex(found.holder),
     )

@@ -32,6 +32,13 @@ MAX_REMOVED: Final = 32
 MAX_ADDRESSES: Final = 8
 """The most addresses of one daemon."""
 
+MAX_INVITATIONS: Final = 32
+"""The invitations that a roster keeps, used ones included."""
+
+INVITATION_ID_BYTES: Final = 8
+PUBLIC_BYTES: Final = 32
+"""The sizes of an invitation's id, and of the public keys in it."""
+
 
 @attrs.frozen(kw_only=True)
 class RosterEntry:
@@ -59,6 +66,33 @@ class RosterEntry:
                 f"daemon {self.name} has {len(self.addresses)} addresses; at most"
                 f" {MAX_ADDRESSES} are allowed"
             )
+
+
+@attrs.frozen(kw_only=True)
+class Invitation:
+    """A daemon that may join with a token, once (docs/joining.md).
+
+    Attributes:
+        id: 8 bytes, which the token carries.
+        name: the name that the daemon has to have.
+        site: the name of its site.
+        proof: the public key, 32 bytes, whose private one follows from the token's secret.
+        expires_s: the time until which the token may be used, in seconds since 1970.
+        holder: the public key of the daemon that was admitted, 32 bytes; b"" before that.
+    """
+
+    id: bytes
+    name: str
+    site: str
+    proof: bytes
+    expires_s: int
+    holder: bytes = b""
+
+    def __attrs_post_init__(self) -> None:
+        check_daemon(self.name)
+        sizes = len(self.id), len(self.proof), len(self.holder)
+        if sizes[:2] != (INVITATION_ID_BYTES, PUBLIC_BYTES) or sizes[2] not in (0, PUBLIC_BYTES):
+            raise ConfigError(f"invitation of {self.name}: sizes are {sizes}; they are 8, 32, 32")
 
 
 SiteLink: TypeAlias = tuple[str, str, int]
@@ -102,7 +136,37 @@ class CountDaemon:
     name: str
 
 
-RosterChange: TypeAlias = AddDaemon | RemoveDaemon | MoveDaemon | CountDaemon
+@attrs.frozen(kw_only=True)
+class InviteDaemon:
+    """Let a daemon join with a token.
+
+    Attributes:
+        invitation: the invitation, in place of an earlier one of the same name.
+        now_s: the present time, in seconds since 1970: older invitations are forgotten.
+    """
+
+    invitation: Invitation
+    now_s: int
+
+
+@attrs.frozen(kw_only=True)
+class AdmitDaemon:
+    """Add the daemon of an invitation, which is used with that.
+
+    Attributes:
+        id: the id of the invitation.
+        holder: the public key of the daemon, 32 bytes.
+        addresses: its addresses.
+    """
+
+    id: bytes
+    holder: bytes
+    addresses: tuple[str, ...]
+
+
+RosterChange: TypeAlias = (
+    AddDaemon | RemoveDaemon | MoveDaemon | CountDaemon | InviteDaemon | AdmitDaemon
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -118,6 +182,7 @@ class Roster:
         forced: the number of these changes that were made without a majority.
         removed: the daemons removed or moved last, with their former addresses, latest last.
         ancestors: the ids of the rosters from which this one has followed, latest last.
+        invitations: the daemons that may join with a token, and those that have, latest last.
         id: 8 bytes that name this roster. That of a first roster does not depend on the names of
             sites and on addresses, which may differ from file to file.
     """
@@ -129,6 +194,7 @@ class Roster:
     forced: int = 0
     removed: tuple[RosterEntry, ...] = ()
     ancestors: tuple[bytes, ...] = ()
+    invitations: tuple[Invitation, ...] = ()
     id: bytes = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -151,6 +217,8 @@ class Roster:
             sites = {site: sorted(names) for site, names in self.sites.items()}
             links = [(sorted((sites[a], sites[b])), delay) for a, b, delay in self.links]
             whole = (sorted(sites.values()), sorted(links), self.expected or len(self.entries))
+        if self.invitations:
+            whole = (whole, [attrs.astuple(each) for each in self.invitations])
         text = ascii(whole).encode()
         size = ROSTER_ID_BYTES
         return hashlib.blake2b(text, digest_size=size, person=b"groupcomm roster").digest()
@@ -171,6 +239,10 @@ class Roster:
     def entry(self, name: str) -> RosterEntry | None:
         """Return the entry of a daemon; None if it is not in the roster."""
         return next((entry for entry in self.entries if entry.name == name), None)
+
+    def invitation(self, id: bytes) -> Invitation | None:
+        """Return the invitation of an id; None if there is none, or it was forgotten."""
+        return next((each for each in self.invitations if each.id == id), None)
 
     def was_removed(self, name: str) -> bool:
         """Return whether a daemon was removed, as far as the roster knows."""
@@ -198,8 +270,7 @@ class Roster:
         entries, removed = {entry.name: entry for entry in self.entries}, list(self.removed)
         match change:
             case AddDaemon(name=name):
-                if name in entries:
-                    raise ConfigError(f"daemon {name} is in the roster already")
+                self._check_new(name)
                 entries[name] = RosterEntry(
                     name=name, site=change.site, addresses=change.addresses, counts=False
                 )
@@ -215,6 +286,12 @@ class Roster:
                 entries[name] = attrs.evolve(self._existing(name), addresses=addresses)
             case CountDaemon(name):
                 entries[name] = attrs.evolve(self._existing(name), counts=True)
+            case InviteDaemon(invitation=invitation):
+                self._check_new(invitation.name)
+            case AdmitDaemon(id=id, addresses=addresses):
+                name, site = self._open_invitation(id)
+                entries[name] = RosterEntry(name=name, site=site, addresses=addresses, counts=False)
+                removed = [each for each in removed if each.name != name]
         sites = {entry.site for entry in entries.values()}
         return Roster(
             entries=tuple(entries[name] for name in sorted(entries)),
@@ -224,7 +301,43 @@ class Roster:
             forced=self.forced + forced,
             removed=tuple(removed[-MAX_REMOVED:]),
             ancestors=(*self.ancestors, self.id)[-MAX_ANCESTORS:],
+            invitations=self._invitations_after(change),
         )
+
+    def _check_new(self, name: str) -> None:
+        if self.entry(name) is not None:
+            raise ConfigError(f"daemon {name} is in the roster already")
+
+    def _open_invitation(self, id: bytes) -> tuple[str, str]:
+        """Return name and site of an invitation that was not used."""
+        found = self.invitation(id)
+        if found is None or found.holder:
+            raise ConfigError(f"invitation {id.hex()} was used, or is not known any more")
+        self._check_new(found.name)
+        return found.name, found.site
+
+    def _invitations_after(self, change: RosterChange) -> tuple[Invitation, ...]:
+        match change:
+            case InviteDaemon(invitation=new, now_s=now_s):
+                kept = [
+                    each
+                    for each in self.invitations
+                    if each.name != new.name and each.expires_s > now_s
+                ]
+                if len(kept) == MAX_INVITATIONS:
+                    raise ConfigError(
+                        f"{MAX_INVITATIONS} daemons are invited: have one of them join first, or"
+                        " wait until a token expires"
+                    )
+                return (*kept, new)
+            case AdmitDaemon(id=id, holder=holder):
+                return tuple(
+                    attrs.evolve(each, holder=holder) if each.id == id else each
+                    for each in self.invitations
+                )
+            case RemoveDaemon(name):
+                return tuple(each for each in self.invitations if each.name != name)
+        return self.invitations
 
     def _existing(self, name: str) -> RosterEntry:
         found = self.entry(name)

@@ -19,7 +19,10 @@ from msgspec import Meta
 from groupcomm.config.roster import (
     MAX_ADDRESSES,
     MAX_ANCESTORS,
+    MAX_INVITATIONS,
     MAX_REMOVED,
+    PUBLIC_BYTES,
+    Invitation,
     Roster,
     RosterEntry,
 )
@@ -76,6 +79,7 @@ def decode_step_untrusted(payload: bytes) -> RosterStep:
 
 _Text = Annotated[str, Meta(min_length=1, max_length=255)]
 _Id = Annotated[bytes, Meta(min_length=8, max_length=8)]
+_Public = Annotated[bytes, Meta(min_length=PUBLIC_BYTES, max_length=PUBLIC_BYTES)]
 _Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
@@ -86,7 +90,16 @@ class _Entry(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields
     counts: bool
 
 
-class _Roster(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+class _Invitation(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    id: _Id
+    name: _Text
+    site: _Text
+    proof: _Public
+    expires_s: _Count
+    holder: Annotated[bytes, Meta(max_length=PUBLIC_BYTES)]
+
+
+class _Plain(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
     number: _Count
     forced: _Count
     expected: Annotated[int, Meta(ge=1)] | None
@@ -96,22 +109,30 @@ class _Roster(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_field
     ancestors: Annotated[tuple[_Id, ...], Meta(max_length=MAX_ANCESTORS)]
 
 
+class _Roster(_Plain, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """Its last item is missing without invitations, as in rosters of earlier releases."""
+
+    invitations: Annotated[tuple[_Invitation, ...], Meta(max_length=MAX_INVITATIONS)] = ()
+
+
 _decoder = msgspec.msgpack.Decoder(_Roster)
 
 
 def encode_roster(roster: Roster) -> bytes:
     """Return a roster as bytes."""
-    return msgspec.msgpack.encode(
-        _Roster(
-            number=roster.number,
-            forced=roster.forced,
-            expected=roster.expected,
-            entries=tuple(map(_encoded_entry, roster.entries)),
-            links=roster.links,
-            removed=tuple(map(_encoded_entry, roster.removed)),
-            ancestors=roster.ancestors,
-        )
+    plain = (
+        roster.number,
+        roster.forced,
+        roster.expected,
+        tuple(map(_encoded_entry, roster.entries)),
+        roster.links,
+        tuple(map(_encoded_entry, roster.removed)),
+        roster.ancestors,
     )
+    if not roster.invitations:
+        return msgspec.msgpack.encode(_Plain(*plain))
+    invited = tuple(_Invitation(*attrs.astuple(each)) for each in roster.invitations)
+    return msgspec.msgpack.encode(_Roster(*plain, invited))
 
 
 def decode_roster_untrusted(data: bytes) -> Roster:
@@ -126,6 +147,9 @@ def decode_roster_untrusted(data: bytes) -> Roster:
             forced=found.forced,
             removed=tuple(map(_entry, found.removed)),
             ancestors=found.ancestors,
+            invitations=tuple(
+                Invitation(**msgspec.structs.asdict(each)) for each in found.invitations
+            ),
         )
     except (
         msgspec.MsgspecError,

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from groupcomm.config.roster import (
     AddDaemon,
+    Invitation,
+    InviteDaemon,
     MoveDaemon,
     RemoveDaemon,
     Roster,
@@ -37,7 +39,8 @@ FIRST = Roster(
     expected=3,
 )
 AGREED = FIRST.changed(AddDaemon(name="b", site="main", addresses=("10.0.0.3:1",)), forced=True)
-PENDING = AGREED.changed(RemoveDaemon("größe"))
+INVITED = Invitation(id=b"12345678", name="c", site="far", proof=bytes(32), expires_s=2_000_000_000)
+PENDING = AGREED.changed(RemoveDaemon("größe")).changed(InviteDaemon(invitation=INVITED, now_s=0))
 RECORD = RosterRecord(agreed=AGREED, pending=PENDING, ballot=2**63)
 WHOLE = encode_record(RECORD)
 FILE = """

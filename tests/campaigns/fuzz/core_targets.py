@@ -21,6 +21,8 @@ from groupcomm.engine.protection import PlainProtection
 from groupcomm.errors import BadDatagram
 from groupcomm.events import DaemonView
 from groupcomm.groups.announcement import Announcements, cut_announcement
+from groupcomm.joining import messages as messages_of_joining
+from groupcomm.joining.messages import encode
 from groupcomm.membership.flood import MAX_UNFINISHED, Flood
 from groupcomm.security.keys import KeyRing
 from groupcomm.security.layout import SUITE_NONE, Channel, ReplayWindow
@@ -37,6 +39,7 @@ from groupcomm.wire import (
     data,
     hello,
     horizon,
+    joining,
     keys,
     link,
     membership,
@@ -45,7 +48,9 @@ from groupcomm.wire import (
     roster,
     token,
 )
+from groupcomm.wire.joining import ROOM_BYTES
 from tests.campaigns.fuzz.checks import Target, exact, frame, stable
+from tests.groupcomm.joining.world import Host, joiner
 from tests.groupcomm.wire.payloads import decode_messages, encode_messages
 
 _VIEW: Final = ViewId(1, "d1", 2)
@@ -221,6 +226,22 @@ def _daemon(raw: bytes) -> None:
     session.receive(raw)
 
 
+def _asked(raw: bytes) -> None:
+    """Have the holder of a token ask with these bytes, which are sealed, and a host answer."""
+    host = Host()
+    asker = joiner(host.invite("b"))
+    ((_, opening),) = asker.step(0.0)
+    machine = host.machines["a"]
+    opened = machine.answer(opening, 0.0)
+    assert opened is not None
+    asker.receive("a", opened, 0.0)
+    assert asker._keys is not None
+    machine.answer(raw, 0.0)
+    machine.answer(asker._keys.ask(1, raw[: ROOM_BYTES - 2]).encode(), 0.0)
+    asker.step(0.0)
+    asker.receive("a", asker._keys.reply(1, raw).encode(), 0.0)
+
+
 CORE_TARGETS: Final[dict[str, Target]] = {
     "wire.packet.peek": exact(
         packet.peek_untrusted,
@@ -259,6 +280,15 @@ CORE_TARGETS: Final[dict[str, Target]] = {
     "wire.keys.key_report": exact(
         keys.decode_key_report_untrusted, lambda value, _: value.encode()
     ),
+    "wire.joining.joining": exact(
+        joining.decode_joining_untrusted, lambda value, _: value.encode()
+    ),
+    "joining.messages.request": stable(messages_of_joining.decode_request_untrusted, encode),
+    "joining.messages.answer": stable(messages_of_joining.decode_answer_untrusted, encode),
+    "joining.messages.package": stable(
+        messages_of_joining.decode_package_untrusted, messages_of_joining.encode_package
+    ),
+    "joining.host": _asked,
     "wire.roster.step": exact(roster.decode_step_untrusted, lambda value, _: value.encode()),
     "wire.roster.roster": stable(roster.decode_roster_untrusted, roster.encode_roster),
     "wire.membership.message": _control_message,

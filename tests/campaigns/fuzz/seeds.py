@@ -16,7 +16,14 @@ from groupcomm.algorithms.process import Message
 from groupcomm.algorithms.schiper_eggli_sandoz import SentStamp
 from groupcomm.clocks.stamp import Position, Stamp, ViewId
 from groupcomm.clocks.vector import VectorClock
-from groupcomm.config.roster import AddDaemon, RemoveDaemon, Roster, RosterEntry
+from groupcomm.config.roster import (
+    AddDaemon,
+    Invitation,
+    InviteDaemon,
+    RemoveDaemon,
+    Roster,
+    RosterEntry,
+)
 from groupcomm.config.view import Incarnation
 from groupcomm.events import (
     CausalContext,
@@ -28,6 +35,16 @@ from groupcomm.events import (
     Refused,
 )
 from groupcomm.groups.announcement import NOTHING, Announcement, cut_announcement
+from groupcomm.joining.messages import (
+    JoinRequest,
+    MoveRequest,
+    Part,
+    PartRequest,
+    Ready,
+    Wait,
+    encode,
+)
+from groupcomm.joining.messages import Refused as AnswerRefused
 from groupcomm.security.plain import PlainSealer
 from groupcomm.session import daemon_frames, frames
 from groupcomm.wire.bundle import body_payload, encode_groups
@@ -58,6 +75,7 @@ from groupcomm.wire.roster import RosterStep, StepKind, encode_roster
 from tests.campaigns.fuzz.client_seeds import client_seeds
 from tests.campaigns.fuzz.port_seeds import port_seeds
 from tests.campaigns.fuzz.spread_targets import spread_seeds
+from tests.groupcomm.joining.world import Host, Network, joiner, mover
 from tests.groupcomm.wire.packets import CODECS, KEY, example_bundle
 from tests.groupcomm.wire.payloads import encode_messages
 
@@ -79,6 +97,19 @@ _ROSTER: Final = (
     )
     .changed(AddDaemon(name="d2", site="north", addresses=("10.0.0.2:4803",)))
     .changed(RemoveDaemon("größe"), forced=True)
+    .changed(
+        InviteDaemon(
+            invitation=Invitation(
+                id=b"12345678",
+                name="d3",
+                site="north",
+                proof=bytes(32),
+                expires_s=2**33,
+                holder=bytes(32),
+            ),
+            now_s=2**32,
+        )
+    )
 )
 
 
@@ -128,6 +159,7 @@ def _wire() -> Iterator[tuple[str, bytes]]:
     ):
         yield "wire.roster.step", step.encode()
     yield "wire.roster.roster", encode_roster(_ROSTER)
+    yield from _joining()
     yield "wire.packet.peek", bytes(20)
     yield "wire.link.with_key", without_key(CODECS[0].example.encode(KEY))
     yield "wire.bundle.body", bytes(example_bundle().body)
@@ -136,6 +168,26 @@ def _wire() -> Iterator[tuple[str, bytes]]:
     yield "wire.bundle.groups", encode_groups(("g", "#ann#d1"))
     yield "wire.messages.messages", b"\0\0\0\2" + encode_messages([(1, b"ab"), (2, b"")])
     yield "wire.messages.fragment", encode_fragment(1, 9, b"part")
+
+
+def _joining() -> Iterator[tuple[str, bytes]]:
+    """Yield a whole conversation, and the messages in it."""
+    host = Host()
+    network = Network(host)
+    network.run(joiner(host.invite("b")), mover("a", "10.0.0.7:4803"))
+    for data in (*(data for _, data in network.sent), *network.answers):
+        yield "wire.joining.joining", data
+    for request in (
+        JoinRequest("größe", ("10.0.0.9:4803",)),
+        MoveRequest("b", ("10.0.0.9:1",), bytes(64)),
+        PartRequest(2),
+    ):
+        yield "joining.messages.request", encode(request)
+        yield "joining.host", encode(request)
+    for answer in (Wait("why"), AnswerRefused("größe"), Ready(9000), Part(b"part")):
+        yield "joining.messages.answer", encode(answer)
+        yield "joining.host", encode(answer)
+    yield "joining.messages.package", host.package()
 
 
 def _messages() -> Iterator[ControlMessage]:

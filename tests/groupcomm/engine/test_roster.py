@@ -1,9 +1,14 @@
 """The roster of a cluster changes by agreement, whatever happens in between."""
 
+import attrs
 import pytest
 
 from groupcomm.config.roster import (
+    MAX_INVITATIONS,
     AddDaemon,
+    AdmitDaemon,
+    Invitation,
+    InviteDaemon,
     MoveDaemon,
     RemoveDaemon,
     Roster,
@@ -11,7 +16,7 @@ from groupcomm.config.roster import (
     RosterRecord,
 )
 from groupcomm.engine import ChangeRoster, EndReason, RosterNews
-from groupcomm.errors import LocalProtocolError
+from groupcomm.errors import ConfigError, LocalProtocolError
 from tests.groupcomm.engine.cluster import Cluster
 
 
@@ -249,3 +254,58 @@ def test_from_one_daemon_to_four_and_back_one_at_a_time() -> None:
         assert views(cluster, "a") == before + 1, name
         assert name not in cluster.members("a")
     assert cluster.members("a") == "a"
+
+
+# ---- invitations ----
+
+
+def invite(name: str, id: bytes) -> InviteDaemon:
+    invitation = Invitation(
+        id=id, name=name, site="1", proof=bytes(32), expires_s=2_000_000, holder=b""
+    )
+    return InviteDaemon(invitation=invitation, now_s=1_000_000)
+
+
+def admit(id: bytes, holder: int) -> AdmitDaemon:
+    return AdmitDaemon(id=id, holder=bytes((holder,)) * 32, addresses=(f"h{holder}.example:4803",))
+
+
+def test_an_invitation_is_at_all_disks_and_admits_one_daemon_of_two_that_ask_at_once() -> None:
+    cluster = formed()
+    change(cluster, "a", invite("d", b"12345678"))
+    cluster.run(1.0)
+    for name in "abc":
+        stored = cluster.shells[name].record
+        assert stored is not None
+        assert stored.agreed == roster(cluster, name)
+        assert roster(cluster, name).invitation(b"12345678") is not None
+    before = views(cluster, "a")
+    change(cluster, "a", admit(b"12345678", 1))
+    change(cluster, "b", admit(b"12345678", 2))
+    cluster.run(2.0)
+    assert views(cluster, "a") == before, "nobody else is there yet"
+    assert len({roster(cluster, name).id for name in "abc"}) == 1
+    assert names_of(cluster, "c") == "abcd"
+    used = roster(cluster, "c").invitation(b"12345678")
+    assert used is not None
+    with pytest.raises(LocalProtocolError, match="was used"):
+        change(cluster, "c", admit(b"12345678", 3))
+    change(cluster, "c", RemoveDaemon("d"))
+    cluster.run(2.0)
+    assert roster(cluster, "a").invitations == ()
+
+
+def test_invitations_are_replaced_by_name_forgotten_when_old_and_bounded() -> None:
+    first = formed("a").cores["a"].config.roster
+    one = first.changed(invite("d", b"12345678")).changed(invite("d", b"87654321"))
+    assert [each.id for each in one.invitations] == [b"87654321"]
+    later = attrs.evolve(invite("e", b"aaaaaaaa"), now_s=2_000_000)
+    assert [each.name for each in one.changed(later).invitations] == ["e"]
+    full = first
+    for number in range(MAX_INVITATIONS):
+        full = full.changed(invite(f"x{number}", number.to_bytes(8, "big")))
+    with pytest.raises(ConfigError, match="32 daemons are invited"):
+        full.changed(invite("y", b"yyyyyyyy"))
+    with pytest.raises(ConfigError, match="in the roster already"):
+        first.changed(invite("a", b"yyyyyyyy"))
+    assert full.id != first.id
