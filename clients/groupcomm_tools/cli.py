@@ -54,6 +54,11 @@ GROUPS: Final = {
             "the daemon refuses, or the change does not count in time",
             connects=True,
         ),
+        "links": Command(
+            "list the links between the sites of a cluster; set and remove links while it works",
+            "the daemon refuses, or the change does not count in time",
+            connects=True,
+        ),
         "drain": Command(
             "have the programs of a daemon move to others, and then stop it",
             "programs were left when the time was up, or the daemon refuses",

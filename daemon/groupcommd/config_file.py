@@ -345,6 +345,7 @@ def _core(
         timing=_changed("timing", timing, file.timing),
         windows=_changed("windows", Windows(), file.windows),
         addresses={name: tuple(map(str, found)) for name, found in places.items()},
+        fixed_delay_s=file.timing.get("longest_delay_s"),
     )
 
 

@@ -118,7 +118,8 @@ def overruled(ours: Roster, places: Places, roster: Roster) -> list[str]:
     if more:
         found.append(f"sites.*.daemons (the roster also has {', '.join(more)})")
     if roster.links != ours.links:
-        found.append("links")
+        links = [f"{one}-{other} of {us / 1000:g} ms" for one, other, us in roster.links]
+        found.append(f"links (the roster has {', '.join(links) or 'none'})")
     if roster.expected != ours.expected:
         found.append("expected_daemons")
     return found

@@ -44,6 +44,7 @@ class _Roster(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     removed: tuple[_Entry, ...]
     ancestors: tuple[str, ...]
     invitations: tuple[_Invitation, ...] = ()
+    forced_at: tuple[_Count, ...] = ()
 
 
 class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,6 +91,7 @@ def _from_roster(roster: Roster) -> _Roster:
         removed=tuple(map(_from_entry, roster.removed)),
         ancestors=tuple(each.hex() for each in roster.ancestors),
         invitations=tuple(map(_from_invitation, roster.invitations)),
+        forced_at=roster.forced_at,
     )
 
 
@@ -103,6 +105,7 @@ def _to_roster(found: _Roster) -> Roster:
         removed=tuple(map(_to_entry, found.removed)),
         ancestors=tuple(map(bytes.fromhex, found.ancestors)),
         invitations=tuple(map(_to_invitation, found.invitations)),
+        forced_at=found.forced_at,
     )
     if roster.id.hex() != found.id:
         raise ValueError(f"roster {found.number} is not the one that was written")

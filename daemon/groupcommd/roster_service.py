@@ -7,7 +7,8 @@ core checks the rest, and agrees on the change with the other daemons (docs/rost
 
 import json
 import logging
-from typing import Annotated, Any, Final
+from math import isfinite
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 import trio
@@ -18,17 +19,24 @@ from groupcomm.config.roster import (
     AddDaemon,
     MoveDaemon,
     RemoveDaemon,
+    RemoveLinks,
     Roster,
     RosterChange,
+    SetLinks,
 )
+from groupcomm.config.site_links import SitePair, pair_of_sites
 from groupcomm.engine import ChangeRoster, DaemonCore, Status
 from groupcomm.errors import ConfigError, GroupCommError, LocalProtocolError
 from groupcomm.host.addresses import Address, parse_address
 from groupcomm.names import check_daemon
 from groupcommd.daemon_config import DaemonConfig
 from groupcommd.roster_config import places_of, with_roster
+from groupcommd.site_tables import sites_of_link
 
-KNOWN: Final = "daemons, daemons add {...}, daemons remove {...}, daemons move {...}"
+KNOWN: Final = (
+    "daemons, daemons add {...}, daemons remove {...}, daemons move {...}, daemons set-links {...},"
+    " daemons remove-links {...}"
+)
 
 _Addresses = Annotated[tuple[str, ...], Meta(min_length=1, max_length=MAX_ADDRESSES)]
 _log = logging.getLogger("groupcommd")
@@ -38,6 +46,7 @@ class _Add(msgspec.Struct, forbid_unknown_fields=True):
     name: str
     addresses: _Addresses
     site: str | None = None
+    links: dict[str, float] = {}  # the neighbours of a new site, with delays in milliseconds
     force: bool = False
 
 
@@ -52,10 +61,24 @@ class _Move(msgspec.Struct, forbid_unknown_fields=True):
     force: bool = False
 
 
-_COMMANDS: Final[dict[str, type[_Add] | type[_Remove] | type[_Move]]] = {
+class _SetLinks(msgspec.Struct, forbid_unknown_fields=True):
+    links: Annotated[dict[str, float], Meta(min_length=1)]  # by SITE-SITE, in milliseconds
+    force: bool = False
+
+
+class _RemoveLinks(msgspec.Struct, forbid_unknown_fields=True):
+    links: Annotated[tuple[str, ...], Meta(min_length=1)]  # each SITE-SITE
+    force: bool = False
+
+
+_Command: TypeAlias = _Add | _Remove | _Move | _SetLinks | _RemoveLinks
+
+_COMMANDS: Final[dict[str, type[_Command]]] = {
     "add": _Add,
     "remove": _Remove,
     "move": _Move,
+    "set-links": _SetLinks,
+    "remove-links": _RemoveLinks,
 }
 
 
@@ -111,7 +134,7 @@ class RosterService:
         )
         return {"asked": " ".join(words), "number": status.roster["number"]}
 
-    def _command(self, words: list[str]) -> _Add | _Remove | _Move:
+    def _command(self, words: list[str]) -> _Command:
         kind = _COMMANDS.get(words[0])
         if kind is None or len(words) != 2:
             raise LocalProtocolError(f"unknown command {' '.join(words)[:80]!r}: ask for {KNOWN}")
@@ -120,7 +143,7 @@ class RosterService:
         except msgspec.MsgspecError as error:
             raise LocalProtocolError(f"daemons {words[0]}: {error}") from None
 
-    def _change(self, asked: _Add | _Remove | _Move) -> RosterChange:
+    def _change(self, asked: _Command) -> RosterChange:
         """Return the change that is asked for; raise GroupCommError if it must not be made."""
         roster = self.config.core.roster
         match asked:
@@ -128,10 +151,18 @@ class RosterService:
                 return RemoveDaemon(name)
             case _Move(name=name):
                 return MoveDaemon(name, self._addresses(asked, roster))
+            case _SetLinks(links=links):
+                return SetLinks(
+                    tuple((*_pair(link, roster), _us(links[link], link)) for link in links)
+                )
+            case _RemoveLinks(links=removed):
+                return RemoveLinks(tuple(_pair(link, roster) for link in removed))
         check_daemon(asked.name)
         addresses = self._addresses(asked, roster)
         self._check_identity(asked.name)
-        return AddDaemon(name=asked.name, site=self._site(asked, roster), addresses=addresses)
+        site = self._site(asked, roster)
+        neighbours = tuple((other, _us(ms, other)) for other, ms in asked.links.items())
+        return AddDaemon(name=asked.name, site=site, addresses=addresses, links=neighbours)
 
     def _addresses(self, asked: _Add | _Move, roster: Roster) -> tuple[str, ...]:
         """Return the addresses of a command in one form, after all checks."""
@@ -180,11 +211,11 @@ class RosterService:
             return sites[0]
         if not asked.site.isprintable() or not 0 < len(asked.site.encode()) <= 255:
             raise ConfigError(f"site is {asked.site!r}; it must be a printable name")
-        if asked.site not in sites and roster.links:
+        if asked.site not in sites and roster.links and not asked.links:
             raise ConfigError(
                 f"site {asked.site} is new, and no link leads to it: name one of"
-                f" {', '.join(sites)}; a cluster whose file lists links gets another site by a"
-                " change of all files, and a restart of all daemons without their roster.json"
+                f" {', '.join(sites)}, or give a link of the new site to one of them, with its"
+                f" delay in milliseconds: --link {sites[0]}=40"
             )
         return asked.site
 
@@ -232,3 +263,15 @@ class RosterService:
                     each,
                 )
         return self.config
+
+
+def _pair(link: str, roster: Roster) -> SitePair:
+    """Return the two sites that SITE-SITE stands for."""
+    return pair_of_sites(*sites_of_link(link, roster.sites))
+
+
+def _us(delay_ms: float, where: str) -> int:
+    """Return a delay in microseconds; the roster has its range."""
+    if not isfinite(delay_ms):
+        raise ConfigError(f"link {where}: delay_ms is {delay_ms}; it must be a number")
+    return round(delay_ms * 1000)

@@ -6,7 +6,8 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from groupcomm.config.core import Setting, shortest_paths
+from groupcomm.config.core import UNKNOWN_DELAY_S, Setting, shortest_paths
+from groupcomm.config.site_links import LONGEST_LINK_US
 from groupcomm.errors import ConfigError, LocalProtocolError
 from groupcomm.host.addresses import Address, parse_address
 from groupcomm.names import check_daemon
@@ -14,10 +15,8 @@ from groupcomm.names import check_daemon
 DEFAULT_PACKET_BYTES: Final = 1340
 """With its seal and headers such a packet passes the internet, tunnels included."""
 
-DEFAULT_DELAY_MS: Final = 100.0
-"""The default between two sites: most paths on earth are shorter."""
-
-LONGEST_DELAY_MS: Final = 10_000.0
+DEFAULT_DELAY_MS: Final = UNKNOWN_DELAY_S * 1000
+LONGEST_DELAY_MS: Final = LONGEST_LINK_US / 1000
 
 Addresses: TypeAlias = str | list[str]
 """The address of a daemon, or one for each of its networks."""

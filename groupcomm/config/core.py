@@ -35,6 +35,9 @@ class Rekeying:
 
 MAX_LEAVE_S = 3600.0
 
+UNKNOWN_DELAY_S: Final = 0.1
+"""The one-way delay between two sites where no link tells it: most paths on earth are shorter."""
+
 Setting: TypeAlias = tuple[str, tuple[str, ...]]
 """The key of a setting as in a file, and its value: a text, or one for each entry of a list."""
 
@@ -149,6 +152,8 @@ class CoreConfig:
         agreed: the roster that the cluster has agreed on, from which `sites`, `site_names`,
             `link_delays_us` and `expected_daemons` were made; None while those of the file count.
         addresses: the addresses of daemons, by name, for the first change of the roster.
+        fixed_delay_s: the longest delay between two sites, in place of the one that follows from
+            the links of an agreed roster; None: that one counts.
     """
 
     cluster: str = "groupcomm"
@@ -166,6 +171,7 @@ class CoreConfig:
     leave_timeout_s: float = 5.0
     agreed: Roster | None = None
     addresses: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+    fixed_delay_s: float | None = None
 
     def __attrs_post_init__(self) -> None:
         names = self.daemons
@@ -229,12 +235,10 @@ class CoreConfig:
         """Return the same settings for the daemons of an agreed roster."""
         sites = roster.sites
         names = tuple(sites)
-        longest_s = self.timing.longest_delay_s
         links = tuple((names.index(a), names.index(b), delay) for a, b, delay in roster.links)
-        if links:
-            ways = shortest_paths(range(len(names)), {(a, b): d / 1e6 for a, b, d in links})
-            known = [way for way in ways.values() if way < inf]
-            longest_s = max(known, default=longest_s)
+        longest_s = self.fixed_delay_s
+        if longest_s is None:
+            longest_s = longest_way_s(names, {(a, b): d / 1e6 for a, b, d in roster.links})
         # The roster has the addresses: those of files no longer matter, nor whether they differ.
         advised = tuple(each for each in self.advised if ".daemons." not in each[0])
         return attrs.evolve(
@@ -287,6 +291,15 @@ PRESETS: Final[Mapping[str, Timing]] = {"lan": lan(), "local": local(), "wan": w
 
 
 Place = TypeVar("Place", bound=Hashable)
+
+
+def longest_way_s(places: Collection[Place], links: Mapping[tuple[Place, Place], float]) -> float:
+    """Return the longest of the shortest ways between any two sites, in seconds; 0 with one site.
+
+    Where no path leads, and without links, the delay is unknown.
+    """
+    ways = shortest_paths(places, links).values()
+    return max((UNKNOWN_DELAY_S if way == inf else way for way in ways), default=0.0)
 
 
 def shortest_paths(

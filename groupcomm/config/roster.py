@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from groupcomm.config.site_links import SiteLink, SitePair, check_links, pair_of_sites
 from groupcomm.errors import ConfigError
 from groupcomm.names import check_daemon
 
@@ -95,10 +96,6 @@ class Invitation:
             raise ConfigError(f"invitation of {self.name}: sizes are {sizes}; they are 8, 32, 32")
 
 
-SiteLink: TypeAlias = tuple[str, str, int]
-"""The names of two neighbouring sites, in order, and the one-way delay in microseconds."""
-
-
 @attrs.frozen(kw_only=True)
 class AddDaemon:
     """Add a daemon.
@@ -107,11 +104,14 @@ class AddDaemon:
         name: its name; no daemon of the roster has it.
         site: the name of its site, which may be new.
         addresses: its addresses.
+        links: links from its site, which is new, to others: the other site, and the one-way delay
+            in microseconds.
     """
 
     name: str
     site: str
     addresses: tuple[str, ...] = ()
+    links: tuple[tuple[str, int], ...] = ()
 
 
 @attrs.frozen
@@ -164,8 +164,29 @@ class AdmitDaemon:
     addresses: tuple[str, ...]
 
 
+@attrs.frozen
+class SetLinks:
+    """Add these links between sites, or change their delays."""
+
+    links: tuple[SiteLink, ...]
+
+
+@attrs.frozen
+class RemoveLinks:
+    """Remove the links between these pairs of sites."""
+
+    pairs: tuple[SitePair, ...]
+
+
 RosterChange: TypeAlias = (
-    AddDaemon | RemoveDaemon | MoveDaemon | CountDaemon | InviteDaemon | AdmitDaemon
+    AddDaemon
+    | RemoveDaemon
+    | MoveDaemon
+    | CountDaemon
+    | InviteDaemon
+    | AdmitDaemon
+    | SetLinks
+    | RemoveLinks
 )
 
 
@@ -183,6 +204,8 @@ class Roster:
         removed: the daemons removed or moved last, with their former addresses, latest last.
         ancestors: the ids of the rosters from which this one has followed, latest last.
         invitations: the daemons that may join with a token, and those that have, latest last.
+        forced_at: the numbers of the forced changes among the ancestors, and of this roster if it
+            was forced; rising.
         id: 8 bytes that name this roster. That of a first roster does not depend on the names of
             sites and on addresses, which may differ from file to file.
     """
@@ -195,6 +218,7 @@ class Roster:
     removed: tuple[RosterEntry, ...] = ()
     ancestors: tuple[bytes, ...] = ()
     invitations: tuple[Invitation, ...] = ()
+    forced_at: tuple[int, ...] = ()
     id: bytes = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -219,6 +243,8 @@ class Roster:
             whole = (sorted(sites.values()), sorted(links), self.expected or len(self.entries))
         if self.invitations:
             whole = (whole, [attrs.astuple(each) for each in self.invitations])
+        if self.forced_at:
+            whole = (whole, self.forced_at)
         text = ascii(whole).encode()
         size = ROSTER_ID_BYTES
         return hashlib.blake2b(text, digest_size=size, person=b"groupcomm roster").digest()
@@ -293,16 +319,25 @@ class Roster:
                 entries[name] = RosterEntry(name=name, site=site, addresses=addresses, counts=False)
                 removed = [each for each in removed if each.name != name]
         sites = {entry.site for entry in entries.values()}
+        links = self._changed_links(change, sites)
+        none = not self.links or isinstance(change, RemoveLinks)
+        check_links(sites, links, none_allowed=none)
         return Roster(
             entries=tuple(entries[name] for name in sorted(entries)),
-            links=tuple(link for link in self.links if sites.issuperset(link[:2])),
+            links=tuple((*pair, delay) for pair, delay in sorted(links.items())),
             expected=self.expected,
             number=self.number + 1,
             forced=self.forced + forced,
             removed=tuple(removed[-MAX_REMOVED:]),
             ancestors=(*self.ancestors, self.id)[-MAX_ANCESTORS:],
             invitations=self._invitations_after(change),
+            forced_at=self._forced_after(forced=forced),
         )
+
+    def _forced_after(self, *, forced: bool) -> tuple[int, ...]:
+        number = self.number + 1
+        kept = tuple(each for each in self.forced_at if each >= number - MAX_ANCESTORS)
+        return (*kept, number) if forced else kept
 
     def _check_new(self, name: str) -> None:
         if self.entry(name) is not None:
@@ -339,6 +374,29 @@ class Roster:
                 return tuple(each for each in self.invitations if each.name != name)
         return self.invitations
 
+    def _changed_links(self, change: RosterChange, sites: Collection[str]) -> dict[SitePair, int]:
+        """Return the delays of the links after a change, for the sites that are there then."""
+        links = {pair_of_sites(a, b): delay for a, b, delay in self.links}
+        match change:
+            case AddDaemon(site=site, links=new):
+                if new and site in self.sites:
+                    raise ConfigError(f"site {site} is in the roster already: set its links")
+                links |= {pair_of_sites(site, other): delay for other, delay in new}
+            case RemoveDaemon():  # and the links of its site, if it was the last daemon there
+                links = {pair: delay for pair, delay in links.items() if set(pair) <= set(sites)}
+            case SetLinks(asked):
+                links |= {pair_of_sites(a, b): delay for a, b, delay in asked}
+            case RemoveLinks(pairs):
+                for pair in pairs:
+                    self._check_link(pair)
+                links = {pair: delay for pair, delay in links.items() if pair not in pairs}
+        return links
+
+    def _check_link(self, pair: SitePair) -> None:
+        if pair not in [link[:2] for link in self.links]:
+            known = ", ".join("-".join(link[:2]) for link in self.links) or "none"
+            raise ConfigError(f"link {'-'.join(pair)} is not in the roster; its links are: {known}")
+
     def _existing(self, name: str) -> RosterEntry:
         found = self.entry(name)
         if found is None:
@@ -358,10 +416,12 @@ class Roster:
     def supersedes(self, other: "Roster") -> bool:
         """Return whether daemons with the other roster have to adopt this one.
 
-        A roster supersedes those from which it has followed. Of two rosters of which neither has
-        followed from the other, parts of the cluster have changed at least one by force. There the
-        one with fewer forced changes counts, then the one with the higher number, then the one with
-        the higher id: so all daemons decide alike.
+        A roster supersedes those from which it has followed. If neither of two has followed from
+        the other, parts of the cluster have changed the last roster that they had in common, at
+        most one of them with a majority. Then the roster of that part counts, else the one whose
+        part has made the change with the lower id. Only the first change after the fork decides, so
+        that these rules order all rosters that have followed from one: whichever daemons meet
+        first, all have the same roster in the end.
         """
         if self.id == other.id or other.follows(self):
             return False
@@ -371,7 +431,27 @@ class Roster:
             return False  # two configuration files differ: an operator has to decide
         if not other.number:
             return True  # a file gives way to what a cluster has agreed on, also by force
-        return (-self.forced, self.number, self.id) > (-other.forced, other.number, other.id)
+        ours, theirs = self._line, other._line
+        common = next((each for each in reversed(ours) if each in theirs), None)
+        if common is None:  # clusters with different files, or a fork long ago
+            return (-self.forced, self.number, self.id) > (-other.forced, other.number, other.id)
+        return self._first_after(common) < other._first_after(common)
+
+    @property
+    def is_forced(self) -> bool:
+        """Return whether the last change was made without a majority."""
+        return self.number in self.forced_at
+
+    @property
+    def _line(self) -> tuple[bytes, ...]:
+        """Return the ids of this roster and of its ancestors, oldest first."""
+        return (*self.ancestors, self.id)
+
+    def _first_after(self, ancestor: bytes) -> tuple[bool, bytes]:
+        """Return whether the first change after an ancestor was forced, and the id after it."""
+        line = self._line
+        at = line.index(ancestor) + 1
+        return self.number - (len(line) - 1 - at) in self.forced_at, line[at]
 
 
 @attrs.frozen(kw_only=True)

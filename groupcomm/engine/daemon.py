@@ -56,6 +56,7 @@ from groupcomm.engine.view_change import CarriedGroups, ViewChange
 from groupcomm.errors import BadDatagram, RemoteProtocolError
 from groupcomm.groups.table import Member
 from groupcomm.membership.membership import Membership
+from groupcomm.membership.proposal import link_delays_us
 from groupcomm.membership.recovered_set import RecoveredSet
 from groupcomm.membership.reservation import reserved_by
 from groupcomm.membership.states import GatherReason, MembershipState
@@ -540,6 +541,15 @@ class DaemonCore:
         self._output.roster = roster
         self._protection.use_daemons(_known_names(roster))
         self.membership.use_config(self.config, self._now)
+
+    def use_links(self) -> None:
+        """Route packets of the view by the links of the roster that counts from now on."""
+        assert self.view_state is not None, "links change in the order of a view"
+        view = self.view_state.view
+        names = [daemon.name for daemon in view.daemons]
+        joined = [(names[one], names[other]) for one, other in view.links]
+        if self.view_state.use_delays(link_delays_us(self.config, joined), self._now):
+            self._view_due = self._now
 
     def end_removed(self) -> None:
         """Leave, as the roster that counts does not have this daemon any more."""

@@ -81,6 +81,9 @@ class RosterContext(Protocol):
     def use_roster(self, roster: Roster) -> None:
         """Use this roster from now on."""
 
+    def use_links(self) -> None:
+        """Route packets of the view by the links of the roster that counts from now on."""
+
     def end_removed(self) -> None:
         """Leave, as the roster that counts does not have this daemon any more."""
 
@@ -241,7 +244,7 @@ class RosterManager:
 
     def _is_forced(self, roster: Roster) -> bool:
         """Return whether the change to a roster was made without a majority."""
-        return roster.forced > self.roster.forced
+        return roster.is_forced
 
     def _may_choose(self, *, forced: bool) -> bool:
         return self._has_majority or forced
@@ -402,7 +405,10 @@ class RosterManager:
             self._core.end_removed()
             return
         self.news.append(f"roster {roster.number} counts: {', '.join(roster.names)}")
+        links = self.roster.links
         self._core.use_roster(roster)
+        if store and roster.links != links:  # others of the view change theirs at the same place
+            self._core.use_links()
 
     # ---- time ----
 
@@ -436,6 +442,10 @@ class RosterManager:
                     "in_view": entry.name in members,
                 }
                 for entry in roster.entries
+            ],
+            "links": [
+                {"sites": [one, other], "delay_ms": delay_us / 1000}
+                for one, other, delay_us in roster.links
             ],
             "removed": [each.name for each in roster.removed if roster.was_removed(each.name)],
             "in_view": self._in_view,

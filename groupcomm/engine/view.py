@@ -77,11 +77,12 @@ class ViewState:
         me: the index of this daemon in the view.
         announcement: the first bundles of this daemon in the view.
         majority: whether its members are more than half of all daemons; None if that is unknown.
+        delays_us: the delays of its links by which routes are compared now; see View.
         context: the daemon.
         now: seconds.
 
     Attributes:
-        ring, delivery, streams, links: the parts.
+        ring, delivery, streams, links, routes: the parts.
         clock: the clock of the ring.
         view_change: ends the view once it is frozen.
         safe_waits: tells whether SAFE packets wait between two stamps; see Order.
@@ -89,6 +90,7 @@ class ViewState:
         deadline: the time at which `step` is due.
         key: the view's key.
         majority: whether its members are more than half of all daemons; None if that is unknown.
+        delays_us: the delays of its links by which routes are compared now; see View.
     """
 
     def __init__(
@@ -133,7 +135,9 @@ class ViewState:
         self.safe_waits, self.blocks = order.safe_waits, order.blocks
         self._deferred = DeferredHeaders(self.key, self.streams[self._own_ring], view.packet_limit)
         self.view_change = ViewChange(view, me, self.delivery)
-        routes = Routes(view, me)
+        self.delays_us = view.delays_us
+        self._usable = view.links
+        self.routes = routes = Routes(view, me)
         self._forwarding = Forwarding(view, me, routes, self.streams, context.config.timing)
         self.links = self._forwarding.links
         self._gaps = self._foreign_gaps(routes.entered)
@@ -211,13 +215,25 @@ class ViewState:
 
     def reroute(self, links: tuple[tuple[int, int], ...], now: float) -> None:
         """Send packets over these links of the view from now on."""
-        routes = Routes(self.view, self._me, links)
+        self._usable = links
+        self.routes = routes = Routes(self.view, self._me, links, self.delays_us)
         self._forwarding.reroute(routes, now)
         self._gaps[:] = self._foreign_gaps(routes.entered)
         self.ring.entered = routes.entered
         for gaps in self._gaps:
             gaps.update(now)
         self.deadline = now
+
+    def use_delays(self, delays_us: tuple[int, ...], now: float) -> bool:
+        """Compare routes by these delays of the links from now on; return whether they change.
+
+        Timers keep the longest delay with which the view has begun.
+        """
+        if delays_us == self.delays_us:
+            return False
+        self.delays_us = delays_us
+        self.reroute(self._usable, now)
+        return True
 
     @property
     def is_settled(self) -> bool:

@@ -2,10 +2,11 @@
 
 The packets of each ring go along a tree of shortest paths over the links of the view, with that
 ring at the root: shortest by configured delays, else by the number of links. All daemons compute
-the same trees from the view, so each packet enters each ring once.
+the same trees from the view, so each packet enters each ring once. Links of an agreed roster that
+change while the view lasts change the trees at all daemons at the same place of the agreed order.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 
 from groupcomm.config.view import RING, View
@@ -23,9 +24,24 @@ class Routes:
 
     __slots__ = ("depth", "onward", "upstream")
 
-    def __init__(self, view: View, me: int, links: Sequence[tuple[int, int]] | None = None) -> None:
-        """Compute the trees over `links` of the view, which join all its rings; None means all."""
+    def __init__(
+        self,
+        view: View,
+        me: int,
+        links: Sequence[tuple[int, int]] | None = None,
+        delays_us: Sequence[int] | None = None,
+    ) -> None:
+        """Compute the trees.
+
+        Args:
+            view: the view.
+            me: the index of this daemon.
+            links: the links of the view that are used, which join all its rings; None: all.
+            delays_us: the delays of all links of the view, or none; None: those of the view.
+        """
         links = view.links if links is None else links
+        delays_us = (view.delays_us if delays_us is None else delays_us) or (0,) * len(view.links)
+        lengths = dict(zip(view.links, delays_us, strict=True))
         own = view.ring_of[me]
         self.onward: list[tuple[int, ...]] = []
         self.upstream: list[int | None] = []
@@ -33,7 +49,7 @@ class Routes:
         for origin in range(len(view.rings)):
             onward: list[int] = []
             upstream: int | None = None
-            parents, depth = _tree(view, links, origin)
+            parents, depth = _tree(view, {pair: lengths[pair] for pair in links}, origin)
             self.depth = max(self.depth, depth)
             for ring, (parent, near, here) in parents.items():
                 if parent == own and near == me:
@@ -52,18 +68,16 @@ class Routes:
 
 
 def _tree(
-    view: View, usable: Sequence[tuple[int, int]], origin: int
+    view: View, usable: Mapping[tuple[int, int], int], origin: int
 ) -> tuple[dict[int, tuple[int, int, int]], int]:
     """Return per ring but the root (parent ring, the daemon there, the daemon here); the depth.
 
     Dijkstra's algorithm. Each link counts a microsecond more than its delay, so of two equal paths
     the one over fewer links is taken.
     """
-    lengths = dict(zip(view.links, view.delays_us or (0,) * len(view.links), strict=True))
     near: dict[int, list[tuple[int, int, int, int]]] = {r: [] for r in range(len(view.rings))}
-    for pair in usable:
-        one, other = pair
-        length = lengths[pair] + 1
+    for (one, other), delay_us in usable.items():
+        length = delay_us + 1
         near[view.ring_of[one]].append((view.ring_of[other], one, other, length))
         near[view.ring_of[other]].append((view.ring_of[one], other, one, length))
     depths: dict[int, int] = {}

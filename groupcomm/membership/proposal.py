@@ -203,26 +203,29 @@ def make_view(config: CoreConfig, proposal: Proposal, joins: Mapping[int, Join])
     sites_of = [sites.get(name, -1) for name in names]
     rings = split_into_rings(sites_of, mutual)
     links = find_links(rings, mutual)
+    joined = [(names[one], names[other]) for one, other in links]
     return View(
         id=ViewId(counter, names[0], incarnations[0].random_id),
         daemons=tuple(map(DaemonId, names, incarnations)),
         rings=rings,
         links=links,
-        delays_us=_delays(config, [(sites_of[one], sites_of[other]) for one, other in links]),
+        delays_us=link_delays_us(config, joined),
         clock=max(reading, config.starts.clock, *stamps, 0),
         packet_limit=config.packet_limit,
         longest_delay_s=config.timing.longest_delay_s if len(set(sites_of)) > 1 else 0.0,
     )
 
 
-def _delays(config: CoreConfig, links: list[tuple[int, int]]) -> tuple[int, ...]:
-    """Return the delays of links between these sites; 0 within a site."""
+def link_delays_us(config: CoreConfig, links: Sequence[tuple[str, str]]) -> tuple[int, ...]:
+    """Return the delays of links between these daemons, in microseconds; 0 within a site."""
     if not config.link_delays_us:
         return ()
     known = {frozenset((one, other)): delay for one, other, delay in config.link_delays_us}
     far_us = int(config.timing.longest_delay_s * 1_000_000)
+    sites = {name: index for index, site in enumerate(config.sites) for name in site}
+    pairs = [(sites.get(one, -1), sites.get(other, -1)) for one, other in links]
     return tuple(
-        0 if one == other else known.get(frozenset((one, other)), far_us) for one, other in links
+        0 if one == other else known.get(frozenset((one, other)), far_us) for one, other in pairs
     )
 
 

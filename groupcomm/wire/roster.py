@@ -99,7 +99,9 @@ class _Invitation(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_f
     holder: Annotated[bytes, Meta(max_length=PUBLIC_BYTES)]
 
 
-class _Plain(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+class _Roster(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """Its last items are missing while they are empty, as in rosters of earlier releases."""
+
     number: _Count
     forced: _Count
     expected: Annotated[int, Meta(ge=1)] | None
@@ -107,12 +109,8 @@ class _Plain(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields
     links: Annotated[tuple[tuple[_Text, _Text, _Count], ...], Meta(max_length=4096)]
     removed: Annotated[tuple[_Entry, ...], Meta(max_length=MAX_REMOVED)]
     ancestors: Annotated[tuple[_Id, ...], Meta(max_length=MAX_ANCESTORS)]
-
-
-class _Roster(_Plain, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """Its last item is missing without invitations, as in rosters of earlier releases."""
-
     invitations: Annotated[tuple[_Invitation, ...], Meta(max_length=MAX_INVITATIONS)] = ()
+    forced_at: Annotated[tuple[_Count, ...], Meta(max_length=MAX_ANCESTORS + 1)] = ()
 
 
 _decoder = msgspec.msgpack.Decoder(_Roster)
@@ -129,10 +127,13 @@ def encode_roster(roster: Roster) -> bytes:
         tuple(map(_encoded_entry, roster.removed)),
         roster.ancestors,
     )
-    if not roster.invitations:
-        return msgspec.msgpack.encode(_Plain(*plain))
-    invited = tuple(_Invitation(*attrs.astuple(each)) for each in roster.invitations)
-    return msgspec.msgpack.encode(_Roster(*plain, invited))
+    more: list[object] = [
+        tuple(_Invitation(*attrs.astuple(each)) for each in roster.invitations),
+        roster.forced_at,
+    ]
+    while more and not more[-1]:
+        del more[-1]
+    return msgspec.msgpack.encode((*plain, *more))
 
 
 def decode_roster_untrusted(data: bytes) -> Roster:
@@ -150,6 +151,7 @@ def decode_roster_untrusted(data: bytes) -> Roster:
             invitations=tuple(
                 Invitation(**msgspec.structs.asdict(each)) for each in found.invitations
             ),
+            forced_at=found.forced_at,
         )
     except (
         msgspec.MsgspecError,

@@ -157,6 +157,7 @@ WORDS = {
     "bench": ("--connect", "/nowhere/groupcomm.sock"),
     "keys": ("status",),
     "daemons": ("list",),
+    "links": ("list",),
     "record": ("g", "--to", "FOLDER"),
     "replay": ("EMPTY",),
 }

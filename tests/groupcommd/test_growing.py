@@ -11,6 +11,7 @@ from groupcomm.events import DaemonView
 from groupcomm_client import connect
 from groupcomm_tools.local_cluster import ClusterError, free_ports
 from tests.groupcommd.growing import GrowingCluster, log_of
+from tests.groupcommd.hosts import run
 
 
 class Observer:
@@ -46,9 +47,9 @@ async def cluster() -> AsyncIterator[GrowingCluster]:
         cluster.close()
 
 
-async def grow(cluster: GrowingCluster, name: str, through: str) -> None:
+async def grow(cluster: GrowingCluster, name: str, through: str, *more: str) -> None:
     address = cluster.at[name]
-    status, _, told = await cluster.ask("add", name, "--address", address, through=through)
+    status, _, told = await cluster.ask("add", name, "--address", address, *more, through=through)
     assert (status, "may join: start it" in told) == (0, True), told
     await cluster[name].start()
 
@@ -141,7 +142,23 @@ async def restart_all(cluster: GrowingCluster) -> None:
 
 
 async def come_back(cluster: GrowingCluster) -> None:
-    """A removed daemon is added again, and starts without the roster of its disk."""
+    """A removed daemon is added again, in a new site, and starts without the roster of its disk."""
     (cluster.folder / "b.state" / "roster.json").unlink()
-    await grow(cluster, "b", "a")
+    await grow(cluster, "b", "a", "--site", "north")
     await cluster.settle("abc")
+    status, output, told = await links(cluster, "set", "north-main=2.5", "--json")
+    assert (status, json.loads(output)["links"]) == (
+        0,
+        [{"sites": ["main", "north"], "delay_ms": 2.5}],
+    )
+    status, output, told = await links(cluster, "list")
+    assert (status, output.splitlines()[-1].split()) == (0, ["main-north", "2.5", "ms"]), told
+    status, _, told = await links(cluster, "remove", "main-south")
+    assert (status, "the sites are: main, north" in told) == (1, True)
+    assert (await links(cluster, "remove", "main-north"))[0] == 0
+    assert (await cluster.roster("b"))["links"] == []
+
+
+async def links(cluster: GrowingCluster, *words: str) -> tuple[int, str, str]:
+    """Run `groupcomm links`; return the exit status, the output and the messages."""
+    return await run("links", *words, "--through", cluster["a"].unix)

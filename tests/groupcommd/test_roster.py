@@ -15,9 +15,11 @@ from groupcomm.config.roster import (
     InviteDaemon,
     MoveDaemon,
     RemoveDaemon,
+    RemoveLinks,
     Roster,
     RosterEntry,
     RosterRecord,
+    SetLinks,
 )
 from groupcomm.host.addresses import Address
 from groupcommd.config_file import read_config
@@ -152,9 +154,16 @@ def test_datagrams_go_to_both_places_until_the_new_one_has_answered(tmp_path: Pa
 
 def test_a_daemon_starts_at_the_address_of_the_roster(tmp_path: Path) -> None:
     roster = config_of(tmp_path).core.roster.changed(MoveDaemon("a", ("127.0.0.1:5003",)))
+    roster = roster.changed(AddDaemon(name="c", site="far", addresses=("127.0.0.1:5004",)))
+    roster = roster.changed(SetLinks((("far", "main", 7500),)))
     started = config_of(tmp_path, roster)
     assert started.addresses["a"] == Address("127.0.0.1", 5003)
-    assert started.overruled == ("sites.main.daemons.a (now at 127.0.0.1:5003)",)
+    assert started.core.timing.longest_delay_s == 0.0075
+    assert started.overruled == (
+        "sites.main.daemons.a (now at 127.0.0.1:5003)",
+        "sites.*.daemons (the roster also has c)",
+        "links (the roster has far-main of 7.5 ms)",
+    )
 
 
 # ---- operators ----
@@ -214,3 +223,26 @@ async def test_a_new_site_needs_no_link_where_no_site_has_one(tmp_path: Path) ->
     service.config = with_roster(config, AGREED.changed(RemoveDaemon("b")))
     found = json.loads(service.answer(f"daemons add {json.dumps(add)}", allowed=True))
     assert "site south is new, and no link leads to it" in found["error"]
+    linked = json.dumps({**add, "links": {"main": 12.5}})
+    assert "asked" in json.loads(service.answer(f"daemons add {linked}", allowed=True))
+    assert core.commands[1].change.links == (("main", 12_500),)
+
+
+async def test_links_are_named_as_in_files(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+    roster = config.core.roster.changed(AddDaemon(name="c", site="far-off", addresses=("1.1.1.1",)))
+    core: Any = FakeCore(roster, None)
+    service = RosterService(core, with_roster(config, roster))
+
+    def ask(question: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(service.answer(question, allowed=True))
+        return found
+
+    assert "asked" in ask('daemons set-links {"links": {"main-far-off": 7.25}}')
+    assert core.commands[0].change == SetLinks((("far-off", "main", 7250),))
+    assert "asked" in ask('daemons remove-links {"links": ["far-off-main"], "force": true}')
+    assert core.commands[1].change == RemoveLinks((("far-off", "main"),))
+    assert (
+        "does not name two sites" in ask('daemons set-links {"links": {"main-moon": 1}}')["error"]
+    )
+    assert "length >= 1" in ask('daemons set-links {"links": {}}')["error"]

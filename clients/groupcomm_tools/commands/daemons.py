@@ -2,30 +2,25 @@
 
 import argparse
 import json
-import time
-from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from groupcomm.errors import GroupCommError, SessionError
-from groupcomm.host.option_types import positive
 from groupcomm_client.blocking import BlockingConnection
-from groupcomm_tools.commands.connecting import accepted, connect_blocking
+from groupcomm_tools.commands.connecting import connect_blocking
 from groupcomm_tools.commands.options import add_connection_options
+from groupcomm_tools.commands.roster_changes import (
+    ChangeFailed,
+    add_change_options,
+    ask_roster,
+    change_roster,
+    entry_of,
+    link_delay,
+    report,
+)
 from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands, run
-from groupcomm_tools.terminal import say
 
 __all__ = ["EXAMPLE", "add_options", "run"]
 
 EXAMPLE: Final = "groupcomm daemons add d --site main --address 10.0.0.4:4803"
-
-WAIT_S: Final = 20.0
-"""The time in which a change counts, unless a disk hangs or the view changes all the time."""
-
-POLL_S: Final = 0.02
-
-
-class ChangeFailed(GroupCommError):
-    """A daemon refuses a change of the roster, or the change does not count in time."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -74,25 +69,6 @@ def _add_list_options(parser: argparse.ArgumentParser) -> None:
     add_connection_options(parser, ("--address", "--through"))
 
 
-def _add_change_options(parser: argparse.ArgumentParser, where: Sequence[str]) -> None:
-    """Declare the options of all changes; `where` are the words for the daemon to ask."""
-    parser.add_argument(
-        "--force",
-        action="store_true",
-        help="also without a majority; only if the other daemons are lost for good, as their part"
-        " could change the roster, too: of two such parts one loses its changes when they meet",
-    )
-    parser.add_argument(
-        "--timeout-s",
-        type=positive,
-        default=WAIT_S,
-        metavar="S",
-        help=f"longest wait until the change counts ({WAIT_S:g})",
-    )
-    parser.add_argument("--json", action="store_true", help="print the new roster as JSON")
-    add_connection_options(parser, where)
-
-
 def _add_place_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--address",
@@ -102,7 +78,7 @@ def _add_place_options(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         help="where the other daemons reach it; once for each of its networks",
     )
-    _add_change_options(parser, ("--through",))
+    add_change_options(parser, ("--through",))
 
 
 def _add_name(parser: argparse.ArgumentParser) -> None:
@@ -116,12 +92,21 @@ def _add_site(parser: argparse.ArgumentParser, default: str) -> None:
 def _add_add_options(parser: argparse.ArgumentParser) -> None:
     _add_name(parser)
     _add_site(parser, "the only one")
+    parser.add_argument(
+        "--link",
+        action="append",
+        type=link_delay,
+        default=[],
+        dest="links",
+        metavar="SITE=MS",
+        help="a link of a new site to another one, and its delay one way in milliseconds",
+    )
     _add_place_options(parser)
 
 
 def _add_remove_options(parser: argparse.ArgumentParser) -> None:
     _add_name(parser)
-    _add_change_options(parser, ("--address", "--through"))
+    add_change_options(parser, ("--address", "--through"))
 
 
 def _add_move_options(parser: argparse.ArgumentParser) -> None:
@@ -141,7 +126,7 @@ def _add_replace_options(parser: argparse.ArgumentParser) -> None:
 
 def _list(options: argparse.Namespace) -> int:
     with connect_blocking(options) as connection:
-        found = _roster(connection)
+        found = ask_roster(connection)
     if options.json:
         print(json.dumps(found, ensure_ascii=False))
     else:
@@ -151,8 +136,8 @@ def _list(options: argparse.Namespace) -> int:
 
 def _add(options: argparse.Namespace) -> int:
     with connect_blocking(options) as connection:
-        found = _add_one(connection, options, options.name, options.site)
-    return _end(options, found, _START.format(options.name))
+        found = _add_one(connection, options, options.name, options.site, dict(options.links))
+    return report(options, found, _START.format(options.name))
 
 
 _START: Final = (
@@ -162,18 +147,26 @@ _START: Final = (
 
 
 def _add_one(
-    connection: BlockingConnection, options: argparse.Namespace, name: str, site: str | None
+    connection: BlockingConnection,
+    options: argparse.Namespace,
+    name: str,
+    site: str | None,
+    links: dict[str, float] | None = None,
 ) -> dict[str, Any]:
     asked = {"name": name, "addresses": options.addresses, "force": options.force}
+    if links:
+        asked["links"] = links
     if site is not None:
         asked["site"] = site
-    return _change(connection, options, "add", asked, lambda found: _entry(found, name) is not None)
+    return change_roster(
+        connection, options, "add", asked, lambda found: entry_of(found, name) is not None
+    )
 
 
 def _remove(options: argparse.Namespace) -> int:
     with connect_blocking(options) as connection:
         found = _remove_one(connection, options, options.name)
-    return _end(options, found, _REMOVED.format(options.name))
+    return report(options, found, _REMOVED.format(options.name))
 
 
 _REMOVED: Final = (
@@ -186,21 +179,23 @@ def _remove_one(
     connection: BlockingConnection, options: argparse.Namespace, name: str
 ) -> dict[str, Any]:
     asked = {"name": name, "force": options.force}
-    return _change(connection, options, "remove", asked, lambda found: _entry(found, name) is None)
+    return change_roster(
+        connection, options, "remove", asked, lambda found: entry_of(found, name) is None
+    )
 
 
 def _move(options: argparse.Namespace) -> int:
     name = options.name
 
     def is_there(found: dict[str, Any]) -> bool:
-        entry = _entry(found, name)
+        entry = entry_of(found, name)
         return entry is not None and found["number"] > begun
 
     asked = {"name": name, "addresses": options.addresses, "force": options.force}
     with connect_blocking(options) as connection:
-        begun = _roster(connection)["number"]
-        found = _change(connection, options, "move", asked, is_there)
-    return _end(
+        begun = ask_roster(connection)["number"]
+        found = change_roster(connection, options, "move", asked, is_there)
+    return report(
         options,
         found,
         f"daemon {name} is expected at {', '.join(options.addresses)} from now on: restart it, and"
@@ -210,103 +205,15 @@ def _move(options: argparse.Namespace) -> int:
 
 def _replace(options: argparse.Namespace) -> int:
     with connect_blocking(options) as connection:
-        found = _roster(connection)
-        old = _entry(found, options.old)
-        if old is None and _entry(found, options.new) is None:
+        found = ask_roster(connection)
+        old = entry_of(found, options.old)
+        if old is None and entry_of(found, options.new) is None:
             raise ChangeFailed(f"daemon {options.old} is not in the roster")
-        if _entry(found, options.new) is None:  # else this was cut off in the middle
+        if entry_of(found, options.new) is None:  # else this was cut off in the middle
             site = options.site or (old["site"] if old is not None else None)
             _add_one(connection, options, options.new, site)
         found = _remove_one(connection, options, options.old)
-    return _end(options, found, f"{_REMOVED.format(options.old)}; {_START.format(options.new)}")
-
-
-def _end(options: argparse.Namespace, found: dict[str, Any], text: str) -> int:
-    if options.json:
-        print(json.dumps(found, ensure_ascii=False))
-    else:
-        say(f"roster {found['number']} counts: {', '.join(map(_name, found['daemons']))}")
-        say(text)
-    return 0
-
-
-# ---- changes ----
-
-
-def _change(
-    connection: BlockingConnection,
-    options: argparse.Namespace,
-    verb: str,
-    asked: dict[str, Any],
-    is_done: Callable[[dict[str, Any]], bool],
-) -> dict[str, Any]:
-    """Ask for a change, wait until it counts, and return the new roster.
-
-    It is asked for again while the daemon looks for a view, or another change is in progress.
-
-    Raises:
-        ChangeFailed: the daemon refuses it, or it does not count in time.
-    """
-    until = time.monotonic() + options.timeout_s
-    question = f"daemons {verb} {json.dumps(asked, ensure_ascii=False)}"
-    while "error" in (found := connection.ask(question)):
-        if not found.get("again") or time.monotonic() > until:
-            raise ChangeFailed(found["error"])
-        time.sleep(POLL_S)
-    before = found["number"]
-    told: Sequence[str] = ()
-    roster: dict[str, Any] | None = None
-    while True:
-        try:
-            roster = _roster(connection)
-        except SessionError:
-            if verb == "remove" and roster is not None and asked["name"] == roster["asked"]:
-                return _without(roster, asked["name"])  # the daemon that was asked has left
-            raise
-        if roster["number"] > before and is_done(roster):
-            return roster
-        if time.monotonic() > until:
-            raise ChangeFailed(_late(roster, options.timeout_s))
-        if roster["lacking"] != told and time.monotonic() > until - options.timeout_s + SAY_S:
-            told = roster["lacking"]
-            say(f"waiting for the disks of {', '.join(told)}" if told else "waiting for a view")
-        time.sleep(POLL_S)
-
-
-SAY_S: Final = 1.0
-"""A change that takes longer is explained."""
-
-
-def _late(roster: dict[str, Any], timeout_s: float) -> str:
-    """Return why a change does not count yet, and what to do."""
-    if roster["lacking"]:
-        return (
-            f"the change does not count after {timeout_s:g} s, as the disks of"
-            f" {', '.join(roster['lacking'])} do not hold it: it counts once they answer, or"
-            " once these daemons have left the view; groupcomm daemons list shows it"
-        )
-    return (
-        f"the change does not count after {timeout_s:g} s: another change came first, or the view"
-        " ended; look at groupcomm daemons list, and ask for it again"
-    )
-
-
-def _without(roster: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return the roster after the daemon that was asked has removed itself."""
-    left = [each for each in roster["daemons"] if each["name"] != name]
-    return {**roster, "number": roster["number"] + 1, "daemons": left, "changing": False}
-
-
-def _roster(connection: BlockingConnection) -> dict[str, Any]:
-    return accepted(connection.ask("daemons"))
-
-
-def _entry(roster: dict[str, Any], name: str) -> dict[str, Any] | None:
-    return next((each for each in roster["daemons"] if each["name"] == name), None)
-
-
-def _name(entry: dict[str, Any]) -> str:
-    return str(entry["name"])
+    return report(options, found, f"{_REMOVED.format(options.old)}; {_START.format(options.new)}")
 
 
 # ---- text ----

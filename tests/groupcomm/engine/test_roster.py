@@ -11,11 +11,14 @@ from groupcomm.config.roster import (
     InviteDaemon,
     MoveDaemon,
     RemoveDaemon,
+    RemoveLinks,
     Roster,
     RosterChange,
     RosterRecord,
+    SetLinks,
 )
 from groupcomm.engine import ChangeRoster, EndReason, RosterNews
+from groupcomm.engine.view import ViewState
 from groupcomm.errors import ConfigError, LocalProtocolError
 from tests.groupcomm.engine.cluster import Cluster
 
@@ -233,6 +236,48 @@ def test_of_two_parts_that_both_forced_changes_the_one_with_fewer_counts() -> No
         "changes that were forced here are lost" in line
         for line in cluster.shells["a"].lines(RosterNews)
     )
+
+
+def test_links_change_routes_of_the_view_at_all_daemons_and_cost_no_view() -> None:
+    """Packets of a go to c directly, then over b, and directly again once no link is near a."""
+    cluster = Cluster("a", "b", "c", link_delays_us=((0, 1, 10), (1, 2, 10), (0, 2, 15)))
+    cluster.start("abc")
+    cluster.run(3.0)
+    before = [views(cluster, name) for name in "abc"]
+
+    def onward() -> list[tuple[int, ...]]:
+        return [_view_state(cluster, name).routes.onward[0] for name in "abc"]
+
+    assert onward() == [(1, 2), (), ()]
+    change(cluster, "b", SetLinks((("1", "3", 50),)))
+    cluster.run(0.5)
+    assert onward() == [(1,), (2,), ()]
+    assert [views(cluster, name) for name in "abc"] == before
+    change(cluster, "c", RemoveLinks((("1", "2"),)))
+    cluster.run(0.5)
+    assert onward() == [(2, 1), (), ()], "a pair without a link is as far as any two sites"
+    assert {roster(cluster, name).links for name in "abc"} == {(("1", "3", 50), ("2", "3", 10))}
+    assert [views(cluster, name) for name in "abc"] == before
+
+
+def test_a_new_site_comes_with_its_link() -> None:
+    cluster = Cluster("ab", "c", link_delays_us=((0, 1, 400),))
+    cluster.start("abc")
+    cluster.run(3.0)
+    with pytest.raises(LocalProtocolError, match="no path of links leads from site 1 to site new"):
+        change(cluster, "a", AddDaemon(name="d", site="new"))
+    change(cluster, "a", AddDaemon(name="d", site="new", links=(("2", 600),)))
+    cluster.run(0.5)
+    assert [cluster.cores[name].config.timing.longest_delay_s for name in "abc"] == [0.001] * 3
+    cluster.start("d", rosters=RosterRecord(agreed=roster(cluster, "a")))
+    cluster.run(3.0)
+    assert [cluster.members(name) for name in "abcd"] == ["abcd"] * 4
+
+
+def _view_state(cluster: Cluster, name: str) -> ViewState:
+    found = cluster.cores[name].view_state
+    assert found is not None
+    return found
 
 
 def test_from_one_daemon_to_four_and_back_one_at_a_time() -> None:
