@@ -68,7 +68,12 @@ def encode_record(record: RosterRecord) -> bytes:
 
 
 def decode_record(data: bytes) -> RosterRecord:
-    """Return the rosters of the file; raise ValueError if it is damaged."""
+    """Return the rosters of the file.
+
+    Raises:
+        ConfigError: a later release has written it.
+        ValueError: it is damaged.
+    """
     try:
         found = _decoder.decode(data)
         return RosterRecord(
@@ -77,7 +82,22 @@ def decode_record(data: bytes) -> RosterRecord:
             ballot=found.ballot,
         )
     except (msgspec.MsgspecError, RecursionError, ConfigError, LocalProtocolError) as error:
+        _check_release(data, str(error))
         raise ValueError(str(error)) from None
+
+
+def _check_release(data: bytes, reason: str) -> None:
+    """Raise ConfigError if a file that cannot be read is one of a later release."""
+    try:
+        version = msgspec.json.decode(data, type=dict[str, msgspec.Raw]).get("version", b"")
+        number = int(bytes(version))
+    except (msgspec.MsgspecError, RecursionError, ValueError):
+        return
+    if number > VERSION or "unknown field" in reason:
+        raise ConfigError(
+            f"roster.json has the version {number}, and this release reads version {VERSION}"
+            f" ({reason}): a later release has written it; start that release again"
+        )
 
 
 def _from_roster(roster: Roster) -> _Roster:

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias, TypeVar
 import attrs
 
 from groupcomm.config.roster import Roster, RosterEntry
+from groupcomm.config.versions import SPOKEN, Versions
 from groupcomm.config.view import MAX_DAEMONS
 from groupcomm.errors import ConfigError
 from groupcomm.names import check_daemon
@@ -154,6 +155,7 @@ class CoreConfig:
         addresses: the addresses of daemons, by name, for the first change of the roster.
         fixed_delay_s: the longest delay between two sites, in place of the one that follows from
             the links of an agreed roster; None: that one counts.
+        versions: the versions of the protocol that it speaks, and its features.
     """
 
     cluster: str = "groupcomm"
@@ -172,6 +174,7 @@ class CoreConfig:
     agreed: Roster | None = None
     addresses: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
     fixed_delay_s: float | None = None
+    versions: Versions = SPOKEN
 
     def __attrs_post_init__(self) -> None:
         names = self.daemons

@@ -6,6 +6,7 @@ from functools import lru_cache
 import attrs
 
 from groupcomm.clocks.stamp import ViewId
+from groupcomm.config.versions import Versions
 from groupcomm.errors import ConfigError
 from groupcomm.names import daemon_number
 
@@ -66,6 +67,8 @@ class View:
         clock: the least time of the view's stamps, microseconds.
         packet_limit: the bytes of one datagram's packet, before sealing; the least over all paths.
         longest_delay_s: the longest one-way delay between two rings, in seconds; 0 with one ring.
+        versions: the versions of the protocol that all daemons speak, of which the view uses the
+            highest, and the features that all have, which it uses, too.
         key: 16 bytes that name this view in packets.
         ring_of: for each daemon the index of its ring.
     """
@@ -78,6 +81,7 @@ class View:
     clock: int = 0
     packet_limit: int = 1340
     longest_delay_s: float = 0.0
+    versions: Versions = attrs.field(factory=Versions)
     key: bytes = attrs.field(init=False, repr=False)
     ring_of: tuple[int, ...] = attrs.field(init=False, repr=False)
 

@@ -130,6 +130,7 @@ class RosterManager:
         self._flood_at = inf  # when the chosen roster is flooded again
         self._removal: Roster | None = None  # does not have this daemon; a later one may
         self._removal_at = inf  # when it counts for this daemon
+        self._later: set[str] = set()  # daemons whose roster this release cannot read
 
     @property
     def roster(self) -> Roster:
@@ -317,12 +318,26 @@ class RosterManager:
 
     def on_notice(self, notice: RosterNotice, now: float) -> None:
         """Process a roster that another daemon floods; raise BadDatagram if it is broken."""
-        roster = decode_roster_untrusted(notice.roster)
+        try:
+            roster = decode_roster_untrusted(notice.roster)
+        except BadDatagram as error:
+            if error.reason != "release":
+                raise
+            self._on_later_release(notice.name)
+            return
         if not notice.counts:
             self._keep(roster)
             self._begin_store()
         elif self._learned is None and roster.number and roster.supersedes(self.roster):
             self._consider(roster, now)
+
+    def _on_later_release(self, name: str) -> None:
+        if name not in self._later:
+            self._later.add(name)
+            self.news.append(
+                f"{name} has a roster that this release cannot read: a later release has changed"
+                " it; upgrade this daemon, too"
+            )
 
     def _consider(self, roster: Roster, now: float) -> None:
         """Learn a roster, if it concerns this daemon.

@@ -18,7 +18,12 @@ from groupcomm.membership.peer import PeerDaemon
 from groupcomm.membership.trust import Trust
 from groupcomm.security.layout import WINDOW
 from groupcomm.wire.control import ControlPacket
-from groupcomm.wire.membership import ControlKind, ControlMessage, decode_message_untrusted
+from groupcomm.wire.membership import (
+    KNOWN_KINDS,
+    ControlKind,
+    ControlMessage,
+    decode_message_untrusted,
+)
 
 MOST_AHEAD: Final = 2**32
 """The most messages of one daemon between two that arrive: years of them."""
@@ -134,6 +139,8 @@ class ControlReceiver:
             else:
                 peer.passed_on_at = now
                 peer.on_passed_on(packet.sequence, now)
+            if packet.kind not in KNOWN_KINDS:
+                return  # a later release may have others, and sends them to all that listen
             message = decode_message_untrusted(packet.kind, body)
             if self._detector.comparison.admits(peer, message, now):
                 self._accept(peer, message, packet.sequence, own, now)

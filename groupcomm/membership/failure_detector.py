@@ -21,7 +21,7 @@ from groupcomm.membership.flood import Flood
 from groupcomm.membership.peer import HEARSAY_S, PeerDaemon
 from groupcomm.membership.reservation import SLOW_S, Reservation
 from groupcomm.names import daemon_number
-from groupcomm.wire.membership import Beacon, ControlKind, Join, Outdated
+from groupcomm.wire.membership import Beacon, ControlKind, Join, Outdated, spoken_of
 
 ANSWER_INTERVAL_S = 0.02
 """The least time between two notices to a daemon that does not know that it is heard."""
@@ -80,6 +80,7 @@ class FailureDetector:
             used: returns the number up to which any may have been used, here or by others.
         """
         self._timing = config.timing
+        self._versions = config.versions
         self._flood = flood
         self.reservation = reservation
         self._restarted = restarted
@@ -215,7 +216,8 @@ class FailureDetector:
         counter, key = (view.id.counter, view.key) if view is not None else (0, bytes(16))
         heard, disk = self.heard_since(self.fresh_since(now)), self.reservation
         told = self.comparison.digests, disk.used, disk.mark, int(1e6 * disk.write_s)
-        return Beacon(counter, key, heard, *told)
+        versions = self._versions if view is None else view.versions
+        return Beacon(counter, key, heard, *told, spoken_of(versions))
 
     def send_beacon_to(self, peer: PeerDaemon, view: View | None, now: float) -> None:
         """Notify a daemon that it is heard, if it does not know."""
@@ -229,8 +231,9 @@ class FailureDetector:
     ) -> bool:
         """Return whether it is time to seek a view with a daemon outside the present one.
 
-        Both disks must allow it. Slow disks of members of either view get some time to follow: no
-        daemon shall lose its view because another one has started.
+        Both disks must allow it, and all must share a version of the protocol. Slow disks of
+        members of either view get some time to follow: no daemon shall lose its view because
+        another one has started.
 
         Args:
             peer: the daemon outside.
@@ -239,7 +242,9 @@ class FailureDetector:
             now: seconds.
         """
         used = said.counter if isinstance(said, Join) else said.used
-        if view is None or not self.reservation.allows_view_with(used, said.mark, now):
+        if view is None or not said.versions.meets(view.versions):
+            return False
+        if not self.reservation.allows_view_with(used, said.mark, now):
             return False
         if isinstance(said, Join) and said.past is not None:
             return True  # it has left its view already: no view would be lost

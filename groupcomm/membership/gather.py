@@ -13,15 +13,22 @@ from contextlib import suppress
 from math import inf
 
 from groupcomm.config.core import Timing
+from groupcomm.config.versions import Versions, speakers
 from groupcomm.config.view import Incarnation, Start
 from groupcomm.errors import RemoteProtocolError
 from groupcomm.membership.context import MembershipContext
 from groupcomm.membership.failure_detector import FailureDetector
 from groupcomm.membership.peer import PeerDaemon
-from groupcomm.membership.proposal import CounterClaim, find_ready, mutual_pairs, propose
+from groupcomm.membership.proposal import (
+    CounterClaim,
+    component,
+    find_ready,
+    mutual_pairs,
+    propose,
+)
 from groupcomm.membership.reservation import Reservation
 from groupcomm.membership.states import GatherReason
-from groupcomm.wire.membership import Join, Past, Proposal
+from groupcomm.wire.membership import Join, Past, Proposal, spoken_of
 
 STEADY_S = 2.0
 """After a view that lasted this long all failures are forgotten; after one that lasted a quarter of
@@ -80,7 +87,15 @@ class OwnJoin:
         latest: the join that was sent last, or will be sent next.
     """
 
-    __slots__ = ("_began_at", "_context", "_detector", "_name", "_reservation", "latest")
+    __slots__ = (
+        "_began_at",
+        "_context",
+        "_detector",
+        "_name",
+        "_reservation",
+        "_spoken",
+        "latest",
+    )
 
     def __init__(
         self,
@@ -88,8 +103,10 @@ class OwnJoin:
         context: MembershipContext,
         detector: FailureDetector,
         reservation: Reservation,
+        versions: Versions,
     ) -> None:
         self._name = start.name
+        self._spoken = spoken_of(versions)
         self._context = context
         self._detector = detector
         self._reservation = reservation
@@ -121,6 +138,7 @@ class OwnJoin:
             counter=self._reservation.used,
             mark=self._reservation.mark,
             past=past,
+            spoken=self._spoken,
         )
 
     @property
@@ -164,6 +182,7 @@ class Gather:
         news: something came that may change them.
         is_join_stale: the last join does not yet name the daemons that this one hears.
         paused: whether it began because the daemon had been paused.
+        apart: the daemons that are heard and share no version with the members.
         due: the time at which the findings are computed again in any case.
     """
 
@@ -182,6 +201,7 @@ class Gather:
         "_since",
         "_timing",
         "_wait_s",
+        "apart",
         "due",
         "is_join_stale",
         "members",
@@ -234,6 +254,7 @@ class Gather:
         self.started = now
         self.due = now
         self.members: frozenset[int] = frozenset()
+        self.apart: frozenset[int] = frozenset()
         self.news = True
         self.is_join_stale = False
         self.paused = reason is GatherReason.PAUSED
@@ -283,16 +304,19 @@ class Gather:
         rows = {(me, start.incarnation.random_id): frozenset(own.heard)}
         who = {me: (start.incarnation, own.attempt)}
         claims = {me: CounterClaim(own.counter, own.mark)}
+        versions = {me: own.versions}
         for peer in peers.values():
             join = peer.join
             if join is not None and peer.join_at >= since and not peer.left:
                 rows[peer.key] = frozenset(join.heard)
                 who[peer.number] = (peer.incarnation, join.attempt)
                 claims[peer.number] = CounterClaim(join.counter, join.mark)
+                versions[peer.number] = join.versions
         numbers = {
             k[0]: frozenset(other[0] for other in row if other in rows) for k, row in rows.items()
         }
-        mutual = mutual_pairs(numbers)
+        mutual = self._without_apart(mutual_pairs(numbers), versions, me)
+        claims = {number: claims[number] for number in mutual}
         members, needed = find_ready(mutual, claims, me)
         self._look_at_disk(own.mark, needed, now)
         if not members:
@@ -312,6 +336,20 @@ class Gather:
         )
         self.due = min(at for at in looks if at > now)
         return propose(seats, mutual)
+
+    def _without_apart(
+        self,
+        mutual: dict[int, frozenset[int]],
+        versions: Mapping[int, Versions],
+        me: int,
+    ) -> dict[int, frozenset[int]]:
+        """Leave out the daemons that share no version with this one and the others."""
+        there = component(mutual, me)
+        sharing = speakers({number: versions[number] for number in there}, me)
+        self.apart = there - sharing
+        if not self.apart:
+            return mutual
+        return {n: among - self.apart for n, among in mutual.items() if n not in self.apart}
 
     def _look_at_disk(self, mark: int, needed: int, now: float) -> None:
         """Note whether this disk lacks a mark for a view with others: the daemon stands aside then.
@@ -337,7 +375,7 @@ class Gather:
         """
         if self._short and now < self.started + self._timing.token_timeout_s:
             return False
-        if self._all_mutual and expected | self._awaited <= self.members:
+        if self._all_mutual and (expected | self._awaited) - self.apart <= self.members:
             return now >= max(self._changed_at + self._calm_s, self._meet_until)
         settled = now >= self._changed_at + self._repeat_s
         return now >= self._since + (self._wait_s if settled else 3 * self._wait_s)

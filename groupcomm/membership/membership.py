@@ -137,7 +137,7 @@ class Membership:
         self._outdated = OutdatedStart(start, self.peers.values)
         self._backoff = Backoff()
         self._gather = Gather(self._timing, 0.0, 1.0)
-        self._own_join = OwnJoin(start, context, self._detector, reservation)
+        self._own_join = OwnJoin(start, context, self._detector, reservation, config.versions)
         self._agreement: Agreement | None = None
         self._isolation = Isolation(context)
         self._schedule = CommitSchedule(self._timing)

@@ -6,6 +6,7 @@ Of each name only the latest start counts; see failure_detector.py.
 from math import inf
 from typing import Final
 
+from groupcomm.config.versions import Versions
 from groupcomm.config.view import Incarnation
 from groupcomm.errors import ProtocolViolation
 from groupcomm.names import daemon_number
@@ -43,6 +44,7 @@ class PeerDaemon:
         seen, passed_on: sequences of its messages that were accepted, from itself and from others,
             and passed on if they had to be.
         join, join_at: its latest join and the time of its arrival.
+        versions: the versions of the protocol that it speaks; None before its first join.
         heard_list_at: the time of a join with the daemons that it heard then.
         commit: its latest commit.
         beacon, beacon_at: its latest beacon and the time of its arrival.
@@ -90,6 +92,7 @@ class PeerDaemon:
         "settings",
         "strange",
         "streak",
+        "versions",
     )
 
     def __init__(
@@ -115,6 +118,7 @@ class PeerDaemon:
         self.passed_on = ReplayWindow()
         self.join: Join | None = None
         self.join_at = self.heard_list_at = -inf
+        self.versions: Versions | None = None
         self.commit: Commit | None = None
         self.beacon: Beacon | None = None
         self.beacon_at = -inf
@@ -195,6 +199,7 @@ class PeerDaemon:
         """
         known = self.join
         self.join, self.join_at = join, now
+        self.versions = join.versions
         news = known is None or (
             (known.attempt, known.heard, known.mark) != (join.attempt, join.heard, join.mark)
         )

@@ -18,6 +18,7 @@ from typing import NamedTuple, TypeAlias
 
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig
+from groupcomm.config.versions import shared
 from groupcomm.config.view import DaemonId, Incarnation, View
 from groupcomm.wire.membership import Join, Proposal, Seat
 
@@ -213,6 +214,7 @@ def make_view(config: CoreConfig, proposal: Proposal, joins: Mapping[int, Join])
         clock=max(reading, config.starts.clock, *stamps, 0),
         packet_limit=config.packet_limit,
         longest_delay_s=config.timing.longest_delay_s if len(set(sites_of)) > 1 else 0.0,
+        versions=shared(join.versions for join in joins.values()),
     )
 
 

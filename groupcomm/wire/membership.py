@@ -12,14 +12,16 @@ import msgspec
 from msgspec import Meta
 
 from groupcomm.config.shared import MAX_ITEM, MAX_ITEMS, MAX_KEY, MAX_ROWS
+from groupcomm.config.versions import Versions
 from groupcomm.config.view import MAX_DAEMONS, MAX_RINGS
-from groupcomm.errors import BadDatagram, LocalProtocolError
+from groupcomm.errors import BadDatagram, ConfigError, LocalProtocolError
 from groupcomm.names import check_daemon
 
 MAX_HELD_RANGES: Final = 4096
 MAX_NOTICES: Final = 1024
 MAX_MISSING: Final = 64
 MAX_ROSTER_BYTES: Final = 2**20
+MAX_VERSION_NUMBERS: Final = 16
 
 Number: TypeAlias = Annotated[int, Meta(ge=0)]
 """0 to 2**64 - 1; MessagePack has no larger ones."""
@@ -50,6 +52,25 @@ Heard: TypeAlias = Annotated[tuple[tuple[Number, Number], ...], Meta(max_length=
 """Number and random id of each daemon whose own datagrams arrived here lately."""
 
 
+Spoken: TypeAlias = Annotated[
+    tuple[Number, ...], Meta(min_length=3, max_length=MAX_VERSION_NUMBERS)
+]
+"""The lowest and the highest version of the protocol, and features as bits; later releases may
+append numbers, which are ignored."""
+
+
+@lru_cache(maxsize=64)
+def versions_of(spoken: tuple[int, ...]) -> Versions:
+    """Return versions and features; raise ConfigError if they are impossible."""
+    lowest, highest, features = spoken[:3]
+    return Versions(lowest=lowest, highest=highest, features=features)
+
+
+def spoken_of(versions: Versions) -> tuple[int, ...]:
+    """Return versions and features as messages have them."""
+    return versions.lowest, versions.highest, versions.features
+
+
 class ControlKind(enum.IntEnum):
     """Which message a control packet carries."""
 
@@ -72,7 +93,8 @@ class Beacon(_Message, frozen=True):
     """A heartbeat: the view of a daemon, and the daemons that it hears; never forwarded.
 
     `used`: the highest view counter that this daemon may have used. `mark`: its disk has reserved
-    all counters up to this one. `write_us`: the time that its disk takes for a write.
+    all counters up to this one. `write_us`: the time that its disk takes for a write. `spoken`: the
+    versions and features that all members of its view have in common.
     """
 
     counter: Number  # the counter of the view
@@ -82,6 +104,12 @@ class Beacon(_Message, frozen=True):
     used: Number
     mark: Number
     write_us: Number
+    spoken: Spoken
+
+    @property
+    def versions(self) -> Versions:
+        """Return what its view has in common; raise ConfigError if there is no version."""
+        return versions_of(self.spoken)
 
 
 class Holding(_Message, frozen=True):
@@ -115,7 +143,7 @@ class Join(_Message, frozen=True):
 
     `reading`: physical time; `clock`: the last stamp known, both in microseconds. `counter`: the
     highest view counter that this daemon may have used. `mark`: its disk has reserved all counters
-    up to this one.
+    up to this one. `spoken`: the versions that it speaks, and its features.
     """
 
     attempt: Number
@@ -127,6 +155,13 @@ class Join(_Message, frozen=True):
     counter: Number
     mark: Number
     past: Past | None
+    spoken: Annotated[tuple[Number, ...], Meta(min_length=3, max_length=MAX_VERSION_NUMBERS)]
+
+    @property
+    def versions(self) -> Versions:
+        """Return the versions that its daemon speaks; raise ConfigError if there are none."""
+        lowest, highest, features = self.spoken[:3]
+        return Versions(lowest=lowest, highest=highest, features=features)
 
     def updated(self, heard: Heard, mark: int) -> "Join":
         """Return the same join with the daemons heard now and the mark reserved now."""
@@ -244,6 +279,9 @@ _TYPES: Final[dict[int, type[Any]]] = {
     ControlKind.SETTINGS: Settings,
     ControlKind.ROSTER: RosterNotice,
 }
+KNOWN_KINDS: Final = frozenset(_TYPES)
+"""The kinds of messages that this release has; others are ignored."""
+
 _KINDS: Final = {type_: int(kind) for kind, type_ in _TYPES.items()}
 _DECODERS: Final = {kind: msgspec.msgpack.Decoder(type_) for kind, type_ in _TYPES.items()}
 _encode = msgspec.msgpack.Encoder().encode
@@ -276,6 +314,7 @@ def decode_message_untrusted(kind: int, body: bytes) -> ControlMessage:
         _check_counts(message.restarts, message.counter)
     elif isinstance(message, Beacon):
         _check_counts(message.used)
+        _check_versions(message.spoken)
     elif isinstance(message, Commit):
         _check_proposal(message.proposal)
         for spans in message.missing:
@@ -288,8 +327,16 @@ def _check_counts(*counts: int) -> None:
         raise BadDatagram("count", "a clock or counter is near the end of its range")
 
 
+def _check_versions(spoken: tuple[int, ...]) -> None:
+    try:
+        versions_of(spoken)
+    except ConfigError as error:
+        raise BadDatagram("versions", str(error)) from None
+
+
 def _check_join(join: Join) -> None:
     _check_counts(join.reading, join.clock, join.counter, join.attempt)
+    _check_versions(join.spoken)
     _check_name(join.name)
     for holding in join.past.holdings if join.past is not None else ():
         _check_spans(holding.spans)

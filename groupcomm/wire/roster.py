@@ -137,7 +137,10 @@ def encode_roster(roster: Roster) -> bytes:
 
 
 def decode_roster_untrusted(data: bytes) -> Roster:
-    """Decode a whole roster; raise only BadDatagram, whatever the bytes."""
+    """Decode a whole roster; raise only BadDatagram, whatever the bytes.
+
+    Its reason is ``release`` if a roster of a later release has more fields than are known here.
+    """
     try:
         found = _decoder.decode(data)
         return Roster(
@@ -160,7 +163,15 @@ def decode_roster_untrusted(data: bytes) -> Roster:
         ConfigError,
         LocalProtocolError,
     ) as error:
-        raise BadDatagram("roster", str(error)) from None
+        raise BadDatagram("release" if _is_longer(data) else "roster", str(error)) from None
+
+
+def _is_longer(data: bytes) -> bool:
+    try:
+        found = msgspec.msgpack.decode(data, type=list[msgspec.Raw])
+    except (msgspec.MsgspecError, RecursionError):
+        return False
+    return len(found) > len(_Roster.__struct_fields__)
 
 
 def _encoded_entry(entry: RosterEntry) -> _Entry:

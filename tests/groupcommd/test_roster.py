@@ -21,6 +21,7 @@ from groupcomm.config.roster import (
     RosterRecord,
     SetLinks,
 )
+from groupcomm.errors import ConfigError
 from groupcomm.host.addresses import Address
 from groupcommd.config_file import read_config
 from groupcommd.daemon_config import DaemonConfig
@@ -68,7 +69,7 @@ def test_the_record_comes_back_and_can_be_read_by_people() -> None:
 def test_a_file_with_another_byte_is_refused_or_says_the_same(at: int, byte: int) -> None:
     try:
         found = decode_record(WHOLE[:at] + bytes((byte,)) + WHOLE[at + 1 :])
-    except ValueError:
+    except (ValueError, ConfigError):
         return
     rosters = (found.agreed, found.pending)
     assert rosters in ((AGREED, PENDING), (AGREED, None), (None, PENDING))
@@ -86,6 +87,13 @@ def test_the_folder_keeps_rosters_and_names_a_damaged_file(tmp_path: Path) -> No
         path.write_bytes(WHOLE.replace(b"10.0.0.3", b"10.0.0.4"))
         with pytest.raises(StateError, match=r"roster.json is damaged .*learns the roster"):
             state.read_rosters()
+        for later in (
+            WHOLE.replace(b'"version": 1', b'"version": 2'),
+            WHOLE.replace(b'"ballot"', b'"invented": 1, "ballot"'),
+        ):
+            path.write_bytes(later)
+            with pytest.raises(StateError, match="a later release has written it; start that"):
+                state.read_rosters()
         path.write_bytes(WHOLE)
         path.chmod(0o622)
         with pytest.raises(StateError, match="chmod go-w"):

@@ -11,7 +11,7 @@ import pytest
 from groupcomm.config.core import Timing
 from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.wire.membership import Beacon, Commit, ControlKind, Join, Repair
-from tests.groupcomm.membership.stage import OTHER_VIEW, PLENTY, Stage, in_view, join_of
+from tests.groupcomm.membership.stage import FIRST, OTHER_VIEW, PLENTY, Stage, in_view, join_of
 
 GATHER, COMMIT = MembershipState.GATHER, MembershipState.COMMIT
 RECOVERED, OPERATIONAL = MembershipState.RECOVERED, MembershipState.OPERATIONAL
@@ -52,7 +52,7 @@ def test_operational_to_gather_when_a_foreign_message_arrives() -> None:
     stage.place("z")
     stage.mute.add("z")
     heard = stage.daemons["a"].machine._detector.key
-    beacon = Beacon(5, OTHER_VIEW, (heard,), bytes(16), 5, PLENTY, 0)
+    beacon = Beacon(5, OTHER_VIEW, (heard,), bytes(16), 5, PLENTY, 0, FIRST)
     stage.say("z", "a", beacon)
     assert stage.state("a") is GATHER
     assert stage.daemons["a"].machine.reasons[GatherReason.FOREIGN_HEARD] == 1

@@ -204,9 +204,10 @@ def _messages() -> Iterator[ControlMessage]:
         counter=2**50,
         mark=2**51,
         past=None,
+        spoken=(1, 3, 5, 2**40),
     )
     seats = tuple(Seat(number, 3, 2**63, 4, bytes((3 - number,))) for number in (1, 2))
-    yield Beacon(2**50, KEY, heard, KEY, 2**50, 2**51, 9)
+    yield Beacon(2**50, KEY, heard, KEY, 2**50, 2**51, 9, (1, 1, 0))
     yield join
     yield structs.replace(join, past=Past(KEY, (holding, Holding(0, (), (), 0)), (0, 2)))
     yield Commit(4, Proposal(seats), False, False, (((5, 9), (11, 11)), ()))

@@ -4,8 +4,11 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from math import inf
 
+import attrs
+
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.roster import Roster, RosterRecord
+from groupcomm.config.versions import Versions
 from groupcomm.config.view import Incarnation, Start
 from groupcomm.engine import (
     AccessNews,
@@ -127,6 +130,7 @@ class Cluster:
     Attributes:
         cores: those that live.
         shells: the shells of the daemons.
+        versions: the versions that daemons speak, by name; without an entry those of this release.
         cut: pairs (from, to) between which everything is lost.
         lost: selects the datagrams that are lost for all receivers.
         stores: whether marks are written to disk at once; else the test does it.
@@ -144,6 +148,7 @@ class Cluster:
         self.now = 0.0
         self.cores: dict[str, DaemonCore] = {}
         self.shells: dict[str, Shell] = {}
+        self.versions: dict[str, Versions] = {}
         self.cut: set[tuple[str, str]] = set()
         self.lost: Callable[[bytes], bool] = lambda _: False
         self.stores = True
@@ -170,9 +175,11 @@ class Cluster:
             start = Start(name=name, incarnation=incarnation, counter=counter)
             shell = self.shells[name] = Shell(self, name)
             shell.record = record = rosters or RosterRecord()
-            agreed = record.agreed
+            config, agreed = self.config, record.agreed
+            if name in self.versions:
+                config = attrs.evolve(config, versions=self.versions[name])
             self.cores[name] = DaemonCore(
-                self.config if agreed is None else self.config.with_roster(agreed),
+                config if agreed is None else config.with_roster(agreed),
                 start,
                 rosters=record,
                 keys=None,

@@ -284,13 +284,14 @@ def join(lying: LyingCluster, **lies: Any) -> Join:
         "counter": 1,
         "mark": 2**40,
         "past": None,
+        "spoken": (1, 1, 0),
     }
     return Join(**{**right, **lies})
 
 
 def beacon(lying: LyingCluster, used: int) -> Beacon:
     digests = lying.core.membership.comparison.digests
-    return Beacon(1, OTHER_VIEW, (), digests, used, used, 0)
+    return Beacon(1, OTHER_VIEW, (), digests, used, used, 0, (1, 1, 0))
 
 
 def others_of(lying: LyingCluster) -> Proposal:

@@ -199,9 +199,9 @@ LIES = [
         lambda s: s.control(Commit(1, others_of(s), False, False, ())),
     ),
     Lie(
-        "message of no kind",
-        "kind",
-        lambda s: s.cut(99, b""),
+        "join without a version",
+        "versions",
+        lambda s: s.control(join(s, spoken=(0, 0, 0))),
     ),
     Lie(
         "message in the name of another start",

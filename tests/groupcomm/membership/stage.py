@@ -39,6 +39,7 @@ OTHER_VIEW = bytes(range(16))
 """The key of a view that nobody here is in."""
 
 ALIKE = bytes(16)
+FIRST = (1, 1, 0)  # the versions that all speak
 """In what tests say, stands for the digests of everybody's settings."""
 
 Bound = set[tuple[str, bytes]]
@@ -275,6 +276,7 @@ def join_of(name: str, attempt: int, hears: str = "abc") -> Join:
         counter=1,
         mark=PLENTY,
         past=None,
+        spoken=FIRST,
     )
 
 

@@ -17,7 +17,15 @@ from groupcomm.membership.comparison import (
     Verdict,
 )
 from groupcomm.wire.membership import Beacon, ControlKind, Leave, Settings
-from tests.groupcomm.membership.stage import NUMBERS, OTHER_VIEW, Stage, in_view, join_of, packet_of
+from tests.groupcomm.membership.stage import (
+    FIRST,
+    NUMBERS,
+    OTHER_VIEW,
+    Stage,
+    in_view,
+    join_of,
+    packet_of,
+)
 
 SMALL = CoreConfig(sites=(("b", "c"),))
 """Return a host's findings where no daemon has listed the daemon a yet."""
@@ -170,7 +178,7 @@ def test_a_daemon_that_differs_begins_no_view_whatever_it_says() -> None:
     stage.place("z")
     stage.mute.add("z")
     for _ in range(20):
-        stage.say("z", "a", Beacon(1, OTHER_VIEW, hears, b"x" * 16, 1, 2, 3))
+        stage.say("z", "a", Beacon(1, OTHER_VIEW, hears, b"x" * 16, 1, 2, 3, FIRST))
         stage.say("z", "a", structs.replace(join_of("z", 1, "abc"), digests=b"x" * 16))
         stage.run(0.12)
     assert reasons(stage)[:3] == before

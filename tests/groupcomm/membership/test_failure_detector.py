@@ -10,7 +10,7 @@ from groupcomm.membership.peer import PeerDaemon
 from groupcomm.membership.reservation import Reservation
 from groupcomm.names import daemon_number
 from groupcomm.wire.membership import Beacon, Commit, ControlKind, Proposal
-from tests.groupcomm.membership.stage import PLENTY, join_of
+from tests.groupcomm.membership.stage import FIRST, PLENTY, join_of
 
 CONFIG = CoreConfig(sites=(("a",), ("b",), ("c",), ("d",)))
 START = Start(name="b", incarnation=Incarnation(1, 1))
@@ -29,7 +29,7 @@ def heard(one: FailureDetector, name: str, at: float, *hears: PeerDaemon) -> Pee
     assert peer is not None
     peer.heard_at = peer.beacon_at = at
     row = tuple(sorted(other.key for other in hears))
-    peer.beacon = Beacon(0, bytes(16), row, bytes(16), 0, 1, 0)
+    peer.beacon = Beacon(0, bytes(16), row, bytes(16), 0, 1, 0, FIRST)
     return peer
 
 

@@ -13,6 +13,7 @@ from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.wire.membership import Beacon
 from tests.groupcomm.membership.stage import (
     ALIKE,
+    FIRST,
     HEARS_A,
     NUMBERS,
     OTHER_VIEW,
@@ -22,8 +23,8 @@ from tests.groupcomm.membership.stage import (
     packet_of,
 )
 
-HEARD = Beacon(1, OTHER_VIEW, HEARS_A, ALIKE, 1, PLENTY, 0)
-UNHEARD = Beacon(1, OTHER_VIEW, (), ALIKE, 1, PLENTY, 0)
+HEARD = Beacon(1, OTHER_VIEW, HEARS_A, ALIKE, 1, PLENTY, 0, FIRST)
+UNHEARD = Beacon(1, OTHER_VIEW, (), ALIKE, 1, PLENTY, 0, FIRST)
 
 
 def with_stranger() -> Stage:

@@ -14,6 +14,7 @@ from groupcomm.membership.trust import FEW
 from groupcomm.wire.membership import Beacon, ControlKind, Leave
 from tests.groupcomm.membership.stage import (
     ALIKE,
+    FIRST,
     HEARS_A,
     NUMBERS,
     OTHER_VIEW,
@@ -60,13 +61,13 @@ def restarted(stage: Stage) -> None:
 
 def moved(stage: Stage) -> None:
     later = counter_of(stage.daemons["a"]) + 1
-    stage.say("b", "a", Beacon(later, OTHER_VIEW, HEARS_A, ALIKE, 1, PLENTY, 0))
+    stage.say("b", "a", Beacon(later, OTHER_VIEW, HEARS_A, ALIKE, 1, PLENTY, 0, FIRST))
 
 
 def heard(stage: Stage) -> None:
     stage.place("d")
     stage.mute = {"d"}
-    stage.say("d", "a", Beacon(1, OTHER_VIEW, HEARS_A, ALIKE, 1, PLENTY, 0))
+    stage.say("d", "a", Beacon(1, OTHER_VIEW, HEARS_A, ALIKE, 1, PLENTY, 0, FIRST))
 
 
 def failed(stage: Stage) -> None:
@@ -206,9 +207,9 @@ def test_a_member_that_is_in_an_older_view_is_only_late() -> None:
     stage = in_view("abc")
     machine = stage.daemons["a"].machine
     counter = counter_of(stage.daemons["a"])
-    stage.say("b", "a", Beacon(counter - 1, OTHER_VIEW, HEARS_A, ALIKE, 1, PLENTY, 0))
+    stage.say("b", "a", Beacon(counter - 1, OTHER_VIEW, HEARS_A, ALIKE, 1, PLENTY, 0, FIRST))
     assert stage.state("a") is MembershipState.OPERATIONAL
-    stage.say("b", "a", Beacon(counter + 1, OTHER_VIEW, (), ALIKE, 1, PLENTY, 0))
+    stage.say("b", "a", Beacon(counter + 1, OTHER_VIEW, (), ALIKE, 1, PLENTY, 0, FIRST))
     assert machine.reasons[GatherReason.FELLOW_MOVED] == 1, "whomever it hears"
 
 
@@ -248,7 +249,7 @@ def test_what_is_late_of_a_daemon_that_has_left_does_not_bring_it_back() -> None
     stage = in_view("abc")
     stage.daemons["b"].machine.leave(stage.now)
     stage.run(0.04)
-    stage.say("b", "a", Beacon(10**15, OTHER_VIEW, HEARS_A, ALIKE, 1, PLENTY, 0))
+    stage.say("b", "a", Beacon(10**15, OTHER_VIEW, HEARS_A, ALIKE, 1, PLENTY, 0, FIRST))
     stage.say("b", "a", join_of("b", 9))
     stage.run(0.5)
     assert [stage.daemons[name].members for name in "ac"] == ["ac"] * 2

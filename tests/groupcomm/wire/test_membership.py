@@ -58,6 +58,9 @@ PASTS = st.builds(
     holdings=st.lists(HOLDINGS, min_size=1, max_size=3).map(tuple),
     obligation=st.lists(U64, max_size=3).map(tuple),
 )
+SPOKEN = st.tuples(st.integers(1, 3), st.integers(3, 9), U64) | st.tuples(
+    st.just(1), st.just(1), U64, U64
+)
 JOINS = st.builds(
     Join,
     attempt=COUNTS,
@@ -69,6 +72,7 @@ JOINS = st.builds(
     counter=COUNTS,
     mark=U64,
     past=st.none() | PASTS,
+    spoken=SPOKEN,
 )
 
 
@@ -102,6 +106,7 @@ MESSAGES: Final[dict[ControlKind, st.SearchStrategy[ControlMessage]]] = {
         used=COUNTS,
         mark=U64,
         write_us=U64,
+        spoken=SPOKEN,
     ),
     ControlKind.JOIN: JOINS,
     ControlKind.COMMIT: COMMITS,
@@ -190,7 +195,16 @@ def test_a_message_cut_or_lengthened_or_of_another_kind_is_refused(message: Cont
 
 EMPTY: Final = Holding(0, (), (), 0)
 JOIN: Final = Join(
-    attempt=1, name="a", digests=KEY, heard=(), reading=1, clock=1, counter=1, mark=2, past=None
+    attempt=1,
+    name="a",
+    digests=KEY,
+    heard=(),
+    reading=1,
+    clock=1,
+    counter=1,
+    mark=2,
+    past=None,
+    spoken=(1, 1, 0),
 )
 ONE: Final = Proposal((Seat(5, 1, 1, 1, b"\0"),))
 SETTINGS: Final = Settings("a", KEY, (("timing.linger_s", ("0.001",)),), ())
@@ -223,7 +237,9 @@ def heard(count: int) -> tuple[tuple[int, int], ...]:
 
 
 CAPS: Final[dict[str, Callable[[int], ControlMessage]]] = {
-    "heard by a beacon": lambda more: Beacon(1, KEY, heard(MAX_DAEMONS + more), KEY, 1, 2, 3),
+    "heard by a beacon": lambda more: Beacon(
+        1, KEY, heard(MAX_DAEMONS + more), KEY, 1, 2, 3, (1, 1, 0)
+    ),
     "heard by a join": lambda more: JOIN.updated(heard(MAX_DAEMONS + more), 2),
     "ranges": lambda more: join_with(spans=spans(MAX_HELD_RANGES + more)),
     "notices": lambda more: join_with(notices=((1, 1),) * (MAX_NOTICES + more)),
@@ -270,14 +286,18 @@ def test_each_list_has_a_cap_that_is_reached_and_not_passed(what: str) -> None:
         (msgspec.structs.replace(JOIN, past=Past(KEY[:15], (EMPTY,), ())), "control"),
         (msgspec.structs.replace(JOIN, name=""), "control"),
         (msgspec.structs.replace(JOIN, name="a#b"), "name"),
+        (msgspec.structs.replace(JOIN, spoken=(1, 2)), "control"),
+        (msgspec.structs.replace(JOIN, spoken=(0, 2, 0)), "versions"),
+        (Beacon(1, KEY, (), KEY, 1, 2, 3, (0, 1, 0)), "versions"),
+        (msgspec.structs.replace(JOIN, spoken=(3, 2, 0)), "versions"),
         (msgspec.structs.replace(JOIN, name="a\n"), "name"),
         (msgspec.structs.replace(JOIN, name="ü" * 200), "name"),
         (msgspec.structs.replace(JOIN, counter=-1), "control"),
         (msgspec.structs.replace(JOIN, counter=2**64 - 1), "count"),
         (msgspec.structs.replace(JOIN, reading=2**64 - 2**32), "count"),
-        (Beacon(1, KEY + b"x", (), KEY, 1, 2, 3), "control"),
-        (Beacon(1, KEY, (), KEY[:8], 1, 2, 3), "control"),
-        (Beacon(1, KEY, (), KEY, 2**64 - 2**32, 2, 3), "count"),
+        (Beacon(1, KEY + b"x", (), KEY, 1, 2, 3, (1, 1, 0)), "control"),
+        (Beacon(1, KEY, (), KEY[:8], 1, 2, 3, (1, 1, 0)), "control"),
+        (Beacon(1, KEY, (), KEY, 2**64 - 2**32, 2, 3, (1, 1, 0)), "count"),
         (msgspec.structs.replace(SETTINGS, name="a#b"), "name"),
         (msgspec.structs.replace(SETTINGS, digests=b""), "control"),
         (commit_with(proposal=Proposal(())), "control"),
