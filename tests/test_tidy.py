@@ -52,7 +52,7 @@ PURE = frozenset(
     """
     __future__ abc array base64 binascii bisect collections contextlib copy dataclasses enum
     functools hashlib heapq hmac itertools math operator re string struct types typing unicodedata
-    attrs cryptography google_crc32c msgspec groupcomm
+    zlib attrs cryptography google_crc32c msgspec groupcomm
     """.split()  # noqa: SIM905 - words read better than thirty quoted lines
 )
 """The modules that the core may import: none does I/O, reads a clock or draws random numbers."""

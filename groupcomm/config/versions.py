@@ -58,7 +58,10 @@ class Versions:
         )
 
 
-SPOKEN: Final = Versions(lowest=1, highest=1)
+PACKED: Final = 2
+"""From this version on announcements may be compressed (groups/announcement.py)."""
+
+SPOKEN: Final = Versions(lowest=1, highest=PACKED)
 """The versions and features of this release."""
 
 FEATURES: Final[Mapping[int, str]] = {}

@@ -641,7 +641,12 @@ class DaemonCore:
         self._protection.begin_view(view)
         me = view.daemons.index(self.start.daemon)
         self.view_state = ViewState(
-            view, me, self.carried_groups.announce(self._room), self, self._now, majority=majority
+            view,
+            me,
+            self.carried_groups.announce(self._room, view.versions.highest),
+            self,
+            self._now,
+            majority=majority,
         )
         self._begun = True
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from groupcomm.clocks.stamp import Stamp
+from groupcomm.config.versions import PACKED
 from groupcomm.config.view import DaemonId, View
 from groupcomm.engine import checks
 from groupcomm.engine.delivery import Delivery
@@ -64,10 +65,16 @@ class CarriedGroups:
                 for group in member.groups:
                     member.groups[group] = old.groups.get(group, member.groups[group])
 
-    def announce(self, room: int) -> list[Bundle]:
-        """Return the announcement to the next view, in bundles of at most `room` bytes."""
+    def announce(self, room: int, version: int) -> list[Bundle]:
+        """Return the announcement to the next view, in bundles of at most `room` bytes.
+
+        Args:
+            room: bytes.
+            version: the version of the protocol that the next view uses.
+        """
         keys = sorted((d.number, d.incarnation.random_id) for d in self._together)
-        return cut_announcement(announce(self._table, self._completed, keys), room)
+        announcement = announce(self._table, self._completed, keys)
+        return cut_announcement(announcement, room, packed=version >= PACKED)
 
 
 _AGREED = ServiceLevel.AGREED

@@ -3,10 +3,14 @@
 An announcement travels in the first packets of the new view's stream, in parts that are neither
 ordered nor delivered to anybody. Together the announcements of all daemons are the group table at
 position (view, 0).
+
+From version 2 of the protocol on an announcement that does not fit one packet is compressed: names
+of users and groups are much alike. Its first byte then says so, as it begins no array.
 """
 
+import zlib
 from collections.abc import Sequence
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -21,6 +25,14 @@ from groupcomm.wire.membership import Name, Number
 from groupcomm.wire.packet import Raw
 
 Principal: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_PRINCIPAL_BYTES)]
+
+MAX_ANNOUNCEMENT_BYTES: Final = 64 * 1024 * 1024
+"""The most bytes of an announcement once it is unpacked: those of more than a million sessions."""
+
+_LEVEL: Final = 1  # the fastest: daemons wait for announcements
+
+_PACKED: Final = b"\x00"
+"""Begins a compressed announcement; an array begins with another byte."""
 
 _USER = "state"
 """Stands for the session in the records of announcements, which no session sends."""
@@ -59,12 +71,22 @@ def announce(
     return Announcement(completed, tuple(together), sessions, tuple(groups), principals)
 
 
-def cut_announcement(announcement: Announcement, room: int) -> list[Bundle]:
-    """Return the bundles that carry an announcement, each of at most `room` bytes."""
+def cut_announcement(
+    announcement: Announcement, room: int, *, packed: bool = False
+) -> list[Bundle]:
+    """Return the bundles that carry an announcement, each of at most `room` bytes.
+
+    Args:
+        announcement: the announcement.
+        room: bytes, at least those of a bundle's head.
+        packed: whether all receivers know compressed ones.
+    """
     frame = state_bundle(b"", 0, 1)
     frame.address(0, _USER, ())
     size = room - frame.size
     body = _encode(announcement)
+    if packed and len(body) > size:
+        body = min(_PACKED + zlib.compress(body, _LEVEL), body, key=len)
     pieces = [body[start : start + size] for start in range(0, len(body), size)]
     bundles = [state_bundle(piece, index, len(pieces)) for index, piece in enumerate(pieces)]
     for bundle in bundles:
@@ -78,12 +100,18 @@ def decode_announcement(body: bytes, daemon: str) -> Announcement:
     Each session has a user and a number of its own, each group has members, and they are sessions.
     """
     try:
-        announcement = _decoder.decode(body)
+        announcement = _decoder.decode(_unpacked(body))
         for _, user in announcement.sessions:
             private_name(check_user(user), daemon)
         for group, _ in announcement.groups:
             check_group(group)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, LocalProtocolError):
+    except (
+        msgspec.MsgspecError,
+        UnicodeDecodeError,
+        RecursionError,
+        LocalProtocolError,
+        zlib.error,
+    ):
         return NOTHING
     connections = {connection for connection, _ in announcement.sessions}
     users = {user for _, user in announcement.sessions}
@@ -98,6 +126,17 @@ def decode_announcement(body: bytes, daemon: str) -> Announcement:
         and all(len(set(group)) == len(group) > 0 for _, group in announcement.groups)
     )
     return announcement if true else NOTHING
+
+
+def _unpacked(body: bytes) -> bytes:
+    """Return the body as it was before it was compressed; raise zlib.error if that fails."""
+    if body[:1] != _PACKED:
+        return body
+    unpacker = zlib.decompressobj()
+    whole = unpacker.decompress(memoryview(body)[1:], MAX_ANNOUNCEMENT_BYTES)
+    if not unpacker.eof or unpacker.unused_data:
+        raise zlib.error("it is cut, too long, or something follows")
+    return whole
 
 
 class Announcements:

@@ -3,6 +3,7 @@
 Where a target takes several kinds, there is one of each.
 """
 
+import zlib
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
@@ -243,7 +244,9 @@ def _membership() -> Iterator[tuple[str, bytes]]:
         Announcement(KEY, ((7, 8),), sessions, groups, principals),
     ):
         (bundle,) = cut_announcement(brought, 1000)
-        yield "groups.announcement", bytes(body_payload(bundle.body)) + b"\0\7"
+        body = bytes(body_payload(bundle.body))
+        yield "groups.announcement", body + b"\0\7"
+        yield "groups.announcement", b"\0" + zlib.compress(body) + b"\0\7"
 
 
 def _rest() -> Iterator[tuple[str, bytes]]:

@@ -16,7 +16,11 @@ from tests.campaigns.fuzz.targets import TARGETS, run
 SMALL_BYTES: Final = 16 * 1024
 """The memory besides twice the input: objects of a decoder, of its errors and of the checks."""
 
-OWN_BYTES: Final = {"client.filters.compressing.decompress": 48 * 1024}  # zlib allocates its window
+ZLIB_BYTES: Final = 48 * 1024  # of a window
+OWN_BYTES: Final = {
+    "client.filters.compressing.decompress": ZLIB_BYTES,
+    "groups.announcement": ZLIB_BYTES + 16 * 1024,  # and a first buffer for the output
+}
 
 MACHINES: Final = {**MACHINE_TARGETS, **IDENTITY_TARGETS, **PORT_TARGETS}
 """Their memory is that of a whole daemon or program."""

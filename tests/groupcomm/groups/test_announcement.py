@@ -1,5 +1,6 @@
 """Announcements: what daemons bring along comes whole, and who was together says so twice."""
 
+import zlib
 from random import Random
 
 import msgspec
@@ -15,10 +16,17 @@ from groupcomm.groups.announcement import (
     Announcements,
     announce,
     cut_announcement,
+    decode_announcement,
 )
 from groupcomm.groups.table import GroupTable
 from groupcomm.names import private_name
-from groupcomm.wire.bundle import Bundle, decode_bundles_untrusted, encode_bundles, state_bundle
+from groupcomm.wire.bundle import (
+    Bundle,
+    body_payload,
+    decode_bundles_untrusted,
+    encode_bundles,
+    state_bundle,
+)
 
 START = Position(ViewId(1, "d0", 1), 0, 0, 0, 0)
 KEY_A, KEY_B = b"a" * 16, b"b" * 16
@@ -45,11 +53,11 @@ def through_packets(bundles: list[Bundle]) -> list[Bundle]:
     return [decode_bundles_untrusted(encode_bundles(b"", [bundle]), 0)[0] for bundle in bundles]
 
 
-@given(announcements(), st.integers(60, 2000), st.randoms(use_true_random=False))
+@given(announcements(), st.integers(60, 2000), st.booleans(), st.randoms(use_true_random=False))
 def test_an_announcement_comes_whole_in_parts_of_any_order(
-    announcement: Announcement, room: int, random: Random
+    announcement: Announcement, room: int, packed: bool, random: Random
 ) -> None:
-    bundles = through_packets(cut_announcement(announcement, room))
+    bundles = through_packets(cut_announcement(announcement, room, packed=packed))
     assert all(bundle.size <= room for bundle in bundles)
     random.shuffle(bundles)
     held = Announcements(["a"])
@@ -59,6 +67,40 @@ def test_an_announcement_comes_whole_in_parts_of_any_order(
     held.accept(0, bundles[-1])
     assert held.complete
     assert held.whole == {0: announcement}
+
+
+def test_a_long_announcement_is_compressed_where_all_know_that() -> None:
+    sessions = tuple((number, f"program-{number}") for number in range(1, 2001))
+    groups = tuple((f"sensors/{number}", (number,)) for number in range(1, 2001))
+    announcement = Announcement(KEY_A, (), sessions, groups)
+    plain = cut_announcement(announcement, 1300)
+    packed = cut_announcement(announcement, 1300, packed=True)
+    assert 3 * len(packed) < len(plain)
+    body = b"".join(bytes(body_payload(bundle.body)) for bundle in packed)
+    assert decode_announcement(body, "a") == announcement
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\0",
+        b"\0nothing",
+        b"\0" + zlib.compress(msgspec.msgpack.encode(NOTHING))[:-1],
+        b"\0" + zlib.compress(msgspec.msgpack.encode(NOTHING)) + b"x",
+        b"\0" + zlib.compress(bytes(1000)),
+    ],
+)
+def test_a_broken_compressed_announcement_counts_as_empty(body: bytes) -> None:
+    assert decode_announcement(body, "a") == NOTHING
+
+
+def test_an_announcement_that_grows_beyond_all_measure_counts_as_empty(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("groupcomm.groups.announcement.MAX_ANNOUNCEMENT_BYTES", 1000)
+    sessions = tuple((number, f"program-{number}") for number in range(1, 101))
+    body = b"\0" + zlib.compress(msgspec.msgpack.encode(Announcement(b"", (), sessions, ())))
+    assert decode_announcement(body, "a") == NOTHING
 
 
 def test_all_must_be_here_and_each_is_its_own_daemons() -> None:
