@@ -24,6 +24,7 @@ from groupcommd.config_file import read_config, through_relay
 from groupcommd.credentials import read_tls_credentials
 from groupcommd.daemon_config import DaemonConfig, describe, impossible
 from groupcommd.http_table import listening
+from groupcommd.join_command import join_first
 from groupcommd.logs import log_start, set_up_logs
 from groupcommd.process import (
     GarbageCollection,
@@ -58,6 +59,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="configuration in TOML; without it: a daemon alone",
     )
     parser.add_argument("--name", help="name of this daemon in the configuration")
+    parser.add_argument(
+        "--join",
+        metavar="SEED[,SEED...]",
+        help="ask these daemons to be admitted to their cluster, in place of seeds in the file:"
+        " HOST[:PORT], dns:NAME or srv:NAME; needed at the first start only",
+    )
+    parser.add_argument(
+        "--token",
+        metavar="T",
+        help="the token of groupcomm daemons invite, with which this daemon joins once;"
+        " -: read it from standard input, where no other user sees it",
+    )
     parser.add_argument(
         "--state-dir", type=Path, metavar="DIR", help="folder in which its starts are counted"
     )
@@ -103,8 +116,8 @@ def make_parser() -> Parser:
         prog="groupcommd",
         description="Run a groupcomm daemon, to which the programs of this host connect.",
         epilog="exit status: 0 left in order; 1 failed; 2 wrong usage or configuration, or removed"
-        " from the cluster; 3 left, but did not complete an orderly leave in time\n\n"
-        + example_text("groupcommd --config plant.toml --name a"),
+        " from the cluster; 3 left, but did not complete an orderly leave in time; 4 the cluster"
+        " refuses to admit it\n\n" + example_text("groupcommd --config plant.toml --name a"),
     )
     add_version_option(parser)
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
@@ -131,6 +144,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Check the configuration, or serve until a signal asks the daemon to leave."""
+    if (options.join or options.token) and not options.check:
+        over = join_first(options)
+        if over is not None:
+            return over
     config = _configure(options)
     if options.check:
         if config.tls is not None:

@@ -51,6 +51,7 @@ from groupcommd.drain_service import MAX_DRAIN_S
 from groupcommd.http_table import HttpTable, read_http
 from groupcommd.identity_file import read_identity, read_roll
 from groupcommd.roster_config import Places, overruled, places_of
+from groupcommd.seeds import Seed, parse_seed
 from groupcommd.site_tables import (
     DEFAULT_PACKET_BYTES,
     Addresses,
@@ -80,6 +81,7 @@ class ConfigFile:
     state_dir: str | None = None
     disk_timeout_s: float = DEFAULT_DISK_TIMEOUT_S
     drain_s: float = 0.0
+    seeds: list[str] = attrs.field(factory=list)
     expected_daemons: int | None = None
     leave_timeout_s: float = CoreConfig().leave_timeout_s
     packet_bytes: int = DEFAULT_PACKET_BYTES
@@ -119,10 +121,9 @@ def read_config(
         OSError: the file cannot be read.
     """
     file, base = _load(path)
-    name = name or file.name
-    if name is None and path is not None:
-        raise ConfigError(f"{path}: the name of this daemon is missing: set name, or give --name")
-    name = name or DEFAULT_NAME
+    name = _name(path, name or file.name)
+    state = _state_dir(state_dir, base, file.state_dir, name)
+    file = with_joined(file, state)
     sites = file.sites or {"local": SiteTable(daemons={name: f"{DEFAULT_HOST}:{DEFAULT_PORT}"})}
     listed = read_daemons(sites, name)
     daemons = listed if roster is None else places_of((*roster.removed, *roster.entries), listed)
@@ -145,7 +146,8 @@ def read_config(
         roll=protection.roll,
         identities=protection.identities,
         **_for_programs(file, addresses[name], base),
-        state_dir=_state_dir(state_dir, base, file.state_dir, name),
+        state_dir=state,
+        seeds=read_seeds(file.seeds),
         disk_timeout_s=_above_zero("disk_timeout_s", file.disk_timeout_s),
         drain_s=_drain_s(file.drain_s),
         insecure=file.insecure,
@@ -154,6 +156,104 @@ def read_config(
     if config.credentials is not None:
         config.credentials.check(config.name, config.core.daemons if roster is None else ())
     return config
+
+
+def _name(path: Path | None, name: str | None) -> str:
+    if name is None and path is not None:
+        raise ConfigError(f"{path}: the name of this daemon is missing: set name, or give --name")
+    return name or DEFAULT_NAME
+
+
+JOINED: Final = "joined.toml"
+"""The file in the state folder of a daemon that has joined with a token; see docs/joining.md."""
+
+
+def with_joined(file: ConfigFile, state: Path) -> ConfigFile:
+    """Return the contents of a file with the settings of the cluster that the daemon has joined.
+
+    Args:
+        file: the contents of the daemon's own file.
+        state: its state folder.
+
+    Raises:
+        ConfigError: the settings are damaged, or others could have changed them.
+    """
+    path = state / JOINED
+    try:
+        with open_unwritable(path, "state_dir") as stream:
+            joined = _parse(path, stream)
+    except (FileNotFoundError, NotADirectoryError):
+        return file
+    key_file, identities = (
+        None if text is None else str(state.absolute() / text)
+        for text in (joined.key_file, joined.identities)
+    )
+    return attrs.evolve(
+        file,
+        cluster=joined.cluster,
+        key_file=key_file,
+        identities=identities,
+        insecure=joined.insecure,
+        packet_bytes=joined.packet_bytes,
+        preset=joined.preset,
+        timing=joined.timing,
+        sites=joined.sites,
+        links={},
+        expected_daemons=None,
+        seeds=file.seeds or joined.seeds,
+    )
+
+
+def read_seeds(texts: Iterable[str]) -> tuple[Seed, ...]:
+    """Return the daemons to ask; raise ConfigError for a text that is none."""
+    return tuple(parse_seed(text, "seeds") for text in texts)
+
+
+@attrs.frozen(kw_only=True)
+class JoinWish:
+    """What a file says about joining.
+
+    Attributes:
+        name: the name of the daemon.
+        state_dir: its state folder.
+        seeds: the daemons to ask.
+        own: its own addresses, as text; () if they are not listed.
+        identity: the file of its private key; None without one.
+    """
+
+    name: str
+    state_dir: Path
+    seeds: tuple[Seed, ...]
+    own: tuple[str, ...]
+    identity: Path | None
+
+
+def read_join_wish(
+    path: Path | None, *, name: str | None, state_dir: Path | None, default: str | None
+) -> JoinWish:
+    """Return what a daemon has to know to join, whatever else is missing in its file.
+
+    Args:
+        path: the file; None without one.
+        name: the daemon's name, in place of the one in the file.
+        state_dir: the state folder, in place of the one in the file.
+        default: the daemon's name if there is none in the file.
+
+    Raises:
+        ConfigError: the file is wrong.
+        OSError: the file cannot be read.
+    """
+    file, base = _load(path)
+    name = name or file.name or default or DEFAULT_NAME
+    listed = [table.daemons[name] for table in file.sites.values() if name in table.daemons]
+    own = listed[0] if listed else []
+    return JoinWish(
+        name=name,
+        state_dir=_state_dir(state_dir, base, file.state_dir, name),
+        seeds=read_seeds(file.seeds),
+        own=(own,) if isinstance(own, str) else tuple(own),
+        identity=base / Path(file.identity).expanduser() if file.identity else None,
+    )
 
 
 def _for_programs(file: ConfigFile, own: Address, base: Path) -> dict[str, Any]:

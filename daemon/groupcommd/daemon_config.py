@@ -21,6 +21,7 @@ from groupcomm.session.daemon_session import SessionLimits
 from groupcommd.credentials import TlsConfig
 from groupcommd.http_table import HttpConfig
 from groupcommd.local_users import owners
+from groupcommd.seeds import Seed
 
 DEFAULT_DISK_TIMEOUT_S: Final = 5.0
 """A healthy disk answers within milliseconds, an overloaded one within a second or two."""
@@ -37,6 +38,7 @@ class DaemonConfig:
         addresses: the first address of each listed daemon by name, its own included.
         further: the further addresses, one for each further network, of daemons that have some.
         multicast: the group of all daemons of its site; None: each gets a datagram of its own.
+        located: the addresses of daemons that are elsewhere than the roster says, by name.
         relayed: the addresses of a relay's paths to other daemons, by their names, in place of
             their own; empty without a relay.
         overruled: the parts of the file that the agreed roster overrules, for the log.
@@ -58,6 +60,8 @@ class DaemonConfig:
         state_dir: the folder of its restart count.
         disk_timeout_s: a disk that has not answered for this time is reported.
         drain_s: the time that programs have to move, after a signal that stops it; 0: none.
+        seeds: the daemons that it asks when it has moved, besides those of the roster.
+        moved: whether its address is none of those in the roster, as its host has another one.
         insecure: whether it may run without keys beyond loopback.
         spin: whether it never sleeps, so that it need not wake up.
         trace: the folder for its trace; None for no trace.
@@ -69,6 +73,7 @@ class DaemonConfig:
     addresses: Mapping[str, Address]
     further: Mapping[str, tuple[Address, ...]] = attrs.field(factory=dict)
     multicast: Address | None = None
+    located: Mapping[str, Address] = attrs.field(factory=dict)
     relayed: Mapping[str, Address] = attrs.field(factory=dict)
     overruled: tuple[str, ...] = ()
     keys: KeyRing | None = attrs.field(default=None, repr=False)
@@ -89,6 +94,8 @@ class DaemonConfig:
     state_dir: Path
     disk_timeout_s: float = DEFAULT_DISK_TIMEOUT_S
     drain_s: float = 0.0
+    seeds: tuple[Seed, ...] = ()
+    moved: bool = False
     insecure: bool = False
     spin: bool = False
     trace: Path | None = None
@@ -115,7 +122,7 @@ class DaemonConfig:
 
 
 _LEFT_OUT: Final = frozenset(
-    ("keys", "identity", "roll", "starts", "agreed", "relayed", "overruled")
+    ("keys", "identity", "roll", "starts", "agreed", "located", "moved", "relayed", "overruled")
 )
 """Secrets, values that have commands of their own, and values for tests."""
 

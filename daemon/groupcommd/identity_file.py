@@ -18,6 +18,7 @@ from groupcomm.host.private_files import (
     open_unwritable,
     rewrite_private,
     write_new,
+    write_private,
 )
 from groupcomm.names import check_daemon
 from groupcomm.security.identity import IDENTITY_BYTES, Roll, public_of
@@ -93,6 +94,11 @@ def change_roll(path: Path, change: Callable[[Roll], Roll]) -> Roll:
         return change(read_roll(path) if path.exists() else Roll({}))
 
     return rewrite_private(path, changed, _text)
+
+
+def store_roll(path: Path, roll: Roll) -> None:
+    """Write a file with these identities, in place of an older one; raise OSError if that fails."""
+    write_private(path, _text(roll))
 
 
 def add_identity(name: str, public: str, roll: Roll) -> Roll:

@@ -15,7 +15,7 @@ from groupcomm.config.core import Timing
 from groupcomm.host.addresses import Address
 from groupcomm.membership.failure_detector import HEARD_BEACONS
 from groupcommd.junk import ClusterPattern
-from groupcommd.udp import UdpSocket
+from groupcommd.udp import Asked, UdpSocket
 
 _FIRST: Final = (0,)
 
@@ -94,6 +94,10 @@ class Networks:
                 self._last = network
                 return datagrams
         return []
+
+    def pop_asked(self) -> list[Asked]:
+        """See `UdpSocket.pop_asked`."""
+        return [each for udp in self._networks for each in udp.pop_asked()]
 
     def source_of(self, index: int) -> Address | None:
         """See `UdpSocket.source_of`."""

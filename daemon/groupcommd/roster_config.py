@@ -49,9 +49,16 @@ def with_roster(config: DaemonConfig, roster: Roster) -> DaemonConfig:
     Daemons that were removed keep their addresses, so that they can be told so.
     """
     places = places_of((*roster.removed, *roster.entries), config.places)
+    before = config.core.roster
+    located = {
+        name: address
+        for name, address in config.located.items()
+        if (entry := roster.entry(name)) is not None and entry == before.entry(name)
+    }
     return attrs.evolve(
         config,
         core=config.core.with_roster(roster),
+        located=located,
         addresses={
             name: config.relayed.get(name, found[0]) if name != config.name else found[0]
             for name, found in places.items()

@@ -7,9 +7,11 @@ core checks the rest, and agrees on the change with the other daemons (docs/rost
 
 import json
 import logging
+from collections.abc import Callable, Sequence
 from math import isfinite
 from typing import Annotated, Any, Final, TypeAlias
 
+import attrs
 import msgspec
 import trio
 from msgspec import Meta
@@ -17,6 +19,7 @@ from msgspec import Meta
 from groupcomm.config.roster import (
     MAX_ADDRESSES,
     AddDaemon,
+    InviteDaemon,
     MoveDaemon,
     RemoveDaemon,
     RemoveLinks,
@@ -28,14 +31,16 @@ from groupcomm.config.site_links import SitePair, pair_of_sites
 from groupcomm.engine import ChangeRoster, DaemonCore, Status
 from groupcomm.errors import ConfigError, GroupCommError, LocalProtocolError
 from groupcomm.host.addresses import Address, parse_address
+from groupcomm.joining.token import Token
 from groupcomm.names import check_daemon
 from groupcommd.daemon_config import DaemonConfig
+from groupcommd.join_service import JoinService
 from groupcommd.roster_config import places_of, with_roster
 from groupcommd.site_tables import sites_of_link
 
 KNOWN: Final = (
     "daemons, daemons add {...}, daemons remove {...}, daemons move {...}, daemons set-links {...},"
-    " daemons remove-links {...}"
+    " daemons remove-links {...}, daemons invite {...}"
 )
 
 _Addresses = Annotated[tuple[str, ...], Meta(min_length=1, max_length=MAX_ADDRESSES)]
@@ -71,10 +76,20 @@ class _RemoveLinks(msgspec.Struct, forbid_unknown_fields=True):
     force: bool = False
 
 
-_Command: TypeAlias = _Add | _Remove | _Move | _SetLinks | _RemoveLinks
+class _Invite(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    valid_s: float
+    site: str | None = None
+    force: bool = False
+
+
+_Change: TypeAlias = _Add | _Remove | _Move | _SetLinks | _RemoveLinks
+
+_Command: TypeAlias = _Change | _Invite
 
 _COMMANDS: Final[dict[str, type[_Command]]] = {
     "add": _Add,
+    "invite": _Invite,
     "remove": _Remove,
     "move": _Move,
     "set-links": _SetLinks,
@@ -91,12 +106,16 @@ class RosterService:
 
     Attributes:
         config: its configuration, with the roster that counts.
+        joining: its part in the admission of others.
+        on_located: called with the configuration when a daemon is at another address.
     """
 
     def __init__(self, core: DaemonCore, config: DaemonConfig) -> None:
         self._core = core
         self.config = config
+        self.on_located: Callable[[DaemonConfig], object] = bool
         self._logged: set[str] = set()  # daemons without an identity that were logged
+        self.joining = JoinService(core, lambda: self.config, self.check_addresses, self.locate)
 
     # ---- commands ----
 
@@ -125,14 +144,28 @@ class RosterService:
                 " host, as that user, with the address of its unix socket"
             )
         wanted = self._command(words)
-        change = self._change(wanted)
+        token: Token | None = None
+        change: RosterChange
+        if isinstance(wanted, _Invite):
+            token, change = self._invite(wanted)
+        else:
+            change = self._change(wanted)
         self._core.command(ChangeRoster(change=change, forced=wanted.force))
         _log.info(
             "all daemons are asked to change the roster: %s%s",
             change,
             ", also without a majority" if wanted.force else "",
         )
-        return {"asked": " ".join(words), "number": status.roster["number"]}
+        answer = {"asked": " ".join(words), "number": status.roster["number"]}
+        if token is None:
+            return answer
+        return {**answer, "token": token.encode(), "invitation": token.id.hex()}
+
+    def _invite(self, asked: _Invite) -> tuple[Token, InviteDaemon]:
+        check_daemon(asked.name)
+        self._check_identity(asked.name)
+        site = self._site(asked.name, asked.site, self.config.core.roster, linked=False)
+        return self.joining.invite(asked.name, site, asked.valid_s)
 
     def _command(self, words: list[str]) -> _Command:
         kind = _COMMANDS.get(words[0])
@@ -143,14 +176,14 @@ class RosterService:
         except msgspec.MsgspecError as error:
             raise LocalProtocolError(f"daemons {words[0]}: {error}") from None
 
-    def _change(self, asked: _Command) -> RosterChange:
+    def _change(self, asked: _Change) -> RosterChange:
         """Return the change that is asked for; raise GroupCommError if it must not be made."""
         roster = self.config.core.roster
         match asked:
             case _Remove(name=name):
                 return RemoveDaemon(name)
             case _Move(name=name):
-                return MoveDaemon(name, self._addresses(asked, roster))
+                return MoveDaemon(name, self.check_addresses(name, asked.addresses))
             case _SetLinks(links=links):
                 return SetLinks(
                     tuple((*_pair(link, roster), _us(links[link], link)) for link in links)
@@ -158,22 +191,22 @@ class RosterService:
             case _RemoveLinks(links=removed):
                 return RemoveLinks(tuple(_pair(link, roster) for link in removed))
         check_daemon(asked.name)
-        addresses = self._addresses(asked, roster)
+        addresses = self.check_addresses(asked.name, asked.addresses)
         self._check_identity(asked.name)
-        site = self._site(asked, roster)
+        site = self._site(asked.name, asked.site, roster, linked=bool(asked.links))
         neighbours = tuple((other, _us(ms, other)) for other, ms in asked.links.items())
         return AddDaemon(name=asked.name, site=site, addresses=addresses, links=neighbours)
 
-    def _addresses(self, asked: _Add | _Move, roster: Roster) -> tuple[str, ...]:
-        """Return the addresses of a command in one form, after all checks."""
-        places = places_of(roster.entries, self.config.places)
+    def check_addresses(self, name: str, texts: Sequence[str]) -> tuple[str, ...]:
+        """Return the addresses of a daemon in one form; raise ConfigError if it cannot be there."""
+        places = places_of(self.config.core.roster.entries, self.config.places)
         taken = {at: name for name, found in places.items() for at in found}
-        found = [parse_address(text, f"address of {asked.name}") for text in asked.addresses]
+        found = [parse_address(text, f"address of {name}") for text in texts]
         for address in found:
-            other = taken.get(address, asked.name)
-            if other != asked.name:
-                raise ConfigError(f"{other} is at {address} already: give {asked.name} another one")
-            self._check_address(asked.name, address)
+            other = taken.get(address, name)
+            if other != name:
+                raise ConfigError(f"{other} is at {address} already: give {name} another one")
+            self._check_address(name, address)
         return tuple(dict.fromkeys(map(str, found)))
 
     def _check_address(self, name: str, address: Address) -> None:
@@ -203,21 +236,21 @@ class RosterService:
                 " names it as key_file"
             )
 
-    def _site(self, asked: _Add, roster: Roster) -> str:
+    def _site(self, name: str, site: str | None, roster: Roster, *, linked: bool) -> str:
         sites = list(roster.sites)
-        if asked.site is None:
+        if site is None:
             if len(sites) > 1:
-                raise ConfigError(f"site of {asked.name} is missing: --site {' or '.join(sites)}")
+                raise ConfigError(f"site of {name} is missing: --site {' or '.join(sites)}")
             return sites[0]
-        if not asked.site.isprintable() or not 0 < len(asked.site.encode()) <= 255:
-            raise ConfigError(f"site is {asked.site!r}; it must be a printable name")
-        if asked.site not in sites and roster.links and not asked.links:
+        if not site.isprintable() or not 0 < len(site.encode()) <= 255:
+            raise ConfigError(f"site is {site!r}; it must be a printable name")
+        if site not in sites and roster.links and not linked:
             raise ConfigError(
-                f"site {asked.site} is new, and no link leads to it: name one of"
+                f"site {site} is new, and no link leads to it: name one of"
                 f" {', '.join(sites)}, or give a link of the new site to one of them, with its"
                 f" delay in milliseconds: --link {sites[0]}=40"
             )
-        return asked.site
+        return site
 
     def _check_identity(self, name: str) -> None:
         if name in self._without_identity([name]):
@@ -234,6 +267,15 @@ class RosterService:
         if listed is None:
             return []
         return [name for name in names if name not in listed["daemons"]]
+
+    # ---- daemons at other addresses ----
+
+    def locate(self, name: str, address: Address) -> None:
+        """Send to a daemon at this address from now on, until the roster has another one."""
+        if self.config.located.get(name) != address:
+            located = {**self.config.located, name: address}
+            self.config = attrs.evolve(self.config, located=located)
+            self.on_located(self.config)
 
     # ---- another roster ----
 

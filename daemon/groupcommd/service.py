@@ -141,6 +141,7 @@ class Service:
         self.on_leaving: Callable[[], object] = bool
         self._state = state
         self._roster = RosterService(self.core, config)
+        self._roster.on_located = self._use_located
         self._keys = KeyService(self.core, config.key_file, config.identities)
         self._disk = DiskWatch(config.state_dir, config.disk_timeout_s)
         self._writer = DiskWriter(state, self._keys, self._note_written, self._fail)
@@ -391,6 +392,8 @@ class Service:
         connections = self.connections
         self._datagrams = self._udp.drain()
         self._now = trio.current_time()
+        if asked := self._udp.pop_asked():
+            self._roster.joining.answer(asked, self._now, self._nursery)
         inputs, connections.inputs = connections.inputs, []
         drive(self.core, self, self._now, self._datagrams, inputs)
         if self._due < self._timer.deadline:  # a later deadline is noticed at the old one
@@ -417,6 +420,11 @@ class Service:
             self._udp.filter(self._wanted)
         self._differences.use(config)
         self._rejected_senders.use(config)
+
+    def _use_located(self, config: DaemonConfig) -> None:
+        """Send to daemons at other addresses from now on."""
+        self._config = config
+        use_places(self._udp, config)
 
     def store(self, wanted: Sequence[Store]) -> None:
         """See Shell."""

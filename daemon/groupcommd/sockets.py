@@ -241,11 +241,14 @@ def _open_udp(config: DaemonConfig) -> UdpSocket | Networks:
 
 
 def use_places(udp: UdpSocket | Networks, config: DaemonConfig) -> None:
-    """Send to the daemons of a configuration with another roster from now on.
+    """Send to the daemons of a configuration with other addresses or another roster from now on.
 
     The own addresses stay as they are until the next start.
     """
     places, former = config.places, former_places(config)
+    for name, address in config.located.items():
+        if name not in config.relayed:
+            places[name] = (address, *places.get(name, ())[1:])
     del places[config.name]
     if isinstance(udp, Networks):
         udp.use(places, config.remote, former)

@@ -214,6 +214,11 @@ class StateDir:
         self._record = record
         self._state.prepare()
 
+    @property
+    def path(self) -> Path:
+        """Return the path of the folder."""
+        return self._path
+
     # ---- rosters ----
 
     @property

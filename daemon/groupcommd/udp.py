@@ -15,6 +15,7 @@ from operator import itemgetter
 from typing import Final
 
 from groupcomm.host.addresses import Address
+from groupcomm.wire.joining import FIRST_BYTE
 from groupcommd.junk import ClusterPattern, attach, detach, program
 
 SOL_UDP: Final = 17
@@ -38,6 +39,7 @@ MAX_SOURCES: Final = 64
 
 _U16 = struct.Struct("=H")
 _INT = struct.Struct("=i")
+_OUTSIDE: Final = bytes((FIRST_BYTE,))
 _GRO_SPACE: Final = socket.CMSG_SPACE(_INT.size)
 _PASSING: Final = frozenset(
     (
@@ -54,6 +56,12 @@ _PASSING: Final = frozenset(
 """Errors that count as the loss of a datagram, which the protocol repairs."""
 
 Destination = tuple[str, int]
+
+Asked = tuple[socket.socket, Destination, bytes]
+"""A datagram of a daemon outside, the socket that has received it, and its source."""
+
+MAX_ASKED: Final = 256
+"""The datagrams of daemons outside that wait to be answered; further ones are dropped."""
 _log = logging.getLogger("groupcommd")
 
 
@@ -65,6 +73,7 @@ class UdpSocket:
         sent_bytes, received_bytes: the bytes of datagrams; one to several daemons counts for each.
         gso, gro: whether the system segments and coalesces bursts.
         filtered: whether the system filters junk.
+        asked: datagrams of daemons outside, to be answered at their sources.
     """
 
     def __init__(
@@ -94,6 +103,7 @@ class UdpSocket:
         self.lost = 0
         self.sent_bytes = self.received_bytes = 0
         self.filtered = False
+        self.asked: list[Asked] = []
         self._can_filter = True
         self._wanted: ClusterPattern | None = None
         self._seen: set[Destination] = set()  # sources of the latest datagrams
@@ -267,6 +277,9 @@ class UdpSocket:
                     raise
                 continue
             self.received_bytes += len(data)
+            if data[:1] == _OUTSIDE:
+                self._note_asked(source, data, extra, sender[:2])
+                continue
             if sender != last:
                 last = sender
                 self._seen.add(sender[:2])
@@ -276,6 +289,23 @@ class UdpSocket:
                 datagrams += [data[at : at + segment] for at in range(0, len(data), segment)]
             else:
                 datagrams.append(data)
+
+    def _note_asked(
+        self,
+        source: socket.socket,
+        data: bytes,
+        extra: Sequence[tuple[int, int, bytes]],
+        sender: Destination,
+    ) -> None:
+        size = _INT.unpack(extra[0][2][:4])[0] if extra else len(data)
+        for at in range(0, len(data), max(1, size)):
+            if len(self.asked) < MAX_ASKED:
+                self.asked.append((source, sender, data[at : at + size]))
+
+    def pop_asked(self) -> list[Asked]:
+        """Return the datagrams of daemons outside that have come since the last call."""
+        asked, self.asked = self.asked, []
+        return asked
 
     # ---- output ----
 

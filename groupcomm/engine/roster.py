@@ -463,6 +463,16 @@ class RosterManager:
                 for one, other, delay_us in roster.links
             ],
             "removed": [each.name for each in roster.removed if roster.was_removed(each.name)],
+            "invitations": [
+                {
+                    "id": each.id.hex(),
+                    "name": each.name,
+                    "site": each.site,
+                    "expires_s": each.expires_s,
+                    "used": bool(each.holder),
+                }
+                for each in roster.invitations
+            ],
             "in_view": self._in_view,
             "changing": self.is_changing,
             "lacking": list(self.lacking),

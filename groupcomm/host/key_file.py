@@ -18,6 +18,7 @@ from groupcomm.host.private_files import (
     open_private,
     rewrite_private,
     write_new,
+    write_private,
 )
 from groupcomm.security.keys import KEY_BYTES, KeyRing
 
@@ -38,6 +39,11 @@ def write_key_file(path: Path) -> None:
         raise ConfigError(
             f"{path} exists; a new key would lock its daemons out: choose another path"
         ) from None
+
+
+def store_keys(path: Path, keys: KeyRing) -> None:
+    """Write a file with these keys, in place of an older one; raise OSError if that fails."""
+    write_private(path, _text(keys))
 
 
 def make_common_key(path: Path) -> None:

@@ -99,6 +99,15 @@ def positive(text: str) -> float:
     return found
 
 
+_UNITS_S: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
+def duration(text: str) -> float:
+    """Return the seconds of a time above 0, such as ``90s``, ``10m``, ``1h`` or ``7d``."""
+    unit = _UNITS_S.get(text[-1:])
+    return positive(text) if unit is None else unit * positive(text[:-1])
+
+
 def not_negative(text: str) -> float:
     """Return a finite number, 0 at least, such as a delay."""
     found = number(text)

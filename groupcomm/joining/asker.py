@@ -89,7 +89,7 @@ class Asker(Generic[_Target]):
     Args:
         credential: the right to ask.
         private: the private key of the daemon; a token admits its holder only.
-        request: returns the request, given the transcript of a conversation.
+        request: returns the request, given the daemon that is asked and the transcript.
         entropy: the source of random bytes.
 
     Attributes:
@@ -104,7 +104,7 @@ class Asker(Generic[_Target]):
         self,
         credential: Credential,
         private: bytes,
-        request: Callable[[bytes], Request],
+        request: Callable[[_Target, bytes], Request],
         entropy: Entropy,
     ) -> None:
         self._credential, self._private = credential, private
@@ -173,8 +173,9 @@ class Asker(Generic[_Target]):
     def _next_request(self) -> Request:
         if self.state is State.FETCHING:
             return PartRequest(len(self._parts))
+        assert self._target is not None
         assert self._keys is not None
-        return self._request(self._keys.transcript)
+        return self._request(self._target, self._keys.transcript)
 
     def receive(self, source: _Target, data: bytes, now: float) -> None:
         """Process a datagram; drop it unless its sender is of the cluster."""

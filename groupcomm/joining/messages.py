@@ -50,6 +50,11 @@ class PartRequest(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_f
     part: Annotated[int, Meta(ge=0, le=MAX_PACKAGE_BYTES // PART_BYTES)]
 
 
+def signed_text(transcript: bytes, request: MoveRequest) -> bytes:
+    """Return the bytes that a daemon signs to move itself, in this conversation only."""
+    return transcript + encode(MoveRequest(request.name, request.addresses))
+
+
 Request: TypeAlias = JoinRequest | MoveRequest | PartRequest
 
 

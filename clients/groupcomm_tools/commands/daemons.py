@@ -2,8 +2,10 @@
 
 import argparse
 import json
+import time
 from typing import Any, Final
 
+from groupcomm.host.option_types import duration
 from groupcomm_client.blocking import BlockingConnection
 from groupcomm_tools.commands.connecting import connect_blocking
 from groupcomm_tools.commands.options import add_connection_options
@@ -17,10 +19,14 @@ from groupcomm_tools.commands.roster_changes import (
     report,
 )
 from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands, run
+from groupcomm_tools.terminal import say
 
 __all__ = ["EXAMPLE", "add_options", "run"]
 
 EXAMPLE: Final = "groupcomm daemons add d --site main --address 10.0.0.4:4803"
+
+VALID_S: Final = 3600.0
+"""The time for which a token is valid, unless an operator names another one."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -39,6 +45,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             "add a daemon; then start it, with a file that lists it and a daemon of the cluster",
             "d --site main --address 10.0.0.4:4803",
             _add_add_options,
+        ),
+        Subcommand(
+            "invite",
+            _invite,
+            "print a token with which a daemon joins by itself, once",
+            "d --valid 1h",
+            _add_invite_options,
         ),
         Subcommand(
             "remove",
@@ -104,6 +117,20 @@ def _add_add_options(parser: argparse.ArgumentParser) -> None:
     _add_place_options(parser)
 
 
+def _add_invite_options(parser: argparse.ArgumentParser) -> None:
+    _add_name(parser)
+    _add_site(parser, "the only one")
+    parser.add_argument(
+        "--valid",
+        type=duration,
+        default=VALID_S,
+        dest="valid_s",
+        metavar="TIME",
+        help="the time in which the daemon has to join, such as 90s, 10m, 1h or 7d (1h)",
+    )
+    add_change_options(parser, ("--address", "--through"))
+
+
 def _add_remove_options(parser: argparse.ArgumentParser) -> None:
     _add_name(parser)
     add_change_options(parser, ("--address", "--through"))
@@ -144,6 +171,30 @@ _START: Final = (
     "daemon {0} may join: start it with a file that lists it and at least one daemon of the cluster"
     " (same cluster, keys, preset and timing); it counts for majorities once it has come"
 )
+
+
+def _invite(options: argparse.Namespace) -> int:
+    name = options.name
+    asked = {"name": name, "valid_s": options.valid_s, "force": options.force}
+    if options.site is not None:
+        asked["site"] = options.site
+
+    def ids(roster: dict[str, Any]) -> set[str]:
+        return {each["id"] for each in roster["invitations"] if each["name"] == name}
+
+    with connect_blocking(options) as connection:
+        before = ids(ask_roster(connection))
+        found = change_roster(
+            connection, options, "invite", asked, lambda roster: bool(ids(roster) - before)
+        )
+    if options.json:
+        return report(options, found, "")
+    say(
+        f"daemon {name} may join within {options.valid_s:g} s, once; on its host: groupcomm daemon"
+        f" --name {name} --join HOST:PORT --token TOKEN, with this token, which nothing shows again"
+    )
+    print(found["token"])
+    return 0
 
 
 def _add_one(
@@ -234,8 +285,18 @@ def _print(roster: dict[str, Any]) -> None:
     print(f"roster {roster['number']}{forced}; the view of {roster['asked']} has {word}")
     if roster["removed"]:
         print(f"removed: {', '.join(roster['removed'])}")
+    for each in roster["invitations"]:
+        print(f"invited: {each['name']}, {_invited(each)}")
     if roster["changing"]:
         print(f"a change waits for the disks of {', '.join(roster['lacking']) or 'nobody'}")
+
+
+def _invited(invitation: dict[str, Any]) -> str:
+    """Return the state of an invitation."""
+    left_s = invitation["expires_s"] - time.time()
+    if invitation["used"]:
+        return "who has joined"
+    return f"for {left_s:.0f} s more" if left_s > 0 else "whose token has expired"
 
 
 def _state(entry: dict[str, Any]) -> str:

@@ -64,7 +64,7 @@ def change_roster(
     asked: dict[str, Any],
     is_done: Callable[[dict[str, Any]], bool],
 ) -> dict[str, Any]:
-    """Ask for a change, wait until it counts, and return the new roster.
+    """Ask for a change, wait until it counts, and return the new roster with the first answer.
 
     It is asked for again while the daemon looks for a view, or another change is in progress.
 
@@ -88,7 +88,7 @@ def change_roster(
                 return _without(roster, asked["name"])  # the daemon that was asked has left
             raise
         if roster["number"] > before and is_done(roster):
-            return roster
+            return {**found, **roster}
         if time.monotonic() > until:
             raise ChangeFailed(_late(roster, options.timeout_s))
         if roster["lacking"] != told and time.monotonic() > until - options.timeout_s + SAY_S:

@@ -130,7 +130,7 @@ def joiner(
 ) -> Asker[str]:
     """A daemon that asks with a token."""
     wanted = JoinRequest(name or token.name, ("10.0.0.9:4803",))
-    return asker(_credential(token), private, lambda _: wanted, seed, targets)
+    return asker(_credential(token), private, lambda *_: wanted, seed, targets)
 
 
 def _credential(token: Token) -> Credential:
@@ -154,13 +154,13 @@ def mover(name: str, address: str, key: bytes = KEY, seed: int = 1) -> Asker[str
         private=member_private(key, CLUSTER, name),
         public=public_of(cluster_private(key, CLUSTER)),
     )
-    return asker(credential, bytes(31) + b"m", lambda _: MoveRequest(name, (address,)), seed, "a")
+    return asker(credential, bytes(31) + b"m", lambda *_: MoveRequest(name, (address,)), seed, "a")
 
 
 def asker(
     credential: Credential,
     private: bytes,
-    request: Callable[[bytes], Request],
+    request: Callable[[str, bytes], Request],
     seed: int,
     targets: str,
 ) -> Asker[str]:
