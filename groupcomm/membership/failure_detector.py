@@ -233,7 +233,9 @@ class FailureDetector:
 
         Both disks must allow it, and all must share a version of the protocol. Slow disks of
         members of either view get some time to follow: no daemon shall lose its view because
-        another one has started.
+        another one has started. The daemon outside and the members get a token timeout to hear
+        each other, too: a view that is sought before that leaves out some of them, and one more is
+        needed.
 
         Args:
             peer: the daemon outside.
@@ -246,6 +248,10 @@ class FailureDetector:
             return False
         if not self.reservation.allows_view_with(used, said.mark, now):
             return False
+        half = not self._hears_all(said, view)
+        peer.half_heard_since = min(peer.half_heard_since, now) if half else inf
+        if half and now < peer.half_heard_since + self._timing.token_timeout_s:
+            return False
         if isinstance(said, Join) and said.past is not None:
             return True  # it has left its view already: no view would be lost
         needed = max(used, self.reservation.used) + 1
@@ -256,6 +262,10 @@ class FailureDetector:
         wait_s = max((_follows_in_s(beacon, needed) for beacon in members), default=0.0)
         peer.kept_waiting_since = min(peer.kept_waiting_since, now) if wait_s else inf
         return not wait_s or now >= peer.kept_waiting_since + wait_s
+
+    def _hears_all(self, said: Join | Beacon, view: View) -> bool:
+        """Return whether the daemon outside the view that says this hears all its members."""
+        return view.numbers <= {number for number, _ in said.heard}
 
     # ---- silence ----
 
@@ -295,6 +305,7 @@ class FailureDetector:
         `gathered_at` and are not in the view are ignored for a while.
         """
         for peer in self.peers.values():
+            peer.half_heard_since = inf
             if peer.number in view.numbers:
                 peer.backoff_s = 0.0
             elif peer.heard_at >= gathered_at:

@@ -57,6 +57,8 @@ class PeerDaemon:
             outdated.
         ignored_until: the time before which no view begins because it is heard.
         backoff_s: the time for which it is ignored when the next view comes out without it.
+        half_heard_since: the time since which it hears some members of the view only; inf if it
+            hears all.
         kept_waiting_since: the time since which a view with it waits for disks of members; inf if
             none does.
     """
@@ -70,6 +72,7 @@ class PeerDaemon:
         "differs",
         "digests",
         "digests_at",
+        "half_heard_since",
         "heard_at",
         "heard_list_at",
         "ignored_until",
@@ -128,7 +131,7 @@ class PeerDaemon:
         self.digests_at = -inf
         self.differs = False
         self.settings: Settings | None = None
-        self.kept_waiting_since = inf
+        self.kept_waiting_since = self.half_heard_since = inf
 
     @property
     def label(self) -> str:

@@ -29,8 +29,14 @@ from tests.groupcomm.membership.fake_context import FakeContext
 NUMBERS = {name: daemon_number(name) for name in "abcdefz"}
 NAMES = {number: name for name, number in NUMBERS.items()}
 
-HEARS_A = ((NUMBERS["a"], ord("a")),)
-"""A row of somebody who hears the daemon a."""
+
+def row_of(names: str) -> tuple[tuple[int, int], ...]:
+    """Return the row of a daemon that hears the daemons of these names, of one letter each."""
+    return tuple(sorted((NUMBERS[name], ord(name)) for name in names))
+
+
+HEARS_A = row_of("a")
+"""The row of a daemon that hears the daemon a only."""
 
 PLENTY = 10**18
 """A mark that no counter comes near to."""
@@ -265,7 +271,7 @@ def counter_of(daemon: Daemon) -> int:
 
 def join_of(name: str, attempt: int, hears: str = "abc") -> Join:
     """The join of a daemon that comes from no view."""
-    heard = tuple(sorted((NUMBERS[other], ord(other)) for other in hears if other != name))
+    heard = row_of(hears.replace(name, ""))
     return Join(
         attempt=attempt,
         name=name,

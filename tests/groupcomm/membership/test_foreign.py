@@ -2,6 +2,7 @@
 
 import pytest
 
+from groupcomm.config.core import Timing
 from groupcomm.errors import RemoteProtocolError
 from groupcomm.membership.failure_detector import (
     ANSWER_INTERVAL_S,
@@ -10,7 +11,7 @@ from groupcomm.membership.failure_detector import (
 )
 from groupcomm.membership.operational import STEADY_BEACONS
 from groupcomm.membership.states import GatherReason, MembershipState
-from groupcomm.wire.membership import Beacon
+from groupcomm.wire.membership import Beacon, Join
 from tests.groupcomm.membership.stage import (
     ALIKE,
     FIRST,
@@ -21,9 +22,12 @@ from tests.groupcomm.membership.stage import (
     Stage,
     join_of,
     packet_of,
+    row_of,
 )
 
-HEARD = Beacon(1, OTHER_VIEW, HEARS_A, ALIKE, 1, PLENTY, 0, FIRST)
+TIMING = Timing()
+HEARD = Beacon(1, OTHER_VIEW, row_of("ab"), ALIKE, 1, PLENTY, 0, FIRST)
+HALF_HEARD = Beacon(1, OTHER_VIEW, HEARS_A, ALIKE, 1, PLENTY, 0, FIRST)
 UNHEARD = Beacon(1, OTHER_VIEW, (), ALIKE, 1, PLENTY, 0, FIRST)
 
 
@@ -89,6 +93,28 @@ def test_a_foreign_join_starts_a_view_only_if_both_hear_each_other() -> None:
     )
     stage.say("c", "a", join_of("c", 1, hears="ab"), 101)
     assert begun(stage) == 1
+
+
+@pytest.mark.parametrize("half", [HALF_HEARD, join_of("c", 1, hears="a")], ids=["beacon", "join"])
+def test_a_daemon_that_does_not_hear_all_members_is_given_time_to(half: Beacon | Join) -> None:
+    """A view that is sought before that leaves one of the two out, and one more is needed."""
+    stage = with_stranger()
+    began = stage.now
+    while stage.now < began + 0.9 * TIMING.token_timeout_s:
+        stage.say("c", "a", half)
+        stage.run(0.05)
+        assert begun(stage) == 0
+    stage.say("c", "a", HEARD)
+    assert begun(stage) == 1, "at once when it does"
+
+
+def test_a_daemon_that_some_members_never_hear_is_given_a_token_timeout() -> None:
+    stage = with_stranger()
+    began = stage.now
+    while not tell(stage, HALF_HEARD):
+        assert stage.now < began + TIMING.token_timeout_s + 0.2
+    assert stage.now >= began + TIMING.token_timeout_s
+    assert not tell(stage, HALF_HEARD), "the next view gives it time anew"
 
 
 def test_who_does_not_know_that_it_is_heard_learns_so_once_in_an_interval() -> None:

@@ -23,6 +23,7 @@ from tests.groupcomm.membership.stage import (
     counter_of,
     in_view,
     join_of,
+    row_of,
 )
 
 TIMING = Timing()
@@ -67,7 +68,7 @@ def moved(stage: Stage) -> None:
 def heard(stage: Stage) -> None:
     stage.place("d")
     stage.mute = {"d"}
-    stage.say("d", "a", Beacon(1, OTHER_VIEW, HEARS_A, ALIKE, 1, PLENTY, 0, FIRST))
+    stage.say("d", "a", Beacon(1, OTHER_VIEW, row_of("abc"), ALIKE, 1, PLENTY, 0, FIRST))
 
 
 def failed(stage: Stage) -> None:
