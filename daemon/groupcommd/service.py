@@ -414,7 +414,7 @@ class Service:
     def use_roster(self, roster: Roster) -> None:
         """See Shell."""
         self._config = config = self._roster.use(roster)
-        use_places(self._udp, config)
+        use_places(self._udp, config, self.core.near)
         self._wanted = pattern_of(config.core)
         if self._udp.filtered:
             self._udp.filter(self._wanted)
@@ -424,7 +424,11 @@ class Service:
     def _use_located(self, config: DaemonConfig) -> None:
         """Send to daemons at other addresses from now on."""
         self._config = config
-        use_places(self._udp, config)
+        use_places(self._udp, config, self.core.near)
+
+    def use_near(self, near: frozenset[str]) -> None:
+        """See Shell."""
+        use_places(self._udp, self._config, near)
 
     def store(self, wanted: Sequence[Store]) -> None:
         """See Shell."""

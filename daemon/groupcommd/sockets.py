@@ -84,7 +84,7 @@ class Sockets:
             self.udp = _open(_udp_addresses(config), lambda: _open_udp(config))
             stack.callback(self.udp.close)
             if config.core.agreed is not None:
-                use_places(self.udp, config)
+                use_places(self.udp, config, frozenset(config.addresses) - config.remote)
             unix = _open(str(config.unix), lambda: listen_unix(config.unix, config.unix_for))
             stack.callback(close_unix, unix, config.unix)
             self.listeners.append(unix_listener(unix))
@@ -240,21 +240,27 @@ def _open_udp(config: DaemonConfig) -> UdpSocket | Networks:
     )
 
 
-def use_places(udp: UdpSocket | Networks, config: DaemonConfig) -> None:
+def use_places(udp: UdpSocket | Networks, config: DaemonConfig, near: frozenset[str]) -> None:
     """Send to the daemons of a configuration with other addresses or another roster from now on.
 
     The own addresses stay as they are until the next start.
+
+    Args:
+        udp: the sockets.
+        config: the configuration.
+        near: the daemons to which datagrams for the site go.
     """
     places, former = config.places, former_places(config)
     for name, address in config.located.items():
         if name not in config.relayed:
             places[name] = (address, *places.get(name, ())[1:])
     del places[config.name]
+    remote = places.keys() - near
     if isinstance(udp, Networks):
-        udp.use(places, config.remote, former)
+        udp.use(places, remote, former)
     else:
         first = {name: found[0] for name, found in former.items()}
-        udp.use({name: found[0] for name, found in places.items()}, config.remote, first)
+        udp.use({name: found[0] for name, found in places.items()}, remote, first)
 
 
 def _open(what: str, make: Callable[[], _Socket]) -> _Socket:

@@ -105,6 +105,7 @@ class DaemonCore:
         carried_groups: the groups that go from view to view.
         view_state: the state of the present view; None before the first.
         reservation: the view counters that its disk reserves.
+        near: the other daemons to which datagrams for the site go.
         drain: the time before that in which its programs move.
         leaving: its end in order.
     """
@@ -161,6 +162,8 @@ class DaemonCore:
         self.leaving = Leaving(self, config.leave_timeout_s)
         self.membership = Membership(config, start, self, self.reservation)
         self.membership.gather(GatherReason.STARTED, now)
+        self.near: frozenset[str] = frozenset()
+        self._update_near()
         self.deadline = now
 
     @property
@@ -539,6 +542,7 @@ class DaemonCore:
         """Use this roster from now on; the shell learns it with the output of this step."""
         self.config = self.config.with_roster(roster)
         self._output.roster = roster
+        self._update_near()
         self._protection.use_daemons(_known_names(roster))
         self.membership.use_config(self.config, self._now)
 
@@ -550,6 +554,20 @@ class DaemonCore:
         joined = [(names[one], names[other]) for one, other in view.links]
         if self.view_state.use_delays(link_delays_us(self.config, joined), self._now):
             self._view_due = self._now
+
+    def _update_near(self) -> None:
+        """Have the shell send datagrams for the site to these daemons, if they are others.
+
+        A daemon that was removed needs all packets of the view as long as it is in it.
+        """
+        me, view = self.start.name, self.membership.view
+        near = set(next((site for site in self.config.sites if me in site), ()))
+        if view is not None:
+            ring = view.rings[view.ring_of[view.daemons.index(self.start.daemon)]]
+            near |= {view.daemons[index].name for index in ring}
+        near.discard(me)
+        if near != self.near:
+            self.near = self._output.near = frozenset(near)
 
     def end_removed(self) -> None:
         """Leave, as the roster that counts does not have this daemon any more."""
@@ -649,6 +667,7 @@ class DaemonCore:
             majority=majority,
         )
         self._begun = True
+        self._update_near()
 
     def reroute(self, links: tuple[tuple[int, int], ...]) -> None:
         """Send packets of the present view over these of its links from now on."""

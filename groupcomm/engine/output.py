@@ -93,6 +93,7 @@ class Output:
     Attributes:
         roster: the roster that counts from now on, whose addresses datagrams go to; None while it
             stays.
+        near: the daemons to which datagrams for the site go from now on; None while they stay.
         store: writes to begin. No other duty waits for them: the core waits for the answer where it
             has to, and asks for no second write of a kind before it.
         datagrams: the datagrams to send now.
@@ -116,6 +117,7 @@ class Output:
         "dropped",
         "ended",
         "greeted",
+        "near",
         "news",
         "over",
         "questions",
@@ -129,6 +131,7 @@ class Output:
 
     def __init__(self, datagrams: list[Transmission]) -> None:
         self.roster: Roster | None = None
+        self.near: frozenset[str] | None = None
         self.store: Sequence[Store] = ()
         self.datagrams = datagrams
         self.rejected = 0
@@ -158,6 +161,9 @@ class Shell(Protocol):
 
     def use_roster(self, roster: Roster) -> None:
         """Send to the daemons of this roster from now on."""
+
+    def use_near(self, near: frozenset[str]) -> None:
+        """Send datagrams for the site to these daemons from now on."""
 
     def store(self, wanted: Sequence[Store]) -> None:
         """Begin to write."""
@@ -192,16 +198,23 @@ def drive(
         inputs: all other events, in order.
     """
     output = core.step(now, datagrams, inputs)
-    if output.roster is not None:
-        shell.use_roster(output.roster)
+    _use_daemons(shell, output)
     if output.store:
         shell.store(output.store)
     if not shell.send(output):
         return
-    roster = output.roster
     core.deliver()
-    if output.roster is not None and output.roster is not roster:
-        shell.use_roster(output.roster)
+    _use_daemons(shell, output)
     shell.serve(output)
     if output.over is not None:
         shell.finish(output.over)
+
+
+def _use_daemons(shell: Shell, output: Output) -> None:
+    """Have the shell send to other daemons from now on, if there are others."""
+    roster, near = output.roster, output.near
+    output.roster = output.near = None
+    if roster is not None:
+        shell.use_roster(roster)
+    if near is not None:
+        shell.use_near(near)

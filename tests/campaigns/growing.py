@@ -72,6 +72,7 @@ class Receiver:
         self.got: dict[tuple[str, int], list[int]] = {}
         self.views = 0
         self.longest_s = 0.0
+        self._began = False  # whether the view in which the program began was reported
         self._last = time.monotonic()
 
     def begin_step(self) -> None:
@@ -91,7 +92,8 @@ class Receiver:
                     self.longest_s = max(self.longest_s, now - self._last)
                     self._last = now
                 elif isinstance(event, DaemonView):
-                    self.views += 1
+                    self.views += self._began
+                    self._began = True
 
 
 class Load:

@@ -146,7 +146,7 @@ def test_datagrams_go_to_both_places_until_the_new_one_has_answered(tmp_path: Pa
     try:
         me = UdpSocket(Address("127.0.0.1", 0), {})
         sockets["me"] = me
-        use_places(me, with_roster(config, roster))
+        use_places(me, with_roster(config, roster), frozenset("b"))
         me.send([("b", b"1"), (None, b"2")])
         assert sockets["new"].drain() == sockets["old"].drain() == [b"1", b"2"]
         sockets["new"].use({"a": me.address}, (), {})

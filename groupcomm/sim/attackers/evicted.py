@@ -258,6 +258,9 @@ class Evicted(KeyHolder):
     def use_roster(self, roster: Roster) -> None:
         """Do nothing, as the roster never changes here."""
 
+    def use_near(self, near: frozenset[str]) -> None:
+        """Do nothing, as the roster never changes here."""
+
     def store(self, wanted: Sequence[Store]) -> None:
         """Write at once, but never the evictions."""
         self._inputs += marks_stored_at_once(wanted)

@@ -143,6 +143,8 @@ class SimulatedProcess:
         self.key_files = key_files
         self.roster_file = roster_file
         self._watch = watch
+        # None: all hosts of the site, as long as no roster was changed.
+        self._near = None if core.config.agreed is None else sorted(core.near)
         self._view_state: ViewState | None = None  # the last one that the watch has seen
         self.restarts = restarts
         self.probe = probe
@@ -299,6 +301,10 @@ class SimulatedProcess:
         """See Shell."""
         self._watch.used(self.name, roster)
 
+    def use_near(self, near: frozenset[str]) -> None:
+        """See Shell."""
+        self._near = sorted(near)
+
     def store(self, wanted: Sequence[Store]) -> None:
         """See Shell."""
         for each in wanted:
@@ -317,8 +323,11 @@ class SimulatedProcess:
         if self.sends_left is not None:
             datagrams = self._last_words(datagrams)
         for target, datagram in datagrams:
-            if target is None:
+            if target is None and self._near is None:
                 self._network.multicast(self._index, datagram)
+            elif target is None:
+                for name in self._near or ():
+                    self._network.unicast(self._index, name, datagram)
             else:
                 self._network.unicast(self._index, target, datagram)
         if self.sends_left == 0:

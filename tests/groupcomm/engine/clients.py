@@ -71,6 +71,9 @@ class Clients:
     def use_roster(self, roster: Roster) -> None:
         """Do nothing, as the roster never changes here."""
 
+    def use_near(self, near: frozenset[str]) -> None:
+        """Do nothing, as the roster never changes here."""
+
     def store(self, wanted: Sequence[Store]) -> None:
         """There is no disk."""
 

@@ -105,6 +105,10 @@ class Shell:
     def use_roster(self, roster: Roster) -> None:
         """Send to its daemons: the network of the tests knows all."""
 
+    def use_near(self, near: frozenset[str]) -> None:
+        """Send what is for the site to these daemons."""
+        self._cluster.near[self._name] = near
+
     def send(self, output: Output) -> bool:
         """Have datagrams fly."""
         self._cluster.send(self._name, output.datagrams)
@@ -131,6 +135,7 @@ class Cluster:
         cores: those that live.
         shells: the shells of the daemons.
         versions: the versions that daemons speak, by name; without an entry those of this release.
+        near: the daemons to which datagrams for the site go, by sender, where that has changed.
         cut: pairs (from, to) between which everything is lost.
         lost: selects the datagrams that are lost for all receivers.
         stores: whether marks are written to disk at once; else the test does it.
@@ -149,6 +154,7 @@ class Cluster:
         self.cores: dict[str, DaemonCore] = {}
         self.shells: dict[str, Shell] = {}
         self.versions: dict[str, Versions] = {}
+        self.near: dict[str, frozenset[str]] = {}
         self.cut: set[tuple[str, str]] = set()
         self.lost: Callable[[bytes], bool] = lambda _: False
         self.stores = True
@@ -236,9 +242,8 @@ class Cluster:
                 program.read()
 
     def _fellows(self, name: str) -> list[str]:
-        sites = self.cores[name].config.sites
-        site = next(site for site in sites if name in site)
-        return [other for other in site if other != name and other in self.cores]
+        near = self.near.get(name, self.cores[name].near)
+        return [other for other in sorted(near) if other in self.cores]
 
     def run(self, seconds: float) -> None:
         """Let time pass."""

@@ -20,6 +20,7 @@ from groupcomm.config.roster import (
 from groupcomm.engine import ChangeRoster, EndReason, RosterNews
 from groupcomm.engine.view import ViewState
 from groupcomm.errors import ConfigError, LocalProtocolError
+from groupcomm.membership.states import GatherReason
 from tests.groupcomm.engine.cluster import Cluster
 
 
@@ -89,6 +90,24 @@ def test_a_daemon_that_is_removed_leaves_in_order_and_learns_why() -> None:
     assert over.end is EndReason.REMOVED
     assert [cluster.members(name) for name in "ab"] == ["ab"] * 2
     assert "does not have this daemon" in cluster.shells["c"].lines(RosterNews)[-1]
+
+
+def test_a_daemon_that_is_removed_gets_everything_until_it_has_left() -> None:
+    """Without the beacons of the others it would not learn that they know, and wait for long."""
+    cluster = formed()
+    change(cluster, "a", RemoveDaemon("c"))
+    while "c" in names_of(cluster, "a"):
+        cluster.run(0.005)
+    began = cluster.now
+    assert cluster.cores["a"].near == {"b", "c"}
+    while cluster.shells["c"].over is None:
+        cluster.run(0.005)
+    assert cluster.now < began + 2 * cluster.config.timing.beacon_interval_s
+    cluster.run(0.2)
+    for name, other in ("ab", "ba"):
+        assert cluster.cores[name].near == {other}
+        assert cluster.cores[name].membership.reasons[GatherReason.FELLOW_LEFT] == 1
+    assert [cluster.members(name) for name in "ab"] == ["ab"] * 2
 
 
 def test_a_removed_daemon_that_comes_back_is_told_so() -> None:

@@ -133,6 +133,9 @@ class Loaded:
     def use_roster(self, roster: Roster) -> None:
         """Do nothing, as the roster never changes here."""
 
+    def use_near(self, near: frozenset[str]) -> None:
+        """Do nothing, as the roster never changes here."""
+
     def store(self, wanted: Sequence[Store]) -> None:
         """Its disk takes no time."""
         self._answered += marks_stored_at_once(wanted)
