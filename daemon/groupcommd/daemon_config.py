@@ -117,8 +117,7 @@ class DaemonConfig:
     @property
     def remote(self) -> frozenset[str]:
         """Return the names of all daemons that are not of the own site, removed ones included."""
-        near = next((site for site in self.core.sites if self.name in site), ())
-        return frozenset(self.addresses.keys() - {self.name, *near})
+        return frozenset(self.addresses.keys() - {*self.core.site_of(self.name)})
 
 
 _LEFT_OUT: Final = frozenset(

@@ -117,6 +117,7 @@ class Service:
         if sockets.http is not None:
             import groupcommd.http.supervisor  # noqa: F401, PLC0415 - before the core has a deadline
         self._config = config
+        self._near = frozenset(config.addresses) - config.remote
         self._delays = None if sockets.http is None else DelayRecorder(start)
         self._flight = FlightRecorder(start) if self._delays is None else self._delays
         self._trace: TraceFile | None = None
@@ -414,7 +415,7 @@ class Service:
     def use_roster(self, roster: Roster) -> None:
         """See Shell."""
         self._config = config = self._roster.use(roster)
-        use_places(self._udp, config, self.core.near)
+        use_places(self._udp, config, self._near)
         self._wanted = pattern_of(config.core)
         if self._udp.filtered:
             self._udp.filter(self._wanted)
@@ -428,6 +429,7 @@ class Service:
 
     def use_near(self, near: frozenset[str]) -> None:
         """See Shell."""
+        self._near = near
         use_places(self._udp, self._config, near)
 
     def store(self, wanted: Sequence[Store]) -> None:

@@ -209,6 +209,10 @@ class CoreConfig:
         """Return the names of all listed daemons, sorted."""
         return tuple(sorted(name for site in self.sites for name in site))
 
+    def site_of(self, name: str) -> tuple[str, ...]:
+        """Return the daemons of the site of a daemon; of one that is not listed, only itself."""
+        return next((site for site in self.sites if name in site), (name,))
+
     @property
     def roster(self) -> Roster:
         """Return the agreed roster, or the first one, which follows from the configuration."""

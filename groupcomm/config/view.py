@@ -117,6 +117,11 @@ class View:
         """Return the numbers that stand for the daemons' names in datagrams."""
         return frozenset(daemon.number for daemon in self.daemons)
 
+    def ring_names(self, daemon: DaemonId) -> tuple[str, ...]:
+        """Return the names of the daemons of the ring of a daemon of the view."""
+        ring = self.rings[self.ring_of[self.daemons.index(daemon)]]
+        return tuple(self.daemons[index].name for index in ring)
+
     def _check_links(self) -> None:
         reached = {0}
         for _ in self.rings:

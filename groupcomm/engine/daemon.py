@@ -560,14 +560,11 @@ class DaemonCore:
 
         A daemon that was removed needs all packets of the view as long as it is in it.
         """
-        me, view = self.start.name, self.membership.view
-        near = set(next((site for site in self.config.sites if me in site), ()))
-        if view is not None:
-            ring = view.rings[view.ring_of[view.daemons.index(self.start.daemon)]]
-            near |= {view.daemons[index].name for index in ring}
-        near.discard(me)
+        me, view = self.start, self.membership.view
+        ring = () if view is None else view.ring_names(me.daemon)
+        near = frozenset((*self.config.site_of(me.name), *ring)) - {me.name}
         if near != self.near:
-            self.near = self._output.near = frozenset(near)
+            self.near = self._output.near = near
 
     def end_removed(self) -> None:
         """Leave, as the roster that counts does not have this daemon any more."""

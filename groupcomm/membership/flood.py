@@ -55,7 +55,7 @@ class Flood:
     def use_config(self, config: CoreConfig) -> None:
         """Send to the daemons of these settings from now on."""
         start = self._start
-        site = next((site for site in config.sites if start.name in site), (start.name,))
+        site = config.site_of(start.name)
         self._site_members = {daemon_number(name) for name in site if name != start.name}
         self._remote_names = [
             name for other in config.sites if start.name not in other for name in other
