@@ -425,7 +425,7 @@ class Service:
     def _use_located(self, config: DaemonConfig) -> None:
         """Send to daemons at other addresses from now on."""
         self._config = config
-        use_places(self._udp, config, self.core.near)
+        use_places(self._udp, config, self._near)
 
     def use_near(self, near: frozenset[str]) -> None:
         """See Shell."""
