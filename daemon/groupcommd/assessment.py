@@ -42,6 +42,7 @@ def assess(answers: DaemonAnswers) -> Iterator[Finding]:
     yield check_view(answers)
     yield from check_drain(answers)
     yield from check_files(answers)
+    yield from check_versions(answers)
     yield from check_other_daemons(answers)
     yield from check_datagrams(answers)
     yield from check_ways(answers)
@@ -137,6 +138,27 @@ def check_files(answers: DaemonAnswers) -> list[Finding]:
         (problem if other["excludes"] else warning)("files", other["text"], other["remedy"])
         for other in found["differ"]
     ] or [ok("files", "no daemon that is heard has other settings")]
+
+
+def check_versions(answers: DaemonAnswers) -> list[Finding]:
+    """Check whether all daemons share a version of the protocol, and whether an upgrade goes on."""
+    found = answers.later.get("protocol")  # an older daemon has none
+    if found is None or found["view"] is None:
+        return []
+    apart = [problem("versions", each["text"], each["remedy"]) for each in found["apart"]]
+    steps = [
+        (f"version {step['version']}" if "version" in step else f"feature {step['feature']}", step)
+        for step in found["next"]
+    ]
+    later = [
+        warning(
+            "versions",
+            f"{what} is not used yet: {', '.join(step['waits_for'])} cannot",
+            f"upgrade {', '.join(step['waits_for'])}",
+        )
+        for what, step in steps
+    ]
+    return [*apart, *later] or [ok("versions", f"all use version {found['view']['version']}")]
 
 
 def check_other_daemons(answers: DaemonAnswers) -> list[Finding]:

@@ -57,6 +57,7 @@ from groupcommd.sockets import HttpSocket, Sockets, use_places
 from groupcommd.state_dir import StateDir
 from groupcommd.status import DaemonParts, QuestionQueue, answer
 from groupcommd.udp import MAX_READS
+from groupcommd.versions import VersionWatch
 
 if TYPE_CHECKING:
     from groupcommd.http.supervisor import HttpSupervisor
@@ -160,6 +161,7 @@ class Service:
         self._started = time.monotonic()
         self._watch = LogWatch()
         self._differences = ConfigDifferences(config)
+        self._versions = VersionWatch()
         self._rejected_senders = RejectedSenders(config)
         self._flood = Flood(MAX_READS)
         self._wanted = pattern_of(config.core)
@@ -359,6 +361,7 @@ class Service:
                 self.turn()
             status = self.core.status(now)
             self._differences.check(status)
+            self._versions.check(status)
             self._watch.check(status)
             self._disk.check(status)
             self._check_junk(status)

@@ -36,6 +36,7 @@ from groupcommd.mismatches import ConfigDifferences, RejectedSenders
 from groupcommd.networks import Networks
 from groupcommd.roster_service import RosterService
 from groupcommd.udp import UdpSocket
+from groupcommd.versions import protocol_table
 
 LAST_YEAR_US: Final = 253_402_300_800_000_000
 
@@ -157,6 +158,7 @@ def status(parts: DaemonParts, found: Status | None = None) -> dict[str, Any]:
         "gathered_for": {reason.name.lower(): n for reason, n in found.reasons.items()},
         "configured": list(found.configured),
         "roster": dict(found.roster),
+        "protocol": protocol_table(found),
         "peers": _peers(found),
         "files": parts.differences.report(found),
         "broken": broken(found),

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
+from groupcomm.config.versions import Versions
 from groupcomm.config.view import DaemonId, View
-from groupcomm.membership.comparison import OtherConfiguration
+from groupcomm.membership.comparison import SILENT_S, OtherConfiguration
 from groupcomm.membership.peer import PeerDaemon
 from groupcomm.membership.reservation import Reservation
 from groupcomm.membership.states import GatherReason, MembershipState
@@ -45,6 +46,24 @@ class PeerStatus:
     reading: int | None
     joined_at: float
     advised: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@attrs.frozen(kw_only=True)
+class ProtocolStatus:
+    """The versions of the protocol of this daemon and of those that it knows.
+
+    Attributes:
+        own: the versions and features of this daemon.
+        view: what all members of the view have in common, of which the highest version and all
+            features are used; None without a view.
+        members: the versions of each member of the view, by name.
+        apart: the versions of each daemon that is heard and shares none with the view, by name.
+    """
+
+    own: Versions
+    view: Versions | None
+    members: Mapping[str, Versions]
+    apart: Mapping[str, Versions]
 
 
 @attrs.frozen(kw_only=True)
@@ -272,6 +291,7 @@ class Status:
         reasons: the number of times that it gathered, by reason.
         configured: the names of all configured daemons.
         roster: the roster that counts, as plain values; see RosterManager.describe.
+        protocol: the versions of the protocol that are spoken and used.
         peers: the other daemons that are known, configured or not.
         differing: configurations that differ from this daemon's.
         ring, links: the ring and the links of the present view; None and () without one.
@@ -287,6 +307,7 @@ class Status:
     reasons: Mapping[GatherReason, int]
     configured: tuple[str, ...]
     roster: Mapping[str, Any]
+    protocol: ProtocolStatus
     peers: tuple[PeerStatus, ...]
     differing: tuple[OtherConfiguration, ...]
     broken: tuple[BrokenStatus, ...]
@@ -318,6 +339,7 @@ def status_of(core: "DaemonCore", now: float) -> Status:
         reasons=MappingProxyType(dict(membership.reasons)),
         configured=tuple(core.config.daemons),
         roster=core.roster_manager.describe(members),
+        protocol=_protocol(core, now),
         peers=tuple(map(_peer, known.values())),
         differing=tuple(membership.comparison.others(view, now)),
         broken=tuple(
@@ -358,6 +380,31 @@ def _peer(peer: PeerDaemon) -> PeerStatus:
         reading=None if peer.join is None else peer.join.reading,
         joined_at=peer.join_at,
         advised=() if peer.settings is None else peer.settings.advised,
+    )
+
+
+def _protocol(core: "DaemonCore", now: float) -> ProtocolStatus:
+    view, own, me = core.membership.view, core.config.versions, core.start.daemon
+    peers = core.membership.peers
+    members: dict[str, Versions] = {me.name: own}
+    for daemon in view.daemons if view is not None else ():
+        peer = peers.get(daemon.number)
+        if peer is not None and peer.versions is not None:
+            members[daemon.name] = peer.versions
+    used = own if view is None else view.versions
+    apart = {
+        peer.label: peer.versions
+        for number, peer in peers.items()
+        if peer.versions is not None
+        and not (peer.left or peer.versions.meets(used))
+        and (view is None or number not in view.numbers)
+        and peer.heard_at >= now - SILENT_S
+    }
+    return ProtocolStatus(
+        own=own,
+        view=None if view is None else view.versions,
+        members=MappingProxyType(dict(sorted(members.items()))),
+        apart=MappingProxyType(dict(sorted(apart.items()))),
     )
 
 

@@ -1,10 +1,21 @@
 """Short campaigns; `make campaigns` runs long ones."""
 
 import json
+from pathlib import Path
 
 import pytest
 
-from tests.campaigns import attackers, bus1, drains, growing, mutex, recorder, store
+from tests.campaigns import (
+    attackers,
+    bus1,
+    drains,
+    growing,
+    mutex,
+    recorder,
+    releases,
+    rolling_upgrade,
+    store,
+)
 
 
 def test_never_two_hold_the_mutex(capsys: pytest.CaptureFixture[str]) -> None:
@@ -24,6 +35,30 @@ def test_a_cluster_grows_and_shrinks_and_loses_nothing(capsys: pytest.CaptureFix
     assert (status, found["violations"], found["steps"]) == (0, [], 4), shown.err
     assert sum(found["kills"].values()) == 12
     assert found["received"] > 100
+
+
+@pytest.mark.long
+def test_daemons_are_upgraded_and_go_back_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """Print the reason if the history of the repository is not here, as in a shallow clone."""
+    status = rolling_upgrade.main(["--daemons", "2", "--programs", "4", "--rate", "20"])
+    shown = capsys.readouterr()
+    if status == 2:
+        assert "git fetch --unshallow" in shown.err
+        print(shown.err)
+        return
+    found = json.loads(shown.out.splitlines()[-1])
+    assert (status, found["violations"], found["steps"]) == (0, [], 4), shown.err
+    assert found["moves"] >= 4
+    assert found["received"] > found["sent"] > 100
+
+
+def test_a_release_that_is_not_in_the_history_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "lost.toml").write_text(f'commit = "{"5" * 40}"\nhighest = 1\n')
+    monkeypatch.setattr(releases, "RELEASES", tmp_path)
+    assert rolling_upgrade.main(["--release", "lost"]) == 2
+    assert "commit 555555555555 is not in this clone" in capsys.readouterr().err
 
 
 @pytest.mark.long

@@ -19,6 +19,8 @@ from groupcomm_tools.commands.roster_changes import (
     report,
 )
 from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands, run
+from groupcomm_tools.commands.upgrade_status import add_options as add_upgrade_options
+from groupcomm_tools.commands.upgrade_status import upgrade_status
 from groupcomm_tools.terminal import say
 
 __all__ = ["EXAMPLE", "add_options", "run"]
@@ -73,6 +75,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             "add a daemon, and remove one that is lost",
             "c d --address 10.0.0.4:4803",
             _add_replace_options,
+        ),
+        Subcommand(
+            "upgrade-status",
+            upgrade_status,
+            "show the release of each daemon, what the view uses, and what waits for an upgrade",
+            "--json",
+            add_upgrade_options,
         ),
     )
 

@@ -284,6 +284,21 @@ METRICS: Final[tuple[Metric, ...]] = (
         lambda s: len(s.status.configured),
     ),
     _gauge(
+        "groupcomm_protocol_version",
+        "Version of the protocol that the view uses; 0 before the first view.",
+        lambda s: 0 if s.status.protocol.view is None else s.status.protocol.view.highest,
+    ),
+    _gauge(
+        "groupcomm_protocol_version_highest",
+        "Highest version of the protocol that the daemon speaks.",
+        lambda s: s.status.protocol.own.highest,
+    ),
+    _gauge(
+        "groupcomm_daemons_apart",
+        "Daemons that are heard and share no version of the protocol with the view.",
+        lambda s: len(s.status.protocol.apart),
+    ),
+    _gauge(
         "groupcomm_view_daemons",
         "Daemons in the view.",
         lambda s: 0 if s.status.view is None else len(s.status.view.daemons),
