@@ -50,6 +50,7 @@ from groupcommd.daemon_config import DEFAULT_DISK_TIMEOUT_S, DaemonConfig
 from groupcommd.drain_service import MAX_DRAIN_S
 from groupcommd.http_table import HttpTable, read_http
 from groupcommd.identity_file import read_identity, read_roll
+from groupcommd.present_address import present_address
 from groupcommd.roster_config import Places, overruled, places_of
 from groupcommd.seeds import Seed, parse_seed
 from groupcommd.site_tables import (
@@ -122,11 +123,10 @@ def read_config(
     """
     file, base = _load(path)
     name = _name(path, name or file.name)
-    state = _state_dir(state_dir, base, file.state_dir, name)
-    file = with_joined(file, state)
+    file = with_joined(file, state := _state_dir(state_dir, base, file.state_dir, name))
     sites = file.sites or {"local": SiteTable(daemons={name: f"{DEFAULT_HOST}:{DEFAULT_PORT}"})}
     listed = read_daemons(sites, name)
-    daemons = listed if roster is None else places_of((*roster.removed, *roster.entries), listed)
+    daemons, moved = (listed, False) if roster is None else _agreed(file, name, listed, roster)
     addresses = {daemon: found[0] for daemon, found in daemons.items()}
     multicast = read_multicast(sites, name)
     beyond = _beyond(((one, at) for one, found in daemons.items() for at in found), multicast)
@@ -148,6 +148,7 @@ def read_config(
         **_for_programs(file, addresses[name], base),
         state_dir=state,
         seeds=read_seeds(file.seeds),
+        moved=moved,
         disk_timeout_s=_above_zero("disk_timeout_s", file.disk_timeout_s),
         drain_s=_drain_s(file.drain_s),
         insecure=file.insecure,
@@ -156,6 +157,21 @@ def read_config(
     if config.credentials is not None:
         config.credentials.check(config.name, config.core.daemons if roster is None else ())
     return config
+
+
+def _agreed(
+    file: ConfigFile, name: str, listed: Places, roster: Roster
+) -> tuple[dict[str, tuple[Address, ...]], bool]:
+    """Return the addresses of the daemons of an agreed roster, and whether the own one is another.
+
+    That is so if the daemon has seeds, and its host has no address that the roster has.
+    """
+    daemons = places_of((*roster.removed, *roster.entries), listed)
+    if not file.seeds or len(daemons[name]) > 1:
+        return daemons, False
+    first = {daemon: found[0] for daemon, found in daemons.items()}
+    present = present_address(name, first, read_seeds(file.seeds))
+    return ({**daemons, name: (present,)}, True) if present else (daemons, False)
 
 
 def _name(path: Path | None, name: str | None) -> str:

@@ -28,6 +28,7 @@ from groupcomm.security.layout import SUITE_IDENTITIES, SUITE_NONE
 from groupcomm.wire.joining import REQUEST_BYTES, Role
 from groupcommd.config_file import JOINED
 from groupcommd.identity_file import store_roll
+from groupcommd.present_address import local_address
 from groupcommd.seeds import Seed, look_up_off_the_loop
 from groupcommd.state_dir import StateDir
 
@@ -61,6 +62,7 @@ class AskerSocket:
         seeds: the daemons to ask.
         more: returns further addresses to ask.
         look_up: looks a seed up.
+        own: the address of this daemon, which is not asked; None without one.
     """
 
     def __init__(
@@ -69,8 +71,10 @@ class AskerSocket:
         seeds: Sequence[Seed],
         more: Callable[[], Iterable[Address]] = tuple,
         look_up: Callable[[Seed], Awaitable[list[Address]]] = look_up_off_the_loop,
+        own: Address | None = None,
     ) -> None:
         self._asker, self._seeds, self._more, self._look_up = asker, seeds, more, look_up
+        self._own = own
         self._found: dict[Seed, list[Address]] = {}
         self._failed: dict[Seed, str] = {}
         self._timer = trio.CancelScope()
@@ -109,7 +113,7 @@ class AskerSocket:
 
     def _targets(self) -> list[Address]:
         found = [address for each in self._found.values() for address in each]
-        return list(dict.fromkeys((*found, *self._more())))
+        return [each for each in dict.fromkeys((*found, *self._more())) if each != self._own]
 
     def _socket(self, target: Address) -> trio.socket.SocketType:
         family = socket.AF_INET6 if ":" in target.host else socket.AF_INET
@@ -161,18 +165,6 @@ class AskerSocket:
                 )
             elif self._asker.waits_for:
                 _log.warning("the cluster has not decided yet: %s", self._asker.waits_for)
-
-
-def local_address(target: Address) -> str:
-    """Return the address of this host from which datagrams to a target go.
-
-    Raises:
-        OSError: there is no way to the target.
-    """
-    family = socket.AF_INET6 if ":" in target.host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        probe.connect((target.host, target.port))
-        return str(probe.getsockname()[0])
 
 
 # ---- joining ----

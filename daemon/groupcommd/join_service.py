@@ -43,6 +43,7 @@ from groupcomm.security.identity import Roll
 from groupcomm.security.keys import KeyRing
 from groupcomm.security.layout import SUITE_IDENTITIES
 from groupcomm.wire.joining import Open, Role
+from groupcomm.wire.roster import encode_roster
 from groupcommd.daemon_config import DaemonConfig
 from groupcommd.identity_file import read_roll
 from groupcommd.udp import Asked
@@ -257,7 +258,7 @@ class JoinService:
         if isinstance(change, Refused):
             return change
         if change is None:
-            return b""
+            return encode_roster(config.core.roster)
         view = self._core.status(trio.current_time()).view
         at = parse_address(addresses[0], f"address of {name}")
         if (

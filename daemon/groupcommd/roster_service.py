@@ -283,7 +283,7 @@ class RosterService:
         """Return the configuration with another roster, and log what an operator must do now."""
         before, self.config = self.config, with_roster(self.config, roster)
         name, own = self.config.name, self.config.places[self.config.name]
-        if own != before.places[name]:
+        if own != before.places[name] and not before.moved:
             _log.warning(
                 "roster %d: this daemon is to be at %s, and listens at %s until its next start:"
                 " restart it soon",

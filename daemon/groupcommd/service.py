@@ -49,6 +49,7 @@ from groupcommd.junk import Flood, pattern_of
 from groupcommd.key_service import KeyService
 from groupcommd.logs import LogWatch, log_news
 from groupcommd.mismatches import ConfigDifferences, RejectedSenders
+from groupcommd.move_client import tell_move
 from groupcommd.networks import Networks
 from groupcommd.process import connection_capacity
 from groupcommd.roster_config import log_roster
@@ -196,6 +197,10 @@ class Service:
                 for source in self._udp.sockets:
                     nursery.start_soon(self._receive, source)
                 nursery.start_soon(self._check_each_second)
+                if self._config.moved:
+                    nursery.start_soon(
+                        tell_move, lambda: self._config, self._roster.locate, self._udp.address
+                    )
                 if self._config.spin:
                     nursery.start_soon(self._spin)
                 await self._keep_time()

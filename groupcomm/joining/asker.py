@@ -47,6 +47,10 @@ AGAIN_S: Final = 0.25
 POLL_S: Final = 0.1
 """A target that says Wait is asked again after this time."""
 
+WAIT_S: Final = 1.0
+"""A target that has said Wait for this time is left for another one: it may be in a part of the
+cluster without a majority."""
+
 SILENT_S: Final = 2.0
 DENIED_S: Final = 2.0
 
@@ -114,6 +118,7 @@ class Asker(Generic[_Target]):
         self.refusal: str | None = None
         self.waits_for = ""
         self.due = -inf
+        self._left: _Target | None = None  # the target that was left last
         self._denied: set[_Target] = set()
         self._denied_at = inf  # when a target has denied first
         self._begin()
@@ -138,6 +143,7 @@ class Asker(Generic[_Target]):
         self._counter = 0
         self._asked = b""  # the datagram that waits for its answer; b"" between two polls
         self._heard_at = -inf
+        self._asked_at = inf  # when the target was asked first
         self._parts: list[bytes] = []
         self._size = 0
 
@@ -158,7 +164,8 @@ class Asker(Generic[_Target]):
                 return []
             self.due = now + AGAIN_S
             data = self._handshake.open.encode()
-            return [(target, data) for target in self.targets]
+            left, self._left = self._left, None  # it is not the first one again
+            return [(each, data) for each in self.targets if each != left or len(self.targets) < 2]
         if now >= self._heard_at + SILENT_S:
             self._begin()
             return self.step(now)
@@ -192,6 +199,7 @@ class Asker(Generic[_Target]):
             case Opened() if self.state is State.OPENING:
                 self._keys = self._handshake.accept(packet)
                 self._target, self._heard_at, self.state = source, now, State.ASKING
+                self._asked_at = now
                 self.due = now
             case Denied() if self.state is State.OPENING:
                 self._handshake.check(packet)
@@ -211,6 +219,9 @@ class Asker(Generic[_Target]):
             case Wait(reason):
                 self.waits_for = reason
                 self.due = now + POLL_S
+                if now >= self._asked_at + WAIT_S and len(self.targets) > 1:
+                    self._left = self._target
+                    self._begin()
             case Refused(reason):
                 self._end(reason)
             case Ready(size) if self.state is State.ASKING:

@@ -71,7 +71,7 @@ class Refused(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_field
 
 
 class Ready(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag=3):
-    """It is done; the package has this size in bytes, 0 after a move."""
+    """It is done; the package has this size in bytes. After a move it is the roster."""
 
     size: Annotated[int, Meta(ge=0, le=MAX_PACKAGE_BYTES)]
 

@@ -276,3 +276,14 @@ def test_a_mistyped_token_is_found_out(at: int, to: str) -> None:
         assert str(error).startswith("the token is damaged")  # noqa: PT017
     else:
         assert found.encode() == text
+
+
+def test_a_host_that_cannot_decide_is_left_for_another_one() -> None:
+    """It may be in a part of the cluster without a majority."""
+    host = Host(FIRST.changed(AddDaemon(name="c", site="main", addresses=("10.0.0.3:1",))))
+    host.delay = 18
+    asked = joiner(host.invite("b"), targets="ac")
+    network = Network(host)
+    network.run(asked)
+    assert asked.package is not None
+    assert {target for target, data in network.sent if data[1] == 4} == {"a", "c"}
