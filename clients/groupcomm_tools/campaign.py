@@ -142,6 +142,8 @@ def replay_command(seed: int, options: Options) -> str:
         words.append(f"--suite {options.suite}")
     if options.rosters:
         words.append("--rosters")
+    if options.versions:
+        words.append("--versions")
     if options.byzantine:
         words.append("--byzantine")
     if options.attackers:

@@ -23,6 +23,7 @@ from typing import Final
 from groupcomm.clocks.ring_clock import LatestTime, RingClock
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.config.core import CounterStarts
+from groupcomm.config.versions import PACKED
 from groupcomm.config.view import View
 from groupcomm.engine.probe import Probe
 from groupcomm.engine.sessions import LocalSessions
@@ -192,7 +193,9 @@ class Delivery:
         )
         self.groups = Groups(view, me, sessions)
         self.wanted = Reach(view, me)
-        self.announcements = Announcements([daemon.name for daemon in view.daemons])
+        self.announcements = Announcements(
+            [daemon.name for daemon in view.daemons], packed=view.versions.highest >= PACKED
+        )
         self.complete = False
         self._on_complete = on_complete
         self._restore_joins = restore_joins

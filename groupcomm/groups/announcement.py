@@ -94,13 +94,14 @@ def cut_announcement(
     return bundles
 
 
-def decode_announcement(body: bytes, daemon: str) -> Announcement:
+def decode_announcement(body: bytes, daemon: str, *, packed: bool = True) -> Announcement:
     """Return the announcement of the daemon of this name; an empty one if it breaks a rule.
 
+    Compressed ones are known only where `packed` is true, as in earlier releases.
     Each session has a user and a number of its own, each group has members, and they are sessions.
     """
     try:
-        announcement = _decoder.decode(_unpacked(body))
+        announcement = _decoder.decode(_unpacked(body) if packed else body)
         for _, user in announcement.sessions:
             private_name(check_user(user), daemon)
         for group, _ in announcement.groups:
@@ -146,10 +147,11 @@ class Announcements:
         whole: for each daemon, by index, its announcement.
     """
 
-    __slots__ = ("_daemons", "_names", "_parts", "whole")
+    __slots__ = ("_daemons", "_names", "_packed", "_parts", "whole")
 
-    def __init__(self, names: Sequence[str]) -> None:
-        """Await the announcements of these daemons, by index."""
+    def __init__(self, names: Sequence[str], *, packed: bool = True) -> None:
+        """Await the announcements of these daemons, by index; `packed`: they may be compressed."""
+        self._packed = packed
         daemons = len(names)
         self._daemons = daemons
         self._names = names
@@ -168,7 +170,9 @@ class Announcements:
         if len(parts) < bundle.count or daemon in self.whole:
             return
         self.whole[daemon] = decode_announcement(
-            b"".join(parts.get(index, b"") for index in range(bundle.count)), self._names[daemon]
+            b"".join(parts.get(index, b"") for index in range(bundle.count)),
+            self._names[daemon],
+            packed=self._packed,
         )
         parts.clear()
 

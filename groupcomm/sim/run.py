@@ -205,10 +205,10 @@ def run(settings: Settings, write: Callable[[bytes], object] | None = None) -> R
         cluster.roster_checker.finish(
             (name, host.core.config.roster) for name, host in ends if host.process is not None
         )
-    findings += [
-        Finding(property=found.property, text=found.text)
-        for found in cluster.roster_checker.violations
-    ]
+    watched = list(cluster.roster_checker.violations)
+    if settings.versions:
+        watched += cluster.version_checker.violations
+    findings += [Finding(property=found.property, text=found.text) for found in watched]
     findings += [Finding(property="attacker", text=text) for text in cluster.attackers.breaches]
     findings += [
         Finding(

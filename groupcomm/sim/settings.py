@@ -91,6 +91,7 @@ class Options:
         byzantine: whether a daemon of the cluster lies.
         attackers: the roles of attackers that take part, see attackers/roles.py.
         rosters: whether operators add and remove daemons; disks then keep what they hold.
+        versions: whether each start of a daemon may be one of another release.
     """
 
     daemons: int | None = None
@@ -101,6 +102,7 @@ class Options:
     byzantine: bool = False
     attackers: tuple[str, ...] = ()
     rosters: bool = False
+    versions: bool = False
 
     def __attrs_post_init__(self) -> None:
         fault_names(self.faults)  # raises ConfigError
@@ -117,6 +119,11 @@ class Options:
             raise ConfigError(
                 "rosters together with a daemon that lies or with an attacker: a lying daemon can"
                 " remove others, so nothing could be checked; run one of them"
+            )
+        if self.versions and (self.byzantine or self.attackers):
+            raise ConfigError(
+                "versions together with a daemon that lies or with an attacker: a lying daemon lies"
+                " about its versions, too, so nothing could be checked; run one of them"
             )
         if self.byzantine and self.attackers:
             raise ConfigError(
@@ -162,6 +169,7 @@ class Settings:
         evicted: the daemon that is evicted, by index; None for none.
         epoch_s: the time for which a daemon seals with the same keys, in seconds.
         rosters: whether operators add and remove daemons.
+        versions: whether each start of a daemon may be one of another release.
         spares: the daemons that the first roster does not have, by index.
     """
 
@@ -190,6 +198,7 @@ class Settings:
     evicted: int | None = None
     epoch_s: float = EPOCHS_S[0]
     rosters: bool = False
+    versions: bool = False
     spares: tuple[int, ...] = ()
 
     def __attrs_post_init__(self) -> None:
@@ -253,6 +262,7 @@ def draw_settings(seed: int, options: Options) -> Settings:
         evicted=evicted,
         epoch_s=draw_epoch_s(random_for(seed, "epochs"), roles),
         rosters=options.rosters,
+        versions=options.versions,
         spares=draw_spares(random_for(seed, "spares"), sites) if options.rosters else (),
     )
 

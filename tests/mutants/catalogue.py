@@ -14,11 +14,12 @@ from tests.mutants import (
     security,
     sites,
     staying,
+    versions,
     views,
 )
 from tests.mutants.mutant import Mutant
 
-PARTS = (clients, groups, links, order, ring, rosters, security, sites, staying, views)
+PARTS = (clients, groups, links, order, ring, rosters, security, sites, staying, versions, views)
 
 MUTANTS: tuple[Mutant, ...] = tuple(
     sorted(

@@ -30,6 +30,7 @@ class Mutant:
             ones: a tuple, or with one target just that.
         sites: the number of sites of the runs in which it is hunted; None draws it, as for any run.
         rosters: whether operators change the roster in these runs.
+        versions: whether each start of a daemon may have another release in these runs.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Mutant:
     variant: Callable[..., Any]
     sites: int | None = None
     rosters: bool = False
+    versions: bool = False
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -58,7 +60,7 @@ class Mutant:
 
 
 def mutant(
-    *targets: Target, sites: int | None = None, rosters: bool = False
+    *targets: Target, sites: int | None = None, rosters: bool = False, versions: bool = False
 ) -> Callable[[Callable[..., Any]], Mutant]:
     """Make a bug of the function that varies these targets: its name, and its docstring."""
 
@@ -72,6 +74,7 @@ def mutant(
             variant=variant,
             sites=sites,
             rosters=rosters,
+            versions=versions,
         )
 
     return make
@@ -85,6 +88,11 @@ def site_mutant(*targets: Target) -> Callable[[Callable[..., Any]], Mutant]:
 def roster_mutant(*targets: Target) -> Callable[[Callable[..., Any]], Mutant]:
     """Make a bug that shows while the roster changes, and that is looked for then."""
     return mutant(*targets, rosters=True)
+
+
+def version_mutant(*targets: Target) -> Callable[[Callable[..., Any]], Mutant]:
+    """Make a bug that shows between releases, and that is looked for where there are several."""
+    return mutant(*targets, versions=True)
 
 
 def _replace(stack: ExitStack, owner: Any, attribute: str, new: Any) -> None:

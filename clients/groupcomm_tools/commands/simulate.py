@@ -103,6 +103,11 @@ def _add_who_takes_part(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="operators add, move and remove daemons all the time",
     )
+    parser.add_argument(
+        "--versions",
+        action="store_true",
+        help="each start of a daemon may be one of another release",
+    )
 
 
 def _add_how_it_runs(parser: argparse.ArgumentParser) -> None:
@@ -152,6 +157,7 @@ def run(options: argparse.Namespace) -> int:
         suite=options.suite,
         byzantine=options.byzantine,
         rosters=options.rosters,
+        versions=options.versions,
         attackers=parse_roles(",".join(options.attacker)) if options.attacker else (),
     )
     if options.trace is not None and len(options.seeds) > 1:

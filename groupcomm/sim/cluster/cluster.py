@@ -25,6 +25,7 @@ from groupcomm.sim.attackers.attackers import Attackers
 from groupcomm.sim.attackers.outsiders import KeylessAttacker
 from groupcomm.sim.attackers.roles import POLITE, rules_against
 from groupcomm.sim.checkers.rosters import RosterChecker
+from groupcomm.sim.checkers.versions import VersionChecker
 from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.cluster.identities import daemon_names
@@ -87,6 +88,7 @@ class Cluster:
         access: the rules of all daemons.
         attackers: the attackers with the roles of the settings.
         roster_checker: checks the rosters of all daemons.
+        version_checker: checks the versions that all views use.
         operator: changes the roster; None unless the settings ask for it.
     """
 
@@ -101,6 +103,7 @@ class Cluster:
         self.identities: dict[DaemonId, str] = {}
         self.clients: list[SimulatedClient] = []
         self.roster_checker = RosterChecker()
+        self.version_checker = VersionChecker()
         names, sites = daemon_names(settings.daemons), sites_by_host(settings)
         self.daemons: list[SimulatedHost] = []
         self.core: tuple[int, ...] = tuple(range(len(names)))
@@ -277,7 +280,7 @@ class Cluster:
         for index in inside:
             self.daemons[index].on_end = lambda host, end: None
         for host in hosts:
-            host.other_config = None
+            host.other_config, host.meets_all = None, True
             if host.is_outdated or host.differs or not host.is_up:
                 host.kill()
                 host.repair_disk()

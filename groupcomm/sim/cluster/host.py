@@ -24,10 +24,12 @@ from groupcomm.security.keys import KeyRing
 from groupcomm.security.layout import SUITE_IDENTITIES
 from groupcomm.session.daemon_session import SessionLimits
 from groupcomm.sim.checkers.rosters import RosterChecker
+from groupcomm.sim.checkers.versions import VersionChecker
 from groupcomm.sim.cluster.connections import ConnectedProgram
 from groupcomm.sim.cluster.disk import Disk, DiskRecord, KeyFiles, RosterFile
 from groupcomm.sim.cluster.identities import draw_private, roll_of
 from groupcomm.sim.cluster.process import STEP_US, ProcessEnd, SimulatedProcess
+from groupcomm.sim.faults.releases import APART, draw_release
 from groupcomm.sim.network.network import Network, Put
 from groupcomm.sim.settings import Settings
 from groupcomm.sim.virtual_time import SECOND, Clock, Loop, random_for
@@ -53,6 +55,7 @@ class HostContext(Protocol):
     access: Access
     identities: dict[DaemonId, str]
     roster_checker: RosterChecker
+    version_checker: VersionChecker
 
     @property
     def record(self) -> RecordEvent:
@@ -85,6 +88,7 @@ class SimulatedHost:
         is_taken: an attacker has the host, and no daemon of the cluster starts here any more.
         is_spare: the roster does not have it, and no daemon starts here.
         rosters: the rosters on its disk.
+        meets_all: whether daemons that start here from now on share a version with all others.
     """
 
     def __init__(self, cluster: HostContext, index: int, name: str, site: int) -> None:
@@ -104,6 +108,7 @@ class SimulatedHost:
         self.other_config: CoreConfig | None = None
         self.is_spare = index in cluster.settings.spares
         self.rosters = RosterRecord()
+        self.meets_all = cluster.settings.rosters
         self.process: SimulatedProcess | None = None
         self.clone: SimulatedProcess | None = None
         self.starts = 0
@@ -162,7 +167,12 @@ class SimulatedHost:
         """Return whether a daemon runs here whose settings differ from the common ones."""
         if self._settings.rosters:
             return False  # its roster may
-        return self.process is not None and self.process.core.config != self._cluster.config
+        if self.process is None:
+            return False
+        config, common = self.process.core.config, self._cluster.config
+        if config.versions == APART:
+            return True
+        return attrs.evolve(config, versions=common.versions) != common
 
     @property
     def most_restarts(self) -> int:
@@ -260,6 +270,11 @@ class SimulatedHost:
         if agreed is not None:
             config = config.with_roster(agreed)
             cluster.roster_checker.used(name, agreed)
+        if settings.versions:
+            release = random_for(settings.seed, f"release {name}")
+            meets_all = self.meets_all or self.starts == 1
+            config = attrs.evolve(config, versions=draw_release(release, meets_all=meets_all))
+        cluster.version_checker.booted(start.daemon, config.versions)
         core = DaemonCore(
             config,
             start,
@@ -290,6 +305,7 @@ class SimulatedHost:
             KeyFiles(self._loop, self, random_for(settings.seed, f"key files {name}")),
             RosterFile(self._loop, self, random_for(settings.seed, f"rosters {name}")),
             cluster.roster_checker,
+            cluster.version_checker,
             incarnation.restarts,
             probe,
             self._ended,

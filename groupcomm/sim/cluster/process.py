@@ -31,6 +31,7 @@ from groupcomm.engine import EndReason as CoreEnd
 from groupcomm.engine.protection import STALE
 from groupcomm.engine.view import ViewState
 from groupcomm.sim.checkers.rosters import RosterChecker
+from groupcomm.sim.checkers.versions import VersionChecker
 from groupcomm.sim.cluster.connections import ConnectedProgram, Connections
 from groupcomm.sim.cluster.disk import Disk, DiskRecord, KeyFiles, RosterFile
 from groupcomm.sim.faults.paths import Forged
@@ -101,6 +102,7 @@ class SimulatedProcess:
         key_files: the files that store its keys and the evictions.
         roster_file: the file that stores its rosters.
         watch: checks its rosters.
+        versions: checks the versions that its views use.
         restarts: the restart count on the disk.
         probe: the core's probe; its fuse may kill this process in the middle of a step.
         ended: called once, when it ends.
@@ -129,6 +131,7 @@ class SimulatedProcess:
         key_files: KeyFiles,
         roster_file: RosterFile,
         watch: RosterChecker,
+        versions: VersionChecker,
         restarts: int,
         probe: TraceProbe,
         ended: Callable[["SimulatedProcess", ProcessEnd], None],
@@ -143,6 +146,7 @@ class SimulatedProcess:
         self.key_files = key_files
         self.roster_file = roster_file
         self._watch = watch
+        self._versions = versions
         # None: all hosts of the site, as long as no roster was changed.
         self._near = None if core.config.agreed is None else sorted(core.near)
         self._view_state: ViewState | None = None  # the last one that the watch has seen
@@ -277,6 +281,7 @@ class SimulatedProcess:
         if view_state is not self._view_state and view_state is not None:
             self._view_state = view_state
             self._watch.begun(self.name, view_state.view, majority=view_state.majority)
+            self._versions.begun(self.name, view_state.view)
         if self.alive:
             if self.core.deadline < self._timer:
                 self._arm()

@@ -139,7 +139,11 @@ class Soak:
     def options_for(self, bug: Mutant) -> Options:
         """Return the options of the runs in which a bug is hunted."""
         return MutantOptions(
-            mutant=bug.name, sites=bug.sites, rosters=bug.rosters, duration_s=self._duration_s
+            mutant=bug.name,
+            sites=bug.sites,
+            rosters=bug.rosters,
+            versions=bug.versions,
+            duration_s=self._duration_s,
         )
 
     def hunt(self, bug: Mutant, seeds: int) -> Hunt:

@@ -1,0 +1,30 @@
+"""Releases of one cluster: each start of a daemon may have another one."""
+
+from random import Random
+from typing import Final
+
+from groupcomm.config.versions import PACKED, Versions
+
+MEETING: Final = (
+    Versions(lowest=1, highest=1),
+    Versions(lowest=1, highest=PACKED, features=0b1),
+    Versions(lowest=1, highest=PACKED, features=0b11),
+    Versions(lowest=1, highest=PACKED + 1, features=0b110),
+)
+"""Releases of which each two share a version; not all have the same features."""
+
+APART: Final = Versions(lowest=PACKED, highest=PACKED + 2, features=0b111)
+"""A release that shares a version with some of these only."""
+
+APART_SHARE: Final = 0.15
+
+
+def draw_release(rng: Random, *, meets_all: bool) -> Versions:
+    """Draw the versions and features of one start.
+
+    Args:
+        rng: the random source.
+        meets_all: whether it must share a version with all others.
+    """
+    lot, found = rng.random(), rng.choice(MEETING)
+    return APART if lot < APART_SHARE and not meets_all else found
