@@ -328,6 +328,8 @@ class RosterManager:
         if not notice.counts:
             self._keep(roster)
             self._begin_store()
+        elif self._chosen is not None and self._chosen.id == roster.id:
+            return  # others use it: the last step comes in the order of the view, or the view ends
         elif self._learned is None and roster.number and roster.supersedes(self.roster):
             self._consider(roster, now)
 

@@ -21,6 +21,8 @@ from groupcomm.engine import ChangeRoster, EndReason, RosterNews
 from groupcomm.engine.view import ViewState
 from groupcomm.errors import ConfigError, LocalProtocolError
 from groupcomm.membership.states import GatherReason
+from groupcomm.wire.membership import RosterNotice
+from groupcomm.wire.roster import encode_roster
 from tests.groupcomm.engine.cluster import Cluster
 
 
@@ -373,3 +375,24 @@ def test_invitations_are_replaced_by_name_forgotten_when_old_and_bounded() -> No
     with pytest.raises(ConfigError, match="in the roster already"):
         first.changed(invite("a", b"yyyyyyyy"))
     assert full.id != first.id
+
+
+def test_a_daemon_that_hears_of_the_roster_before_the_last_step_waits_for_the_step() -> None:
+    """Its own next proposal would be in front of that step, where the others drop it for good."""
+    cluster = formed()
+    change(cluster, "b", add("d"))
+    core = cluster.cores["a"]
+    while not core.roster_manager.is_changing:
+        cluster.run(0.0005)
+    pending = core.roster_manager.record.pending
+    assert pending is not None
+    cluster.isolate("a", "bc")
+    core.on_roster(RosterNotice("b", True, encode_roster(pending)))
+    cluster.run(0.1)
+    assert roster(cluster, "a").number == 0
+    cluster.cut = set()
+    cluster.run(0.5)
+    assert roster(cluster, "a") == pending
+    cluster.start("d", rosters=RosterRecord(agreed=pending))
+    cluster.run(1.0)
+    assert {roster(cluster, name).number for name in "abcd"} == {2}, "d counts"
