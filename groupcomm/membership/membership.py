@@ -463,9 +463,14 @@ class Membership:
         self.view = view
         self._isolation.on_installed()
         self._backoff.on_installed(now)
+        agreed_with = self._config
         self._context.install(view, recovery.recovered_set, recovery.transitional)
         self._operational.begin(view, self._gather.started, now)
         self.deadline = now
+        if self._config is not agreed_with:
+            # The rest of the old view had the last step of a change. Members from elsewhere have
+            # not delivered it, and whether this view has a majority was decided before it.
+            self.gather(GatherReason.ROSTER_CHANGED, now)
 
     # ---- operational, and one step ----
 

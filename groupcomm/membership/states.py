@@ -26,6 +26,6 @@ class GatherReason(enum.Enum):
     FOREIGN_HEARD = enum.auto()  # a daemon outside the view hears us, and we hear it
     FELLOW_BROKEN = enum.auto()  # a member breaks the protocol, and is left out from now on
     CONTRADICTED = enum.auto()  # statements of members contradict each other, or deliveries here
-    ROSTER_CHANGED = enum.auto()  # the roster has changed while this daemon was looking for a view
+    ROSTER_CHANGED = enum.auto()  # the roster has changed since a join named the old one
     PAUSED = enum.auto()  # this daemon itself did not run for a while
     ATTEMPT_FAILED = enum.auto()  # the last attempt has failed
