@@ -127,7 +127,7 @@ class Workload:
         if isinstance(event, Message):
             if self._rng.random() < SIDE_CHANNEL_SHARE:
                 self._loop.at(self._loop.now + self.after(50), self._side_channel, client.daemon)
-        elif isinstance(event, Connected):
+        elif isinstance(event, Connected) and not client.closed:  # one read may have both
             for group in self._rng.sample(GROUPS, 2):
                 client.join(group)
 

@@ -160,6 +160,11 @@ class SimulatedClient:
         self._trace.requested("connect")
         self.flush()
 
+    @property
+    def closed(self) -> bool:
+        """Return whether the session has ended, also if events of it are still being noted."""
+        return self._session.closed
+
     def flush(self) -> None:
         """Write waiting output, as far as the connection accepts it."""
         session, up = self._session, self._up

@@ -198,6 +198,9 @@ class SimulatedHost:
         Args:
             adopt: what others know of earlier starts.
         """
+        agreed = self.rosters.agreed
+        if agreed is not None and agreed.entry(self.name) is None:
+            self._become_spare()  # it was killed between learning that and ending
         if self.is_idle and not self.is_taken and not self.is_spare:
             self._booting = True
             self._boots += 1
@@ -373,12 +376,16 @@ class SimulatedHost:
         self.process = None
         self._listen()
         if how is ProcessEnd.REMOVED:
-            self.is_spare, self.rosters = True, RosterRecord()
+            self._become_spare()
         if how is ProcessEnd.OUTDATED:
             assert process.over is not None
             self.outdated += 1
             self.boot(process.over.adopt)
         self.on_end(self, how)
+
+    def _become_spare(self) -> None:
+        """Start no daemon any more, as the roster does not have it; an operator cleans up."""
+        self.is_spare, self.rosters = True, RosterRecord()
 
     # ---- acts of daemons and clients ----
 
