@@ -11,6 +11,7 @@
 Readers of whole folders pass over names with ``_`` or ``.`` in front.
 """
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,9 @@ from typing import Final
 
 from groupcomm_log.errors import LogError
 from groupcomm_log.schema import Offset
+
+FORMAT: Final = 1
+"""The format of logs that this release reads and writes."""
 
 MANIFEST: Final = "_log.json"
 LOCK: Final = "_lock"
@@ -65,7 +69,7 @@ def list_segments(folder: Path) -> list[Segment]:
     """Return the files with rows, ordered by their rows; a sealed file precedes a live one.
 
     Raises:
-        LogError: there is no log.
+        LogError: there is no log, or a later release has written it.
     """
     try:
         found = [segment for path in folder.iterdir() if (segment := _segment(path)) is not None]
@@ -74,7 +78,22 @@ def list_segments(folder: Path) -> list[Segment]:
         is_log = False
     if not is_log:
         raise LogError(f"{folder}: there is no log; groupcomm record writes one")
+    _check_format(folder)
     return sorted(found, key=lambda segment: (segment.first, segment.is_live))
+
+
+def _check_format(folder: Path) -> None:
+    """Raise LogError if a later release has written the log; a damaged manifest says nothing."""
+    path = folder / MANIFEST
+    try:
+        form = int(json.loads(path.read_bytes())["format"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    if form > FORMAT:
+        raise LogError(
+            f"{path}: the log has format {form}, and this release reads and writes format {FORMAT}:"
+            " use the release that wrote it, or a later one"
+        )
 
 
 def _segment(path: Path) -> Segment | None:

@@ -21,11 +21,10 @@ import pyarrow.compute as pc
 from groupcomm_log.disk import Disk
 from groupcomm_log.errors import LogBusy
 from groupcomm_log.live import encode_batch, encode_schema
-from groupcomm_log.names import LOCK, MANIFEST, UNFINISHED, list_segments, live_name
+from groupcomm_log.names import FORMAT, LOCK, MANIFEST, UNFINISHED, list_segments, live_name
 from groupcomm_log.recovery import Found, Unsealed, find_contents, seal_live
 from groupcomm_log.schema import SCHEMA, Offset
 
-FORMAT: Final = 1
 LOCK_PATIENCE_S: Final = 2.0
 """Seconds to wait for another recorder that is about to end."""
 

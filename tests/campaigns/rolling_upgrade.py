@@ -24,7 +24,7 @@ from typing import Any, Final
 import attrs
 import trio
 
-from groupcomm.config.versions import SPOKEN
+from groupcomm.config.versions import SPOKEN, feature_names
 from groupcomm.errors import GroupCommError
 from groupcomm_client import connect
 from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon
@@ -128,17 +128,19 @@ class RollingUpgrade:
         print(json.dumps({"step": f"{name}: {release.name}"}), flush=True)
 
     async def _check_version(self) -> None:
-        """Compare the version that the daemons of this tree use with the one that all speak."""
+        """Compare what daemons of this tree use with the version and features that all have."""
         expected = min(release.highest for release in self._running.values())
+        features = SPOKEN.features if self._earlier not in self._running.values() else 0
         for name, release in self._running.items():
             if release is not LATER:
                 continue
             async with connect(str(self._cluster[name].unix), user="looker") as connection:
                 found = (await connection.ask("status"))["protocol"]["view"]
-            if found["version"] != expected:
+            if found != {"version": expected, "features": feature_names(features)}:
                 running = {each: found.name for each, found in self._running.items()}
                 self.figures.violations.append(
-                    f"{name} uses version {found['version']}, not {expected}, with {running}"
+                    f"{name} uses {found}, not version {expected} with the features"
+                    f" {feature_names(features)}; there are {running}"
                 )
 
     def _note_blame(self, daemon: LocalDaemon) -> None:

@@ -207,3 +207,15 @@ def test_a_start_finds_its_row(tmp_path: Path, text: str, row: int) -> None:
 def test_a_meaningless_start_is_reported(text: str) -> None:
     with pytest.raises(LogError, match="it must be begin, -100"):
         parse_start(text)
+
+
+def test_a_log_of_a_later_format_is_neither_read_nor_written(tmp_path: Path) -> None:
+    make(tmp_path, [b"0"]).close()
+    manifest = tmp_path / "_log.json"
+    manifest.write_text('{"format": 2, "kept_from": 0}')
+    for use in (lambda: LogReader(tmp_path).begin(), lambda: LogWriter(tmp_path)):
+        with pytest.raises(LogError, match="has format 2, and this release reads and writes"):
+            use()
+    assert manifest.read_text() == '{"format": 2, "kept_from": 0}'
+    manifest.write_text("damaged")
+    assert LogReader(tmp_path).end() == Offset(1, 1)
