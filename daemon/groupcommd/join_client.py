@@ -230,7 +230,6 @@ async def join(plan: JoinPlan, state: StateDir) -> None:
     )
     await AskerSocket(asker, plan.seeds).run()
     if asker.refusal is not None:
-        (state.path / JOINING).unlink(missing_ok=True)
         raise JoinRefused(asker.refusal)
     assert asker.package is not None, "it is over"
     try:

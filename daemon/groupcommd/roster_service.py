@@ -28,6 +28,7 @@ from groupcomm.config.roster import (
     SetLinks,
 )
 from groupcomm.config.site_links import SitePair, pair_of_sites
+from groupcomm.config.versions import INVITATIONS
 from groupcomm.engine import ChangeRoster, DaemonCore, Status
 from groupcomm.errors import ConfigError, GroupCommError, LocalProtocolError
 from groupcomm.host.addresses import Address, parse_address
@@ -147,6 +148,7 @@ class RosterService:
         token: Token | None = None
         change: RosterChange
         if isinstance(wanted, _Invite):
+            self._check_readers(status)
             token, change = self._invite(wanted)
         else:
             change = self._change(wanted)
@@ -160,6 +162,18 @@ class RosterService:
         if token is None:
             return answer
         return {**answer, "token": token.encode(), "invitation": token.id.hex()}
+
+    def _check_readers(self, status: Status) -> None:
+        """Raise LocalProtocolError if a daemon of the view cannot read invitations."""
+        protocol = status.protocol
+        if protocol.view is None:
+            return  # the core refuses it, for now
+        lacking = [n for n, each in protocol.members.items() if not each.features & INVITATIONS]
+        if lacking:
+            raise LocalProtocolError(
+                f"{', '.join(lacking)}: an earlier release, which cannot read invitations: upgrade"
+                " all daemons first; groupcomm daemons upgrade-status shows what is left"
+            )
 
     def _invite(self, asked: _Invite) -> tuple[Token, InviteDaemon]:
         check_daemon(asked.name)

@@ -181,7 +181,7 @@ def status(parts: DaemonParts, found: Status | None = None) -> dict[str, Any]:
         "refused": dict(parts.connections.refusals.counts),
         "principals": parts.connections.quotas.connections(),
         "messages": _messages(found.traffic),
-        "datagrams": _datagrams(found.datagrams, parts.udp),
+        "datagrams": _datagrams(found.datagrams, parts.udp, parts.roster.joining.host.describe()),
     }
 
 
@@ -215,7 +215,9 @@ def ways(found: Status) -> list[dict[str, Any]]:
     ]
 
 
-def _datagrams(counts: DatagramStatus, udp: UdpSocket | Networks) -> dict[str, Any]:
+def _datagrams(
+    counts: DatagramStatus, udp: UdpSocket | Networks, joining: dict[str, int]
+) -> dict[str, Any]:
     return {
         "sent": counts.sent,
         "not_sent": udp.lost,
@@ -230,6 +232,7 @@ def _datagrams(counts: DatagramStatus, udp: UdpSocket | Networks) -> dict[str, A
         "buffer_bytes": udp.buffer_bytes,
         "dropped": udp.dropped,
         "filtered": udp.filtered,
+        "joining": joining,
     }
 
 

@@ -61,10 +61,13 @@ class Versions:
 PACKED: Final = 2
 """From this version on announcements may be compressed (groups/announcement.py)."""
 
-SPOKEN: Final = Versions(lowest=1, highest=PACKED)
+INVITATIONS: Final = 1 << 0
+"""The feature of daemons that can read rosters with invitations (docs/joining.md)."""
+
+SPOKEN: Final = Versions(lowest=1, highest=PACKED, features=INVITATIONS)
 """The versions and features of this release."""
 
-FEATURES: Final[Mapping[int, str]] = {}
+FEATURES: Final[Mapping[int, str]] = {INVITATIONS: "invitations"}
 """The names of features, by their bits."""
 
 

@@ -97,7 +97,8 @@ class JoinHost:
         now: the present time.
 
     Attributes:
-        rejected: the number of datagrams without an answer.
+        answered: the number of datagrams with an answer.
+        rejected: the number of datagrams without one.
     """
 
     def __init__(self, cluster: int, context: HostContext, entropy: Entropy, now: float) -> None:
@@ -105,21 +106,30 @@ class JoinHost:
         self._strangers = RateLimit(STRANGERS_BURST, STRANGERS_PER_S, now)
         self._known = RateLimit(KNOWN_BURST, KNOWN_PER_S, now)
         self._dialogs: dict[bytes, _Dialog] = {}  # by salt; the last was used last
-        self.rejected = 0
+        self.answered = self.rejected = 0
+
+    def describe(self) -> dict[str, int]:
+        """Return the counters, by name."""
+        return {"answered": self.answered, "rejected": self.rejected}
 
     def answer(self, data: bytes, now: float) -> bytes | None:
         """Return the answer to a datagram; None if it gets none. It is never longer."""
         try:
-            packet = decode_joining_untrusted(data)
-            match packet:
-                case Open():
-                    return self._on_open(packet, data, now)
-                case Ask():
-                    return self._on_ask(packet, now)
+            answer = self._answer(data, now)
         except BadDatagram:
-            pass  # anybody can send such datagrams: they are counted
-        self.rejected += 1
-        return None
+            self.rejected += 1  # anybody can send such datagrams
+            return None
+        self.answered += 1
+        return answer
+
+    def _answer(self, data: bytes, now: float) -> bytes:
+        packet = decode_joining_untrusted(data)
+        match packet:
+            case Open():
+                return self._on_open(packet, data, now)
+            case Ask():
+                return self._on_ask(packet, now)
+        raise BadDatagram("kind", "an answer that nobody has asked for")
 
     def _on_open(self, request: Open, data: bytes, now: float) -> bytes:
         known = self._dialogs.get(request.salt)
