@@ -26,6 +26,7 @@ from groupcommd.listeners import Listener, TlsListener, unix_listener
 from groupcommd.service import Service
 from groupcommd.sockets import HttpSocket, Sockets, listen_tcp, listen_unix, open_http
 from groupcommd.state_dir import StateDir, StateRecord
+from groupcommd.udp import Asked
 
 DELAY_S: Final = 0.0002
 
@@ -68,6 +69,9 @@ class FakeUdp:
         except BlockingIOError:
             arrived, self._arrived = self._arrived, []
             return arrived
+        return []
+
+    def pop_asked(self) -> list[Asked]:
         return []
 
     def source_of(self, index: int) -> None:
