@@ -166,7 +166,8 @@ def _agreed(
 
     That is so if the daemon has seeds, and its host has no address that the roster has.
     """
-    daemons = places_of((*roster.removed, *roster.entries), listed)
+    # Daemons that it does not have any more are told so.
+    daemons = {**listed, **places_of((*roster.removed, *roster.entries), listed)}
     if not file.seeds or len(daemons[name]) > 1:
         return daemons, False
     first = {daemon: found[0] for daemon, found in daemons.items()}

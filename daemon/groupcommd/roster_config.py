@@ -46,9 +46,11 @@ def places_of(entries: Iterable[RosterEntry], known: Places) -> dict[str, tuple[
 def with_roster(config: DaemonConfig, roster: Roster) -> DaemonConfig:
     """Return the configuration with the daemons of an agreed roster, which has this daemon.
 
-    Daemons that were removed keep their addresses, so that they can be told so.
+    Daemons that it does not have any more keep their addresses, so that they can be told so.
     """
-    places = places_of((*roster.removed, *roster.entries), config.places)
+    merged = config.core.with_roster(roster)
+    places = {name: config.places[name] for name in merged.former if name in config.places}
+    places |= places_of((*roster.removed, *roster.entries), config.places)
     before = config.core.roster
     located = {
         name: address
@@ -57,7 +59,7 @@ def with_roster(config: DaemonConfig, roster: Roster) -> DaemonConfig:
     }
     return attrs.evolve(
         config,
-        core=config.core.with_roster(roster),
+        core=merged,
         located=located,
         addresses={
             name: config.relayed.get(name, found[0]) if name != config.name else found[0]

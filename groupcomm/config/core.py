@@ -36,6 +36,9 @@ class Rekeying:
 
 MAX_LEAVE_S = 3600.0
 
+MAX_FORMER: Final = 64
+"""The daemons of earlier rosters that a daemon remembers."""
+
 UNKNOWN_DELAY_S: Final = 0.1
 """The one-way delay between two sites where no link tells it: most paths on earth are shorter."""
 
@@ -153,6 +156,8 @@ class CoreConfig:
         agreed: the roster that the cluster has agreed on, from which `sites`, `site_names`,
             `link_delays_us` and `expected_daemons` were made; None while those of the file count.
         addresses: the addresses of daemons, by name, for the first change of the roster.
+        former: daemons that earlier rosters and files have had: if they are heard, they are told
+            that the agreed one does not have them.
         fixed_delay_s: the longest delay between two sites, in place of the one that follows from
             the links of an agreed roster; None: that one counts.
         versions: the versions of the protocol that it speaks, and its features.
@@ -173,6 +178,7 @@ class CoreConfig:
     leave_timeout_s: float = 5.0
     agreed: Roster | None = None
     addresses: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+    former: tuple[str, ...] = ()
     fixed_delay_s: float | None = None
     versions: Versions = SPOKEN
 
@@ -248,8 +254,11 @@ class CoreConfig:
             longest_s = longest_way_s(names, {(a, b): d / 1e6 for a, b, d in roster.links})
         # The roster has the addresses: those of files no longer matter, nor whether they differ.
         advised = tuple(each for each in self.advised if ".daemons." not in each[0])
+        former = [*self.former, *self.daemons, *(each.name for each in roster.removed)]
+        gone = [name for name in dict.fromkeys(former) if roster.entry(name) is None]
         return attrs.evolve(
             self,
+            former=tuple(gone[-MAX_FORMER:]),
             advised=advised,
             sites=tuple(sites.values()),
             site_names=names,

@@ -306,6 +306,8 @@ class Roster:
                 del entries[name]
                 if not entries:
                     raise ConfigError(f"daemon {name} is the only one: it cannot be removed")
+                if not any(entry.counts for entry in entries.values()):
+                    entries = _counted(name, entries, forced=forced)
             case MoveDaemon(name, addresses):
                 removed = [each for each in removed if each.name != name]
                 removed.append(self._existing(name))  # it may still be there
@@ -452,6 +454,16 @@ class Roster:
         line = self._line
         at = line.index(ancestor) + 1
         return self.number - (len(line) - 1 - at) in self.forced_at, line[at]
+
+
+def _counted(removed: str, left: dict[str, RosterEntry], *, forced: bool) -> dict[str, RosterEntry]:
+    """Count daemons of which nobody counts: without a majority nobody could ever count them."""
+    if not forced:
+        raise ConfigError(
+            f"daemon {removed} is the only one that counts for majorities: remove it once another"
+            f" one has come: {', '.join(left)}"
+        )
+    return {name: attrs.evolve(entry, counts=True) for name, entry in left.items()}
 
 
 @attrs.frozen(kw_only=True)

@@ -128,7 +128,7 @@ class DaemonCore:
         self.probe = NoProbe() if probe is None else probe  # a probe with a length may be empty
         self._protection = make_protection(config, start, keys, now, credentials)
         if config.agreed is not None:
-            self._protection.use_daemons(_known_names(config.agreed))
+            self._protection.use_daemons((*config.agreed.names, *config.former))
         self.counters = Counters()
         self.physical = PhysicalClock(now, wall)
         self._room = bundle_room(config.packet_limit)
@@ -543,16 +543,18 @@ class DaemonCore:
         self.config = self.config.with_roster(roster)
         self._output.roster = roster
         self._update_near()
-        self._protection.use_daemons(_known_names(roster))
+        # Daemons that it does not have any more are opened, too: they have to learn that.
+        self._protection.use_daemons((*roster.names, *self.config.former))
         self.membership.use_config(self.config, self._now)
+        if self.view_state is not None and self.membership.state is _OPERATIONAL:
+            self._use_links(self.view_state)
 
-    def use_links(self) -> None:
-        """Route packets of the view by the links of the roster that counts from now on."""
-        assert self.view_state is not None, "links change in the order of a view"
-        view = self.view_state.view
+    def _use_links(self, view_state: ViewState) -> None:
+        """Route packets of the view by the links of the roster that counts."""
+        view = view_state.view
         names = [daemon.name for daemon in view.daemons]
         joined = [(names[one], names[other]) for one, other in view.links]
-        if self.view_state.use_delays(link_delays_us(self.config, joined), self._now):
+        if view_state.use_delays(link_delays_us(self.config, joined), self._now):
             self._view_due = self._now
 
     def _update_near(self) -> None:
@@ -648,6 +650,7 @@ class DaemonCore:
         """Deliver the rest of the old view, then begin this one."""
         # The rest of the old view may change the roster; this view was agreed on before that.
         majority = self.config.has_majority([daemon.name for daemon in view.daemons])
+        config = self.config
         if self.view_state is not None and recovered_set is not None:
             self._finish(self.view_state, view, transitional_members)
         self.probe.installed(view)
@@ -663,6 +666,8 @@ class DaemonCore:
             self._now,
             majority=majority,
         )
+        if self.config is not config:
+            self._use_links(self.view_state)
         self._begun = True
         self._update_near()
 
@@ -692,8 +697,3 @@ class DaemonCore:
             self.carried_groups.replace(old.delivery.groups.table, old.key, old.view.daemons)
         self.carried_groups.keep_members(members)
         self.sessions.end()
-
-
-def _known_names(roster: Roster) -> tuple[str, ...]:
-    """Return the daemons whose datagrams are opened: removed ones have to learn that they are."""
-    return (*roster.names, *(each.name for each in roster.removed))

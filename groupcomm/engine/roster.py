@@ -81,9 +81,6 @@ class RosterContext(Protocol):
     def use_roster(self, roster: Roster) -> None:
         """Use this roster from now on."""
 
-    def use_links(self) -> None:
-        """Route packets of the view by the links of the roster that counts from now on."""
-
     def end_removed(self) -> None:
         """Leave, as the roster that counts does not have this daemon any more."""
 
@@ -292,9 +289,9 @@ class RosterManager:
             self._flood_at = -inf
 
     def _begin_store(self) -> None:
-        """Store the chosen roster, if it has come."""
+        """Store the chosen roster, if it has come, and if no other one is about to count."""
         chosen = self._chosen
-        if chosen is None or chosen.roster is not None:
+        if chosen is None or chosen.roster is not None or self._learned is not None:
             return
         roster = self._proposed.get(chosen.id)
         if roster is None or not roster.changes(self.roster):
@@ -351,10 +348,10 @@ class RosterManager:
         if roster.entry(me) is not None:
             self._removal, self._removal_at = None, inf
             self._learn(roster)
+        elif self.record.agreed is not None:
+            self._learn(roster)  # it was removed, or the change that has added it was lost
         elif not roster.was_removed(me):
             return  # a cluster that this daemon was not added to yet
-        elif self.record.agreed is not None:
-            self._learn(roster)
         elif self._removal is None:
             self._removal, self._removal_at = roster, now + REMOVAL_WAIT_S
 
@@ -422,10 +419,7 @@ class RosterManager:
             self._core.end_removed()
             return
         self.news.append(f"roster {roster.number} counts: {', '.join(roster.names)}")
-        links = self.roster.links
         self._core.use_roster(roster)
-        if store and roster.links != links:  # others of the view change theirs at the same place
-            self._core.use_links()
 
     # ---- time ----
 

@@ -85,13 +85,13 @@ class Comparison:
 
     __slots__ = (
         "_flood",
+        "_former",
         "_interval_s",
         "_name",
         "_notice",
         "_notified_at",
         "_own",
         "_peers",
-        "_removed",
         "_sent_at",
         "digests",
         "due",
@@ -115,7 +115,7 @@ class Comparison:
         self._notice = (
             None if roster is None else RosterNotice(self._name, True, encode_roster(roster))
         )
-        self._removed = frozenset(each.name for each in roster.removed) if roster else frozenset()
+        self._former = frozenset(config.former)
 
     @property
     def has_roster(self) -> bool:
@@ -191,7 +191,7 @@ class Comparison:
         self._notified_at = now
         self._flood.send_all(self._notice)
         for peer in others:
-            if peer.name in self._removed:
+            if peer.name in self._former:
                 self._flood.send_to(peer.name, self._notice)
 
     # ---- results ----

@@ -203,7 +203,8 @@ def run(settings: Settings, write: Callable[[bytes], object] | None = None) -> R
     if settings.rosters:
         ends = [(cluster.daemons[index].name, cluster.daemons[index]) for index in cluster.core]
         cluster.roster_checker.finish(
-            (name, host.core.config.roster) for name, host in ends if host.process is not None
+            ((name, host.core.config.roster) for name, host in ends if host.process is not None),
+            filter(None, cluster.kept_rosters),
         )
     watched = list(cluster.roster_checker.violations)
     if settings.versions:

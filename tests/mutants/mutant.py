@@ -85,9 +85,11 @@ def site_mutant(*targets: Target) -> Callable[[Callable[..., Any]], Mutant]:
     return mutant(*targets, sites=SITES)
 
 
-def roster_mutant(*targets: Target) -> Callable[[Callable[..., Any]], Mutant]:
+def roster_mutant(
+    *targets: Target, sites: int | None = None
+) -> Callable[[Callable[..., Any]], Mutant]:
     """Make a bug that shows while the roster changes, and that is looked for then."""
-    return mutant(*targets, rosters=True)
+    return mutant(*targets, sites=sites, rosters=True)
 
 
 def version_mutant(*targets: Target) -> Callable[[Callable[..., Any]], Mutant]:

@@ -4,12 +4,14 @@ from typing import Any
 
 import attrs
 
+import groupcomm.config.roster as roster_module
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.roster import AddDaemon, Roster, RosterChange, RosterRecord
 from groupcomm.engine.daemon import DaemonCore
 from groupcomm.engine.roster import RosterManager
+from groupcomm.engine.view import ViewState
 from groupcomm.wire.roster import RosterStep
-from tests.mutants.mutant import Right, roster_mutant
+from tests.mutants.mutant import SITES, Right, roster_mutant
 
 
 @roster_mutant((RosterManager, "_write"))
@@ -139,7 +141,55 @@ def added_daemons_count_at_once(right: Right) -> Right:
     return changed
 
 
+@roster_mutant((roster_module, "check_links"), sites=SITES)
+def site_without_a_link(_right: Right) -> Right:
+    """Links of a roster need not lead to all sites."""
+
+    def check_links(sites: Any, links: Any, *, none_allowed: bool) -> None:
+        """Accept all links."""
+
+    return check_links
+
+
+@roster_mutant((DaemonCore, "_use_links"), sites=SITES)
+def links_change_at_the_first_daemon(right: Right) -> Right:
+    """Only the first daemon of a view routes by the delays of a new roster."""
+
+    def use_links(self: DaemonCore, view_state: ViewState) -> None:
+        if view_state.view.daemons[0].name == self.start.name:
+            right(self, view_state)
+
+    return use_links
+
+
+@roster_mutant((Roster, "supersedes"))
+def latest_roster_wins(_right: Right) -> Right:
+    """Of two parts that changed the roster the one with more changes keeps its changes."""
+
+    def supersedes(self: Roster, other: Roster) -> bool:
+        return (self.number, self.id) > (other.number, other.id)
+
+    return supersedes
+
+
+@roster_mutant((RosterManager, "_learn"))
+def changes_lost_in_silence(right: Right) -> Right:
+    """A daemon does not say that a change that counted here is lost."""
+
+    def learn(self: RosterManager, roster: Roster) -> None:
+        news = list(self.news)
+        right(self, roster)
+        self.news.clear()
+        self.news.extend(news)
+
+    return learn
+
+
 BUGS = (
+    site_without_a_link,
+    links_change_at_the_first_daemon,
+    latest_roster_wins,
+    changes_lost_in_silence,
     roster_before_it_is_durable,
     roster_of_one_disk,
     pending_roster_forgotten,

@@ -18,6 +18,7 @@ from random import Random
 import attrs
 
 from groupcomm.config.core import CoreConfig, Rekeying, Timing
+from groupcomm.config.roster import Roster
 from groupcomm.config.view import DaemonId, View
 from groupcomm.membership.gather import longest_silence_s
 from groupcomm.membership.states import MembershipState
@@ -90,6 +91,7 @@ class Cluster:
         roster_checker: checks the rosters of all daemons.
         version_checker: checks the versions that all views use.
         operator: changes the roster; None unless the settings ask for it.
+        kept_rosters: the roster of each host when all faults ended; None for that of the files.
     """
 
     def __init__(
@@ -121,6 +123,7 @@ class Cluster:
         self._other_configs = other_configs(self._random("files"), self.config)
         self.core = tuple(index for index in self.core if index not in settings.spares)
         self.operator: Operator | None = None
+        self.kept_rosters: list[Roster | None] = []
         self._schedule: FaultSchedule | None = None
         self._attacker: KeylessAttacker | None = None
         self.attackers = Attackers(
@@ -148,7 +151,8 @@ class Cluster:
         if settings.rosters:
             faults = () if self._schedule is None else self._schedule.quick_faults
             rng = self._random("operator")
-            self.operator = Operator(self.loop, rng, self.daemons, faults)
+            self.operator = Operator(self.loop, rng, self.daemons, settings.links, faults)
+            self.roster_checker.on_first_use = self.operator.on_first_use
             self.operator.start()
 
     def _boot(self, within_us: int) -> None:
@@ -305,6 +309,11 @@ class Cluster:
         operator.stop()
         if self._schedule is not None:
             self._schedule.end()
+        self.kept_rosters = [
+            host.rosters.agreed if host.process is None else host.core.config.roster
+            for host in self.daemons
+            if not host.is_spare
+        ]
         for host in self.daemons:
             host.on_end = lambda host, end: None
             host.disk.recover()
@@ -314,6 +323,8 @@ class Cluster:
             assert self.loop.now < limit, "daemons do not agree on a roster"
             settled = settled + LOOK_S if self._is_roster_settled() else 0.0
             self.run(LOOK_S)
+            if operator.forced and self.loop.now > limit - microseconds(ROSTER_LIMIT_S / 2):
+                operator.stop_orphans()
             for host in self.daemons:
                 host.boot()
         return tuple(host.index for host in self.daemons if host.process is not None)

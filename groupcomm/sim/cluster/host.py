@@ -199,8 +199,8 @@ class SimulatedHost:
             adopt: what others know of earlier starts.
         """
         agreed = self.rosters.agreed
-        if agreed is not None and agreed.entry(self.name) is None:
-            self._become_spare()  # it was killed between learning that and ending
+        if self.is_idle and agreed is not None and agreed.entry(self.name) is None:
+            self.is_spare = True  # it was killed between learning that and ending
         if self.is_idle and not self.is_taken and not self.is_spare:
             self._booting = True
             self._boots += 1
@@ -376,16 +376,12 @@ class SimulatedHost:
         self.process = None
         self._listen()
         if how is ProcessEnd.REMOVED:
-            self._become_spare()
+            self.is_spare = True  # its disk goes on only to a roster that has it again
         if how is ProcessEnd.OUTDATED:
             assert process.over is not None
             self.outdated += 1
             self.boot(process.over.adopt)
         self.on_end(self, how)
-
-    def _become_spare(self) -> None:
-        """Start no daemon any more, as the roster does not have it; an operator cleans up."""
-        self.is_spare, self.rosters = True, RosterRecord()
 
     # ---- acts of daemons and clients ----
 

@@ -1,21 +1,27 @@
 """An operator who changes the roster of a simulated cluster, whatever else goes wrong."""
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from random import Random
 from typing import Final
 
+from groupcomm.config.core import shortest_paths
 from groupcomm.config.roster import (
     AddDaemon,
     MoveDaemon,
     RemoveDaemon,
+    RemoveLinks,
     Roster,
     RosterChange,
     RosterRecord,
+    SetLinks,
 )
+from groupcomm.config.site_links import pair_of_sites
 from groupcomm.engine import ChangeRoster
 from groupcomm.errors import LocalProtocolError
 from groupcomm.sim.cluster.host import SimulatedHost
-from groupcomm.sim.virtual_time import SECOND, Loop
+from groupcomm.sim.network.links import SimulatedLink, joined
+from groupcomm.sim.virtual_time import SECOND, Loop, microseconds
 
 CHANGE_US: Final = 2 * SECOND // 3
 """The mean time between two changes, microseconds."""
@@ -25,11 +31,32 @@ LOOK_US: Final = SECOND // 20
 
 MOVE_SHARE: Final = 0.15
 
+LINK_SHARE: Final = 0.2
+"""The share of changes that concern links, where there are several sites."""
+
+FORGETFUL_SHARE: Final = 0.1
+"""The share of daemons in a new site for which the operator gives no link; the core refuses."""
+
+FORCING_SHARE: Final = 0.4
+"""The share of runs in which the operator forces changes without a majority."""
+
+LONGER: Final = 1.5
+"""The operator gives links at most so many times the delay that they have."""
+
 DISTURBED_SHARE: Final = 0.6
 """The share of changes that a fault follows before they can be over, in runs with such faults."""
 
 DISTURBED_US: Final = SECOND // 5
 """The time within which it follows, microseconds: about as long as the slowest write."""
+
+OUTAGE_SHARE: Final = 0.15
+"""The share of rosters at whose first use all other daemons lose their power, in such runs."""
+
+OUTAGE_US: Final = 3 * SECOND
+"""The time for which the daemon that has used the roster is paused then, microseconds."""
+
+BACK_US: Final = SECOND // 10
+"""The time after which the others start again."""
 
 LEAST: Final = 2
 """The operator removes no daemon of a roster that has no more than this number."""
@@ -38,15 +65,20 @@ LEAST: Final = 2
 class Operator:
     """One operator.
 
+    In runs with forced changes one daemon is never removed: two parts that removed each other
+    would not hear each other any more.
+
     Args:
         loop: virtual time.
         rng: the random source of times and changes.
         hosts: all hosts, spare ones included.
+        links: the links that the sites really have.
         faults: each causes a fault that breaks views; a change is a good moment for one.
 
     Attributes:
         asked: the number of changes that a daemon has accepted.
         refused: the number of those that it has not.
+        forced: the number of accepted ones that needed no majority.
     """
 
     def __init__(
@@ -54,6 +86,7 @@ class Operator:
         loop: Loop,
         rng: Random,
         hosts: Sequence[SimulatedHost],
+        links: Sequence[SimulatedLink],
         faults: Sequence[Callable[[], None]],
     ) -> None:
         self._loop = loop
@@ -61,8 +94,13 @@ class Operator:
         self._rng = rng
         self._hosts = hosts
         self._by_name = {host.name: host for host in hosts}
+        self._pairs = [link.sites for link in links]
+        lengths = {link.sites: link.delay_s + link.jitter_s for link in links}
+        self._ways = shortest_paths(sorted({host.site for host in hosts}), lengths)
+        self._forces = rng.random() < FORCING_SHARE
+        self._stays = next(host.name for host in hosts if not host.is_spare)
         self._running = False
-        self.asked = self.refused = 0
+        self.asked = self.refused = self.forced = 0
 
     def start(self) -> None:
         """Change the roster again and again from now on."""
@@ -74,33 +112,41 @@ class Operator:
         """Change nothing any more; daemons that are added late are still started."""
         self._running = False
 
-    @property
-    def latest(self) -> Roster | None:
-        """Return the latest roster that counts at a running daemon; None if none runs."""
-        rosters = [host.core.config.roster for host in self._hosts if host.process is not None]
-        return max(rosters, key=lambda roster: roster.number, default=None)
+    # ---- changes ----
 
     def _change(self, _: object) -> None:
         if not self._running:
             return
         self._loop.at(self._loop.now + 1 + self._rng.randrange(2 * CHANGE_US), self._change)
+        self._change_once(None)
+
+    def _change_once(self, _: object) -> None:
         up = [host for host in self._hosts if host.is_up]
-        host = self._rng.choice(up) if up else None
+        host = self._rng.choice(up) if up and self._running else None
         if host is None or host.process is None:
             return
         wanted = self._draw(host.core.config.roster)
         if wanted is None:
             return
-        try:
-            host.core.command(ChangeRoster(change=wanted))
-        except LocalProtocolError:
+        may_force = self._forces and wanted != RemoveDaemon(host.name)
+        if not self._ask(host, ChangeRoster(change=wanted)) and not (
+            may_force and self._ask(host, ChangeRoster(change=wanted, forced=True))
+        ):
             self.refused += 1
-        else:
-            self.asked += 1
-            host.process.wake()
-            if self._faults and self._rng.random() < DISTURBED_SHARE:
-                soon = self._loop.now + 1 + self._rng.randrange(DISTURBED_US)
-                self._loop.at(soon, self._disturb)
+            return
+        self.asked += 1
+        host.process.wake()
+        if self._faults and self._rng.random() < DISTURBED_SHARE:
+            soon = self._loop.now + 1 + self._rng.randrange(DISTURBED_US)
+            self._loop.at(soon, self._disturb)
+
+    def _ask(self, host: SimulatedHost, command: ChangeRoster) -> bool:
+        try:
+            host.core.command(command)
+        except LocalProtocolError:
+            return False
+        self.forced += command.forced
+        return True
 
     def _disturb(self, _: object) -> None:
         if self._running:
@@ -108,25 +154,105 @@ class Operator:
 
     def _draw(self, roster: Roster) -> RosterChange | None:
         rng = self._rng
+        if len(roster.sites) > 1 and rng.random() < LINK_SHARE:
+            return self._draw_links(roster)
         absent = [host for host in self._hosts if roster.entry(host.name) is None]
-        alone = {names[0] for names in roster.sites.values() if len(names) == 1}
-        removable = [name for name in roster.names if name not in alone]
+        removable = [name for name in roster.names if self._may_remove(name, roster)]
         if rng.random() < MOVE_SHARE:
             name = rng.choice(roster.names)
             return MoveDaemon(name, (f"{name}.example:{rng.randrange(1, 65536)}",))
         if absent and (rng.random() < 0.5 or not removable):
-            host = rng.choice(absent)
-            return AddDaemon(name=host.name, site=str(host.site + 1))
+            return self._draw_addition(rng.choice(absent), roster)
         if removable and len(roster.names) > LEAST:
             return RemoveDaemon(rng.choice(removable))
         return None
 
+    def _may_remove(self, name: str, roster: Roster) -> bool:
+        """Return whether the sites still reach each other without a daemon."""
+        left = {self._by_name[other].site for other in roster.names if other != name}
+        if not left or (self._forces and name == self._stays):
+            return False
+        return joined(left, self._pairs, min(left)) == left
+
+    def _draw_addition(self, host: SimulatedHost, roster: Roster) -> AddDaemon:
+        site = str(host.site + 1)
+        links: list[tuple[str, int]] = []
+        if site not in roster.sites and self._rng.random() >= FORGETFUL_SHARE:
+            others = list(roster.sites)
+            for other in self._rng.sample(others, self._rng.randint(1, len(others))):
+                links.append((other, self._draw_delay_us(site, other)))
+        return AddDaemon(name=host.name, site=site, links=tuple(links))
+
+    def _draw_links(self, roster: Roster) -> RosterChange:
+        """Return a change of links; the core refuses to remove one that is needed."""
+        if len(roster.links) > 1 and self._rng.random() < 0.5:
+            return RemoveLinks((self._rng.choice(roster.links)[:2],))
+        pair = pair_of_sites(*self._rng.sample(list(roster.sites), 2))
+        return SetLinks(((*pair, self._draw_delay_us(*pair)),))
+
+    def _draw_delay_us(self, one: str, other: str) -> int:
+        """Return a delay that is not below the real one: daemons wait that long for answers."""
+        real_s = self._ways[int(one) - 1, int(other) - 1]
+        return 1 + microseconds(real_s * self._rng.uniform(1.0, LONGER))
+
+    # ---- the first use of a roster ----
+
+    def on_first_use(self, process: str) -> None:
+        """Sometimes have all other daemons lose their power as soon as one daemon uses a roster.
+
+        They have to complete the change although that daemon is not heard for a while.
+        """
+        if self._running and self._faults and self._rng.random() < OUTAGE_SHARE:
+            self._loop.at(self._loop.now, self._begin_outage, process)
+
+    def _begin_outage(self, process: str) -> None:
+        alone = self._by_name[process.partition("/")[0]]
+        if alone.process is None or alone.process.name != process:
+            return
+        alone.process.pause(self._loop.now + OUTAGE_US)
+        for host in self._hosts:
+            if host is not alone and not host.is_idle:
+                host.kill()
+                self._loop.at(self._loop.now + BACK_US, host.boot_now)
+        for share in (2, 3):
+            self._loop.at(self._loop.now + OUTAGE_US * share // 4, self._change_once)
+
+    # ---- daemons that were added ----
+
+    def stop_orphans(self) -> None:
+        """Stop daemons of a part that has lost its changes, if no other one remembers them.
+
+        They were added there; the daemons that knew them have adopted another roster since, and
+        have started again.
+        """
+        latest = self._latest()
+        for host in self._hosts:
+            if latest is None or host.process is None or latest.entry(host.name) is not None:
+                continue
+            host.kill()
+            host.is_spare = True
+
+    def _latest(self) -> Roster | None:
+        """Return the roster that supersedes those of all other running daemons."""
+        rosters = [host.core.config.roster for host in self._hosts if host.process is not None]
+        if not rosters:
+            return None
+        return reduce(lambda one, other: other if other.supersedes(one) else one, rosters)
+
     def _look(self, _: object) -> None:
-        """Start the daemons that were added, each with a roster that has it."""
+        """Start the daemons that were added, each with a roster that has it.
+
+        Its disk holds that roster unless it holds a later one: a daemon that was removed there.
+        """
         self._loop.at(self._loop.now + LOOK_US, self._look)
-        roster = self.latest
-        for name in roster.names if roster is not None else ():
+        latest = self._latest()
+        if latest is None:
+            return
+        for name in latest.names:
             added = self._by_name[name]
-            if added.is_spare:
-                added.is_spare, added.rosters = False, RosterRecord(agreed=roster)
+            known = added.rosters.agreed
+            if not (added.is_spare and added.is_idle):
+                continue
+            if known is None or known.id == latest.id or latest.supersedes(known):
+                added.is_spare, added.rosters = False, RosterRecord(agreed=latest)
                 added.boot()

@@ -20,6 +20,7 @@ from groupcomm.engine import (
     MarkNotStored,
     MarkStored,
     Output,
+    RosterNews,
     Store,
     StoreMark,
     StoreRoster,
@@ -30,6 +31,7 @@ from groupcomm.engine import (
 from groupcomm.engine import EndReason as CoreEnd
 from groupcomm.engine.protection import STALE
 from groupcomm.engine.view import ViewState
+from groupcomm.membership.states import MembershipState
 from groupcomm.sim.checkers.rosters import RosterChecker
 from groupcomm.sim.checkers.versions import VersionChecker
 from groupcomm.sim.cluster.connections import ConnectedProgram, Connections
@@ -149,6 +151,8 @@ class SimulatedProcess:
         self._versions = versions
         # None: all hosts of the site, as long as no roster was changed.
         self._near = None if core.config.agreed is None else sorted(core.near)
+        self._roster_news: list[str] = []
+        self._may_route_otherwise = False  # its view or its roster is another one
         self._view_state: ViewState | None = None  # the last one that the watch has seen
         self.restarts = restarts
         self.probe = probe
@@ -280,8 +284,15 @@ class SimulatedProcess:
         inbox, view_state = self._inbox, self.core.view_state
         if view_state is not self._view_state and view_state is not None:
             self._view_state = view_state
-            self._watch.begun(self.name, view_state.view, majority=view_state.majority)
             self._versions.begun(self.name, view_state.view)
+            roster = self.core.config.roster
+            self._watch.begun(self.name, view_state.view, roster, majority=view_state.majority)
+            self._may_route_otherwise = True
+        if self._may_route_otherwise and view_state is not None:
+            self._may_route_otherwise = False
+            if self.core.state is MembershipState.OPERATIONAL:
+                roster = self.core.config.roster
+                self._watch.routed(self.name, view_state.view, roster, view_state.delays_us)
         if self.alive:
             if self.core.deadline < self._timer:
                 self._arm()
@@ -304,7 +315,8 @@ class SimulatedProcess:
 
     def use_roster(self, roster: Roster) -> None:
         """See Shell."""
-        self._watch.used(self.name, roster)
+        self._watch.used(self.name, roster, self._roster_news)
+        self._may_route_otherwise = True
 
     def use_near(self, near: frozenset[str]) -> None:
         """See Shell."""
@@ -341,6 +353,7 @@ class SimulatedProcess:
 
     def serve(self, output: Output) -> None:
         """See Shell."""
+        self._roster_news += [each.text for each in output.news if isinstance(each, RosterNews)]
         self.connections.serve(output)
 
     def finish(self, over: CoreOver) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from groupcomm.clocks.stamp import ViewId
-from groupcomm.config.roster import AddDaemon, Roster, RosterEntry
+from groupcomm.config.roster import AddDaemon, MoveDaemon, Roster, RosterEntry
 from groupcomm.config.view import DaemonId, Incarnation, View
 from groupcomm.errors import ConfigError
 from groupcomm.sim.checkers.rosters import RosterChecker
@@ -44,6 +44,45 @@ def test_two_rosters_with_one_number_are_found() -> None:
     assert ids(checker) == ["Q1"]
 
 
+def test_a_change_with_a_majority_that_gives_way_to_a_forced_one_is_found() -> None:
+    checker = RosterChecker()
+    forced = FIRST.changed(MoveDaemon("a", ("h:1",)), forced=True)
+    later = forced.changed(MoveDaemon("a", ("h:2",)))
+    lost = f"roster {later.number} of this part of the cluster is replaced by roster 1: ..."
+    checker.used("a/1", SECOND)
+    checker.used("b/1", forced)
+    checker.used("b/1", later)
+    checker.used("b/1", SECOND, [lost])
+    checker.used("c/1", later)
+    checker.finish([("a", SECOND)], [later, SECOND])
+    assert ids(checker) == [], "a change with a majority counts, whatever was forced"
+    checker.used("c/1", SECOND, [])
+    assert ids(checker) == ["Q6"]
+    checker.used("a/1", later, [lost])
+    assert ids(checker)[1:] == ["Q2"]
+    checker.finish([("c", later)], [SECOND])
+    assert ids(checker)[2:] == ["Q4"]
+
+
+def test_a_site_that_no_link_reaches_is_found() -> None:
+    checker = RosterChecker()
+    entries = tuple(RosterEntry(name=name, site=name) for name in "abc")
+    checker.used("a/1", Roster(entries=entries, links=(("a", "b", 1), ("b", "c", 1))))
+    assert ids(checker) == []
+    checker.used("b/1", Roster(entries=entries, links=(("a", "b", 1),)))
+    assert ids(checker) == ["Q5"]
+
+
+def test_daemons_that_route_by_different_delays_are_found() -> None:
+    checker = RosterChecker()
+    checker.routed("a/1", view(3, "ab"), FIRST, (1, 2))
+    checker.routed("b/1", view(3, "ab"), FIRST, (1, 2))
+    checker.routed("b/1", view(3, "ab"), SECOND, (2, 2))
+    assert ids(checker) == []
+    checker.routed("a/1", view(3, "ab"), SECOND, (1, 2))
+    assert ids(checker) == ["Q7"]
+
+
 def test_a_roster_that_comes_back_is_found() -> None:
     checker = RosterChecker()
     checker.used("a/1", SECOND)
@@ -53,21 +92,21 @@ def test_a_roster_that_comes_back_is_found() -> None:
 
 def test_two_majorities_are_found() -> None:
     checker = RosterChecker()
-    checker.begun("a/1", view(7, "ab"), majority=True)
-    checker.begun("b/1", view(7, "ab"), majority=True)
-    checker.begun("c/1", view(7, "c"), majority=False)
+    checker.begun("a/1", view(7, "ab"), FIRST, majority=True)
+    checker.begun("b/1", view(7, "ab"), FIRST, majority=True)
+    checker.begun("c/1", view(7, "c"), FIRST, majority=False)
     assert ids(checker) == []
-    checker.begun("d/1", view(7, "cd"), majority=True)
+    checker.begun("d/1", view(7, "cd"), FIRST, majority=True)
     assert ids(checker) == ["Q3"]
 
 
 def test_majorities_that_share_no_daemon_are_found() -> None:
     checker = RosterChecker()
     for counter, names in ((3, "ab"), (9, "cd"), (5, "bc")):
-        checker.begun(f"{names[0]}/1", view(counter, names), majority=True)
+        checker.begun(f"{names[0]}/1", view(counter, names), FIRST, majority=True)
     checker.finish([("a", SECOND), ("b", SECOND)])
     assert ids(checker) == []
-    checker.begun("e/1", view(11, "ae"), majority=True)
+    checker.begun("e/1", view(11, "ae"), FIRST, majority=True)
     checker.finish([("a", SECOND), ("b", FIRST)])
     assert ids(checker) == ["Q4", "Q3"]
 
