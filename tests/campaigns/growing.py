@@ -6,7 +6,8 @@ Programs at the first three daemons stay: they send messages of all reliable lev
 and receive all. Checked: none of them loses a message or gets one twice, ordered levels keep their
 order, no step changes the view more than once, all daemons have one roster in the end. Then a
 daemon is killed, `--kills` times at each step of an addition and of a removal, found by the files
-and the log of the daemon that is killed; the others go on, and all rosters are equal again. The
+and the log of the daemon that is killed; the others go on, and all rosters are equal again. That is
+done in `--clusters` clusters at once, as most of the time is waiting. The
 output has the longest time without deliveries of each step, as lines of JSON; the last one is the
 result.
 """
@@ -16,6 +17,7 @@ import json
 import string
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
@@ -54,6 +56,9 @@ STEPS: Final = {
     "remove": ("asked", "stored", "counts", "left"),
 }
 """The moments at which a daemon is killed, by the command that changes the roster."""
+
+SPARE: Final = 12
+"""Further additions, for steps at which no daemon could be killed."""
 
 PAIRS: Final = max(map(len, STEPS.values()))
 """The additions, and as many removals, in which a daemon is killed at every step."""
@@ -282,7 +287,7 @@ class Kills:
     def __init__(self, cluster: GrowingCluster, seed: int) -> None:
         self._cluster = cluster
         self._rng = Random(seed)
-        self.kills: dict[str, int] = {}
+        self.kills = {f"{verb}, {step}": 0 for verb, steps in STEPS.items() for step in steps}
         self.violations: list[str] = []
 
     async def start(self) -> None:
@@ -293,6 +298,12 @@ class Kills:
             await self._ask("add", name, STAY[0])
             await self._cluster[name].start()
             await self._cluster.settle(STAY[: number + 1])
+
+    def least(self, verb: str) -> tuple[int, str]:
+        """Return the least number of kills at a step of a command, and the first such step."""
+        steps = STEPS[verb]
+        step = min(steps, key=lambda step: self.kills[f"{verb}, {step}"])
+        return self.kills[f"{verb}, {step}"], step
 
     async def kill(self, verb: str, step: str, comes: str) -> None:
         """Make a change, kill a daemon at one step, and have it come back."""
@@ -307,7 +318,7 @@ class Kills:
             if self._cluster[victim].running:
                 self._cluster[victim].kill()
                 self._killed = True
-                self.kills[f"{verb}, {step}"] = self.kills.get(f"{verb}, {step}", 0) + 1
+                self.kills[f"{verb}, {step}"] += 1
         if not self._cluster[victim].running:
             await self._cluster[victim].start()
         await self._agree(verb, comes)
@@ -399,14 +410,47 @@ class Kills:
 
 async def kill_at_each_step(cluster: GrowingCluster, times: int, seed: int) -> dict[str, Any]:
     """Kill daemons `times` times at each step; return the result."""
-    kills, coming = Kills(cluster, seed), iter([n for n in cluster.daemons if n not in STAY])
+    kills = Kills(cluster, seed)
     await kills.start()
-    for _ in range(times):
-        for at in range(PAIRS):
-            comes = next(coming)
-            for verb, steps in STEPS.items():
-                await kills.kill(verb, steps[at % len(steps)], comes)
-    return {"kills": kills.kills, "violations": kills.violations}
+    for comes in [name for name in cluster.daemons if name not in STAY]:
+        if all(kills.least(verb)[0] >= times for verb in STEPS):
+            break
+        for verb in STEPS:
+            await kills.kill(verb, kills.least(verb)[1], comes)
+    rare = [step for step, number in kills.kills.items() if number < times]
+    missed = [f"{step}: {kills.kills[step]} kills instead of {times}" for step in rare]
+    return {"kills": kills.kills, "violations": [*kills.violations, *missed]}
+
+
+async def kill_in_clusters(times: int, seed: int, clusters: int) -> dict[str, Any]:
+    """Kill daemons `times` times at each step, in several clusters at once; return the result.
+
+    Each cluster has a process of its own, as commands write to the output of their process.
+    """
+    kills: Counter[str] = Counter()
+    violations: list[str] = []
+
+    async def kill(share: int, seed: int) -> None:
+        words = ["--daemons", "0", "--clusters", "1", "--kills", f"{share}", "--seed", f"{seed}"]
+        command = [sys.executable, "-m", "tests.campaigns.growing", *words]
+        ended = await trio.run_process(command, capture_stdout=True, check=False)
+        found = json.loads(ended.stdout.splitlines()[-1])
+        kills.update(found["kills"])
+        violations.extend(found["violations"])
+
+    async with trio.open_nursery() as nursery:
+        for number in range(clusters):
+            share = (times + number) // clusters
+            if share:
+                nursery.start_soon(kill, share, seed + number)
+    return {"kills": dict(kills), "violations": violations}
+
+
+async def kill_in_one(times: int, seed: int) -> dict[str, Any]:
+    """Kill daemons `times` times at each step, in one cluster; return the result."""
+    more = [f"d{number}" for number in range(times * PAIRS + SPARE)]
+    async with _ended(make_cluster([*STAY, *more])) as cluster:
+        return await kill_at_each_step(cluster, times, seed)
 
 
 def make_cluster(names: Sequence[str]) -> GrowingCluster:
@@ -422,9 +466,10 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
         async with _ended(make_cluster(names)) as cluster:
             found = await grow(cluster, names, options.rate)
     if options.kills:
-        more = [f"d{number}" for number in range(options.kills * PAIRS)]
-        async with _ended(make_cluster([*STAY, *more])) as cluster:
-            killed = await kill_at_each_step(cluster, options.kills, options.seed)
+        if options.clusters > 1:
+            killed = await kill_in_clusters(options.kills, options.seed, options.clusters)
+        else:
+            killed = await kill_in_one(options.kills, options.seed)
         found["kills"] = killed["kills"]
         found["violations"] = [*found["violations"], *killed["violations"]]
     return found
@@ -449,6 +494,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--daemons", type=int, default=9, help="0: no growth, only kills")
     parser.add_argument("--rate", type=float, default=1000.0, help="messages a second of all")
     parser.add_argument("--kills", type=int, default=3, help="kills at each step")
+    parser.add_argument("--clusters", type=int, default=4, help="clusters with kills at once")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
     found = trio.run(run, options)
