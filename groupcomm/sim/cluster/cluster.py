@@ -324,7 +324,7 @@ class Cluster:
             settled = settled + LOOK_S if self._is_roster_settled() else 0.0
             self.run(LOOK_S)
             if operator.forced and self.loop.now > limit - microseconds(ROSTER_LIMIT_S / 2):
-                operator.stop_orphans()
+                operator.help_strangers()
             for host in self.daemons:
                 host.boot()
         return tuple(host.index for host in self.daemons if host.process is not None)

@@ -219,18 +219,25 @@ class Operator:
 
     # ---- daemons that were added ----
 
-    def stop_orphans(self) -> None:
-        """Stop daemons of a part that has lost its changes, if no other one remembers them.
+    def help_strangers(self) -> None:
+        """Help daemons that know no other one, as forced changes have removed all that they knew.
 
-        They were added there; the daemons that knew them have adopted another roster since, and
-        have started again.
+        Such a daemon is not heard, as the others do not know it, or it does not hear them. If the
+        latest roster has it, it starts again with that one; else it is stopped.
         """
         latest = self._latest()
+        running = {host.name for host in self._hosts if host.process is not None}
         for host in self._hosts:
-            if latest is None or host.process is None or latest.entry(host.name) is not None:
+            if latest is None or host.process is None:
                 continue
-            host.kill()
-            host.is_spare = True
+            roster = host.core.config.roster
+            if latest.entry(host.name) is None:
+                host.kill()
+                host.is_spare = True
+            elif roster.id != latest.id and running.isdisjoint({*roster.names} - {host.name}):
+                host.kill()
+                host.rosters = RosterRecord(agreed=latest)
+                host.boot()
 
     def _latest(self) -> Roster | None:
         """Return the roster that supersedes those of all other running daemons."""
