@@ -4,7 +4,8 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import trio
@@ -26,11 +27,22 @@ async def until(what: str, ready: Callable[[], bool], patience_s: float = PATIEN
     Raises:
         DidNotHappen: it is not, for long.
     """
-    with trio.move_on_after(patience_s):
+    with bounded(what, patience_s):
         while not ready():
             await trio.sleep(LOOK_S)
-        return
-    raise DidNotHappen(f"after {patience_s:g} s not yet: {what}")
+
+
+@contextmanager
+def bounded(what: str, patience_s: float = PATIENCE_S) -> Iterator[None]:
+    """Bound the time that the block waits.
+
+    Raises:
+        DidNotHappen: the block has not ended in time; the text says what has not happened.
+    """
+    with trio.move_on_after(patience_s) as scope:
+        yield
+    if scope.cancelled_caught:
+        raise DidNotHappen(f"after {patience_s:g} s not yet: {what}")
 
 
 class Program:

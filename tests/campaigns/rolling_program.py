@@ -1,11 +1,15 @@
 """A program of a rolling upgrade: sends and receives, and moves from daemon to daemon.
 
 It runs under the Python of any release, so it imports nothing of the tests. It ends when its input
-does, and prints what it has sent and received, as one line of JSON.
+does, and prints what it has sent and received, as one line of JSON. If a call of the library does
+not return for CALL_S, it ends with status 1 and says which one.
 """
 
 import json
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import trio
@@ -15,6 +19,24 @@ from groupcomm_client import Connection, ConnectOptions, Message, Reconnected, c
 
 GROUP = "load"
 LEVELS = tuple(level for level in ServiceLevel if level is not ServiceLevel.UNRELIABLE)
+CALL_S = 20.0
+"""A call that takes longer hangs: a move takes a second or two."""
+
+REST_S = 2.0
+"""The time in which everything that was sent is received."""
+
+
+class Hangs(Exception):
+    """A call has not returned; the text names it."""
+
+
+@contextmanager
+def bounded(call: str) -> Iterator[None]:
+    """Raise Hangs if the block takes longer than CALL_S."""
+    with trio.move_on_after(CALL_S) as scope:
+        yield
+    if scope.cancelled_caught:
+        raise Hangs(f"after {CALL_S:g} s this call has not returned: {call}")
 
 
 class Program:
@@ -26,6 +48,7 @@ class Program:
             daemon.
         moves: the number of times that it moved.
         in_doubt: the number of messages in doubt after changes of the daemon.
+        silent_s: the longest time between two messages while all send.
     """
 
     def __init__(self, user: str, rate: float) -> None:
@@ -35,6 +58,8 @@ class Program:
         self.sent = {level.name: 0 for level in LEVELS}
         self.segments: dict[str, list[list[int]]] = {}
         self.moves = self.in_doubt = self._stay = 0
+        self.silent_s = 0.0
+        self._heard_at: float | None = None
 
     async def run(self, addresses: str, trace: str) -> None:
         """Send and receive until the input ends, then receive what is still on its way."""
@@ -43,7 +68,8 @@ class Program:
             connect(addresses, user=self._user, reconnect=True, options=options) as connection,
             trio.open_nursery() as nursery,
         ):
-            await connection.join(GROUP)
+            with bounded("join"):
+                await connection.join(GROUP)
             nursery.start_soon(self._receive, connection)
             nursery.start_soon(self._wait_for_end)
             print("ready", flush=True)
@@ -53,14 +79,15 @@ class Program:
                 turn += 1
                 number = self.sent[level.name]
                 data = f"{self._user} {level.name} {number}".encode()
-                await connection.multicast(GROUP, data, level=level)
+                with bounded(f"multicast of {data.decode()}"):
+                    await connection.multicast(GROUP, data, level=level)
                 self.sent[level.name] = number + 1
                 await trio.sleep(1 / self._rate)
-            await trio.sleep(2.0)
+            await trio.sleep(REST_S)
             nursery.cancel_scope.cancel()
 
     async def _wait_for_end(self) -> None:
-        await trio.to_thread.run_sync(sys.stdin.read, abandon_on_cancel=True)
+        await trio.lowlevel.wait_readable(sys.stdin.fileno())  # nothing comes but the end
         self._over = True
 
     async def _receive(self, connection: Connection) -> None:
@@ -71,10 +98,17 @@ class Program:
                 while len(stays) <= self._stay:
                     stays.append([])
                 stays[self._stay].append(int(number))
+                self._note_silence()
             elif isinstance(event, Reconnected):
                 self._stay += 1
                 self.moves += event.moved
                 self.in_doubt += event.in_doubt
+
+    def _note_silence(self) -> None:
+        now = time.monotonic()
+        if self._heard_at is not None and not self._over:
+            self.silent_s = max(self.silent_s, now - self._heard_at)
+        self._heard_at = now
 
 
 def main() -> None:
@@ -87,6 +121,7 @@ def main() -> None:
         "segments": program.segments,
         "moves": program.moves,
         "in_doubt": program.in_doubt,
+        "silent_s": round(program.silent_s, 3),
     }
     print(json.dumps(found), flush=True)
 

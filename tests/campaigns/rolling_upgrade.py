@@ -1,14 +1,15 @@
 """A rolling upgrade with real daemons of two releases, and back, under load.
 
-    python -m tests.campaigns.rolling_upgrade --daemons 3 --rounds 1
+    python -m tests.campaigns.rolling_upgrade --daemons 3 --rounds 1 --first earlier
 
 The earlier release is built from its commit (tests/campaigns/releases.py); the later one is this
-tree. All daemons run the earlier release; then each is drained and comes back with the later one,
-in turn, and afterwards with the earlier one again. Programs of both releases are connected to
+tree. All daemons run the first one of both; then each is drained and comes back with the other one,
+in turn, and afterwards with the first one again. Programs of both releases are connected to
 daemons of both: they send at all reliable levels and move when their daemon stops. Checked: every
 view uses the version that all its members speak; no program gets an AGREED or SAFE message twice,
 out of order or with a gap while it stays; no move leaves a message in doubt; no daemon blames
-another one. The checkers verify the traces of all daemons and sessions. Ends with a line of JSON.
+another one. The checkers verify the traces of all daemons and sessions. Every wait has an end, with
+an error that says what has not happened. Ends with a line of JSON.
 """
 
 import argparse
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,12 +29,23 @@ from groupcomm.config.versions import SPOKEN, feature_names
 from groupcomm.errors import GroupCommError
 from groupcomm_client import connect
 from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon
+from tests.campaigns.programs import DidNotHappen, bounded, until
 from tests.campaigns.releases import HistoryMissing, Release, earlier_release
 
 PROGRAM: Final = Path(__file__).with_name("rolling_program.py")
+EARLIER: Final = "earlier"
 ORDERED: Final = ("AGREED", "SAFE")
 WITHIN_S: Final = 20.0
 CALM_S: Final = 0.5
+READY_S: Final = 30.0
+"""The time for a program to connect and join."""
+
+REPORT_S: Final = 60.0
+"""The time for a program to end: longer than it gives its last calls."""
+
+CHECK_S: Final = 120.0
+"""The time for the checkers."""
+
 BLAMES: Final = ("break the protocol", "contradict", "is left out", "cannot read")
 """Parts of log lines that no release may cause at another one."""
 
@@ -50,12 +62,14 @@ class Figures:
     Attributes:
         steps: the daemons that have changed their release.
         longest_step_s: the longest time for a step, from the drain to the view with all daemons.
+        views: the number of views that daemons have logged.
         reports: the reports of the programs at their end.
         violations: what must not be.
     """
 
     steps: int = 0
     longest_step_s: float = 0.0
+    views: int = 0
     reports: dict[str, dict[str, Any]] = attrs.field(factory=dict)
     violations: list[str] = attrs.field(factory=list)
 
@@ -65,9 +79,9 @@ class RollingUpgrade:
 
     Args:
         cluster: its daemons, which do not run yet.
-        earlier: the release that all begin with.
+        earlier: the other release than this tree.
         traces: the folder of all traces.
-        options: `programs`, `rounds` and `rate`.
+        options: `first`, `programs`, `rounds` and `rate`.
     """
 
     def __init__(
@@ -78,20 +92,27 @@ class RollingUpgrade:
         self._earlier = earlier
         self._traces = traces
         self._options = options
-        self._running = dict.fromkeys(self._names, earlier)
+        both = (earlier, LATER)
+        self._turns = both if options.first == EARLIER else both[::-1]
+        self._running = dict.fromkeys(self._names, self._turns[0])
         self._over = trio.Event()
         self.figures = Figures()
 
     async def run(self) -> None:
-        """Start all, upgrade each, and go back; then have the programs end and judge them."""
+        """Start all, change the release of each, and back; then end the programs and judge them.
+
+        Raises:
+            GroupCommError: something has not happened in time, within exception groups.
+        """
+        first, second = self._turns
         for name in self._names:
-            await self._start(name, self._earlier)
+            await self._start(name, first)
         await self._cluster.settle(self._names)
         async with trio.open_nursery() as nursery:
             for number in range(self._options.programs):
                 await nursery.start(self._program, number)
             for _ in range(self._options.rounds):
-                for release in (LATER, self._earlier):
+                for release in (second, first):
                     for name in self._names:
                         await trio.sleep(CALM_S)
                         await self._change(name, release)
@@ -111,11 +132,10 @@ class RollingUpgrade:
         """Drain a daemon, and start it with another release."""
         begun = time.monotonic()
         daemon = self._cluster[name]
-        async with connect(str(daemon.unix), user="operator") as connection:
-            await connection.ask(f"drain {WITHIN_S} operator")
-            with trio.fail_after(2 * WITHIN_S):
-                while daemon.running:
-                    await trio.sleep(0.01)
+        with bounded(f"{name} answers, and begins its drain"):
+            async with connect(str(daemon.unix), user="operator") as connection:
+                await connection.ask(f"drain {WITHIN_S} operator")
+                await until(f"{name} ends its drain", lambda: not daemon.running, 2 * WITHIN_S)
         if status := await daemon.ended():
             self.figures.violations.append(f"{name} was drained, and ended with {status}")
         self._note_blame(daemon)
@@ -134,8 +154,9 @@ class RollingUpgrade:
         for name, release in self._running.items():
             if release is not LATER:
                 continue
-            async with connect(str(self._cluster[name].unix), user="looker") as connection:
-                found = (await connection.ask("status"))["protocol"]["view"]
+            with bounded(f"{name} answers about its status"):
+                async with connect(str(self._cluster[name].unix), user="looker") as connection:
+                    found = (await connection.ask("status"))["protocol"]["view"]
             if found != {"version": expected, "features": feature_names(features)}:
                 running = {each: found.name for each, found in self._running.items()}
                 self.figures.violations.append(
@@ -148,10 +169,13 @@ class RollingUpgrade:
             if any(part in line["text"] for part in BLAMES):
                 self.figures.violations.append(f"{daemon.name} says: {line['text']}")
 
-    def note_blames(self) -> None:
-        """Note the accusations in the logs of the daemons as they run now."""
+    def note_logs(self) -> None:
+        """Note the accusations in the logs of the daemons as they run now, and all views."""
+        views = set()
         for daemon in self._cluster.daemons.values():
             self._note_blame(daemon)
+            views |= {line["view"] for line in daemon.lines() if "daemons" in line}
+        self.figures.views = len(views)
 
     # ---- programs ----
 
@@ -168,15 +192,34 @@ class RollingUpgrade:
             stdout=subprocess.PIPE,
             cwd=self._cluster.folder,
         )
-        assert process.stdin is not None
+        try:
+            with bounded(f"program {user} has joined", READY_S):
+                await self._read_ready(process, user)
+            task_status.started()
+            await self._over.wait()
+            with bounded(f"program {user} has ended and reported", REPORT_S):
+                await self._read_report(process, user)
+        finally:
+            process.kill()  # does nothing to one that has ended
+            for end in (process.stdin, process.stdout):
+                assert end is not None
+                await trio.aclose_forcefully(end)
+            with trio.CancelScope(shield=True):
+                await process.wait()
+
+    async def _read_ready(self, process: trio.Process, user: str) -> None:
         assert process.stdout is not None
         output = b""
         while not output.endswith(b"ready\n"):
             got = await process.stdout.receive_some()
-            assert got, f"program {user} has ended: {output!r}"
+            if not got:
+                raise DidNotHappen(f"program {user} has ended before it has joined: {output!r}")
             output += got
-        task_status.started()
-        await self._over.wait()
+
+    async def _read_report(self, process: trio.Process, user: str) -> None:
+        """End a program, and note its report."""
+        assert process.stdin is not None
+        assert process.stdout is not None
         await process.stdin.aclose()
         output = b""
         async for part in process.stdout:
@@ -204,15 +247,18 @@ class RollingUpgrade:
                 whole = [number for stay in stays for number in stay]
                 if whole != sorted(set(whole)):
                     self.figures.violations.append(f"{what}: came again after a move")
-                sent = self.figures.reports[sender]["sent"][level]
-                if whole[-1] != sent - 1:
+                theirs = self.figures.reports.get(sender)
+                if theirs is not None and whole[-1] != theirs["sent"][level] - 1:
                     self.figures.violations.append(f"{what}: the last ones are missing")
 
 
 def check(traces: Path) -> list[str]:
     """Have the checkers verify the traces; return what is wrong."""
     command = [sys.executable, "-m", "groupcomm_tools.cli", "check", str(traces), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=CHECK_S)
+    except subprocess.TimeoutExpired:
+        return [f"after {CHECK_S:g} s the checkers have not verified the traces"]
     return [] if done.returncode == 0 else [f"check: {done.stdout[-500:]} {done.stderr[-1500:]}"]
 
 
@@ -227,9 +273,20 @@ def summary(figures: Figures) -> dict[str, Any]:
             sum(map(len, stays)) for report in reports for stays in report["segments"].values()
         ),
         "moves": sum(report["moves"] for report in reports),
+        "views": figures.views,
+        "longest_silent_s": max((report["silent_s"] for report in reports), default=0.0),
         "longest_step_s": round(figures.longest_step_s, 2),
         "violations": figures.violations,
     }
+
+
+def leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    """Yield the errors in a group and in its groups."""
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from leaves(error)
+        else:
+            yield error
 
 
 async def roll(earlier: Release, folder: Path, options: argparse.Namespace) -> Figures:
@@ -238,7 +295,7 @@ async def roll(earlier: Release, folder: Path, options: argparse.Namespace) -> F
     Args:
         earlier: the release to begin with.
         folder: an empty folder for traces.
-        options: `daemons`, `programs`, `rounds` and `rate`.
+        options: `first`, `daemons`, `programs`, `rounds` and `rate`.
     """
     names = [f"d{number}" for number in range(options.daemons)]
     cluster = LocalCluster(names, options=("--trace", str(folder)))
@@ -249,8 +306,8 @@ async def roll(earlier: Release, folder: Path, options: argparse.Namespace) -> F
         try:
             await upgrade.run()
         except* GroupCommError as errors:
-            upgrade.figures.violations += map(str, errors.exceptions)
-        upgrade.note_blames()
+            upgrade.figures.violations += map(str, leaves(errors))
+        upgrade.note_logs()
         for daemon in cluster.daemons.values():
             if daemon.running:
                 await daemon.leave()
@@ -262,6 +319,9 @@ async def roll(earlier: Release, folder: Path, options: argparse.Namespace) -> F
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options of `roll`."""
+    parser.add_argument(
+        "--first", choices=[EARLIER, "later"], default=EARLIER, help="what all begin with (earlier)"
+    )
     parser.add_argument("--daemons", type=int, default=3, metavar="N", help="daemons (3)")
     parser.add_argument("--programs", type=int, default=6, metavar="N", help="programs (6)")
     parser.add_argument("--rounds", type=int, default=1, metavar="N", help="up and back (1)")
