@@ -201,9 +201,15 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
 
     From here on messages are delivered only to members that come along to the next view, and the
     last messages of others may be missing.
+
+    Attributes:
+        view: the view that ends.
+        together: the names of the daemons that go on together into the next view, that of the
+            receiver among them; None if the daemon does not say: it is of an older release.
     """
 
     view: ViewId
+    together: tuple[str, ...] | None = None
 
     def __str__(self) -> str:
         return f"transition from view {self.view}: others may lack the messages that follow"

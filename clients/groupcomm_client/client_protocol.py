@@ -118,7 +118,7 @@ class ClientProtocol:
             LocalProtocolError: the name of the user or of a filter is invalid.
         """
         self._session = ClientSession(
-            user or random_user(), causes=causes, principals=principals, token=token
+            user or random_user(), causes=causes, principals=principals, origins=True, token=token
         )
         self.member = MemberId("", 0)
         self.view: DaemonView | None = None

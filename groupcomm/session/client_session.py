@@ -18,6 +18,7 @@ from groupcomm.session.daemon_frames import (
     decode_abort_untrusted,
     decode_closed_untrusted,
     decode_ordered_untrusted,
+    decode_origins_untrusted,
     decode_refused_untrusted,
     decode_stopping_untrusted,
     decode_undeliverable_untrusted,
@@ -55,6 +56,7 @@ _MESSAGES: Final = int(BundleKind.MESSAGES)
 _FRAGMENT: Final = int(BundleKind.FRAGMENT)
 _DELIVER: Final = int(FrameKind.DELIVER)
 _ABOUT_DELIVERIES: Final = frozenset((FrameKind.CAUSES, FrameKind.PRINCIPAL))
+_ENDS_OF_VIEWS: Final = frozenset((FrameKind.ORIGINS, FrameKind.TRANSITION))
 _FATES: Final = frozenset((FrameKind.ORDERED, FrameKind.UNDELIVERABLE, FrameKind.REFUSED))
 
 
@@ -82,6 +84,7 @@ class ClientSession:
         "_inbox",
         "_number",
         "_reader",
+        "_together",
         "memberships",
         "only_messages",
         "state",
@@ -95,6 +98,7 @@ class ClientSession:
         start_message: int = 0,
         causes: bool = False,
         principals: bool = False,
+        origins: bool = False,
         token: str = "",
         reassembly_cap_bytes: int = REASSEMBLY_CAP_BYTES,
     ) -> None:
@@ -105,6 +109,7 @@ class ClientSession:
             start_message: the number before that of the first message.
             causes: ask for the causes of messages; an older daemon sends none.
             principals: ask for the owners of the sessions that messages come from.
+            origins: ask which daemons go on together at the end of a view.
             token: authenticates the client to the daemon; only ever over TLS.
             reassembly_cap_bytes: the most bytes of unfinished messages; above it the session ends,
                 as it could keep no promise.
@@ -120,9 +125,11 @@ class ClientSession:
         self._reader = FrameReader(DAEMON_FRAME_BYTES)
         self._bundler = Bundler()
         self._inbox = Inbox(reassembly_cap_bytes)
+        self._together: tuple[str, ...] | None = None  # in front of a TRANSITION: who goes along
         capabilities = Capability.REFUSALS | Capability.STOPPING
         capabilities |= Capability.CAUSES if causes else 0
         capabilities |= Capability.PRINCIPALS if principals else 0
+        capabilities |= Capability.ORIGINS if origins else 0
         self._bundler.add_frame(encode_hello(user, capabilities, token))
 
     @property
@@ -349,6 +356,7 @@ class ClientSession:
         if kind == FrameKind.VIEW:
             view = decode_view_untrusted(frame, self._inbox.announced)
             self._inbox.group_changed(view)
+            self._together = None  # an ORIGINS frame in front was about the view that begins
             events.append(view)
         elif kind in _FATES:
             events.append(self._fate(frame))
@@ -358,8 +366,8 @@ class ClientSession:
             begun = decode_view_id_untrusted(frame)
             self._inbox.view = begun.id
             events.append(begun)
-        elif kind == FrameKind.TRANSITION and len(frame) == 1:
-            events.append(Transition(self._inbox.announced))
+        elif kind in _ENDS_OF_VIEWS:
+            self._end_view(frame, events)
         elif kind == FrameKind.ANSWER:
             events.append(Answer(data=frame[1:]))
         elif kind == FrameKind.STOPPING:
@@ -370,6 +378,14 @@ class ClientSession:
             self._end(decode_closed_untrusted(frame), events)
         else:
             raise BadDatagram("kind", f"a frame of the unknown kind {kind}")
+
+    def _end_view(self, frame: bytes, events: list[Event]) -> None:
+        if frame[0] == FrameKind.ORIGINS:
+            self._together = tuple(sorted(decode_origins_untrusted(frame)))
+        elif len(frame) == 1:
+            events.append(Transition(self._inbox.announced, self._together))
+        else:
+            raise BadDatagram("kind", f"a TRANSITION frame of {len(frame)} bytes")
 
     def _fate(self, frame: bytes) -> Event:
         """Decode the outcome of a request."""

@@ -26,6 +26,7 @@ class SimulatedClient:
         daemon_name: the name of that daemon.
         start_message: the start of its count of messages.
         causes: whether it asks for the causes of messages, and checks its events by them.
+        origins: whether it asks which daemons go on together at the end of a view.
 
     Attributes:
         daemon: index of its daemon.
@@ -51,9 +52,12 @@ class SimulatedClient:
         start_message: int = 0,
         *,
         causes: bool = False,
+        origins: bool = False,
     ) -> None:
         self._trace = SessionTrace(loop, record)
-        self._session = ClientSession(user, start_message=start_message, causes=causes)
+        self._session = ClientSession(
+            user, start_message=start_message, causes=causes, origins=origins
+        )
         self._up: Pipe | None = None
         self._down: Pipe | None = None
         self.user = user

@@ -186,7 +186,9 @@ class Cluster:
         """Return the indices of the hosts that a program can connect to."""
         return [host.index for host in self.daemons if host.is_up]
 
-    def connect(self, user: str, daemon: int, *, causes: bool = False) -> SimulatedClient:
+    def connect(
+        self, user: str, daemon: int, *, causes: bool = False, origins: bool = False
+    ) -> SimulatedClient:
         """Start a program that connects to a daemon at once; `user` must be free there."""
         host = self.daemons[daemon]
         client = SimulatedClient(
@@ -197,6 +199,7 @@ class Cluster:
             host.name,
             self.settings.start_message,
             causes=causes,
+            origins=origins,
         )
         client.principal = POLITE if self.access.restricts else ""
         self.clients.append(client)

@@ -25,6 +25,7 @@ from groupcomm.session.daemon_frames import (
     encode_abort,
     encode_closed,
     encode_ordered,
+    encode_origins,
     encode_transition,
     encode_undeliverable,
     encode_view,
@@ -247,6 +248,16 @@ def test_a_transition_is_of_the_view_announced_last_and_changes_no_positions() -
     told = client.receive(over + encode_ordered(1, POSITION, transitional=True))
     assert told == [Transition(VIEW), Ordered(number=1, position=POSITION, transitional=True)]
     assert client.receive(encode_view_id(LATER) + over) == [LATER, Transition(LATER.id)]
+
+
+def test_a_transition_names_the_daemons_that_go_on_together() -> None:
+    client = open_client()
+    going, over = encode_origins({"d2": 0, "d1": 0}), encode_transition()
+    assert client.receive(going + over) == [Transition(VIEW, ("d1", "d2"))]
+    begun = encode_view_id(LATER) + encode_origins({"d1": 0, "d2": 1, "d3": 0})
+    shown = group_view(Cause.NETWORK, BOB)
+    told = client.receive(begun + encode_view(shown) + over)
+    assert told[-1] == Transition(LATER.id), "those frames were about the view that begins"
 
 
 def test_an_unreliable_message_has_no_position() -> None:

@@ -30,8 +30,10 @@ FAULTS = "loss,burst,reorder,delay,capacity,partition,flapping,crash,pause,links
 class Asking(Cluster):
     """A cluster whose programs all ask for causes."""
 
-    def connect(self, user: str, daemon: int, *, causes: bool = True) -> SimulatedClient:
-        return super().connect(user, daemon, causes=causes)
+    def connect(
+        self, user: str, daemon: int, *, causes: bool = True, origins: bool = False
+    ) -> SimulatedClient:
+        return super().connect(user, daemon, causes=causes, origins=origins)
 
 
 class Watch:
