@@ -114,8 +114,8 @@ class Views:
     def _earlier(self, process: str, index: int) -> list[str]:
         """Return the views of a process, and of those of its name that had ended before it began.
 
-        Where a restart count shows that a disk was lost, earlier views do not count; nor do views
-        in which a clone, or its original, was alone.
+        Where a restart count shows that a disk was lost, earlier views do not count; nor do those
+        of a clone, or its original, that only one of them may have had on its disk.
         """
         first = self._begun.get(process, index)
         lost = self._lost_disk(process)
@@ -126,22 +126,33 @@ class Views:
         return found
 
     def _known_views(self, process: str) -> list[str]:
-        """Return the views of a process that others know of, or that were certainly on its disk."""
-        views = self._installs(process)
-        if not self._is_cloned(process):
-            return views
-        return [view for view in views if sum(map(len, self.rings[view])) > 1]
+        """Return the views that any next start knows, as it has the disk of this process, which has
+        ended, or that of a clone."""
+        found = self._installs(process)
+        least = max(map(order_of, found), default=None)
+        for clone in self._clones(process):
+            views = [
+                conf.view
+                for index, conf in self.confs.get(clone, ())
+                if conf.kind == "R" and index < self.ends[process]
+            ]
+            if not views or least is None:
+                return []
+            least = min(least, max(map(order_of, views)))
+            found = found + views
+        return [view for view in found if least is not None and order_of(view) <= least]
 
-    def _is_cloned(self, process: str) -> bool:
-        """Return whether another process of its name ran at the same time."""
-        begun, end = self._begun[process], self.ends.get(process, inf)
-        return any(
-            name_of(other) == name_of(process)
+    def _clones(self, process: str) -> list[str]:
+        """Return the other processes of the name of a process that ran at the same time."""
+        begun, end = self._begun[process], self.ends[process]
+        return [
+            other
+            for other, at in self._begun.items()
+            if name_of(other) == name_of(process)
             and other != process
             and at < end
             and begun < self.ends.get(other, inf)
-            for other, at in self._begun.items()
-        )
+        ]
 
     def _lost_disk(self, process: str) -> int:
         """Return the index of the last Boot with a restart count not above all earlier ones."""

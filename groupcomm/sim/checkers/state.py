@@ -5,6 +5,7 @@ from typing import Final
 
 from groupcomm.sim.checkers.records import ClientRecord, Item, Order
 from groupcomm.sim.checkers.views import (
+    LOWEST,
     ProcessRecord,
     Stay,
     TableRecord,
@@ -21,8 +22,6 @@ KEPT_CLIENTS: Final = 1000
 
 KEPT_VIEWS: Final = 1000
 """The views whose members and sort keys are remembered."""
-
-LOWEST: Final[Order] = (-1, "", 0)
 
 
 class ObservedState:
@@ -82,7 +81,8 @@ class ObservedState:
         process = ProcessRecord(identity, booted, self.events, floor, generation)
         for other in self.processes.values():
             if other.name == name and not other.ended:
-                other.is_cloned = process.is_cloned = True
+                other.clones.append(process)
+                process.clones.append(other)
         if not self.processes:
             self.plain = not booted
         self.boots |= booted
@@ -105,8 +105,11 @@ class ObservedState:
         process.ended = True
         self.stays.pop(process.identity, None)
         disk = (process.name, process.generation)
-        # The disk of a clone may be gone, and with it all knowledge of its own views.
-        known = process.shared if process.is_cloned else process.floor
+        # The next start has the disk of this process, or that of one of its clones: the others may
+        # be gone, and with them all knowledge of views in which none of its next members was.
+        known = process.floor
+        if process.clones:
+            known = min(process.latest, *(clone.latest for clone in process.clones))
         self._floors[disk] = max(self._floors.get(disk, LOWEST), known)
         for view in process.views:
             self._has_gone(process, view)
@@ -115,9 +118,7 @@ class ObservedState:
 
     def install(self, process: ProcessRecord, view: ViewRecord) -> Stay:
         """Enter a view that a daemon has installed."""
-        process.floor = view.order
-        if len(view.members) > 1:
-            process.shared = view.order
+        process.floor = process.latest = view.order
         still = []
         for other in process.views:
             if other is view or other.order > view.order:

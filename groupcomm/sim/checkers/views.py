@@ -1,6 +1,7 @@
 """Views of daemons, and the acts of each daemon in each view, as the trace shows them so far."""
 
 from collections import deque
+from typing import Final
 
 from groupcomm.sim.checkers.records import (
     BEFORE,
@@ -14,6 +15,9 @@ from groupcomm.sim.checkers.records import (
     new_mark,
 )
 from groupcomm.trace.events import view_order
+
+LOWEST: Final[Order] = (-1, "", 0)
+"""Below all views."""
 
 PacketBundle = tuple[int, int, int]
 """(ring, number, bundle): a place as packets name it."""
@@ -324,8 +328,8 @@ class ProcessRecord:
         ended: whether it was killed or has left.
         generation: the number of times that its daemon's disk was lost before.
         floor: the view above which its next view must be (C4).
-        shared: the latest of these views that others can know of: another daemon was in it.
-        is_cloned: whether another start of its name ran at the same time.
+        latest: the last view that it has installed itself; LOWEST before the first.
+        clones: the other starts of its name that ran at the same time.
         stay: its time in the present view; None before the first view.
         table: its table of groups.
         completed: the last view that it has left with a complete group table; empty before.
@@ -338,14 +342,14 @@ class ProcessRecord:
         "booted",
         "booted_at",
         "clients",
+        "clones",
         "completed",
         "ended",
         "floor",
         "generation",
         "identity",
-        "is_cloned",
+        "latest",
         "name",
-        "shared",
         "stay",
         "table",
         "together",
@@ -360,8 +364,9 @@ class ProcessRecord:
         self.booted = booted
         self.booted_at = now
         self.ended = False
-        self.floor = self.shared = floor
-        self.is_cloned = False
+        self.floor = floor
+        self.latest = LOWEST
+        self.clones: list[ProcessRecord] = []
         self.generation = generation
         self.stay: Stay | None = None
         self.table = TableRecord()

@@ -115,24 +115,30 @@ def installs(process: str, counter: int, *others: str) -> Conf:
     return Conf(0, process, "R", f"{counter}.a.{counter:x}", ((process, *others),))
 
 
+@pytest.mark.parametrize("clone_is_with", [(), ("b/1",)], ids=["clone alone", "clone with another"])
 @pytest.mark.parametrize(
-    ("clone_is_with", "found"), [((), set()), (("b/1",), {"C4"})], ids=["alone", "with another"]
+    ("later", "with_one_that_knows", "found"),
+    [(15, False, set()), (15, True, {"C4"}), (9, False, {"C4"})],
 )
-def test_a_view_that_only_a_clone_knew_may_be_passed_by_later(
-    clone_is_with: tuple[str, ...], found: set[str]
+def test_a_view_of_a_clone_whose_disk_is_gone_may_be_passed_by_later(
+    *, clone_is_with: tuple[str, ...], later: int, with_one_that_knows: bool, found: set[str]
 ) -> None:
-    """Simulator seed 463, suite 2, an evicted daemon: a clone was alone in a view with a counter
-    far ahead, its disk is gone, and the next start learns only how often it had started."""
+    """Simulator seed 463, suite 2, an evicted daemon: a clone was in a view with a counter far
+    ahead, alone or with a daemon that the next start does not hear. The clone's disk is gone, and
+    that start learns only how often it had started."""
+    both, others = ("a/2", *clone_is_with), ("b/1",) * with_one_that_knows
     events: list[TraceEvent] = [
         boot("a/1", 1),
         boot("b/1", 1),
         installs("a/1", 10),
         boot("a/2", 2),  # a clone of the daemon
-        installs("a/2", 20, *clone_is_with),
+        *(Conf(0, member, "R", "20.a.14", (both,)) for member in both),
+        *([] if clone_is_with else [installs("b/1", 21)]),
         Fail(0, "a/2"),
         Fail(0, "a/1"),
         boot("a/3", 3),
-        installs("a/3", 15),
+        installs("a/3", later, *others),
+        *(Conf(0, other, "R", f"{later}.a.{later:x}", (("a/3", *others),)) for other in others),
     ]
     assert fast(events).ids == found == reference_check(events)
 
