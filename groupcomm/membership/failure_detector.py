@@ -233,9 +233,9 @@ class FailureDetector:
 
         Both disks must allow it, and all must share a version of the protocol. Slow disks of
         members of either view get some time to follow: no daemon shall lose its view because
-        another one has started. The daemon outside and the members get a token timeout to hear
-        each other, too: a view that is sought before that leaves out some of them, and one more is
-        needed.
+        another one has started. All whom either daemon hears get a token timeout to be heard by
+        the other one, too: a view that is sought before that leaves out some of them, and one more
+        is needed.
 
         Args:
             peer: the daemon outside.
@@ -248,12 +248,12 @@ class FailureDetector:
             return False
         if not self.reservation.allows_view_with(used, said.mark, now):
             return False
-        half = not self._hears_all(said, view)
+        if isinstance(said, Join) and said.past is not None:
+            return True  # it has left its view already, and has waited for that as long as needed
+        half = not self._hear_the_same(said, view, now)
         peer.half_heard_since = min(peer.half_heard_since, now) if half else inf
         if half and now < peer.half_heard_since + self._timing.token_timeout_s:
             return False
-        if isinstance(said, Join) and said.past is not None:
-            return True  # it has left its view already: no view would be lost
         needed = max(used, self.reservation.used) + 1
         theirs = None if peer.beacon is None else peer.beacon.view
         since = self.fresh_since(now)
@@ -263,9 +263,12 @@ class FailureDetector:
         peer.kept_waiting_since = min(peer.kept_waiting_since, now) if wait_s else inf
         return not wait_s or now >= peer.kept_waiting_since + wait_s
 
-    def _hears_all(self, said: Join | Beacon, view: View) -> bool:
-        """Return whether the daemon outside the view that says this hears all its members."""
-        return view.numbers <= {number for number, _ in said.heard}
+    def _hear_the_same(self, said: Join | Beacon, view: View, now: float) -> bool:
+        """Return whether the daemon outside the view that says this hears all its members, and this
+        daemon all that it hears: those of the other view are not known, but are among them."""
+        theirs = {number for number, _ in said.heard}
+        ours = {number for number, _ in self.heard_since(self.fresh_since(now))}
+        return view.numbers <= theirs <= ours | {self.key[0]}
 
     # ---- silence ----
 

@@ -51,8 +51,8 @@ def test_operational_to_gather_when_a_foreign_message_arrives() -> None:
     stage.run(3.0)
     stage.place("z")
     stage.mute.add("z")
-    heard = stage.daemons["a"].machine._detector.key
-    beacon = Beacon(5, OTHER_VIEW, (heard,), bytes(16), 5, PLENTY, 0, FIRST)
+    heard = tuple(stage.daemons[name].machine._detector.key for name in "ab")
+    beacon = Beacon(5, OTHER_VIEW, heard, bytes(16), 5, PLENTY, 0, FIRST)
     stage.say("z", "a", beacon)
     assert stage.state("a") is GATHER
     assert stage.daemons["a"].machine.reasons[GatherReason.FOREIGN_HEARD] == 1

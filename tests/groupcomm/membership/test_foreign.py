@@ -1,6 +1,7 @@
 """Daemons outside the view: when they start one, and when they are ignored."""
 
 import pytest
+from msgspec import structs
 
 from groupcomm.config.core import Timing
 from groupcomm.errors import RemoteProtocolError
@@ -11,7 +12,7 @@ from groupcomm.membership.failure_detector import (
 )
 from groupcomm.membership.operational import STEADY_BEACONS
 from groupcomm.membership.states import GatherReason, MembershipState
-from groupcomm.wire.membership import Beacon, Join
+from groupcomm.wire.membership import Beacon, Holding, Join, Past
 from tests.groupcomm.membership.stage import (
     ALIKE,
     FIRST,
@@ -27,6 +28,7 @@ from tests.groupcomm.membership.stage import (
 
 TIMING = Timing()
 HEARD = Beacon(1, OTHER_VIEW, row_of("ab"), ALIKE, 1, PLENTY, 0, FIRST)
+OF_D_TOO = Beacon(1, OTHER_VIEW, row_of("abd"), ALIKE, 1, PLENTY, 0, FIRST)
 HALF_HEARD = Beacon(1, OTHER_VIEW, HEARS_A, ALIKE, 1, PLENTY, 0, FIRST)
 UNHEARD = Beacon(1, OTHER_VIEW, (), ALIKE, 1, PLENTY, 0, FIRST)
 
@@ -95,8 +97,14 @@ def test_a_foreign_join_starts_a_view_only_if_both_hear_each_other() -> None:
     assert begun(stage) == 1
 
 
-@pytest.mark.parametrize("half", [HALF_HEARD, join_of("c", 1, hears="a")], ids=["beacon", "join"])
-def test_a_daemon_that_does_not_hear_all_members_is_given_time_to(half: Beacon | Join) -> None:
+@pytest.mark.parametrize(
+    "half",
+    [HALF_HEARD, join_of("c", 1, hears="a"), OF_D_TOO],
+    ids=["beacon", "join", "of one who is not heard"],
+)
+def test_daemons_that_do_not_hear_all_of_the_other_view_are_given_time_to(
+    half: Beacon | Join,
+) -> None:
     """A view that is sought before that leaves one of the two out, and one more is needed."""
     stage = with_stranger()
     began = stage.now
@@ -106,6 +114,16 @@ def test_a_daemon_that_does_not_hear_all_members_is_given_time_to(half: Beacon |
         assert begun(stage) == 0
     stage.say("c", "a", HEARD)
     assert begun(stage) == 1, "at once when it does"
+
+
+def test_a_daemon_that_has_left_its_own_view_is_not_kept_waiting() -> None:
+    """Both may have waited, and not at the same time: views that are sought in turn never meet."""
+    stage = with_stranger()
+    left = Past(OTHER_VIEW, (Holding(0, (), (), 0),), ())
+    stage.say("c", "a", HALF_HEARD)
+    assert begun(stage) == 0
+    stage.say("c", "a", structs.replace(join_of("c", 1, hears="a"), past=left), 101)
+    assert begun(stage) == 1
 
 
 def test_a_daemon_that_some_members_never_hear_is_given_a_token_timeout() -> None:
