@@ -179,7 +179,7 @@ def test_a_daemon_tells_about_itself_its_groups_and_their_members(shell: Shell) 
 def test_each_reason_for_which_datagrams_are_dropped_has_a_line(shell: Shell) -> None:
     host, _, port = json.loads(shell.tell("status", "--json")[1])["listens"].rpartition(":")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
-        for datagram in (b"junk", bytes(50), b"\1\0" + bytes(100)):
+        for datagram in (b"bad", bytes(50), b"\1\0" + bytes(100)):
             stranger.sendto(datagram, (host, int(port)))
     told = json.loads(shell.tell("status", "--json")[1])["datagrams"]["rejected"]
     assert told == {"short": 1, "version": 1, "suite": 1}

@@ -149,7 +149,7 @@ def test_a_drain_moves_who_follows_and_ends_who_does_not(
     at_a = Shell(cluster.address("a"))
     status, output, _ = at_a.tell("drain", "--within-s", "1", "--json")
     lines = [json.loads(line) for line in output.splitlines()]
-    assert [line["staying"] for line in lines][:1] == [["ann", "bob"]]
+    assert "bob" in lines[0]["staying"], "ann may have moved before the first answer"
     last = lines[-1]
     assert (status, last["over"], last["gone"], last["staying"]) == (1, True, 1, ["bob"])
     events = [json.loads(line)["event"] for line in finish(ending)[0].splitlines()]

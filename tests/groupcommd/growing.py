@@ -8,7 +8,7 @@ from typing import Any
 from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon
 from tests.groupcommd.hosts import run
 
-TIMING = "[timing]\ntoken_timeout_s = 2.0\ngather_wait_s = 0.5\n"
+TIMING = "[timing]\ntoken_timeout_s = 2.0\n"
 """A busy machine changes no view."""
 
 
