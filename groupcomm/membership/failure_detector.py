@@ -250,7 +250,7 @@ class FailureDetector:
             return False
         if isinstance(said, Join) and said.past is not None:
             return True  # it has left its view already, and has waited for that as long as needed
-        half = not self._hear_the_same(said, view, now)
+        half = not self._is_mutual(said, view, now)
         peer.half_heard_since = min(peer.half_heard_since, now) if half else inf
         if half and now < peer.half_heard_since + self._timing.token_timeout_s:
             return False
@@ -263,7 +263,7 @@ class FailureDetector:
         peer.kept_waiting_since = min(peer.kept_waiting_since, now) if wait_s else inf
         return not wait_s or now >= peer.kept_waiting_since + wait_s
 
-    def _hear_the_same(self, said: Join | Beacon, view: View, now: float) -> bool:
+    def _is_mutual(self, said: Join | Beacon, view: View, now: float) -> bool:
         """Return whether the daemon outside the view that says this hears all its members, and this
         daemon all that it hears: those of the other view are not known, but are among them."""
         theirs = {number for number, _ in said.heard}
