@@ -31,6 +31,8 @@ class Mutant:
         sites: the number of sites of the runs in which it is hunted; None draws it, as for any run.
         rosters: whether operators change the roster in these runs.
         versions: whether each start of a daemon may have another release in these runs.
+        faults: the faults of these runs, as `groupcomm simulate --faults` takes them: fewer where
+            others hide the fault.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Mutant:
     sites: int | None = None
     rosters: bool = False
     versions: bool = False
+    faults: str = "all"
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -60,7 +63,11 @@ class Mutant:
 
 
 def mutant(
-    *targets: Target, sites: int | None = None, rosters: bool = False, versions: bool = False
+    *targets: Target,
+    sites: int | None = None,
+    rosters: bool = False,
+    versions: bool = False,
+    faults: str = "all",
 ) -> Callable[[Callable[..., Any]], Mutant]:
     """Make a bug of the function that varies these targets: its name, and its docstring."""
 
@@ -75,6 +82,7 @@ def mutant(
             sites=sites,
             rosters=rosters,
             versions=versions,
+            faults=faults,
         )
 
     return make

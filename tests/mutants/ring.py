@@ -139,7 +139,7 @@ def numbers_reused(right_number: Right, right_pass: Right) -> tuple[Right, Right
     return number, pass_on
 
 
-@mutant((TokenMonitor, "_ask"), (TokenMonitor, "rests"))
+@mutant((TokenMonitor, "_ask"), (TokenMonitor, "rests"), faults="loss,burst,partition")
 def request_sent_once(right_ask: Right, right_rests: Right) -> tuple[Right, Right]:
     """A request for the token is not repeated, though it may be lost."""
 

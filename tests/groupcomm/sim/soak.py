@@ -143,6 +143,7 @@ class Soak:
             sites=bug.sites,
             rosters=bug.rosters,
             versions=bug.versions,
+            faults=bug.faults,
             duration_s=self._duration_s,
         )
 
@@ -247,8 +248,9 @@ def table_of(hunts: dict[str, Hunt]) -> str:
     for bug in catalogue.MUTANTS:
         hunt = hunts.get(bug.name, Hunt())
         if hunt.seed is not None:
-            sites = "" if bug.sites is None else f"{bug.sites} sites: "
-            result = f"{sites}{hunt.seed} | {', '.join(hunt.properties)}"
+            where = "" if bug.sites is None else f"{bug.sites} sites: "
+            where += "" if bug.faults == "all" else f"{bug.faults}: "
+            result = f"{where}{hunt.seed} | {', '.join(hunt.properties)}"
         elif hunt.tried:
             result = f"- | {MISSED} {hunt.tried} seeds"
         else:
