@@ -218,10 +218,12 @@ def test_the_command_hunts_every_bug_and_then_runs_new_seeds(
         assert f"{bug}: seed 9 violates O1: python -m tests.mutants {bug} --seeds 9:9 " in told
     assert "new seeds, " in told.splitlines()[-1]
     table = (tmp_path / "kept" / soak.TABLE).read_text().splitlines()
+    found = [(b, f"{b.sites} sites: " if b.sites else "") for b in MUTANTS]
     assert table[2:] == [
-        f"| `{b.name}` | {b.sentence} | {f'{b.sites} sites: ' if b.sites else ''}9 | O1 |"
-        for b in MUTANTS
+        f"| `{b.name}` | {b.sentence} | {sites}{f'{b.faults}: ' * (b.faults != 'all')}9 | O1 |"
+        for b, sites in found
     ]
+    assert any("9 | O1 |" in line and "loss,burst" in line for line in table)
 
 
 @pytest.mark.parametrize("finds", [Runs().finds, lambda bug, seed: ("O1",)])
