@@ -5,6 +5,7 @@ from typing import Any
 
 import attrs
 
+from groupcomm.config.versions import SPOKEN
 from groupcomm.config.view import View
 from groupcomm.engine.daemon import DaemonCore
 from groupcomm.engine.delivery import Delivery
@@ -111,10 +112,10 @@ def announced_as_of_the_freeze(freeze: Right, _right: Right) -> tuple[Right, Rig
         if operation is not None and operation.delivery.complete:
             groups = operation.delivery.groups.table
             self.carried_groups.replace(groups, operation.key, operation.view.daemons)
-        seen[id(self.carried_groups)] = _right(self.carried_groups, self._room)
+        seen[id(self.carried_groups)] = _right(self.carried_groups, self._room, SPOKEN.lowest)
 
-    def announce(self: CarriedGroups, room: int) -> list[Bundle]:
-        return seen.get(id(self)) or _right(self, room)
+    def announce(self: CarriedGroups, room: int, version: int) -> list[Bundle]:
+        return seen.get(id(self)) or _right(self, room, version)
 
     return freeze_and_note, announce
 

@@ -5,6 +5,7 @@ test here depends on a seed. docs/mutants.md keeps the results of the last hunt.
 belongs to test_security_mutants.py.
 """
 
+import inspect
 import itertools
 import operator
 import re
@@ -31,7 +32,8 @@ from tests.mutants.runs import MutantOptions, run_seed
 PAGE = Path(__file__).parents[3] / "docs" / "mutants.md"
 
 RESULT = re.compile(
-    rf"({SITES} sites: )?\d+ \| [A-Z]+\d*(, [A-Z]+\d*)*|- \| {MISSED} \d+ seeds|- \| {UNHUNTED}"
+    rf"({SITES} sites: )?([a-z,]+: )?\d+ \| [A-Z]+\d*(, [A-Z]+\d*)*"
+    rf"|- \| {MISSED} \d+ seeds|- \| {UNHUNTED}"
 )
 """The last two cells of a row: the seed and the violated property, or that no seed is known."""
 
@@ -62,6 +64,24 @@ def test_every_bug_replaces_its_targets_for_the_length_of_a_run() -> None:
         after = [vars(owner)[attribute] for owner, attribute in bug.targets]
         assert all(map(operator.is_not, rights, wrongs)), bug.name
         assert all(map(operator.is_, rights, after)), bug.name
+
+
+def test_every_replacement_takes_the_arguments_of_what_it_replaces() -> None:
+    misfits = []
+    for bug in MUTANTS:
+        rights = [vars(owner)[attribute] for owner, attribute in bug.targets]
+        with bug.active():
+            wrongs = [vars(owner)[attribute] for owner, attribute in bug.targets]
+        for right, wrong in zip(rights, wrongs, strict=True):
+            if inspect.isfunction(right) and inspect.isfunction(wrong):
+                names = inspect.signature(right).parameters.values()
+                given = [each.name for each in names if each.kind is not each.KEYWORD_ONLY]
+                named = {each.name: 0 for each in names if each.kind is each.KEYWORD_ONLY}
+                try:
+                    inspect.signature(wrong).bind(*given, **named)
+                except TypeError as error:
+                    misfits.append(f"{bug.name}: {right.__qualname__}: {error}")
+    assert misfits == []
 
 
 @pytest.mark.long
