@@ -222,13 +222,18 @@ class Operator:
     def help_strangers(self) -> None:
         """Help daemons that know no other one, as forced changes have removed all that they knew.
 
-        Such a daemon is not heard, as the others do not know it, or it does not hear them. If the
-        latest roster has it, it starts again with that one; else it is stopped.
+        Such a daemon is not heard, as the others do not know it, or it does not hear them; or it
+        has ended, as its disk says that it was removed, by a change that the others have lost to a
+        forced one. If the latest roster has it, it starts again with that one; else it is stopped.
         """
         latest = self._latest()
         running = {host.name for host in self._hosts if host.process is not None}
         for host in self._hosts:
-            if latest is None or host.process is None:
+            if latest is None:
+                continue
+            if host.process is None:
+                if host.is_spare and host.is_idle and latest.entry(host.name) is not None:
+                    self._start_with(host, latest)
                 continue
             roster = host.core.config.roster
             if latest.entry(host.name) is None:
@@ -236,8 +241,12 @@ class Operator:
                 host.is_spare = True
             elif roster.id != latest.id and running.isdisjoint({*roster.names} - {host.name}):
                 host.kill()
-                host.rosters = RosterRecord(agreed=latest)
-                host.boot()
+                self._start_with(host, latest)
+
+    def _start_with(self, host: SimulatedHost, roster: Roster) -> None:
+        """Start a daemon whose disk has this roster from now on."""
+        host.is_spare, host.rosters = False, RosterRecord(agreed=roster)
+        host.boot()
 
     def _latest(self) -> Roster | None:
         """Return the roster that supersedes those of all other running daemons."""
@@ -261,5 +270,4 @@ class Operator:
             if not (added.is_spare and added.is_idle):
                 continue
             if known is None or known.id == latest.id or latest.supersedes(known):
-                added.is_spare, added.rosters = False, RosterRecord(agreed=latest)
-                added.boot()
+                self._start_with(added, latest)
