@@ -5,6 +5,7 @@ import json
 import logging
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,15 +18,18 @@ from groupcomm.config.roster import Roster
 from groupcomm.config.view import Adoption, Start
 from groupcomm.engine import CoreOver
 from groupcomm.errors import ConfigError, GroupCommError
+from groupcomm.host.addresses import Address
 from groupcomm.host.option_types import existing_file, port_number
 from groupcomm.host.parser import Parser, add_version_option, example_text
 from groupcommd.client_tables import tls_beside
 from groupcommd.config_file import read_config, through_relay
 from groupcommd.credentials import read_tls_credentials
 from groupcommd.daemon_config import DaemonConfig, describe, impossible
+from groupcommd.host_names import LONGEST_LOOK_UP_S, LOOK_UP_S
 from groupcommd.http_table import listening
 from groupcommd.join_command import join_first
 from groupcommd.logs import log_start, set_up_logs
+from groupcommd.present_address import HostUnknown
 from groupcommd.process import (
     GarbageCollection,
     Watchdog,
@@ -148,7 +152,9 @@ def run(options: argparse.Namespace) -> int:
         over = join_first(options)
         if over is not None:
             return over
-    config = _configure(options)
+    if not options.check:
+        set_up_logs(as_json=options.json_log, verbose=options.verbose)
+    config = _configured(options)
     if options.check:
         if config.tls is not None:
             read_tls_credentials(config.tls)
@@ -158,7 +164,6 @@ def run(options: argparse.Namespace) -> int:
         for sentence in impossible(config):
             print(f"groupcommd: {sentence}", file=sys.stderr)
         return 0
-    set_up_logs(as_json=options.json_log, verbose=options.verbose)
     retain_freed_memory()
     raise_descriptor_limit()
     state = StateDir(config.state_dir)
@@ -167,7 +172,7 @@ def run(options: argparse.Namespace) -> int:
         if roster is not None:
             if roster.entry(config.name) is None:
                 raise ConfigError(removed_text(config.name, roster, state.rosters_path))
-            config = _configure(options, roster)
+            config = _configured(options, roster)
             log_roster(roster, state.rosters_path, config.overruled)
         with Sockets(config) as sockets:
             return trio.run(_serve, options, config, state, sockets)
@@ -175,14 +180,40 @@ def run(options: argparse.Namespace) -> int:
         state.close()
 
 
-def _configure(options: argparse.Namespace, roster: Roster | None = None) -> DaemonConfig:
-    """Read the configuration; with an agreed roster its daemons are those of the roster."""
+def _configured(options: argparse.Namespace, roster: Roster | None = None) -> DaemonConfig:
+    """Read the configuration, again and again while the name of this daemon's host leads nowhere.
+
+    Signals end the process meanwhile: it has done nothing yet.
+    """
+    wait_s = LOOK_UP_S
+    while True:
+        try:
+            return _configure(options, roster)
+        except HostUnknown as error:
+            if options.check:
+                raise
+            _log.warning("%s; this is tried again in %g s", error, wait_s)
+        time.sleep(wait_s)
+        wait_s = min(2 * wait_s, LONGEST_LOOK_UP_S)
+
+
+def _configure(
+    options: argparse.Namespace, roster: Roster | None = None, own: Address | None = None
+) -> DaemonConfig:
+    """Read the configuration; with an agreed roster its daemons are those of the roster.
+
+    Args:
+        options: the command line.
+        roster: the agreed roster; None without one.
+        own: the address of this daemon, if it is known.
+    """
     config = read_config(
         options.config,
         name=options.name,
         state_dir=options.state_dir,
         make_key=not options.check,
         roster=roster,
+        own=own,
     )
     if options.unix is not None:
         config = attrs.evolve(config, unix=options.unix)
@@ -197,7 +228,13 @@ def _configure(options: argparse.Namespace, roster: Roster | None = None) -> Dae
             tls = attrs.evolve(tls, address=attrs.evolve(tls.address, port=port))
         addresses = {**config.addresses, config.name: own}
         config = attrs.evolve(config, addresses=addresses, tcp=tcp, tls=tls)
-        first = {**config.core.addresses, config.name: tuple(map(str, config.places[config.name]))}
+        host = config.names.get(config.name)
+        told = tuple(map(str, config.places[config.name]))
+        if host is not None:  # its address may change, and its name does not
+            host = attrs.evolve(host, port=options.port)
+            config = attrs.evolve(config, names={**config.names, config.name: host})
+            told = (str(host),)
+        first = {**config.core.addresses, config.name: told}
         config = attrs.evolve(config, core=attrs.evolve(config.core, addresses=first))
     if options.via is not None:
         config = through_relay(config, options.via)
@@ -349,7 +386,8 @@ def _obey_one(
 
 def _reload(service: Service, options: argparse.Namespace) -> None:
     try:
-        service.reload(_configure(options, service.config.core.agreed))
+        own, roster = service.config.own_if_named, service.config.core.agreed
+        service.reload(_configure(options, roster, own))
     except (GroupCommError, OSError) as error:
         _log.error("the configuration stays as it was, as the file cannot be used: %s", error)
 

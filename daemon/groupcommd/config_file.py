@@ -50,12 +50,13 @@ from groupcommd.daemon_config import DEFAULT_DISK_TIMEOUT_S, DaemonConfig
 from groupcommd.drain_service import MAX_DRAIN_S
 from groupcommd.http_table import HttpTable, read_http
 from groupcommd.identity_file import read_identity, read_roll
-from groupcommd.present_address import present_address
-from groupcommd.roster_config import Places, overruled, places_of
+from groupcommd.present_address import own_address, present_address
+from groupcommd.roster_config import Places, host_names, overruled, places_of
 from groupcommd.seeds import Seed, parse_seed
 from groupcommd.site_tables import (
     DEFAULT_PACKET_BYTES,
     Addresses,
+    AddressOrName,
     LinkTable,
     SiteTable,
     advised_settings,
@@ -104,6 +105,7 @@ def read_config(
     state_dir: Path | None,
     make_key: bool = False,
     roster: Roster | None = None,
+    own: Address | None = None,
 ) -> DaemonConfig:
     """Read a configuration; without a file, return that of a daemon that runs alone.
 
@@ -115,8 +117,10 @@ def read_config(
             reads a configuration changes nothing.
         roster: the roster that the cluster has agreed on, with this daemon, in place of the daemons
             in the file; None while those of the file count.
+        own: the address of this daemon, if it is known; else the name of its host is looked up.
 
     Raises:
+        HostUnknown: the name of this daemon's host leads nowhere now.
         ConfigError: something is wrong, which the text names; or others may change or replace
             the file.
         OSError: the file cannot be read.
@@ -126,10 +130,10 @@ def read_config(
     file = with_joined(file, state := _state_dir(state_dir, base, file.state_dir, name))
     sites = file.sites or {"local": SiteTable(daemons={name: f"{DEFAULT_HOST}:{DEFAULT_PORT}"})}
     listed = read_daemons(sites, name)
-    daemons, moved = (listed, False) if roster is None else _agreed(file, name, listed, roster)
+    daemons, names, moved = _locate(file, name, listed, roster, own)
     addresses = {daemon: found[0] for daemon, found in daemons.items()}
     multicast = read_multicast(sites, name)
-    beyond = _beyond(((one, at) for one, found in daemons.items() for at in found), multicast)
+    beyond = _beyond(daemons, names, multicast)
     protection = read_protection(_written(file), base, beyond=beyond, make_key=make_key)
     core = _core(file, sites, protection.suite, advised_settings(sites, listed), listed)
     config = DaemonConfig(
@@ -137,30 +141,74 @@ def read_config(
         file=path,
         core=core if roster is None else core.with_roster(roster),
         addresses=addresses,
+        names=names,
         further={daemon: found[1:] for daemon, found in daemons.items() if found[1:]},
         multicast=multicast,
-        overruled=() if roster is None else tuple(overruled(core.roster, listed, roster)),
+        overruled=_overruled(core, listed, roster),
         keys=protection.keys,
         key_file=protection.key_file,
         identity=protection.identity,
         roll=protection.roll,
         identities=protection.identities,
         **_for_programs(file, addresses[name], base),
+        **_for_itself(file),
         state_dir=state,
-        seeds=read_seeds(file.seeds),
         moved=moved,
-        disk_timeout_s=_above_zero("disk_timeout_s", file.disk_timeout_s),
-        drain_s=_drain_s(file.drain_s),
-        insecure=file.insecure,
-        spin=file.spin,
     )
     if config.credentials is not None:
         config.credentials.check(config.name, config.core.daemons if roster is None else ())
     return config
 
 
+def _split(
+    listed: Mapping[str, tuple[AddressOrName, ...]],
+) -> tuple[dict[str, tuple[Address, ...]], dict[str, Seed]]:
+    """Return the addresses of daemons, and the names of the hosts of others."""
+    addresses = {
+        daemon: tuple(each for each in found if isinstance(each, Address))
+        for daemon, found in listed.items()
+    }
+    names = {daemon: found[0] for daemon, found in listed.items() if isinstance(found[0], Seed)}
+    return {daemon: found for daemon, found in addresses.items() if found}, names
+
+
+def _overruled(
+    core: CoreConfig, listed: Mapping[str, tuple[AddressOrName, ...]], roster: Roster | None
+) -> tuple[str, ...]:
+    """Return the parts of the file that the roster overrules."""
+    return () if roster is None else tuple(overruled(core.roster, _split(listed)[0], roster))
+
+
+def _locate(
+    file: ConfigFile,
+    name: str,
+    listed: Mapping[str, tuple[AddressOrName, ...]],
+    roster: Roster | None,
+    own: Address | None,
+) -> tuple[dict[str, tuple[Address, ...]], dict[str, Seed], bool]:
+    """Return the addresses of daemons, the names of the hosts of others, and whether this daemon
+    has moved; see `read_config`.
+    """
+    daemons, names = _split(listed)
+    moved = False
+    if roster is not None:
+        names = host_names(roster)
+        daemons, moved = _agreed(file, name, daemons, names, roster)
+    if name in names:
+        daemons[name] = (own or _own_address(name, names, daemons, file.seeds),)
+    return daemons, names, moved
+
+
+def _own_address(
+    name: str, names: Mapping[str, Seed], daemons: Places, seeds: Iterable[str]
+) -> Address:
+    others = [found[0] for daemon, found in daemons.items() if daemon != name]
+    hosts = [host for daemon, host in names.items() if daemon != name]
+    return own_address(name, names[name], others, (*hosts, *read_seeds(seeds)))
+
+
 def _agreed(
-    file: ConfigFile, name: str, listed: Places, roster: Roster
+    file: ConfigFile, name: str, listed: Places, names: Mapping[str, Seed], roster: Roster
 ) -> tuple[dict[str, tuple[Address, ...]], bool]:
     """Return the addresses of the daemons of an agreed roster, and whether the own one is another.
 
@@ -168,7 +216,7 @@ def _agreed(
     """
     # Daemons that it does not have any more are told so.
     daemons = {**listed, **places_of((*roster.removed, *roster.entries), listed)}
-    if not file.seeds or len(daemons[name]) > 1:
+    if not file.seeds or name in names or len(daemons[name]) > 1:
         return daemons, False
     first = {daemon: found[0] for daemon, found in daemons.items()}
     present = present_address(name, first, read_seeds(file.seeds))
@@ -273,6 +321,17 @@ def read_join_wish(
     )
 
 
+def _for_itself(file: ConfigFile) -> dict[str, Any]:
+    """Return the fields of the configuration that concern neither programs nor other daemons."""
+    return {
+        "seeds": read_seeds(file.seeds),
+        "disk_timeout_s": _above_zero("disk_timeout_s", file.disk_timeout_s),
+        "drain_s": _drain_s(file.drain_s),
+        "insecure": file.insecure,
+        "spin": file.spin,
+    }
+
+
 def _for_programs(file: ConfigFile, own: Address, base: Path) -> dict[str, Any]:
     """Return the fields of the configuration that concern programs."""
     return {
@@ -326,7 +385,11 @@ def read_addresses(path: Path) -> dict[str, Address]:
     first = next((name for table in sites.values() for name in table.daemons), None)
     if first is None:
         raise ConfigError(f"{path}: no daemons are listed: list them in sites.NAME.daemons")
-    return {name: addresses[0] for name, addresses in read_daemons(sites, first).items()}
+    found = read_daemons(sites, first)
+    addresses, names = _split(found)
+    if names:
+        raise ConfigError(f"{path}: {', '.join(names)}: listed with a name; use digits here")
+    return {name: at[0] for name, at in addresses.items()}
 
 
 def read_sites(path: Path) -> dict[str, tuple[str, ...]]:
@@ -353,14 +416,14 @@ def through_relay(config: DaemonConfig, path: Path) -> DaemonConfig:
         raise ConfigError(
             f"--via {path}: no relay has written this file for {config.name}: {error!r}"
         ) from None
-    missing = config.addresses.keys() - found.keys() - {config.name}
+    missing = config.known - found.keys() - {config.name}
     if missing and config.core.agreed is None:
         raise ConfigError(f"--via {path}: the relay has no path to {', '.join(sorted(missing))}")
     there = {**config.addresses, **found}
     own = config.addresses[config.name]
     return attrs.evolve(
         config,
-        addresses={**{name: there[name] for name in config.addresses}, config.name: own},
+        addresses={**{name: there[name] for name in config.known & there.keys()}, config.name: own},
         further={},
         multicast=None,
         relayed=found,
@@ -442,7 +505,7 @@ def _core(
     sites: Mapping[str, SiteTable],
     suite: int,
     advised: tuple[Setting, ...],
-    places: Places,
+    places: Mapping[str, tuple[AddressOrName, ...]],
 ) -> CoreConfig:
     if file.preset not in PRESETS:
         raise ConfigError(f"preset is {file.preset!r}; it must be one of {', '.join(PRESETS)}")
@@ -475,11 +538,14 @@ def _changed(table: str, base: Any, changes: Mapping[str, float]) -> Any:
     return attrs.evolve(base, **changes)
 
 
-def _beyond(addresses: Iterable[tuple[str, Address]], multicast: Address | None) -> str | None:
-    """Return the part that is beyond loopback, for an error; None if everything is on this host."""
-    for name, address in addresses:
-        if not address.is_loopback:
-            return f"{name} at {address}"
+def _beyond(daemons: Places, names: Mapping[str, Seed], multicast: Address | None) -> str | None:
+    """Return the part that is beyond loopback, for an error; None if everything is on this host.
+
+    The name of a host may lead anywhere.
+    """
+    found = [(name, each) for name, addresses in daemons.items() for each in addresses]
+    for name, where in (*names.items(), *(each for each in found if not each[1].is_loopback)):
+        return f"{name} at {where}"
     return None if multicast is None else f"multicast at {multicast}"
 
 

@@ -35,7 +35,9 @@ class DaemonConfig:
         name: the name of the daemon.
         file: the file of the configuration; None without one.
         core: the settings of its core.
-        addresses: the first address of each listed daemon by name, its own included.
+        addresses: the first address of each listed daemon by name, its own included; those of
+            `names` have none until they were looked up, except its own.
+        names: the names of hosts that stand in place of addresses, by the daemon's name.
         further: the further addresses, one for each further network, of daemons that have some.
         multicast: the group of all daemons of its site; None: each gets a datagram of its own.
         located: the addresses of daemons that are elsewhere than the roster says, by name.
@@ -71,6 +73,7 @@ class DaemonConfig:
     file: Path | None = None
     core: CoreConfig
     addresses: Mapping[str, Address]
+    names: Mapping[str, Seed] = attrs.field(factory=dict)
     further: Mapping[str, tuple[Address, ...]] = attrs.field(factory=dict)
     multicast: Address | None = None
     located: Mapping[str, Address] = attrs.field(factory=dict)
@@ -117,7 +120,17 @@ class DaemonConfig:
     @property
     def remote(self) -> frozenset[str]:
         """Return the names of all daemons that are not of the own site, removed ones included."""
-        return frozenset(self.addresses.keys() - {*self.core.site_of(self.name)})
+        return self.known - {*self.core.site_of(self.name)}
+
+    @property
+    def own_if_named(self) -> Address | None:
+        """Return the own address, if that was found by the name of this host."""
+        return self.addresses[self.name] if self.name in self.names else None
+
+    @property
+    def known(self) -> frozenset[str]:
+        """Return the names of all daemons that have an address, or a host with a name."""
+        return frozenset((*self.addresses, *self.names))
 
 
 _LEFT_OUT: Final = frozenset(

@@ -17,7 +17,7 @@ import trio
 
 from groupcomm.config.roster import RosterRecord
 from groupcomm.errors import BadDatagram, ConfigError, GroupCommError
-from groupcomm.host.addresses import DEFAULT_PORT, Address, parse_address
+from groupcomm.host.addresses import DEFAULT_PORT, Address
 from groupcomm.host.key_file import store_keys
 from groupcomm.host.private_files import open_private, write_private
 from groupcomm.joining.asker import Asker, Credential, State
@@ -30,6 +30,7 @@ from groupcommd.config_file import JOINED
 from groupcommd.identity_file import store_roll
 from groupcommd.present_address import local_address
 from groupcommd.seeds import Seed, look_up_off_the_loop
+from groupcommd.site_tables import read_place
 from groupcommd.state_dir import StateDir
 
 JOINING: Final = "joining.json"
@@ -312,5 +313,5 @@ def plan_of(
         )
     if port == 0:
         raise ConfigError("port is 0; a daemon that joins needs a port that others know: --port")
-    own = tuple(str(parse_address(text, f"address of {name}")) for text in own)
+    own = tuple(str(read_place(text, f"address of {name}")) for text in own)
     return JoinPlan(token=token, seeds=seeds, own=own, port=port or DEFAULT_PORT)

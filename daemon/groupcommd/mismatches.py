@@ -308,6 +308,7 @@ class RejectedSenders:
     def use(self, config: DaemonConfig) -> None:
         """Use the addresses of a configuration, perhaps with another roster, from now on."""
         self._names = {at: name for name, found in config.places.items() for at in found}
+        self._names |= {at: name for name, at in config.located.items()}
 
     def note(
         self,

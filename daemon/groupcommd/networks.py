@@ -36,6 +36,7 @@ class Networks:
         *,
         multicast: Address | None = None,
         remote: Collection[str] = (),
+        absent: Collection[str] = (),
     ) -> None:
         """Bind the sockets.
 
@@ -46,6 +47,7 @@ class Networks:
             timing: has the time for which a daemon counts as heard.
             multicast: the group of all other daemons of this site, on the first network.
             remote: the names of the daemons of other sites.
+            absent: the names of daemons whose addresses are not known: they get nothing.
 
         Raises:
             OSError: an address is in use, or not one of this host.
@@ -54,7 +56,8 @@ class Networks:
         for at, address in enumerate(own):
             there, group = _network(others, at), None if at else multicast
             try:
-                self._networks.append(UdpSocket(address, there, multicast=group, remote=remote))
+                udp = UdpSocket(address, there, multicast=group, remote=remote, absent=absent)
+                self._networks.append(udp)
             except OSError:
                 self.close()
                 raise
@@ -69,10 +72,11 @@ class Networks:
         others: Mapping[str, Sequence[Address]],
         remote: Collection[str],
         former: Mapping[str, Sequence[Address]],
+        absent: Collection[str] = (),
     ) -> None:
         """Send to these daemons from now on; see `UdpSocket.use`."""
         for at, udp in enumerate(self._networks):
-            udp.use(_network(others, at), remote, _network(former, at))
+            udp.use(_network(others, at), remote, _network(former, at), absent)
         self._use(others, remote)
         self._routes.clear()
         self._heard = {name: times for name, times in self._heard.items() if name in others}

@@ -1,4 +1,4 @@
-"""The address of this host, where it is another one than a daemon should have.
+"""The address of this host, where it is another one than a daemon should have, or has a name.
 
 A container gets another address when it is started again.
 """
@@ -7,10 +7,15 @@ import logging
 import socket
 from collections.abc import Mapping, Sequence
 
+from groupcomm.errors import ConfigError
 from groupcomm.host.addresses import Address
 from groupcommd.seeds import Seed, look_up
 
 _log = logging.getLogger("groupcommd")
+
+
+class HostUnknown(ConfigError):
+    """The host of this daemon has a name, and its address cannot be found now."""
 
 
 def local_address(target: Address) -> str:
@@ -49,6 +54,44 @@ def present_address(
         if not found.is_loopback or own.is_loopback:
             return found
     return None
+
+
+def own_address(name: str, host: Seed, others: Sequence[Address], seeds: Sequence[Seed]) -> Address:
+    """Return the address of this host for a daemon that is listed with a name.
+
+    It is one that the name leads to; if none of them is here, as behind a translation of addresses,
+    that of the way to another daemon.
+
+    Args:
+        name: the name of the daemon.
+        host: the name of its host.
+        others: the addresses of other daemons.
+        seeds: names of their hosts, and further daemons.
+
+    Raises:
+        HostUnknown: there is none now.
+    """
+    try:
+        found = look_up(host)
+    except OSError as error:
+        fault = f"{host} cannot be looked up: {error.strerror or error}"
+    else:
+        here = next((each for each in found if _is_here(each)), None)
+        if here is not None:
+            return here
+        fault = f"{host} leads to {', '.join(str(each.host) for each in found)}, not to this host"
+    for target in (*others, *_found(seeds)):
+        try:
+            address = Address(local_address(target), host.port)
+        except OSError:
+            continue
+        if address.is_loopback == target.is_loopback:
+            _log.warning("%s: this daemon listens at %s, on the way to %s", fault, address, target)
+            return address
+    raise HostUnknown(
+        f"the address of this daemon, {name}, is not known: {fault}, and there is no way to another"
+        " daemon; repair the name, or list this daemon with an address in digits"
+    )
 
 
 def _is_here(address: Address) -> bool:

@@ -16,6 +16,7 @@ from groupcomm.config.roster import Roster, RosterEntry
 from groupcomm.errors import ConfigError
 from groupcomm.host.addresses import Address, parse_address
 from groupcommd.daemon_config import DaemonConfig
+from groupcommd.seeds import Seed, parse_host_name
 
 _log = logging.getLogger("groupcommd")
 
@@ -23,8 +24,27 @@ Places = Mapping[str, tuple[Address, ...]]
 """The addresses of daemons, by name, one for each network."""
 
 
+def names_of(entries: Iterable[RosterEntry]) -> dict[str, Seed]:
+    """Return the names of hosts that stand in place of addresses, by the daemon's name."""
+    found = {
+        entry.name: parse_host_name(entry.addresses[0])
+        for entry in entries
+        if len(entry.addresses) == 1
+    }
+    return {name: host for name, host in found.items() if host is not None}
+
+
+def host_names(roster: Roster) -> dict[str, Seed]:
+    """Return the names of the hosts of a roster's daemons, and of those that were removed."""
+    return names_of(_latest(roster).values())
+
+
 def addresses_of(entry: RosterEntry) -> tuple[Address, ...]:
-    """Return the addresses of an entry; none of them if another daemon has made one up."""
+    """Return the addresses of an entry; none of them if they are looked up, or if another daemon
+    has made one up.
+    """
+    if names_of((entry,)):
+        return ()
     try:
         return tuple(parse_address(text, entry.name) for text in entry.addresses)
     except ConfigError as error:
@@ -55,11 +75,12 @@ def with_roster(config: DaemonConfig, roster: Roster) -> DaemonConfig:
     located = {
         name: address
         for name, address in config.located.items()
-        if (entry := roster.entry(name)) is not None and entry == before.entry(name)
+        if (texts := _texts_of(name, roster)) and texts == _texts_of(name, before)
     }
     return attrs.evolve(
         config,
         core=merged,
+        names=host_names(roster),
         located=located,
         addresses={
             name: config.relayed.get(name, found[0]) if name != config.name else found[0]
@@ -71,6 +92,16 @@ def with_roster(config: DaemonConfig, roster: Roster) -> DaemonConfig:
             if found[1:] and name not in config.relayed
         },
     )
+
+
+def _texts_of(name: str, roster: Roster) -> tuple[str, ...]:
+    found = _latest(roster).get(name)
+    return () if found is None else found.addresses
+
+
+def _latest(roster: Roster) -> dict[str, RosterEntry]:
+    """Return the entries of the daemons that a roster has, and of those that were removed."""
+    return {each.name: each for each in (*roster.removed, *roster.entries)}
 
 
 def former_places(config: DaemonConfig) -> dict[str, tuple[Address, ...]]:
@@ -120,8 +151,9 @@ def overruled(ours: Roster, places: Places, roster: Roster) -> list[str]:
         if entry.site != listed.site:
             found.append(f"sites.{listed.site}.daemons.{name} (now of site {entry.site})")
         there = addresses_of(entry)
-        if there and there != places.get(name):
-            text = ", ".join(map(str, there))
+        named = names_of((entry,)) != names_of((listed,))
+        if named or (there and there != places.get(name)):
+            text = ", ".join(entry.addresses)
             found.append(f"sites.{listed.site}.daemons.{name} (now at {text})")
     more = [name for name in roster.names if name not in ours.names]
     if more:

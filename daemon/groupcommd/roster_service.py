@@ -28,16 +28,22 @@ from groupcomm.config.roster import (
     SetLinks,
 )
 from groupcomm.config.site_links import SitePair, pair_of_sites
-from groupcomm.config.versions import INVITATIONS
+from groupcomm.config.versions import HOST_NAMES, INVITATIONS
 from groupcomm.engine import ChangeRoster, DaemonCore, Status
 from groupcomm.errors import ConfigError, GroupCommError, LocalProtocolError
-from groupcomm.host.addresses import Address, parse_address
+from groupcomm.host.addresses import Address
 from groupcomm.joining.token import Token
 from groupcomm.names import check_daemon
 from groupcommd.daemon_config import DaemonConfig
 from groupcommd.join_service import JoinService
-from groupcommd.roster_config import places_of, with_roster
-from groupcommd.site_tables import sites_of_link
+from groupcommd.roster_config import host_names, names_of, places_of, with_roster
+from groupcommd.seeds import Seed
+from groupcommd.site_tables import (
+    AddressOrName,
+    check_names,
+    read_place,
+    sites_of_link,
+)
 
 KNOWN: Final = (
     "daemons, daemons add {...}, daemons remove {...}, daemons move {...}, daemons set-links {...},"
@@ -147,8 +153,10 @@ class RosterService:
         wanted = self._command(words)
         token: Token | None = None
         change: RosterChange
+        if names_of(self.config.core.roster.entries):
+            self._check_readers(status, HOST_NAMES, "names of hosts in the roster")
         if isinstance(wanted, _Invite):
-            self._check_readers(status)
+            self._check_readers(status, INVITATIONS, "invitations")
             token, change = self._invite(wanted)
         else:
             change = self._change(wanted)
@@ -163,15 +171,15 @@ class RosterService:
             return answer
         return {**answer, "token": token.encode(), "invitation": token.id.hex()}
 
-    def _check_readers(self, status: Status) -> None:
-        """Raise LocalProtocolError if a daemon of the view cannot read invitations."""
+    def _check_readers(self, status: Status, feature: int, what: str) -> None:
+        """Raise LocalProtocolError if a daemon of the view cannot read a part of a roster."""
         protocol = status.protocol
         if protocol.view is None:
             return  # the core refuses it, for now
-        lacking = [n for n, each in protocol.members.items() if not each.features & INVITATIONS]
+        lacking = [n for n, each in protocol.members.items() if not each.features & feature]
         if lacking:
             raise LocalProtocolError(
-                f"{', '.join(lacking)}: an earlier release, which cannot read invitations: upgrade"
+                f"{', '.join(lacking)}: an earlier release, which cannot read {what}: upgrade"
                 " all daemons first; groupcomm daemons upgrade-status shows what is left"
             )
 
@@ -213,9 +221,17 @@ class RosterService:
 
     def check_addresses(self, name: str, texts: Sequence[str]) -> tuple[str, ...]:
         """Return the addresses of a daemon in one form; raise ConfigError if it cannot be there."""
-        places = places_of(self.config.core.roster.entries, self.config.places)
-        taken = {at: name for name, found in places.items() for at in found}
-        found = [parse_address(text, f"address of {name}") for text in texts]
+        roster = self.config.core.roster
+        places = places_of(roster.entries, self.config.places)
+        taken: dict[AddressOrName, str] = {
+            at: name for name, found in places.items() for at in found
+        }
+        taken |= {host: name for name, host in host_names(roster).items() if roster.entry(name)}
+        found = [read_place(text, f"address of {name}") for text in texts]
+        check_names(found, f"address of {name}")
+        if any(isinstance(each, Seed) for each in found):
+            status = self._core.status(trio.current_time())
+            self._check_readers(status, HOST_NAMES, "names of hosts in the roster")
         for address in found:
             other = taken.get(address, name)
             if other != name:
@@ -223,8 +239,11 @@ class RosterService:
             self._check_address(name, address)
         return tuple(dict.fromkeys(map(str, found)))
 
-    def _check_address(self, name: str, address: Address) -> None:
+    def _check_address(self, name: str, address: AddressOrName) -> None:
         config = self.config
+        if isinstance(address, Seed):
+            self._check_key(name, address)
+            return
         if not address.port:
             raise ConfigError(f"address of {name} is {address}; a port above 0 is needed")
         if address.is_multicast:
@@ -243,6 +262,11 @@ class RosterService:
                 f" cannot reach: first groupcomm daemons move {config.name} to an address that they"
                 " can reach, and restart it"
             )
+        self._check_key(name, address)
+
+    def _check_key(self, name: str, address: AddressOrName) -> None:
+        """Raise ConfigError if a daemon of another host would not have the key of this one."""
+        config = self.config
         if config.file is None and not config.insecure:
             raise ConfigError(
                 f"address of {name} is {address}, and this daemon has the key of this host, which"
@@ -297,12 +321,14 @@ class RosterService:
         """Return the configuration with another roster, and log what an operator must do now."""
         before, self.config = self.config, with_roster(self.config, roster)
         name, own = self.config.name, self.config.places[self.config.name]
-        if own != before.places[name] and not before.moved:
+        host = self.config.names.get(name)
+        elsewhere = host != before.names.get(name) if host else own != before.places[name]
+        if elsewhere and not before.moved:
             _log.warning(
                 "roster %d: this daemon is to be at %s, and listens at %s until its next start:"
                 " restart it soon",
                 roster.number,
-                ", ".join(map(str, own)),
+                str(host) if host else ", ".join(map(str, own)),
                 ", ".join(map(str, before.places[name])),
             )
         lacking = [each for each in self._without_identity(list(roster.names)) if each != name]

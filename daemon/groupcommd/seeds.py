@@ -1,5 +1,7 @@
 """Seeds: the daemons that a daemon outside asks, as addresses or as names of DNS.
 
+A daemon's own address may be a name as well: ``db.example.org:4803``, or ``dns:db.example.org``.
+
 ``10.0.0.1``, ``10.0.0.1:4803``, ``[::1]:4803``, ``db.example.org:4803`` and ``dns:db.example.org``
 (all of its addresses), ``srv:_groupcomm._udp.example.org`` (all that its SRV records name). Names
 are looked up in threads, as often as the caller asks: nothing is kept.
@@ -69,6 +71,19 @@ def parse_seed(text: str, key: str) -> Seed:
             " name of DNS as HOST"
         )
     return Seed(host, port, is_name=True)
+
+
+def parse_host_name(text: str) -> Seed | None:
+    """Return the name and the port of a daemon's host; None if the text is anything else.
+
+    ``10.0.0.300`` is a mistake and no name: the last part of a name is never a number.
+    """
+    try:
+        found = parse_seed(text, "address")
+    except ConfigError:
+        return None
+    last = found.host.rstrip(".").rpartition(".")[2]
+    return found if found.is_name and found.port and not last.isdigit() else None
 
 
 def _is_address(text: str) -> bool:

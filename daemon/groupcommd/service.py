@@ -45,6 +45,7 @@ from groupcommd.delays import DelayRecorder
 from groupcommd.disk import DiskWatch, DiskWriter
 from groupcommd.drain_service import DrainService
 from groupcommd.flight import FlightRecorder
+from groupcommd.host_names import HostNames, LookUp
 from groupcommd.junk import Flood, pattern_of
 from groupcommd.key_service import KeyService
 from groupcommd.logs import LogWatch, log_news
@@ -54,6 +55,7 @@ from groupcommd.networks import Networks
 from groupcommd.process import connection_capacity
 from groupcommd.roster_config import log_roster
 from groupcommd.roster_service import RosterService
+from groupcommd.seeds import look_up_off_the_loop
 from groupcommd.sockets import HttpSocket, Sockets, use_places
 from groupcommd.state_dir import StateDir
 from groupcommd.status import DaemonParts, QuestionQueue, answer
@@ -67,7 +69,7 @@ WALL_INTERVAL_S = 1.0
 """Between readings of the wall clock."""
 
 _RELOADED = frozenset(("limits", "quotas", "access"))
-_OF_OTHERS = frozenset(("keys", "roll", "overruled"))
+_OF_OTHERS = frozenset(("keys", "roll", "overruled", "located"))
 """Parts of a configuration that are reported elsewhere."""
 
 REPORTS_S = 0.5
@@ -101,6 +103,7 @@ class Service:
         state: the locked state folder of this daemon.
         start: the start, counted in that folder.
         sockets: the open sockets.
+        look_up: looks the names of other daemons' hosts up.
 
     Attributes:
         core: the core of this start.
@@ -114,12 +117,17 @@ class Service:
     """
 
     def __init__(
-        self, config: DaemonConfig, state: StateDir, start: Start, sockets: Sockets
+        self,
+        config: DaemonConfig,
+        state: StateDir,
+        start: Start,
+        sockets: Sockets,
+        look_up: LookUp = look_up_off_the_loop,
     ) -> None:
         if sockets.http is not None:
             import groupcommd.http.supervisor  # noqa: F401, PLC0415 - before the core has a deadline
         self._config = config
-        self._near = frozenset(config.addresses) - config.remote
+        self._near = config.known - config.remote
         self._delays = None if sockets.http is None else DelayRecorder(start)
         self._flight = FlightRecorder(start) if self._delays is None else self._delays
         self._trace: TraceFile | None = None
@@ -145,6 +153,7 @@ class Service:
         self._state = state
         self._roster = RosterService(self.core, config)
         self._roster.on_located = self._use_located
+        self._host_names = HostNames(self._roster, self.core, look_up)
         self._keys = KeyService(self.core, config.key_file, config.identities)
         self._disk = DiskWatch(config.state_dir, config.disk_timeout_s)
         self._writer = DiskWriter(state, self._keys, self._note_written, self._fail)
@@ -197,6 +206,7 @@ class Service:
                 for source in self._udp.sockets:
                     nursery.start_soon(self._receive, source)
                 nursery.start_soon(self._check_each_second)
+                nursery.start_soon(self._host_names.run, self._config.names)
                 if self._config.moved:
                     nursery.start_soon(
                         tell_move, lambda: self._config, self._roster.locate, self._udp.address
@@ -429,11 +439,13 @@ class Service:
             self._udp.filter(self._wanted)
         self._differences.use(config)
         self._rejected_senders.use(config)
+        self._host_names.use(config.names)
 
     def _use_located(self, config: DaemonConfig) -> None:
         """Send to daemons at other addresses from now on."""
         self._config = config
         use_places(self._udp, config, self._near)
+        self._rejected_senders.use(config)
 
     def use_near(self, near: frozenset[str]) -> None:
         """See Shell."""

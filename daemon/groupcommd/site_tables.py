@@ -1,6 +1,6 @@
 """The tables of sites and links in a configuration: the daemons, and the delays between sites."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from math import inf
 from typing import Final, TypeAlias
 
@@ -11,6 +11,7 @@ from groupcomm.config.site_links import LONGEST_LINK_US
 from groupcomm.errors import ConfigError, LocalProtocolError
 from groupcomm.host.addresses import Address, parse_address
 from groupcomm.names import check_daemon
+from groupcommd.seeds import Seed, parse_host_name
 
 DEFAULT_PACKET_BYTES: Final = 1340
 """With its seal and headers such a packet passes the internet, tunnels included."""
@@ -47,7 +48,16 @@ def site_of(sites: Sites, daemon: str) -> str:
     return next(site for site, table in sites.items() if daemon in table.daemons)
 
 
-def read_daemons(sites: Sites, name: str) -> dict[str, tuple[Address, ...]]:
+AddressOrName: TypeAlias = Address | Seed
+"""The address of a daemon in digits, or the name of its host, which is looked up."""
+
+
+def read_place(text: str, key: str) -> AddressOrName:
+    """Read the address of a daemon; raise ConfigError, with `key` in the text, if it is none."""
+    return parse_host_name(text) or parse_address(text, key)
+
+
+def read_daemons(sites: Sites, name: str) -> dict[str, tuple[AddressOrName, ...]]:
     """Return the addresses of all listed daemons by name, one for each network.
 
     Args:
@@ -57,8 +67,8 @@ def read_daemons(sites: Sites, name: str) -> dict[str, tuple[Address, ...]]:
     Raises:
         ConfigError: a name or an address is wrong, or is listed twice.
     """
-    found: dict[str, tuple[Address, ...]] = {}
-    taken: dict[Address, str] = {}
+    found: dict[str, tuple[AddressOrName, ...]] = {}
+    taken: dict[AddressOrName, str] = {}
     for site, table in sites.items():
         key = f"sites.{site}.daemons"
         if not table.daemons:
@@ -73,7 +83,8 @@ def read_daemons(sites: Sites, name: str) -> dict[str, tuple[Address, ...]]:
             texts = [where] if isinstance(where, str) else where
             if not texts:
                 raise ConfigError(f"{key}.{daemon} is empty; a daemon has at least one address")
-            addresses = [parse_address(text, f"{key}.{daemon}") for text in texts]
+            addresses = [read_place(text, f"{key}.{daemon}") for text in texts]
+            check_names(addresses, f"{key}.{daemon}")
             for address in addresses:
                 if address.port and address in taken:
                     raise ConfigError(f"{key}: {taken[address]} and {daemon} are both at {address}")
@@ -83,6 +94,16 @@ def read_daemons(sites: Sites, name: str) -> dict[str, tuple[Address, ...]]:
         where = f"sites.{next(iter(sites))}.daemons lists" if len(sites) == 1 else "the sites list"
         raise ConfigError(f"name is {name!r}; {where} {', '.join(found)}")
     return found
+
+
+def check_names(addresses: Sequence[AddressOrName], key: str) -> None:
+    """Raise ConfigError if a daemon on several networks is listed with the name of a host."""
+    named = [each for each in addresses if isinstance(each, Seed)]
+    if named and len(addresses) > 1:
+        raise ConfigError(
+            f"{key} has {named[0]}: a daemon on several networks has addresses in digits, as a name"
+            " does not say which network it is on"
+        )
 
 
 def read_multicast(sites: Sites, name: str) -> Address | None:
@@ -105,7 +126,7 @@ def read_multicast(sites: Sites, name: str) -> Address | None:
 
 
 def advised_settings(
-    sites: Sites, daemons: Mapping[str, tuple[Address, ...]]
+    sites: Sites, daemons: Mapping[str, tuple[AddressOrName, ...]]
 ) -> tuple[Setting, ...]:
     """Return the settings of sites that should be equal at all daemons, besides the names.
 

@@ -84,7 +84,7 @@ class Sockets:
             self.udp = _open(_udp_addresses(config), lambda: _open_udp(config))
             stack.callback(self.udp.close)
             if config.core.agreed is not None:
-                use_places(self.udp, config, frozenset(config.addresses) - config.remote)
+                use_places(self.udp, config, config.known - config.remote)
             unix = _open(str(config.unix), lambda: listen_unix(config.unix, config.unix_for))
             stack.callback(close_unix, unix, config.unix)
             self.listeners.append(unix_listener(unix))
@@ -224,19 +224,19 @@ def _udp_addresses(config: DaemonConfig) -> str:
 
 
 def _open_udp(config: DaemonConfig) -> UdpSocket | Networks:
-    me = config.name
+    me, remote, absent = config.name, config.remote, config.known - config.addresses.keys()
     if me not in config.further:
         others = {name: address for name, address in config.addresses.items() if name != me}
-        return UdpSocket(
-            config.addresses[me], others, multicast=config.multicast, remote=config.remote
-        )
+        own = config.addresses[me]
+        return UdpSocket(own, others, multicast=config.multicast, remote=remote, absent=absent)
     places = config.places
     return Networks(
         places.pop(me),
         places,
         config.core.timing,
         multicast=config.multicast,
-        remote=config.remote,
+        remote=remote,
+        absent=absent,
     )
 
 
@@ -255,12 +255,12 @@ def use_places(udp: UdpSocket | Networks, config: DaemonConfig, near: frozenset[
         if name not in config.relayed:
             places[name] = (address, *places.get(name, ())[1:])
     del places[config.name]
-    remote = places.keys() - near
+    remote, absent = places.keys() - near, config.known - places.keys() - {config.name}
     if isinstance(udp, Networks):
-        udp.use(places, remote, former)
+        udp.use(places, remote, former, absent)
     else:
         first = {name: found[0] for name, found in former.items()}
-        udp.use({name: found[0] for name, found in places.items()}, remote, first)
+        udp.use({name: found[0] for name, found in places.items()}, remote, first, absent)
 
 
 def _open(what: str, make: Callable[[], _Socket]) -> _Socket:

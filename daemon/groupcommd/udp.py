@@ -83,6 +83,7 @@ class UdpSocket:
         *,
         multicast: Address | None = None,
         remote: Collection[str] = (),
+        absent: Collection[str] = (),
     ) -> None:
         """Bind the socket.
 
@@ -91,6 +92,7 @@ class UdpSocket:
             others: the addresses of the other daemons, by name.
             multicast: the group of all other daemons of this site.
             remote: the names of the daemons of other sites.
+            absent: the names of daemons whose addresses are not known: they get nothing.
 
         Raises:
             OSError: the address is in use, or not one of this host.
@@ -99,7 +101,7 @@ class UdpSocket:
         self.socket = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         self._multicast = multicast
         self._sources: dict[Destination, None] = {}
-        self._use(others, remote, {})
+        self._use(others, remote, {}, absent)
         self.lost = 0
         self.sent_bytes = self.received_bytes = 0
         self.filtered = False
@@ -128,6 +130,7 @@ class UdpSocket:
         others: Mapping[str, Address],
         remote: Collection[str],
         former: Mapping[str, Address],
+        absent: Collection[str] = (),
     ) -> None:
         """Send to these daemons from now on, and expect datagrams from them.
 
@@ -136,8 +139,9 @@ class UdpSocket:
             remote: the names of those that a datagram for the own site does not go to.
             former: the former addresses of daemons that have moved, which get all their datagrams,
                 too, until something has come from the new one: it has not started there yet.
+            absent: the names of daemons whose addresses are not known: they get nothing.
         """
-        self._use(others, remote, former)
+        self._use(others, remote, former, absent)
         if self.filtered and self._wanted is not None:
             self._attach(self._wanted)
 
@@ -146,7 +150,9 @@ class UdpSocket:
         others: Mapping[str, Address],
         remote: Collection[str],
         former: Mapping[str, Address],
+        absent: Collection[str],
     ) -> None:
+        self._absent = frozenset(absent)
         self._targets = {name: (a.host, a.port) for name, a in others.items()}
         self._site_targets = [
             target for name, target in self._targets.items() if name not in remote
@@ -329,7 +335,12 @@ class UdpSocket:
             self._send_burst(burst, target)
 
     def _targets_of(self, name: str | None) -> Sequence[Destination]:
-        found = self._site_targets if name is None else (self._targets.get(name, self._own),)
+        if name is None:
+            found = self._site_targets
+        elif name in self._absent:
+            found = []
+        else:
+            found = [self._targets.get(name, self._own)]
         if not self._former:
             return found
         wanted = self._near if name is None else (name,)

@@ -64,10 +64,13 @@ PACKED: Final = 2
 INVITATIONS: Final = 1 << 0
 """The feature of daemons that can read rosters with invitations (docs/joining.md)."""
 
-SPOKEN: Final = Versions(lowest=1, highest=PACKED, features=INVITATIONS)
+HOST_NAMES: Final = 1 << 1
+"""The feature of daemons that look up the names of hosts in rosters (groupcommd/host_names.py)."""
+
+SPOKEN: Final = Versions(lowest=1, highest=PACKED, features=INVITATIONS | HOST_NAMES)
 """The versions and features of this release."""
 
-FEATURES: Final[Mapping[int, str]] = {INVITATIONS: "invitations"}
+FEATURES: Final[Mapping[int, str]] = {INVITATIONS: "invitations", HOST_NAMES: "host-names"}
 """The names of features, by their bits."""
 
 

@@ -19,6 +19,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -242,14 +244,24 @@ class RollingUpgrade:
                     self.figures.violations.append(f"{what}: some came twice")
                 if level not in ORDERED:
                     continue
-                if any(stay and stay != [*range(stay[0], stay[-1] + 1)] for stay in stays):
-                    self.figures.violations.append(f"{what}: out of order, or with a gap")
+                for stay in stays:
+                    if (wrong := first_gap(stay)) is not None:
+                        text = f"{what}: {stay[wrong]} is followed by {stay[wrong + 1 : wrong + 4]}"
+                        self.figures.violations.append(text)
                 whole = [number for stay in stays for number in stay]
                 if whole != sorted(set(whole)):
                     self.figures.violations.append(f"{what}: came again after a move")
                 theirs = self.figures.reports.get(sender)
                 if theirs is not None and whole[-1] != theirs["sent"][level] - 1:
                     self.figures.violations.append(f"{what}: the last ones are missing")
+
+
+def first_gap(numbers: Sequence[int]) -> int | None:
+    """Return the index of the first number that the next one does not follow; None without one."""
+    for at, (number, following) in enumerate(pairwise(numbers)):
+        if following != number + 1:
+            return at
+    return None
 
 
 def check(traces: Path) -> list[str]:
@@ -334,11 +346,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the campaign; return 0 if nothing was wrong, and 2 if it cannot be run here."""
     parser = argparse.ArgumentParser(description=__doc__)
     add_options(parser)
+    parser.add_argument("--traces", metavar="DIR", help="keep the traces in DIR, which is empty")
     parser.add_argument("--release", default="first", help="the earlier release (first)")
     options = parser.parse_args(arguments)
+    kept = options.traces
     with (
         tempfile.TemporaryDirectory(prefix="release-") as built,
-        tempfile.TemporaryDirectory(prefix="rolling-") as traces,
+        nullcontext(kept) if kept else tempfile.TemporaryDirectory(prefix="rolling-") as traces,
     ):
         try:
             earlier = earlier_release(options.release, Path(built))

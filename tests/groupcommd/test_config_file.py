@@ -146,7 +146,7 @@ def test_a_key_file_switches_encryption_on(tmp_path: Path) -> None:
         (TWO, "c", "name is 'c'; sites.berlin.daemons lists a, b"),
         (TWO, "a#b", "name is 'a#b'"),
         (TWO.replace("b =", '"b#" ='), "a", "sites.berlin.daemons: daemon name 'b#' contains '#'"),
-        (TWO.replace("127.0.0.1:4901", "example.org"), "a", "sites.berlin.daemons.a is"),
+        (TWO.replace("127.0.0.1:4901", "10.0.0.256"), "a", "sites.berlin.daemons.a is"),
         (TWO.replace(":4901", ":70000"), "a", "the port must be 0 to 65535"),
         (TWO.replace("4902", "4901"), "a", "a and b are both at 127.0.0.1:4901"),
         (TWO + "[sites.rome.daemons]\nb = '127.0.0.1:1'", "a", "b is in sites.berlin, too"),

@@ -81,7 +81,7 @@ async def refuse(cluster: GrowingCluster) -> None:
         (("add", "d", "--address", "127.0.0.1:0"), "a port above 0 is needed"),
         (("add", "d", "--address", "[::1]:7"), "all addresses must be IPv4 ones"),
         (("add", "d", "--address", "10.0.0.4"), "first groupcomm daemons move"),
-        (("add", "d", "--address", "somewhere"), "the host must be an IP address in digits"),
+        (("add", "d", "--address", "10.0.0.300"), "the host must be an IP address in digits"),
         (("remove", "z"), "daemon z is not in the roster; it has a, b, c"),
         (("replace", "z", "y", "--address", "127.0.0.1:9"), "daemon z is not in the roster"),
     ):

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from groupcomm.config.core import lan
 from groupcomm.config.roster import Roster, RosterEntry
-from groupcomm.config.versions import Versions
+from groupcomm.config.versions import INVITATIONS, Versions
 from groupcomm.errors import ConfigError, LocalProtocolError
 from groupcomm.host.addresses import Address
 from groupcomm.joining.host import Applicant
@@ -166,5 +166,6 @@ async def test_nobody_is_invited_while_a_daemon_cannot_read_that(tmp_path: Path)
     service = RosterService(cast("Any", SimpleNamespace(status=None)), config)
     members = {"a": Versions(features=1), "b": Versions()}
     protocol = SimpleNamespace(view=Versions(), members=members)
+    status = cast("Any", SimpleNamespace(protocol=protocol))
     with pytest.raises(LocalProtocolError, match=r"^b: an earlier release"):
-        service._check_readers(cast("Any", SimpleNamespace(protocol=protocol)))
+        service._check_readers(status, INVITATIONS, "invitations")
