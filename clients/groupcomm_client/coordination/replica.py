@@ -21,12 +21,14 @@ synchrony in distributed systems", SOSP 1987.
 
 import enum
 from collections.abc import Iterable
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import attrs
+import msgspec
 
 from groupcomm.clocks.stamp import Position, ViewId
-from groupcomm.events import Cause, GroupView, MemberId, Message, Transition
+from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message, Transition
+from groupcomm.level import ServiceLevel
 from groupcomm_client.coordination.replica_messages import (
     Claim,
     Command,
@@ -54,6 +56,62 @@ class StateMachine(Protocol):
 
     def restore(self, state: bytes) -> None:
         """Adopt a state that another replica's `snapshot` returned."""
+
+
+class Step(msgspec.Struct, frozen=True, gc=False):
+    """One input of a mergeable machine; all replicas with one state get the same ones.
+
+    Attributes:
+        at: its place in the agreed order; that of a view of daemons precedes all others of it.
+        what: a view of the replicas' group, a message to one of the `inputs`, or a command.
+        sender: the replica that has submitted a command; None for others.
+        transitional: whether replicas that do not come along to the next view may lack it.
+        majority: whether its daemons are more than half of all; None if that is unknown.
+        number: the number of a command at its replica.
+    """
+
+    at: Position
+    what: GroupView | Message | bytes
+    sender: MemberId | None
+    transitional: bool
+    majority: bool | None
+    number: int = 0
+
+
+@runtime_checkable
+class MergeableMachine(Protocol):
+    """A replicated object whose states can be merged. It depends on nothing but its calls, and
+    must not raise."""
+
+    def step(self, step: Step) -> object:
+        """Carry out one input; the replica that has submitted a command gets the result."""
+
+    def snapshot(self) -> bytes:
+        """Return the whole state, smaller than the largest message."""
+
+    def restore(self, state: bytes) -> None:
+        """Adopt a state that another replica's `snapshot` returned."""
+
+    def merge(self, states: list[bytes]) -> None:
+        """Adopt the one state that is made of several, in this order; all make it of the same."""
+
+
+class Plain:
+    """A `StateMachine` that gets steps."""
+
+    def __init__(self, machine: StateMachine) -> None:
+        self._machine = machine
+        self.snapshot = machine.snapshot
+        self.restore = machine.restore
+
+    def step(self, step: Step) -> object:
+        """See `MergeableMachine`."""
+        if isinstance(step.what, GroupView):
+            self._machine.members_changed(step.what.members)
+            return None
+        assert isinstance(step.what, bytes), "a plain machine has no inputs"
+        assert step.sender is not None
+        return self._machine.apply(step.what, step.sender)
 
 
 class Status(enum.Enum):
@@ -104,7 +162,13 @@ class Replica:
     """
 
     def __init__(
-        self, me: MemberId, group: str, machine: StateMachine, *, replicas: int | None = None
+        self,
+        me: MemberId,
+        group: str,
+        machine: StateMachine | MergeableMachine,
+        *,
+        replicas: int | None = None,
+        inputs: frozenset[str] = frozenset(),
     ) -> None:
         """Begin with no state of the group, before the first view of it.
 
@@ -114,15 +178,21 @@ class Replica:
             machine: a new state machine.
             replicas: the number of replicas, absent ones included: then more than half of them must
                 be together to continue. None: each part of a partition continues by itself, and
-                when parts meet again all but one of their states are lost.
+                when parts meet again all but one of their states are lost, unless the machine is
+                mergeable.
+            inputs: groups that this replica has joined before; a mergeable machine gets their
+                AGREED and SAFE messages.
         """
+        self._merging = machine if isinstance(machine, MergeableMachine) else None
+        self._machine = self._merging or Plain(machine)  # type: ignore[arg-type]  # the other one
+        self._inputs = inputs
+        self._majority: bool | None = None
         self.status = Status.SETTLING
         self.holders: frozenset[MemberId] = frozenset((me,))
         self.view: GroupView | None = None
         self.as_of: Position | None = None
         self._me = me
         self._group = group
-        self._machine = machine
         self._replicas = replicas
         self._quorum = 0 if replicas is None else replicas // 2 + 1
         self._numbers = 0
@@ -131,7 +201,7 @@ class Replica:
         self._held: list[Done] = []  # commands that are applied, but perhaps not for good
         # While it settles:
         self._since = _NOWHERE  # the backlog has all messages ordered after this position
-        self._backlog: list[tuple[Position, GroupView | tuple[MemberId, Command]]] = []
+        self._backlog: list[Step] = []
         self._exchange = _NOWHERE
         self._claims: dict[MemberId, Claim] = {}
         self._winners: frozenset[MemberId] | None = None
@@ -156,8 +226,12 @@ class Replica:
                 self._on_view(event)
             case Message() if self._group in event.groups and event.position is not None:
                 self._on_message(event, event.position)
+            case Message() if self._inputs and not self._inputs.isdisjoint(event.groups):
+                self._on_input(event)
             case Transition() if self.view is not None:
                 self._transitional = True  # until the next view of the group
+            case DaemonView():
+                self._majority = event.majority
         actions, self._actions = self._actions, []
         return actions
 
@@ -188,21 +262,34 @@ class Replica:
         return self.holders == frozenset(view.members)
 
     def _go_on(self, view: GroupView) -> None:
-        self._apply(view.id, view)
+        self._apply(self._step_of(view))
         if view.cause in (Cause.JOIN, Cause.NETWORK) or self._spokesman not in view.members:
             self._bring_up_to_date(view)
         self._release()
 
     def _enter_settling(self, view: GroupView) -> None:
-        self.status = Status.SETTLING
         self._since = view.id
-        self._lose(item for _, item in self._backlog)
-        self._backlog = [(view.id, view)]
+        if self._merging is None:
+            self._lose(self._backlog)
+        else:
+            self._apply_backlog()
+        self.status = Status.SETTLING
+        self._backlog = [self._step_of(view)]
         self._begin_exchange(view)
+
+    def _apply_backlog(self) -> None:
+        """Bring the state up to the present place, so that a claim has all that came so far."""
+        known = self.as_of
+        self._catch_up(_NOWHERE)
+        if known is None:
+            self.as_of = None  # what came before this replica's join is missing
 
     def _settle_on(self, view: GroupView) -> None:
         """Continue to compare states after a replica has come or gone."""
-        self._backlog.append((view.id, view))
+        if self._merging is not None and view.cause is Cause.JOIN:
+            self._enter_settling(view)  # claims are as of the view with which the newcomer begins
+            return
+        self._backlog.append(self._step_of(view))
         if self._winners is not None:
             if not self._winners.isdisjoint(view.members):
                 return  # their snapshot is in flight
@@ -226,7 +313,8 @@ class Replica:
         spoken = any(self._me in claim.holders for claim in self._claims.values())
         if self._speaks(view) and not spoken:
             holders = tuple(sorted(self.holders))
-            self._actions.append(Send(encode(Claim(self._exchange, holders, self.as_of))))
+            state = None if self._merging is None else self._merging.snapshot()
+            self._actions.append(Send(encode(Claim(self._exchange, holders, self.as_of, state))))
 
     def _speaks(self, view: GroupView) -> bool:
         return self._me == next(member for member in view.members if member in self.holders)
@@ -234,7 +322,7 @@ class Replica:
     def _on_claim(self, view: GroupView, sender: MemberId, claim: Claim, at: Position) -> None:
         if self.status is Status.CURRENT:
             return  # the snapshot that it asks for is in flight, or will be
-        if claim.exchange == view.id != self._exchange:
+        if claim.exchange == view.id != self._exchange and self._merging is None:
             self._begin_exchange(view)  # all winners have gone; this replica did not know of them
         if claim.exchange == self._exchange and self._winners is None:
             self._claims[sender] = claim
@@ -251,12 +339,25 @@ class Replica:
             if claim.version is not None:
                 with_state |= present
         all_there = covered == members and len(members) >= (self._replicas or 0)
+        if self._merging is not None:
+            if all_there:
+                self._merge(self._merging, members, at)
+            return
         enough = self._replicas is not None and len(with_state) >= self._quorum
         if all_there or enough:
             best = max(self._claims.values(), key=lambda claim: _rank(view, claim))
             self._winners = members.intersection(best.holders)
             if self._me in self._winners:
                 self._win(view, self._winners, at)
+
+    def _merge(self, machine: MergeableMachine, members: frozenset[MemberId], at: Position) -> None:
+        """Continue with one state made of all claims, those of whoever has gone since included."""
+        claims = sorted(self._claims.values(), key=lambda claim: claim.version is None)
+        machine.merge([claim.state for claim in claims if claim.state is not None])
+        self.holders = members
+        self._catch_up(_NOWHERE)
+        self.as_of = at
+        self._release()
 
     def _win(self, view: GroupView, winners: frozenset[MemberId], at: Position) -> None:
         self.holders = winners
@@ -282,7 +383,7 @@ class Replica:
             if snapshot.as_of < self._since:
                 return  # messages ordered in between are missing here; another snapshot will come
             self._machine.restore(snapshot.state)
-            self._lose(item for place, item in self._backlog if place <= snapshot.as_of)
+            self._lose(step for step in self._backlog if step.at <= snapshot.as_of)
             self._actions += [Unknown(done.number) for done in self._held]
             self._held = []
             self.as_of = snapshot.as_of
@@ -302,29 +403,45 @@ class Replica:
         elif isinstance(found, Snapshot):
             self._on_snapshot(view, found)
         elif isinstance(found, Command):
-            if self.status is Status.CURRENT:
-                self._apply(at, (message.sender, found))
-            else:
-                self._backlog.append((at, (message.sender, found)))
+            self._accept(
+                Step(
+                    at,
+                    found.data,
+                    message.sender,
+                    self._transitional,
+                    self._majority,
+                    found.number,
+                )
+            )
 
-    def _apply(self, at: Position, item: GroupView | tuple[MemberId, Command]) -> None:
-        self.as_of = at
-        if isinstance(item, GroupView):
-            self._machine.members_changed(item.members)
-            return
-        sender, command = item
-        result = self._machine.apply(command.data, sender)
-        if sender == self._me:
-            self._held.append(Done(command.number, result))
+    def _on_input(self, message: Message) -> None:
+        at = message.position
+        if self.view is not None and at is not None and message.level >= ServiceLevel.AGREED:
+            self._accept(Step(at, message, None, self._transitional, self._majority))
+
+    def _step_of(self, view: GroupView) -> Step:
+        return Step(view.id, view, None, self._transitional, self._majority)
+
+    def _accept(self, step: Step) -> None:
+        if self.status is Status.CURRENT:
+            self._apply(step)
+        else:
+            self._backlog.append(step)
+
+    def _apply(self, step: Step) -> None:
+        self.as_of = step.at
+        result = self._machine.step(step)
+        if step.sender == self._me:
+            self._held.append(Done(step.number, result))
             self._release()
 
     def _catch_up(self, after: Position) -> None:
         """Apply the backlog after a place: from there on the state is up to date."""
         self.status = Status.CURRENT
         backlog, self._backlog = self._backlog, []
-        for at, item in backlog:
-            if at > after:
-                self._apply(at, item)
+        for step in backlog:
+            if step.at > after:
+                self._apply(step)
 
     def _release(self) -> None:
         """Report own commands that were applied, if that will not be undone."""
@@ -332,11 +449,9 @@ class Replica:
             self._actions += self._held
             self._held = []
 
-    def _lose(self, items: Iterable[GroupView | tuple[MemberId, Command]]) -> None:
+    def _lose(self, steps: Iterable[Step]) -> None:
         """Report own commands of which nobody knows whether they are in the state."""
-        for item in items:
-            if not isinstance(item, GroupView) and item[0] == self._me:
-                self._actions.append(Unknown(item[1].number))
+        self._actions += [Unknown(step.number) for step in steps if step.sender == self._me]
 
 
 def _rank(view: GroupView, claim: Claim) -> tuple[bool, bool, Position, int]:

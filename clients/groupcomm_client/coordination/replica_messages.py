@@ -31,11 +31,13 @@ class Claim(msgspec.Struct, frozen=True, tag="my", array_like=True):
         exchange: the view of the group in which claims are compared.
         holders: the replicas that have exactly this state.
         version: the place of the last message that was applied to it; None if they have no state.
+        state: the state itself, if the machine is mergeable.
     """
 
     exchange: Position
     holders: tuple[MemberId, ...]
     version: Position | None
+    state: bytes | None = None
 
 
 class Snapshot(msgspec.Struct, frozen=True, tag="it", array_like=True):

@@ -1,0 +1,154 @@
+"""The commands of workers that share jobs, and the state of their queue, as msgpack."""
+
+from typing import TypeAlias
+
+import msgspec
+
+from groupcomm.clocks.stamp import Position, ViewId
+from groupcomm.events import MemberId
+from groupcomm_client.undecodable import UNDECODABLE
+
+JobId: TypeAlias = Position
+"""A job is named by its place in the agreed order, for ever."""
+
+
+class Settings(msgspec.Struct, frozen=True, array_like=True):
+    """The rules of a worker set; all of its workers have the same.
+
+    Attributes:
+        tries: the failures after which a job is set aside.
+        deadline_s: the time that a worker has for a job; None: as long as it takes.
+        keyed: whether jobs have keys.
+    """
+
+    tries: int
+    deadline_s: float | None
+    keyed: bool
+
+
+class Ready(msgspec.Struct, frozen=True, tag="rd", array_like=True):
+    """A worker takes jobs from here on, up to `at_once` at a time; 0: no more of them."""
+
+    at_once: int
+    settings: Settings
+
+
+class Report(msgspec.Struct, frozen=True, tag="rp", array_like=True):
+    """The news of one worker, many jobs in one message.
+
+    Attributes:
+        done: jobs that are done.
+        failed: jobs that have failed here: the number of the assignment, and why.
+        late: jobs whose worker takes too long: the number of the assignment, and of its
+            extensions.
+        extended: jobs that this worker still works on: the number of the assignment.
+    """
+
+    done: tuple[JobId, ...] = ()
+    failed: tuple[tuple[JobId, int, str], ...] = ()
+    late: tuple[tuple[JobId, int, int], ...] = ()
+    extended: tuple[tuple[JobId, int], ...] = ()
+
+
+class PutBack(msgspec.Struct, frozen=True, tag="pb", array_like=True):
+    """Jobs that were set aside are to be given again; they have failed 0 times."""
+
+    jobs: tuple[JobId, ...]
+
+
+class Discard(msgspec.Struct, frozen=True, tag="dc", array_like=True):
+    """Jobs that were set aside are not needed any more."""
+
+    jobs: tuple[JobId, ...]
+
+
+WorkCommand: TypeAlias = Ready | Report | PutBack | Discard
+
+
+class Entry(msgspec.Struct, array_like=True):
+    """One unfinished job; all workers have an equal one.
+
+    Attributes:
+        id: its place in the agreed order.
+        sender: the session that sent it.
+        type: the sender's tag.
+        data: its data.
+        key: jobs with one key are done one after another; None: it has none.
+        given: the number of its assignments so far.
+        failures: the number of those that have failed.
+        extended: the number of extensions of its present assignment.
+        worker: the member that works on it; None: it waits.
+        why: why it failed last.
+    """
+
+    id: JobId
+    sender: MemberId
+    type: int
+    data: bytes
+    key: bytes | None = None
+    given: int = 0
+    failures: int = 0
+    extended: int = 0
+    worker: MemberId | None = None
+    why: str = ""
+
+
+class Seen(msgspec.Struct, array_like=True):
+    """The jobs of one view of daemons that a state has heard of.
+
+    Attributes:
+        after: all of them are ordered after this place.
+        upto: every job behind `after`, up to here.
+        extra: further ones, from the end of the view, when others may have been missing.
+    """
+
+    after: Position
+    upto: Position
+    extra: list[Position]
+
+
+class QueueState(msgspec.Struct, array_like=True):
+    """The state of a queue, for workers that lack it.
+
+    Attributes:
+        settings: those of the set; None before its first worker.
+        workers: the workers and their limits, in the order in which they get jobs.
+        jobs, aside: the unfinished jobs, and those that were set aside.
+        seen: by view of daemons, the latest last.
+        since: the place from which on the set has been there.
+        refused: the number of jobs that were refused.
+    """
+
+    settings: Settings | None
+    workers: list[tuple[MemberId, int]]
+    jobs: list[Entry]
+    aside: list[Entry]
+    seen: list[tuple[ViewId, Seen]]
+    since: Position | None
+    refused: int
+
+
+_encoder = msgspec.msgpack.Encoder()
+_commands: msgspec.msgpack.Decoder[WorkCommand] = msgspec.msgpack.Decoder(WorkCommand)
+_states = msgspec.msgpack.Decoder(QueueState)
+
+
+def encode(command: WorkCommand | QueueState) -> bytes:
+    """Return a command or a state as bytes."""
+    return _encoder.encode(command)
+
+
+def decode_command_untrusted(data: bytes) -> WorkCommand | None:
+    """Return the command of a worker; None for bytes that no worker has sent."""
+    try:
+        return _commands.decode(data)
+    except UNDECODABLE:
+        return None
+
+
+def decode_state_untrusted(data: bytes) -> QueueState | None:
+    """Return the state of a queue; None for bytes that no worker has sent."""
+    try:
+        return _states.decode(data)
+    except UNDECODABLE:
+        return None
