@@ -171,21 +171,23 @@ class Sharing:
                 entry = mine.get(id)
                 if entry is None or entry.given != holding.given:
                     self._withdraw(id, actions)
-        told = self._told()
+        reported = self._reported()
         self._ready = {
             id: entry
             for id, entry in mine.items()
-            if not self._has(id) and (id, entry.given) not in told and (id, None) not in told
+            if not self._has(id)
+            and (id, entry.given) not in reported
+            and (id, None) not in reported
         }
         aside = self.queue.aside
         actions += [WasSetAside(entry) for id, entry in aside.items() if id not in self._aside]
         self._aside = set(aside)
 
-    def _told(self) -> set[tuple[JobId, int | None]]:
+    def _reported(self) -> set[tuple[JobId, int | None]]:
         """Return the jobs that are done (None) or have failed here, unknown to the queue yet."""
-        told: set[tuple[JobId, int | None]] = {(id, None) for id in self._done}
-        told |= {(id, None) for id in self._sent.done}
-        return told | {(id, given) for id, given, _ in (*self._failed, *self._sent.failed)}
+        reported: set[tuple[JobId, int | None]] = {(id, None) for id in self._done}
+        reported |= {(id, None) for id in self._sent.done}
+        return reported | {(id, given) for id, given, _ in (*self._failed, *self._sent.failed)}
 
     def _has(self, id: JobId) -> bool:
         holding = self._held.get(id)
