@@ -1,0 +1,476 @@
+"""A subscriber: history first, live events then, joined without a gap and without a duplicate.
+
+Pure: events of a session and the time in, messages to send and events for the program out. An
+archive is a subscriber, too: it fetches what it lacks. docs/history.md has the states.
+"""
+
+import enum
+from collections import deque
+from collections.abc import Collection
+from typing import Final, TypeAlias
+
+import attrs
+
+from groupcomm.clocks.stamp import Position
+from groupcomm.events import DaemonView, GroupView, MemberId, Message, Undeliverable
+from groupcomm.level import ServiceLevel
+from groupcomm_client.events import Received, Reconnected, Unfiltered, Unreadable
+from groupcomm_client.history.frames import (
+    ARCHIVES,
+    HEAD,
+    Find,
+    Frame,
+    More,
+    Offer,
+    Piece,
+    Read,
+    Stop,
+    decode_untrusted,
+    encode,
+    events_of_untrusted,
+)
+from groupcomm_client.history.live import MARK, MARK_S, LiveLine
+from groupcomm_client.history.places import Line, Progress, place_of
+
+FIND_S: Final = 0.5
+"""The time for which a subscriber waits for offers."""
+
+RETRY_S: Final = 1.0
+"""The time after which a subscriber asks again if no archive has what it needs."""
+
+PATIENCE_S: Final = 1.0
+"""The time in which an archive sends the next piece, else another one is looked for."""
+
+WINDOW: Final = 4
+"""The pieces that an archive may send ahead."""
+
+READ_AHEAD: Final = 50_000
+"""No more pieces are granted while as many events wait for the program."""
+
+MOST_WAITING: Final = 200_000
+"""With more events that wait for the program, live ones are read from an archive later."""
+
+
+class Start(enum.Enum):
+    """Where a subscription begins."""
+
+    EARLIEST = enum.auto()
+    LATEST = enum.auto()
+
+
+class State(enum.Enum):
+    """What a subscriber does."""
+
+    FINDING = enum.auto()  # it asks the archives what they have
+    READING = enum.auto()  # an archive sends pieces
+    LIVE = enum.auto()  # events of the session are given as they come
+
+
+@attrs.frozen(kw_only=True)
+class CaughtUp:
+    """All history was given; live events follow.
+
+    Attributes:
+        position: everything up to here was given.
+    """
+
+    position: Position
+
+    def __str__(self) -> str:
+        return f"caught up at {self.position}"
+
+
+@attrs.frozen(kw_only=True)
+class Gap:
+    """Events may be missing: no archive has those between these two places.
+
+    Attributes:
+        after: everything up to here was given; None if nothing was.
+        upto: events up to here may be missing; the next ones are behind this place.
+    """
+
+    after: Position | None
+    upto: Position
+
+    def __str__(self) -> str:
+        return f"gap: events after {self.after} may be missing, up to {self.upto}"
+
+
+Given: TypeAlias = Received | CaughtUp | Gap
+"""What a subscription gives: messages and views in order, and where it stands."""
+
+
+@attrs.frozen
+class Send:
+    """An action: multicast this to a group or a private name."""
+
+    to: str
+    data: bytes
+    level: ServiceLevel
+
+
+@attrs.frozen
+class _Stream:
+    """The stream that is read: its archive, its number, and the pieces that were granted."""
+
+    archive: MemberId
+    number: int
+    granted: int
+    next_piece: int = 0
+
+
+class Subscriber:
+    """A subscriber; call `handle` for every event, and `wake` once `deadline` is reached.
+
+    Attributes:
+        state: see `State`.
+        live: the live events of the session.
+        waiting: the events that the program has not got yet, in order.
+        deadline: when to call `wake`; None for never.
+        has_found: whether an archive has ever answered.
+    """
+
+    def __init__(
+        self,
+        me: MemberId,
+        groups: Collection[str],
+        start: Start | Position | int,
+        *,
+        now: float,
+        view: DaemonView | None = None,
+        stable: bool = False,
+        is_archive: bool = False,
+        first_number: int = 0,
+    ) -> None:
+        """Begin in a session that is not a member of the groups yet, and joins all of them.
+
+        Args:
+            me: the session.
+            groups: the groups to subscribe to.
+            start: where to begin: behind a position, or with the first event that an archive has
+                received at a time, in microseconds since 1970, or later.
+            now: the time in seconds.
+            view: the present view of daemons, if it was received already.
+            stable: give an event only once all daemons of its view hold it.
+            is_archive: whether it may go on alone if no archive answers.
+            first_number: the start of the numbers of streams; one session must not use any twice.
+        """
+        self.state = State.FINDING
+        self.live = LiveLine(me, groups, view, stable=stable)
+        self.waiting: deque[Given] = deque()
+        self.deadline: float | None = now
+        self.has_found = False
+        self._groups = tuple(groups)
+        self._start = start
+        self._is_archive = is_archive
+        self._progress = Progress(start if isinstance(start, Position) else None)
+        self._numbers = first_number
+        self._offers: dict[MemberId, Offer] = {}
+        self._asked_at: float | None = None  # of the Find that is open
+        self._stream: _Stream | None = None
+        self._heard_at = now  # of the last piece, or grant
+        self._archives: Collection[MemberId] = ()  # the other members of their group, if known
+        self._mark_at = now
+        self._actions: list[Send] = []
+
+    @property
+    def position(self) -> Position | None:
+        """Return the place up to which every event was put into `waiting`."""
+        return self._progress.after
+
+    @property
+    def wants_live(self) -> bool:
+        """Return whether it begins with its own first live event, and has not begun."""
+        return self._start is Start.LATEST and self._progress.after is None
+
+    # ---- input ----
+
+    def handle(self, event: Received, now: float) -> None:
+        """Handle one event of the session."""
+        match event:
+            case Message() if event.data.startswith(HEAD):
+                self._on_frame(event, now)
+                return
+            case Undeliverable():
+                self._on_undeliverable(event, now)
+                return
+            case GroupView() if event.group == ARCHIVES:
+                self._archives = [m for m in event.members if m != self.live.me]
+                return
+        dropped = self.live.handle(event)
+        if isinstance(event, Reconnected) or (dropped and self.state is State.LIVE):
+            self._find(now)
+        if self.state is not State.LIVE:
+            self._join_if_complete()
+        self._give_live(now)
+        self._set_deadline(now)
+
+    def wake(self, now: float) -> None:
+        """Let time pass."""
+        if self._expects_piece and now >= self._heard_at + PATIENCE_S:
+            self._find(now)
+        if self.state is State.FINDING:
+            self._look(now)
+        if self.live.wants_mark and now >= self._mark_at:
+            self._mark_at = now + MARK_S
+            self.live.has_mark_in_flight = True
+            self._actions.append(Send(self.live.me.name, MARK, ServiceLevel.SAFE))
+        self._set_deadline(now)
+
+    def taken(self, now: float) -> None:
+        """Note that the program has taken events out of `waiting`."""
+        if self.state is not State.LIVE:
+            self._join_if_complete()
+            self._give_live(now)
+        self._grant(now)
+        self._set_deadline(now)
+
+    def pop_actions(self) -> list[Send]:
+        """Remove and return the messages to send, in order."""
+        actions, self._actions = self._actions, []
+        return actions
+
+    # ---- archives ----
+
+    @property
+    def _expects_piece(self) -> bool:
+        stream = self._stream
+        reads = self.state is State.READING and stream is not None
+        return reads and stream is not None and stream.next_piece < stream.granted
+
+    def _find(self, now: float) -> None:
+        """Look for an archive that has what comes next."""
+        self._stop()
+        self.state = State.FINDING
+        self._asked_at = None
+        self.deadline = now
+
+    def _stop(self) -> None:
+        if self._stream is not None:
+            self._send(self._stream.archive.name, Stop(self._stream.number))
+            self._stream = None
+
+    def _look(self, now: float) -> None:
+        """Ask the archives, or choose among their offers."""
+        if self.wants_live or len(self.waiting) > READ_AHEAD:
+            return  # it needs none; or the program has enough to do
+        if self._asked_at is None or now >= self._asked_at + RETRY_S:
+            self._numbers += 1
+            self._offers = {}
+            self._asked_at = now
+            self._send(ARCHIVES, Find(self._numbers, self._groups))
+        elif now >= self._asked_at + FIND_S or self._have_all_answered:
+            self._choose(now)
+
+    @property
+    def _have_all_answered(self) -> bool:
+        return bool(self._archives) and self._offers.keys() >= set(self._archives)
+
+    def _on_frame(self, message: Message, now: float) -> None:
+        frame = decode_untrusted(message.data)
+        if isinstance(frame, Offer):
+            self._on_offer(message.sender, frame, now)
+        elif isinstance(frame, Piece):
+            self._on_piece(message.sender, frame, now)
+        self._set_deadline(now)
+
+    def _on_offer(self, sender: MemberId, offer: Offer, now: float) -> None:
+        if self.state is not State.FINDING or offer.number != self._numbers:
+            return
+        if self._asked_at is None or sender == self.live.me:
+            return
+        self.has_found = True
+        self._offers[sender] = offer
+        after = self._progress.after
+        if offer.is_live and after is not None and _reach(offer, after) is not None:
+            self._read(sender, now)
+        elif self._have_all_answered:
+            self._choose(now)
+
+    def _choose(self, now: float) -> None:
+        """Read from the archive that has most behind the present place, or go on behind a gap."""
+        after = self._progress.after
+        best = self._best()
+        if best is not None and (best[0] != after or self._will_grow(self._offers[best[1]])):
+            self._read(best[1], now)
+            return
+        if any(map(self._is_behind, self._offers.values())):
+            return  # asked again, the archive may have come this far
+        lowest = self._lowest()
+        own = self.live.complete_after
+        may_go_alone = self._is_archive or bool(self._offers)
+        if own is not None and may_go_alone and (lowest is None or own <= lowest[0]):
+            self._skip_to(own)
+            self._join_if_complete()
+            self._give_live(now)
+        elif lowest is not None:
+            if after is not None:
+                self._skip_to(lowest[0])
+            self._read(lowest[1], now)
+
+    def _best(self) -> tuple[Position, MemberId] | None:
+        """Return the archive that has most behind the present place, and its last place."""
+        after = self._progress.after
+        if after is None:
+            return None
+        found = [
+            (last, archive)
+            for archive, offer in self._offers.items()
+            if (last := _reach(offer, after)) is not None
+        ]
+        return max(found, default=None)
+
+    def _lowest(self) -> tuple[Position, MemberId] | None:
+        """Return the archive whose interval above the present place is the lowest."""
+        after = self._progress.after
+        found = [
+            (first, archive)
+            for archive, offer in self._offers.items()
+            for first, _ in offer.intervals
+            if after is None or first > after
+        ]
+        return min(found, default=None)
+
+    def _will_grow(self, offer: Offer) -> bool:
+        """Return whether an archive will have more behind its last place.
+
+        An archive that is not live may wait for this one, if this is an archive, too.
+        """
+        return offer.is_live or not self._is_archive
+
+    def _is_behind(self, offer: Offer) -> bool:
+        """Return whether an archive has not come as far as this subscriber, and will."""
+        after = self._progress.after
+        if after is None or not offer.intervals or not self._will_grow(offer):
+            return False
+        return offer.intervals[-1][1] < after
+
+    def _skip_to(self, place: Position) -> None:
+        """Go on behind a place, after a gap."""
+        self.waiting.append(Gap(after=self._progress.after, upto=place))
+        self._progress = Progress(place)
+
+    def _read(self, archive: MemberId, now: float) -> None:
+        self.state = State.READING
+        self._numbers += 1
+        self._stream = _Stream(archive, self._numbers, WINDOW)
+        self._heard_at = now
+        after = self._progress.after
+        since_us = self._start if after is None and isinstance(self._start, int) else None
+        self._send(archive.name, Read(self._numbers, self._groups, after, since_us, WINDOW))
+
+    def _on_piece(self, sender: MemberId, piece: Piece, now: float) -> None:
+        stream = self._stream
+        if stream is None or (sender, piece.number) != (stream.archive, stream.number):
+            return
+        events = events_of_untrusted(piece)
+        after = self._progress.after
+        if after is None and piece.index == 0:
+            after = piece.after
+            self._skip_to(after)
+        if events is None or piece.index != stream.next_piece or piece.after != after:
+            self._find(now)  # a piece was lost, or the archive has another format
+            return
+        self._stream = attrs.evolve(stream, next_piece=piece.index + 1)
+        self._heard_at = now
+        self._give(events)
+        self._progress.complete(piece.upto)
+        self._join_if_complete()
+        if self.state is State.LIVE:
+            self._give_live(now)
+        elif piece.is_end:
+            self._find(now)
+        else:
+            self._grant(now)
+
+    def _give(self, events: list[Line]) -> None:
+        """Give events of the line that were not given yet."""
+        progress, waiting = self._progress, self.waiting
+        for event in events:
+            place = place_of(event)
+            if place is not None and progress.is_new(event, place):
+                progress.give(event, place)
+                waiting.append(event)
+
+    def _grant(self, now: float) -> None:
+        """Let the archive send more, if there is room for it."""
+        stream = self._stream
+        if self.state is not State.READING or stream is None or len(self.waiting) > READ_AHEAD:
+            return
+        granted = stream.next_piece + WINDOW
+        if granted - stream.granted >= WINDOW // 2:
+            if stream.next_piece == stream.granted:
+                self._heard_at = now
+            self._stream = attrs.evolve(stream, granted=granted)
+            self._send(stream.archive.name, More(stream.number, granted))
+
+    def _on_undeliverable(self, event: Undeliverable, now: float) -> None:
+        if self._stream is not None and event.target == self._stream.archive.name:
+            self._stream = None
+            self._find(now)
+            self._set_deadline(now)
+
+    # ---- live events ----
+
+    def _join_if_complete(self) -> None:
+        """Give live events, if history has reached them and the program is not too slow."""
+        if len(self.waiting) > READ_AHEAD:
+            return
+        start, after = self.live.complete_after, self._progress.after
+        if start is None or not (self.wants_live or (after is not None and after >= start)):
+            return
+        self._stop()
+        if after is None:
+            self._progress = Progress(start)
+        else:
+            self.live.drop_upto(after)
+        self.state = State.LIVE
+        self.waiting.append(CaughtUp(position=after or start))
+
+    def _give_live(self, now: float) -> None:
+        if self.state is not State.LIVE:
+            return
+        progress = self._progress
+        for place, event, counts in self.live.pop():
+            if counts:
+                line = event.message if isinstance(event, Unfiltered | Unreadable) else event
+                assert isinstance(line, Line)
+                if not progress.is_new(line, place):
+                    continue
+                progress.give(line, place)
+            self.waiting.append(event)
+        if self.live.passed is not None:
+            progress.complete(self.live.passed)
+        if len(self.waiting) > MOST_WAITING:
+            self.live.overrun()
+            self._find(now)
+
+    # ---- time ----
+
+    def _set_deadline(self, now: float) -> None:
+        times = []
+        if self.state is State.FINDING and not self.wants_live and len(self.waiting) <= READ_AHEAD:
+            if self._asked_at is None:
+                times.append(now)
+            else:
+                late = now >= self._asked_at + FIND_S
+                times.append(self._asked_at + (RETRY_S if late else FIND_S))
+        elif self._expects_piece:
+            times.append(self._heard_at + PATIENCE_S)
+        if self.live.wants_mark:
+            times.append(self._mark_at)
+        self.deadline = min(times, default=None)
+
+    def _send(self, to: str, frame: Frame) -> None:
+        self._actions.append(Send(to, encode(frame), ServiceLevel.FIFO))
+
+
+def _reach(offer: Offer, place: Position) -> Position | None:
+    """Return up to where an archive has everything behind a place; None if nowhere.
+
+    If that is the place itself the archive can have more later: it is the last that it has.
+    """
+    for first, last in offer.intervals:
+        if first <= place < last or (first <= place == last == offer.intervals[-1][1]):
+            return last
+    return None

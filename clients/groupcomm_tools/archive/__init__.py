@@ -1,0 +1,4 @@
+"""Archives: programs that record groups, and give subscribers their history.
+
+It needs ``groupcomm[log]``.
+"""

@@ -1,0 +1,493 @@
+"""Archives and subscribers in the simulator, while daemons are parted and programs crash.
+
+Observers, one at each daemon, see what daemons deliver. `Reference` computes from that, by itself,
+what the line is.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Any
+
+from groupcomm.clocks.stamp import Position, ViewId
+from groupcomm.events import (
+    Closed,
+    Connected,
+    DaemonView,
+    Event,
+    GroupView,
+    MemberId,
+    Message,
+    Transition,
+)
+from groupcomm.level import ServiceLevel
+from groupcomm.sim.cluster.clients import SimulatedClient
+from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.faults.faults import Faults
+from groupcomm.sim.faults.partitions import draw_partition
+from groupcomm.sim.settings import plain_settings
+from groupcomm.sim.virtual_time import SECOND, microseconds, random_for
+from groupcomm_client.history.frames import ARCHIVES, Interval, piece_of
+from groupcomm_client.history.places import Line, Progress, place_of
+from groupcomm_client.history.subscriber import CaughtUp, Gap, Send, Start, Subscriber
+from groupcomm_tools.archive.archive import Archive, ReadStore
+
+GROUPS = ("orders", "trades")
+PIECE = 7
+REST_S = 20.0
+
+Seen = tuple[Position, str]
+"""What identifies an event of the line: its place, and the group of a view."""
+
+
+def key_of(event: Line) -> Seen:
+    place = place_of(event)
+    assert place is not None
+    if isinstance(event, GroupView):
+        return place, f"view of {event.group}: {' '.join(map(str, event.members))}"
+    if isinstance(event, DaemonView):
+        return place, f"daemons {' '.join(event.daemons)}"
+    return place, f"message {event.data.decode(errors='replace')}"
+
+
+def keys_of(events: Iterable[Any]) -> list[Seen]:
+    return [
+        key_of(event)
+        for event in events
+        if isinstance(event, GroupView | DaemonView) or place_of(event) is not None
+    ]
+
+
+class Store:
+    """The store of an archive, which survives its program."""
+
+    def __init__(self) -> None:
+        self.events: list[Line] = []
+        self.intervals: list[Interval] = []
+
+    def read(self, action: ReadStore) -> Any:
+        groups = set(action.groups)
+        found: list[Line] = []
+        upto = action.upto
+        for event in self.events:
+            place = place_of(event)
+            assert place is not None
+            if not action.after < place <= action.upto:
+                continue
+            if len(found) >= PIECE and place > upto:
+                break
+            of = event.groups if isinstance(event, Message) else [getattr(event, "group", "")]
+            if isinstance(event, DaemonView) or not groups.isdisjoint(of):
+                found.append(event)
+            upto = place if len(found) >= PIECE else action.upto
+        is_end = upto == action.upto and not action.is_last
+        return piece_of(found, action.key[1], action.index, action.after, upto, is_end=is_end)
+
+
+class Program:
+    """One program at a daemon, for the length of a session."""
+
+    def __init__(self, lines: "Lines", daemon: int) -> None:
+        self.lines = lines
+        self.daemon = daemon
+        self.client: SimulatedClient = lines.connect(daemon)
+        self.client.on_event = self._on_event
+        self.client.on_end = self._on_end
+        self.is_over = False
+
+    @property
+    def now(self) -> float:
+        return self.lines.cluster.loop.now / SECOND
+
+    def _on_event(self, event: Event) -> None:
+        if isinstance(event, Connected):
+            self.begin(event.member)
+        elif not self.is_over and not isinstance(event, Closed):
+            self.handle(event)
+
+    def _on_end(self) -> None:
+        self.is_over = True
+
+    def kill(self) -> None:
+        if not self.is_over and self.client.alive:
+            self.client.crash()
+
+    def begin(self, me: MemberId) -> None:
+        raise NotImplementedError
+
+    def handle(self, event: Event) -> None:
+        raise NotImplementedError
+
+    def tick(self) -> None:
+        """Let time pass."""
+
+    def send(self, actions: Iterable[Any]) -> None:
+        for action in actions:
+            if isinstance(action, Send) and self.client.connected:
+                self.client.multicast([action.to], action.data, level=action.level)
+
+
+class Observer(Program):
+    """A member of the groups that keeps all that is delivered to it, by view of daemons."""
+
+    def __init__(self, lines: "Lines", daemon: int) -> None:
+        super().__init__(lines, daemon)
+        self.views: list[DaemonView] = []
+        self.seen: dict[ViewId, list[Line]] = defaultdict(list)
+        self.regular: dict[ViewId, int] = {}  # the events before the transition
+        self.whole_from: ViewId | None = None
+        self._joined = 0
+
+    def begin(self, me: MemberId) -> None:
+        for group in GROUPS:
+            self.client.join(group)
+
+    def handle(self, event: Event) -> None:
+        match event:
+            case DaemonView():
+                self.views.append(event)
+                self.seen[event.id].append(event)
+                if self._joined == len(GROUPS) and self.whole_from is None:
+                    self.whole_from = event.id
+            case Transition():
+                self.regular[event.view] = len(self.seen[event.view])
+            case GroupView():
+                self._joined += event.own
+                self.seen[event.id.view].append(event)
+            case Message() if event.position is not None and not event.data.startswith(b"\xffGH"):
+                self.seen[event.position.view].append(event)
+
+
+class Reader(Program):
+    """A subscriber, whose events are added to those of its program before."""
+
+    def __init__(self, lines: "Lines", daemon: int, past: "Past") -> None:
+        super().__init__(lines, daemon)
+        self.past = past
+        self.subscriber: Subscriber | None = None
+
+    def begin(self, me: MemberId) -> None:
+        start = self.past.progress.after or self.past.start
+        self.subscriber = Subscriber(
+            me, GROUPS, start, now=self.now, stable=self.past.stable, is_archive=False
+        )
+        for group in GROUPS:
+            self.client.join(group)
+
+    def handle(self, event: Event) -> None:
+        assert self.subscriber is not None
+        self.subscriber.handle(event, self.now)  # type: ignore[arg-type]
+        self.drain()
+
+    def tick(self) -> None:
+        subscriber = self.subscriber
+        if subscriber is not None and not self.is_over:
+            while subscriber.deadline is not None and subscriber.deadline <= self.now:
+                before = subscriber.deadline
+                subscriber.wake(self.now)
+                if subscriber.deadline == before:
+                    break
+            self.drain()
+
+    def drain(self) -> None:
+        assert self.subscriber is not None
+        self.send(self.subscriber.pop_actions())
+        while self.subscriber.waiting:
+            self.past.take(self.subscriber.waiting.popleft())
+        self.subscriber.taken(self.now)
+
+
+class Past:
+    """All that one subscription has given, over the programs that were killed."""
+
+    def __init__(self, start: Start | Position, *, stable: bool) -> None:
+        self.start = start
+        self.stable = stable
+        self.progress = Progress(start if isinstance(start, Position) else None)
+        self.events: list[Any] = []
+        self.gaps = self.catches = 0
+
+    def take(self, given: Any) -> None:
+        match given:
+            case Message() if given.data.startswith(b"\xffGH"):
+                raise AssertionError("a message of the protocol reached the program")
+            case CaughtUp(position=position):
+                self.progress.complete(position)
+                self.catches += 1
+            case Gap(upto=upto):
+                self.progress = Progress(upto)
+                self.gaps += given.after is not None
+                self.events.append(given)
+            case _:
+                place = place_of(given)
+                if place is not None and self.progress.is_new(given, place):
+                    self.progress.give(given, place)
+                    self.events.append(given)
+
+
+class Keeping(Program):
+    """An archive."""
+
+    def __init__(self, lines: "Lines", daemon: int, store: Store) -> None:
+        super().__init__(lines, daemon)
+        self.store = store
+        self.subscriber: Subscriber | None = None
+        self.archive: Archive | None = None
+
+    def begin(self, me: MemberId) -> None:
+        intervals = self.store.intervals
+        start = intervals[-1][1] if intervals else Start.EARLIEST
+        self.subscriber = Subscriber(me, GROUPS, start, now=self.now, stable=True, is_archive=True)
+        self.archive = Archive(me, GROUPS, intervals)
+        self.client.join(ARCHIVES)
+        for group in GROUPS:
+            self.client.join(group)
+
+    def handle(self, event: Event) -> None:
+        assert self.subscriber is not None
+        assert self.archive is not None
+        self.subscriber.handle(event, self.now)  # type: ignore[arg-type]
+        self.archive.handle(event, self.now)
+        self.drain()
+
+    def tick(self) -> None:
+        subscriber = self.subscriber
+        if subscriber is not None and not self.is_over:
+            while subscriber.deadline is not None and subscriber.deadline <= self.now:
+                before = subscriber.deadline
+                subscriber.wake(self.now)
+                if subscriber.deadline == before:
+                    break
+            self.drain()
+
+    def drain(self) -> None:
+        subscriber, archive = self.subscriber, self.archive
+        assert subscriber is not None
+        assert archive is not None
+        while subscriber.waiting:
+            given = subscriber.waiting.popleft()
+            if isinstance(given, Gap):
+                if self.store.intervals and given.after is not None:
+                    archive.stored(given.after, self.now)
+                archive.begin_interval(given.upto)
+            elif isinstance(given, Message | GroupView | DaemonView) and place_of(given):
+                self.store.events.append(given)
+        if archive.intervals and subscriber.position is not None:
+            archive.stored(subscriber.position, self.now)
+        archive.is_live = subscriber.state.name == "LIVE"
+        self.store.intervals = list(archive.intervals)
+        subscriber.taken(self.now)
+        self.send(subscriber.pop_actions())
+        while actions := archive.pop_actions():
+            self.send(actions)
+            for action in actions:
+                if isinstance(action, ReadStore):
+                    archive.read(action.key, self.store.read(action), self.now)
+
+
+class Lines:
+    """A cluster with observers, archives and subscriptions, and what happens to them."""
+
+    def __init__(self, seed: int, daemons: int = 3, archives: int = 3, *, loss: float = 0.0):
+        self.rng: Random = random_for(seed, "lines")
+        settings = plain_settings(daemons=daemons, seed=seed, faults=Faults(loss=loss))
+        self.cluster = Cluster(settings)
+        self.stores = [Store() for _ in range(archives)]
+        self.observers: list[Observer] = []
+        self.keeping: list[Keeping | None] = [None] * archives
+        self.pasts: list[Past] = []
+        self.readers: list[Reader | None] = []
+        self._users = 0
+        self._sent = 0
+        self._cuts: list[tuple[tuple[int, int], ...]] = []
+        self.killed = 0
+
+    def connect(self, daemon: int) -> SimulatedClient:
+        self._users += 1
+        return self.cluster.connect(f"p{self._users}", daemon, origins=True)
+
+    def subscribe(self, start: Start | Position, *, stable: bool = True) -> Past:
+        past = Past(start, stable=stable)
+        self.pasts.append(past)
+        self.readers.append(None)
+        return past
+
+    # ---- programs ----
+
+    def _observe(self) -> None:
+        for daemon in self.cluster.up():
+            if not any(o.daemon == daemon and not o.is_over for o in self.observers):
+                self.observers.append(Observer(self, daemon))
+
+    def _restart(self, share: float) -> None:
+        up = self.cluster.up()
+        for place, keeping in enumerate(self.keeping):
+            daemon = place % len(self.cluster.daemons)
+            if (keeping is None or keeping.is_over) and self.rng.random() < share and daemon in up:
+                self.keeping[place] = Keeping(self, daemon, self.stores[place])
+        for place, reader in enumerate(self.readers):
+            if (reader is None or reader.is_over) and self.rng.random() < share and up:
+                self.readers[place] = Reader(self, self.rng.choice(up), self.pasts[place])
+
+    def tick(self) -> None:
+        for program in [*self.keeping, *self.readers]:
+            if program is not None:
+                program.tick()
+
+    # ---- events ----
+
+    def send(self) -> None:
+        observer = self.rng.choice(self.observers) if self.observers else None
+        if observer is None or observer.is_over or not observer.client.writable:
+            return
+        self._sent += 1
+        groups = self.rng.choice([["orders"], ["trades"], ["orders", "trades"]])
+        level = self.rng.choice([ServiceLevel.AGREED] * 5 + [ServiceLevel.SAFE])
+        data = f"{self._sent}".encode()
+        for count in range(self.rng.choice([1, 1, 3])):
+            observer.client.multicast(groups, b"%b.%d" % (data, count), level=level)
+
+    def trouble(self, kinds: str) -> None:
+        what = self.rng.choice(kinds.split())
+        match what:
+            case "archive":
+                self._kill(self.rng.choice(self.keeping))
+            case "reader":
+                self._kill(self.rng.choice(self.readers))
+            case "part" if len(self._cuts) < 2:
+                pairs = draw_partition(self.rng, [0] * len(self.cluster.daemons))
+                self.cluster.network.cut(pairs)
+                self._cuts.append(pairs)
+            case "mend":
+                self.mend()
+            case "daemon":
+                host = self.rng.choice(self.cluster.daemons)
+                if host.is_up:
+                    host.kill()
+                    host.boot()
+
+    def _kill(self, program: Program | None) -> None:
+        if program is not None:
+            self.killed += 1
+            program.kill()
+
+    def mend(self) -> None:
+        for pairs in self._cuts:
+            self.cluster.network.mend(pairs)
+        self._cuts = []
+
+    def run(self, seconds: float, troubles_per_s: float, kinds: str, sends: float = 0.3) -> None:
+        loop = self.cluster.loop
+        until = loop.now + microseconds(seconds)
+        while loop.now < until:
+            step = self.rng.uniform(0.001, 0.02)
+            self.cluster.run(step)
+            self._observe()
+            self._restart(0.05)
+            if self.rng.random() < sends:
+                self.send()
+            if self.rng.random() < step * troubles_per_s:
+                self.trouble(kinds)
+            self.tick()
+
+    def rest(self, ready: Callable[[], bool] = lambda: False) -> None:
+        """Mend everything, and run until all subscriptions are live and have had some time."""
+        self.mend()
+        limit = self.cluster.loop.now + microseconds(REST_S)
+        quiet = 0
+        while quiet < 100:
+            assert self.cluster.loop.now < limit, "the subscriptions do not come to rest"
+            self.cluster.run(0.01)
+            self._observe()
+            self._restart(1.0)
+            self.tick()
+            quiet = quiet + 1 if self.is_live else 0
+
+    @property
+    def is_live(self) -> bool:
+        programs = [*self.keeping, *self.readers]
+        return all(
+            p is not None
+            and not p.is_over
+            and p.subscriber is not None
+            and p.subscriber.state.name == "LIVE"
+            for p in programs
+        )
+
+
+class Reference:
+    """The line, from what the observers have seen: independent of archives and subscribers."""
+
+    def __init__(self, observers: Iterable[Observer]) -> None:
+        self.observers = list(observers)
+        views = {view.id: view for o in self.observers for view in o.views}
+        self.views = sorted(v for v, view in views.items() if view.majority is not False)
+
+    def of_view(self, view: ViewId) -> tuple[list[Seen], list[Seen]]:
+        """Return the events that a view must have at least, and those it may have.
+
+        If some daemons go on from this view directly to the next one of the line, both are what
+        these deliver. Else everything that some daemon knew to be held by all must be there.
+        """
+        at = self.views.index(view)
+        following = self.views[at + 1] if at + 1 < len(self.views) else None
+        everything: set[Seen] = set()
+        for observer in self.observers:
+            if view not in [v.id for v in observer.views]:
+                continue
+            own = [v.id for v in observer.views]
+            keys = keys_of(observer.seen[view])
+            everything.update(keys)
+            place = own.index(view)
+            after = own[place + 1] if place + 1 < len(own) else None
+            if observer.whole_from is None or observer.whole_from > view:
+                continue
+            if after is not None and after == following:
+                return keys, keys
+            if after is None and following is None and not observer.is_over:
+                return keys, keys
+        return self._safe(view), sorted(everything)
+
+    def _safe(self, view: ViewId) -> list[Seen]:
+        """Return the events up to the last SAFE message that was delivered in the regular part."""
+        found: list[Seen] = []
+        for observer in self.observers:
+            if observer.whole_from is None or observer.whole_from > view:
+                continue
+            regular = observer.seen[view][: observer.regular.get(view, len(observer.seen[view]))]
+            safe = [
+                count + 1
+                for count, event in enumerate(regular)
+                if isinstance(event, Message) and event.level == ServiceLevel.SAFE
+            ]
+            if safe and safe[-1] > len(found):
+                found = keys_of(regular[: safe[-1]])
+        return found
+
+    def check(self, past: Past) -> None:
+        """Raise AssertionError unless a subscription has given exactly the line."""
+        events = past.events
+        places = [key[0] for key in keys_of(events)]
+        assert places == sorted(places), "places fall"
+        keys = keys_of(events)
+        assert len(keys) == len(set(keys)), "an event came twice"
+        given = set(keys)
+        gaps = [event for event in events if isinstance(event, Gap)]
+        if not keys:
+            return
+        first = keys[0][0]
+        known = {view: self.of_view(view) for view in self.views}
+        for view, (must, may) in known.items():
+            allowed = {key for key in may if key[0] >= first}
+            mine = {key for key in given if key[0].view == view}
+            if past.stable:
+                extra = mine - allowed
+                assert not extra, f"not on the line: {sorted(extra)[:3]}"
+            for key in must:
+                hidden = any(
+                    (g.after is None or key[0] > g.after) and key[0] <= g.upto for g in gaps
+                )
+                owed = first <= key[0] <= (past.progress.after or first)
+                assert hidden or not owed or key in mine, f"missing: {key}"
+        beyond = {key for key in given if key[0].view not in known}
+        assert not beyond, f"of no view of the line: {sorted(beyond)[:3]}"

@@ -1,0 +1,65 @@
+"""Subscriptions give the line, exactly, whatever happens to programs, archives and daemons."""
+
+import pytest
+
+from groupcomm_client.history.subscriber import Start
+from tests.groupcomm_client.history.lines import Lines, Past, Reference, keys_of
+
+ALL = "archive reader part mend mend daemon"
+
+
+def subscribed(lines: Lines, *, stable: bool) -> None:
+    lines.subscribe(Start.EARLIEST, stable=stable)
+    lines.subscribe(Start.LATEST, stable=stable)
+
+
+def checked(lines: Lines) -> list[Past]:
+    lines.rest()
+    reference = Reference(lines.observers)
+    for past in lines.pasts:
+        reference.check(past)
+    assert sum(len(past.events) for past in lines.pasts) > 100
+    return lines.pasts
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_killed_subscribers_and_archives(seed: int) -> None:
+    lines = Lines(seed)
+    subscribed(lines, stable=True)
+    lines.run(5.0, 2.0, "archive reader reader")
+    pasts = checked(lines)
+    assert all(past.catches > 2 and not past.gaps for past in pasts)
+
+
+@pytest.mark.parametrize("stable", [False, True])
+@pytest.mark.parametrize("seed", [3, 16])
+def test_partitions_and_crashes(seed: int, stable: bool) -> None:
+    lines = Lines(seed)
+    subscribed(lines, stable=stable)
+    lines.run(4.0, 2.0, ALL)
+    checked(lines)
+
+
+def test_a_new_archive_has_the_whole_line() -> None:
+    lines = Lines(5, archives=2)
+    lines.run(2.0, 0.0, ALL)
+    lines.stores[1].events.clear()
+    lines.stores[1].intervals.clear()
+    keeping = lines.keeping[1]
+    assert keeping is not None
+    keeping.kill()
+    lines.run(1.0, 0.0, ALL)
+    lines.rest()
+    first, second = (keys_of(store.events) for store in lines.stores)
+    assert second[-1] == first[-1]
+    assert [event for event in first if event not in second] == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("stable", [False, True])
+def test_many_seeds(stable: bool) -> None:
+    for seed in range(100, 160):
+        lines = Lines(seed)
+        subscribed(lines, stable=stable)
+        lines.run(6.0, 2.0, ALL)
+        checked(lines)

@@ -1,0 +1,307 @@
+"""How a subscriber chooses an archive, reads from it, and joins live events."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from groupcomm.clocks.stamp import Position
+from groupcomm.events import DaemonView, MemberId, Message, Undeliverable
+from groupcomm.level import ServiceLevel
+from groupcomm_client.events import Received
+from groupcomm_client.history import live
+from groupcomm_client.history import subscriber as module
+from groupcomm_client.history.frames import (
+    ARCHIVES,
+    Find,
+    Frame,
+    More,
+    Offer,
+    Piece,
+    Read,
+    Stop,
+    decode_untrusted,
+    encode,
+    piece_of,
+)
+from groupcomm_client.history.places import Line, just_before
+from groupcomm_client.history.subscriber import CaughtUp, Gap, Start, State, Subscriber
+from tests.groupcomm_client.history.test_live import ME, daemons, joined, message, place
+
+ONE, TWO = MemberId("#one#a", 11), MemberId("#two#b", 12)
+JOIN = place(5, 100)
+LIVE_AFTER = just_before(JOIN)
+
+
+class Game:
+    """A subscriber, and what it has sent to archives."""
+
+    def __init__(self, start: Start | Position, *, is_archive: bool = False) -> None:
+        self.now = 0.0
+        self.subscriber = Subscriber(ME, ("g",), start, now=0.0, is_archive=is_archive)
+        self.feed(daemons(5), joined(JOIN))
+
+    def feed(self, *events: Received) -> None:
+        for event in events:
+            self.subscriber.handle(event, self.now)
+
+    def hear(self, sender: MemberId, frame: Frame) -> None:
+        self.feed(Message(sender, 1, (ME.name,), ServiceLevel.FIFO, 0, encode(frame), None))
+
+    def pass_time(self, seconds: float) -> list[tuple[str, Frame]]:
+        until = self.now + seconds
+        while self.subscriber.deadline is not None and self.subscriber.deadline <= until:
+            self.now = max(self.now, self.subscriber.deadline)
+            self.subscriber.wake(self.now)
+        self.now = until
+        return self.sent()
+
+    def sent(self) -> list[tuple[str, Frame]]:
+        found = []
+        for action in self.subscriber.pop_actions():
+            frame = decode_untrusted(action.data)
+            if frame is not None:
+                found.append((action.to, frame))
+        return found
+
+    def find(self) -> int:
+        """Return the number of the Find that it sends now."""
+        ((to, frame),) = [each for each in self.pass_time(0) if isinstance(each[1], Find)]
+        assert to == ARCHIVES
+        assert isinstance(frame, Find)
+        return frame.number
+
+    def offer(self, archive: MemberId, *intervals: tuple[Position, Position], **live: bool) -> None:
+        number = self.subscriber._numbers
+        self.hear(archive, Offer(number, live.get("live", True), intervals))
+
+    def reading(self) -> tuple[str, Read]:
+        """Return the only Read that it has sent, and to whom."""
+        ((to, frame),) = [each for each in self.sent() if isinstance(each[1], Read)]
+        assert isinstance(frame, Read)
+        return to, frame
+
+    def piece(self, archive: MemberId, read: Read, index: int, after: Position, *to: int) -> None:
+        """Have an archive send messages with these times; the last is what they complete."""
+        events = [message(place(5, time)) for time in to]
+        self.hear(archive, piece_of(events, read.number, index, after, place(5, to[-1])))
+
+    def taken(self) -> list[object]:
+        found: list[object] = list(self.subscriber.waiting)
+        self.subscriber.waiting.clear()
+        self.subscriber.taken(self.now)
+        return found
+
+
+def times(events: Iterable[object]) -> list[int]:
+    return [event.bundle.time for event in events if isinstance(event, Message) and event.bundle]
+
+
+def test_history_is_joined_with_live_events_at_the_own_join() -> None:
+    game = Game(place(5, 10))
+    game.find()
+    game.offer(ONE, (place(4, 0), place(5, 200)))
+    to, read = game.reading()
+    assert (to, read.after) == (ONE.name, place(5, 10))
+    game.feed(message(place(5, 110)), message(place(5, 120)), message(place(5, 130)))
+    game.piece(ONE, read, 0, place(5, 10), 20, 30)
+    assert game.subscriber.state is State.READING
+    game.piece(ONE, read, 1, place(5, 30), 90, 110, 120)
+    assert (ONE.name, Stop(read.number)) in game.sent()
+    given = game.taken()
+    assert times(given) == [20, 30, 90, 110, 120, 130]
+    assert CaughtUp(position=place(5, 120)) in given
+    game.feed(message(place(5, 140)))
+    assert times(game.taken()) == [140]
+
+
+def test_latest_needs_no_archive() -> None:
+    game = Game(Start.LATEST)
+    assert game.pass_time(10) == []
+    game.feed(message(place(5, 110)))
+    assert times(game.taken()) == [110]
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_an_archive_that_is_behind_is_waited_for(live: bool) -> None:
+    game = Game(place(5, 50))
+    game.find()
+    game.offer(ONE, (place(4, 0), place(5, 40)), live=live)
+    (found,) = game.pass_time(module.RETRY_S)
+    assert isinstance(found[1], Find)
+    assert game.taken() == []
+    game.offer(ONE, (place(4, 0), place(5, 60)))
+    assert game.reading()[1].after == place(5, 50)
+
+
+def test_the_archive_that_has_most_is_read_and_a_live_one_at_once() -> None:
+    game = Game(place(5, 10))
+    game.find()
+    game.offer(ONE, (place(4, 0), place(5, 20)), live=False)
+    game.offer(TWO, (place(4, 0), place(5, 30)), live=False)
+    ((to, frame),) = game.pass_time(module.FIND_S)
+    assert (to, type(frame)) == (TWO.name, Read)
+    game = Game(place(5, 10))
+    game.find()
+    game.offer(ONE, (place(4, 0), place(5, 20)))
+    assert game.reading()[0] == ONE.name
+
+
+def test_a_gap_has_its_bounds_and_history_goes_on_behind_it() -> None:
+    game = Game(place(3, 10))
+    game.find()
+    game.offer(ONE, (place(2, 0), place(2, 9)), (place(5, 20), place(5, 90)))
+    game.offer(TWO, (place(5, 40), place(5, 90)))
+    ((to, read),) = game.pass_time(module.FIND_S)
+    assert isinstance(read, Read)
+    assert (to, read.after) == (ONE.name, place(5, 20))
+    assert game.taken() == [Gap(after=place(3, 10), upto=place(5, 20))]
+
+
+def test_live_events_come_behind_a_gap_if_no_archive_has_earlier_ones() -> None:
+    game = Game(place(3, 10))
+    game.find()
+    game.offer(ONE, (place(5, 150), place(5, 190)))
+    game.pass_time(module.FIND_S)
+    gap, caught_up = game.taken()[:2]
+    assert gap == Gap(after=place(3, 10), upto=LIVE_AFTER)
+    assert isinstance(caught_up, CaughtUp)
+    assert game.subscriber.state is State.LIVE
+
+
+def test_without_an_offer_a_subscriber_asks_again_and_an_archive_goes_on_alone() -> None:
+    game = Game(place(3, 10))
+    assert len(game.pass_time(5.5)) == 6
+    assert game.taken() == []
+    game = Game(place(3, 10), is_archive=True)
+    game.pass_time(module.FIND_S)
+    assert game.taken()[0] == Gap(after=place(3, 10), upto=LIVE_AFTER)
+
+
+def test_two_archives_that_are_not_live_do_not_wait_for_each_other() -> None:
+    game = Game(place(3, 10), is_archive=True)
+    game.find()
+    game.offer(ONE, (place(2, 0), place(3, 10)), live=False)
+    game.offer(TWO, (place(2, 0), place(3, 5)), live=False)
+    game.pass_time(module.FIND_S)
+    assert game.subscriber.state is State.LIVE
+
+
+def test_the_start_of_history_is_where_the_first_interval_begins() -> None:
+    game = Game(Start.EARLIEST)
+    game.find()
+    game.offer(ONE, (place(5, 20), place(5, 90)))
+    game.offer(TWO, (place(5, 10), place(5, 90)))
+    ((to, read),) = game.pass_time(module.FIND_S)
+    assert isinstance(read, Read)
+    assert (to, read.after) == (TWO.name, None)
+    game.piece(TWO, read, 0, place(5, 10), 20)
+    assert game.taken()[0] == Gap(after=None, upto=place(5, 10))
+    assert game.subscriber.position == place(5, 20)
+
+
+def lost(game: Game, read: Read) -> None:
+    game.piece(ONE, read, 1, place(5, 30), 40)
+
+
+def elsewhere(game: Game, read: Read) -> None:
+    game.piece(ONE, read, 0, place(5, 11), 40)
+
+
+def silent(game: Game, _: Read) -> None:
+    game.pass_time(module.PATIENCE_S)
+
+
+def gone(game: Game, _: Read) -> None:
+    game.feed(Undeliverable(number=1, target=ONE.name, position=place(5, 101)))
+
+
+def ends(game: Game, read: Read) -> None:
+    game.hear(ONE, Piece(read.number, 0, place(5, 10), place(5, 10), is_end=True))
+
+
+@pytest.mark.parametrize("what", [lost, elsewhere, silent, gone, ends], ids=lambda f: f.__name__)
+def test_another_archive_is_looked_for(what: object) -> None:
+    game = Game(place(5, 10))
+    game.find()
+    game.offer(ONE, (place(4, 0), place(5, 200)))
+    _, read = game.reading()
+    assert callable(what)
+    what(game, read)
+    game.pass_time(0)
+    assert game.subscriber.state is State.FINDING
+    assert times(game.taken()) == [], "nothing came twice, or with something missing before it"
+    game.offer(TWO, (place(4, 0), place(5, 200)))
+    assert game.reading()[0] == TWO.name
+
+
+def test_what_others_send_is_no_piece() -> None:
+    game = Game(place(5, 10))
+    game.find()
+    game.offer(ONE, (place(4, 0), place(5, 200)))
+    _, read = game.reading()
+    game.piece(TWO, read, 0, place(5, 10), 20)
+    game.hear(ONE, piece_of([message(place(5, 20))], 99, 0, place(5, 10), place(5, 20)))
+    assert game.taken() == []
+    assert game.subscriber.state is State.READING
+
+
+def test_no_more_is_granted_while_the_program_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "READ_AHEAD", 2)
+    game = Game(place(5, 10))
+    game.find()
+    game.offer(ONE, (place(4, 0), place(5, 200)))
+    _, read = game.reading()
+    after = place(5, 10)
+    for index in range(module.WINDOW):
+        game.piece(ONE, read, index, after, 11 + index)
+        after = place(5, 11 + index)
+    granted = [frame.granted for _, frame in game.sent() if isinstance(frame, More)]
+    assert granted == [module.WINDOW + 2]
+    game.taken()
+    assert [frame for _, frame in game.sent()] == [More(read.number, 2 * module.WINDOW)]
+
+
+def test_a_slow_program_gets_live_events_from_an_archive(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_WAITING", 3)
+    monkeypatch.setattr(module, "READ_AHEAD", 2)
+    monkeypatch.setattr(live, "MOST_QUEUED", 2)
+    game = Game(Start.LATEST)
+    game.feed(*(message(place(5, time)) for time in range(101, 110)))
+    assert game.subscriber.state is State.FINDING
+    assert game.pass_time(3) == [], "the program has enough to do"
+    before = times(game.taken())
+    assert before == [101, 102]
+    game.find()
+    game.offer(ONE, (place(4, 0), place(5, 300)))
+    _, read = game.reading()
+    assert read.after == place(5, 102)
+    game.piece(ONE, read, 0, place(5, 102), *range(103, 110))
+    game.feed(message(place(5, 110)))
+    assert times(game.taken() + game.taken()) == list(range(103, 111))
+
+
+def test_a_slow_program_needs_no_archive_if_its_live_events_are_still_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MOST_WAITING", 3)
+    monkeypatch.setattr(module, "READ_AHEAD", 2)
+    game = Game(Start.LATEST)
+    game.feed(*(message(place(5, time)) for time in range(101, 110)))
+    assert len(game.subscriber.waiting) < 6
+    assert times(game.taken() + game.taken()) == list(range(101, 110))
+
+
+def test_a_view_that_continues_nothing_is_caught_up_with() -> None:
+    game = Game(Start.LATEST)
+    game.feed(message(place(5, 110)), daemons(9))
+    assert times(game.taken()) == [110]
+    game.find()
+    game.feed(message(place(9, 10)))
+    game.offer(ONE, (place(4, 0), place(9, 1)))
+    _, read = game.reading()
+    assert read.after == place(5, 110)
+    rest: list[Line] = [message(place(5, 115)), daemons(9)]
+    game.hear(ONE, piece_of(rest, read.number, 0, place(5, 110), place(9, 1)))
+    given = game.taken()
+    assert times(given) == [115, 10]
+    assert sum(isinstance(each, DaemonView) for each in given) == 1
