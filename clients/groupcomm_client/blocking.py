@@ -13,8 +13,8 @@ One thread may wait in `receive` while others send. `select` and similar functio
 connection: its file descriptor is readable when `receive` has something to return.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from groupcomm.errors import Code, SessionEnded
@@ -29,6 +29,7 @@ from groupcomm_client.options import DEFAULT_OPTIONS, ConnectOptions, TlsOptions
 from groupcomm_client.thread_loop import ThreadLoop, run, run_block
 
 if TYPE_CHECKING:
+    from groupcomm_client.coordination.blocking import BlockingWorker
     from groupcomm_client.end_to_end.credentials import GroupSecret
 
 __all__ = ["BlockingConnection", "connect", "open_connection"]
@@ -122,6 +123,29 @@ class BlockingConnection:
     def set_filters(self, filters: Sequence[Factory]) -> None:
         """Use other filters from the next view on that the session receives."""
         self.awaited.set_filters(filters)
+
+    def work(
+        self,
+        group: str,
+        *,
+        name: str,
+        at_once: int = 16,
+        deadline_s: float | None = 60.0,
+        tries: int = 5,
+        key: Callable[[Message], bytes | None] | None = None,
+    ) -> "AbstractContextManager[BlockingWorker]":
+        """Be a worker of a set for the length of a block; see `coordination.blocking.work`."""
+        from groupcomm_client.coordination.blocking import work  # noqa: PLC0415 - above
+
+        return work(
+            self,
+            group,
+            name=name,
+            at_once=at_once,
+            deadline_s=deadline_s,
+            tries=tries,
+            key=key,
+        )
 
     # ---- messages ----
 

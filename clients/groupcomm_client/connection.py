@@ -4,7 +4,7 @@ Every call is safe to cancel: input that has arrived is kept for the next call.
 """
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 
 import attrs
@@ -20,6 +20,7 @@ from groupcomm_client.filters.factories import Factory
 from groupcomm_client.loops import Loop
 
 if TYPE_CHECKING:
+    from groupcomm_client.coordination.working import Worker
     from groupcomm_client.end_to_end.credentials import GroupSecret
 
 GOODBYE_S: Final = 2.0
@@ -174,6 +175,29 @@ class Connection:
             SessionEnded: the session is over.
         """
         self._session.protocol.set_filters(filters)
+
+    def work(
+        self,
+        group: str,
+        *,
+        name: str,
+        at_once: int = 16,
+        deadline_s: float | None = 60.0,
+        tries: int = 5,
+        key: Callable[[Message], bytes | None] | None = None,
+    ) -> "AbstractAsyncContextManager[Worker]":
+        """Be a worker of a set for the length of a block; see `coordination.work`."""
+        from groupcomm_client.coordination.working import work  # noqa: PLC0415 - it stands above
+
+        return work(
+            self,
+            group,
+            name=name,
+            at_once=at_once,
+            deadline_s=deadline_s,
+            tries=tries,
+            key=key,
+        )
 
     # ---- messages ----
 

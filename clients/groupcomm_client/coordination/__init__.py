@@ -17,11 +17,21 @@ from groupcomm_client.coordination.requests import (
     calling,
     serve,
 )
+from groupcomm_client.coordination.working import (
+    Job,
+    JobLost,
+    RulesDiffer,
+    SetAside,
+    Worker,
+    work,
+)
 
 __all__ = [
     "CallFailed",
     "Caller",
     "Election",
+    "Job",
+    "JobLost",
     "LeadershipLost",
     "Mutex",
     "MutexLost",
@@ -30,7 +40,10 @@ __all__ = [
     "Replicated",
     "Replies",
     "Request",
+    "RulesDiffer",
+    "SetAside",
     "StateMachine",
+    "Worker",
     "calling",
     "join_mutex",
     "keep_resource",
@@ -38,4 +51,5 @@ __all__ = [
     "serve",
     "stand",
     "use",
+    "work",
 ]

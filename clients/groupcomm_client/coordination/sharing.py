@@ -202,6 +202,11 @@ class Sharing:
 
     # ---- the program ----
 
+    @property
+    def has_job(self) -> bool:
+        """Return whether the program may get a job now."""
+        return len(self._held) < self.at_once and any(id not in self._held for id in self._ready)
+
     def next_job(self) -> Entry | None:
         """Hand the next job to the program; None if there is none, or if it has enough."""
         if not self._ready or len(self._held) >= self.at_once:
