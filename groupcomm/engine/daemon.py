@@ -575,9 +575,13 @@ class DaemonCore:
 
     # ---- the context of membership ----
 
-    def on_roster(self, notice: RosterNotice) -> None:
-        """Process a roster that another daemon floods; raise BadDatagram if it is broken."""
-        self.roster_manager.on_notice(notice, self._now)
+    def on_roster(self, notice: RosterNotice) -> bool:
+        """Process a roster that another daemon floods; raise BadDatagram if it is broken.
+
+        Returns:
+            Whether that daemon has to adopt the roster of this one.
+        """
+        return self.roster_manager.on_notice(notice, self._now)
 
     def freeze(self) -> None:
         """Freeze the present view: nothing is numbered or delivered in it from now on."""

@@ -313,22 +313,28 @@ class RosterManager:
 
     # ---- rosters that come ----
 
-    def on_notice(self, notice: RosterNotice, now: float) -> None:
-        """Process a roster that another daemon floods; raise BadDatagram if it is broken."""
+    def on_notice(self, notice: RosterNotice, now: float) -> bool:
+        """Process a roster that another daemon floods; raise BadDatagram if it is broken.
+
+        Returns:
+            Whether that daemon has to adopt the roster of this one.
+        """
         try:
             roster = decode_roster_untrusted(notice.roster)
         except BadDatagram as error:
             if error.reason != "release":
                 raise
             self._on_later_release(notice.name)
-            return
+            return False
         if not notice.counts:
             self._keep(roster)
             self._begin_store()
-        elif self._chosen is not None and self._chosen.id == roster.id:
-            return  # others use it: the last step comes in the order of the view, or the view ends
-        elif self._learned is None and roster.number and roster.supersedes(self.roster):
+            return False
+        if self._chosen is not None and self._chosen.id == roster.id:
+            return False  # others use it: the last step comes in the order of the view, or it ends
+        if self._learned is None and roster.number and roster.supersedes(self.roster):
             self._consider(roster, now)
+        return self.roster.number > 0 and self.roster.supersedes(roster)
 
     def _on_later_release(self, name: str) -> None:
         if name not in self._later:
@@ -412,6 +418,7 @@ class RosterManager:
             self._write(RosterRecord(agreed=roster))
         self._proposed.clear()
         self._learned = None  # it is this one, or comes again
+        self._removal, self._removal_at = None, inf
         me = self._core.start.name
         if roster.entry(me) is None:
             self._removed = True

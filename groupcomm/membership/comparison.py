@@ -41,6 +41,9 @@ NOTICE_INTERVAL_S: Final = 0.1
 SILENT_S: Final = 10.0
 """After this silence a daemon that was heard directly is not compared any more."""
 
+MAX_BEHIND: Final = 256
+"""The most daemons that are noted as having an earlier roster; more are answered later."""
+
 FORGOTTEN_S: Final = 3 * LONGEST_INTERVAL_S
 """The same time for a daemon whose messages others pass on."""
 
@@ -84,6 +87,7 @@ class Comparison:
     """
 
     __slots__ = (
+        "_behind",
         "_flood",
         "_former",
         "_interval_s",
@@ -104,6 +108,7 @@ class Comparison:
         self._flood = flood
         self._peers = peers
         self._interval_s = FIRST_INTERVAL_S
+        self._behind = set[str]()  # daemons that have sent a roster which this one supersedes
         self._sent_at = self._notified_at = -inf
         self.due = inf
         self._adopt(config)
@@ -167,16 +172,27 @@ class Comparison:
         if peer.differs and self._notice is not None:
             self.due = min(self.due, max(now, self._notified_at + NOTICE_INTERVAL_S))
 
+    def on_superseded_roster(self, peer: PeerDaemon, now: float) -> None:
+        """Send the own roster to a daemon that has sent an earlier one, or one that gives way.
+
+        Nothing else may come from it here: its roster may not have this daemon.
+        """
+        if peer.name is not None and len(self._behind) < MAX_BEHIND:
+            self._behind.add(peer.name)
+            self.due = min(self.due, max(now, self._notified_at + NOTICE_INTERVAL_S))
+
     # ---- messages of this daemon ----
 
     def step(self, now: float) -> None:
         """Send this daemon's settings and roster to the others; call it at `due`."""
         others = [peer for peer in self._peers.values() if self._is_other(peer, now)]
+        different = {peer.name for peer in others if peer.name is not None}
+        if self._notice is not None and (self._behind or any(peer.differs for peer in others)):
+            self._send_notice(different | self._behind, now)
+        self._behind.clear()
         if not others:
             self.due = inf
             return
-        if self._notice is not None and any(peer.differs for peer in others):
-            self._send_notice(others, now)
         if now < self._sent_at + FIRST_INTERVAL_S:
             self.due = self._sent_at + FIRST_INTERVAL_S
             return
@@ -185,14 +201,13 @@ class Comparison:
         self._sent_at, self.due = now, now + self._interval_s
         self._interval_s = min(2 * self._interval_s, LONGEST_INTERVAL_S)
 
-    def _send_notice(self, others: list[PeerDaemon], now: float) -> None:
+    def _send_notice(self, others: set[str], now: float) -> None:
         """Send the roster to all that lack it; also to those that it does not have any more."""
         assert self._notice is not None
         self._notified_at = now
         self._flood.send_all(self._notice)
-        for peer in others:
-            if peer.name in self._former:
-                self._flood.send_to(peer.name, self._notice)
+        for name in sorted(others & self._former):
+            self._flood.send_to(name, self._notice)
 
     # ---- results ----
 

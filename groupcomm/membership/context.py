@@ -34,8 +34,12 @@ class MembershipContext(Protocol):
     def freeze(self) -> None:
         """Freeze the present view: nothing is numbered or delivered in it from now on."""
 
-    def on_roster(self, notice: RosterNotice) -> None:
-        """Process a roster that another daemon floods; raise BadDatagram if it is broken."""
+    def on_roster(self, notice: RosterNotice) -> bool:
+        """Process a roster that another daemon floods; raise BadDatagram if it is broken.
+
+        Returns:
+            Whether that daemon has to adopt the roster of this one.
+        """
 
     @property
     def past(self) -> Past | None:

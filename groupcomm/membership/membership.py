@@ -192,7 +192,7 @@ class Membership:
             self._reservation.check(message.counter, now)
             self.adopt = self._outdated.receive(peer, message, now) or self.adopt
         elif isinstance(message, RosterNotice):
-            self._context.on_roster(message)
+            self._on_roster(peer, message, now)
         elif isinstance(message, Leave):
             peer.leave(sequence, now, own=direct)
             self._on_leave(peer, now)
@@ -205,6 +205,10 @@ class Membership:
                 self._on_links(peer, message, now)
             elif isinstance(message, Beacon) and direct:
                 self._on_beacon(peer, message, now)
+
+    def _on_roster(self, peer: PeerDaemon, notice: RosterNotice, now: float) -> None:
+        if self._context.on_roster(notice):
+            self.comparison.on_superseded_roster(peer, now)
 
     def _on_leave(self, peer: PeerDaemon, now: float) -> None:
         self._gather.news = True

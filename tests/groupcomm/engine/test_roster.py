@@ -259,6 +259,46 @@ def test_of_two_parts_that_both_forced_changes_the_one_with_fewer_counts() -> No
     )
 
 
+def test_who_was_removed_by_a_part_whose_changes_are_lost_tells_it_the_roster() -> None:
+    """Simulator seed 3000031 with rosters: members of that part send nothing else to it."""
+    cluster = formed("abcd")
+    cluster.isolate("ab", "cd")
+    cluster.run(2.0)
+    for name in "cd":
+        change(cluster, "a", RemoveDaemon(name), forced=True)
+        cluster.run(0.5)
+    change(cluster, "c", add("k"), forced=True)
+    cluster.run(0.5)
+    assert (names_of(cluster, "a"), names_of(cluster, "d")) == ("ab", "abcdk")
+    assert roster(cluster, "d").supersedes(roster(cluster, "a")), "else another name than k"
+    stop(cluster, "c", "d")
+    restart(cluster, "cd")  # they know nothing of a and b any more
+    cluster.run(1.0)
+    cluster.isolate("abcd")
+    cluster.run(3.0)
+    assert {names_of(cluster, name) for name in "abcd"} == {"abcdk"}
+    assert [cluster.members(name) for name in "abcd"] == ["abcd"] * 4
+
+
+def test_a_removal_that_was_heard_of_is_forgotten_once_another_roster_counts() -> None:
+    """Simulator seed 3000031 with rosters: five seconds later the daemon ended itself."""
+    cluster = formed("abcd")
+    cluster.isolate("ab", "c")
+    stop(cluster, "d")
+    cluster.run(2.0)
+    change(cluster, "a", RemoveDaemon("d"), forced=True)
+    cluster.run(0.5)
+    cluster.isolate("abd", "c")
+    cluster.start("d", restarts=2, random_id=7)  # its disk is new: it does not believe that at once
+    cluster.run(0.5)
+    cluster.isolate("ab", "cd")
+    cluster.run(2.0)
+    change(cluster, "c", add("e"), forced=True)
+    cluster.run(5.0)
+    assert cluster.shells["d"].over is None
+    assert names_of(cluster, "d") == "abcde"
+
+
 def test_links_change_routes_of_the_view_at_all_daemons_and_cost_no_view() -> None:
     """Packets of a go to c directly, then over b, and directly again once no link is near a."""
     cluster = Cluster("a", "b", "c", link_delays_us=((0, 1, 10), (1, 2, 10), (0, 2, 15)))

@@ -54,8 +54,9 @@ class FakeContext:
     def freeze(self) -> None:
         self.log.append("freeze")
 
-    def on_roster(self, notice: RosterNotice) -> None:
+    def on_roster(self, notice: RosterNotice) -> bool:
         self.rosters.append(notice)
+        return False
 
     @property
     def past(self) -> Past | None:
