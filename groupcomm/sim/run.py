@@ -201,10 +201,11 @@ def run(settings: Settings, write: Callable[[bytes], object] | None = None) -> R
     else:
         checkers.finish()
     if settings.rosters:
+        given_up = set() if cluster.operator is None else cluster.operator.given_up
         ends = [(cluster.daemons[index].name, cluster.daemons[index]) for index in cluster.core]
         cluster.roster_checker.finish(
             ((name, host.core.config.roster) for name, host in ends if host.process is not None),
-            filter(None, cluster.kept_rosters),
+            (kept for kept in cluster.kept_rosters if kept and kept.id not in given_up),
         )
     watched = list(cluster.roster_checker.violations)
     if settings.versions:

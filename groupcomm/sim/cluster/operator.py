@@ -1,5 +1,6 @@
 """An operator who changes the roster of a simulated cluster, whatever else goes wrong."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import reduce
 from random import Random
@@ -79,6 +80,7 @@ class Operator:
         asked: the number of changes that a daemon has accepted.
         refused: the number of those that it has not.
         forced: the number of accepted ones that needed no majority.
+        given_up: the ids of rosters that no running daemon could learn any more.
     """
 
     def __init__(
@@ -101,6 +103,7 @@ class Operator:
         self._stays = next(host.name for host in hosts if not host.is_spare)
         self._running = False
         self.asked = self.refused = self.forced = 0
+        self.given_up = set[bytes]()
 
     def start(self) -> None:
         """Change the roster again and again from now on."""
@@ -224,22 +227,27 @@ class Operator:
 
         Such a daemon is not heard, as the others do not know it, or it does not hear them; or it
         has ended, as its disk says that it was removed, by a change that the others have lost to a
-        forced one. If the latest roster has it, it starts again with that one; else it is stopped.
+        forced one. If the roster of most daemons has it, it starts again with that one; else it is
+        stopped.
         """
-        latest = self._latest()
+        latest = self._commonest()
         running = {host.name for host in self._hosts if host.process is not None}
         for host in self._hosts:
             if latest is None:
                 continue
             if host.process is None:
                 if host.is_spare and host.is_idle and latest.entry(host.name) is not None:
+                    if host.rosters.agreed is not None:
+                        self.given_up.add(host.rosters.agreed.id)
                     self._start_with(host, latest)
                 continue
             roster = host.core.config.roster
             if latest.entry(host.name) is None:
+                self.given_up.add(roster.id)
                 host.kill()
                 host.is_spare = True
             elif roster.id != latest.id and running.isdisjoint({*roster.names} - {host.name}):
+                self.given_up.add(roster.id)
                 host.kill()
                 self._start_with(host, latest)
 
@@ -247,6 +255,15 @@ class Operator:
         """Start a daemon whose disk has this roster from now on."""
         host.is_spare, host.rosters = False, RosterRecord(agreed=roster)
         host.boot()
+
+    def _commonest(self) -> Roster | None:
+        """Return the roster that most running daemons use, or None; of several the latest."""
+        rosters = [host.core.config.roster for host in self._hosts if host.process is not None]
+        if not rosters:
+            return None
+        counts = Counter(roster.id for roster in rosters)
+        most = [each for each in rosters if counts[each.id] == max(counts.values())]
+        return reduce(lambda one, other: other if other.supersedes(one) else one, most)
 
     def _latest(self) -> Roster | None:
         """Return the roster that supersedes those of all other running daemons."""
