@@ -576,11 +576,7 @@ class DaemonCore:
     # ---- the context of membership ----
 
     def on_roster(self, notice: RosterNotice) -> bool:
-        """Process a roster that another daemon floods; raise BadDatagram if it is broken.
-
-        Returns:
-            Whether that daemon has to adopt the roster of this one.
-        """
+        """See MembershipContext."""
         return self.roster_manager.on_notice(notice, self._now)
 
     def freeze(self) -> None:
