@@ -17,6 +17,7 @@ from groupcomm.errors import ConfigError, GroupCommError, LocalProtocolError
 from groupcomm.host.key_file import agreed, change_key_file, read_key_file
 from groupcomm.security.identity import Roll
 from groupcomm.security.keys import KeyRing
+from groupcomm.wire.eviction import Eviction
 from groupcommd.identity_file import change_roll, read_roll, with_evicted
 from groupcommd.local_users import owners
 from groupcommd.process import retry_while_exhausted
@@ -34,6 +35,17 @@ def may_change_keys(principal: str) -> bool:
     Others may change neither keys nor the roster.
     """
     return principal in owners()
+
+
+def evicted_text(name: str, notice: Eviction) -> str:
+    """Return the sentence with which a daemon ends that another one has told of its eviction."""
+    return (
+        f"this daemon was evicted: {name} says that the others do not trust its identity any more"
+        + (f", and that roster {notice.roster} does not have it" if notice.removed else "")
+        + "; once its host is sound again, make a new one with groupcomm identity new, and add its"
+        " public key to the identities of all hosts"
+        + ("; then groupcomm daemons add at one of them" if notice.removed else "")
+    )
 
 
 class KeyService:
@@ -160,6 +172,8 @@ class KeyService:
                 " host is sound again, make a new one with groupcomm identity new, and add its"
                 " public key to the identities of all hosts"
             )
+        if keys.eviction is not None:
+            return evicted_text(*keys.eviction)
         self._alone &= view is None or len(view.daemons) == 1
         lacks = keys.missing_key
         if lacks is not None:

@@ -128,7 +128,8 @@ class DaemonCore:
         self.probe = NoProbe() if probe is None else probe  # a probe with a length may be empty
         self._protection = make_protection(config, start, keys, now, credentials)
         if config.agreed is not None:
-            self._protection.use_daemons((*config.agreed.names, *config.former))
+            agreed = config.agreed
+            self._protection.use_daemons(agreed.names, config.former, agreed.number)
         self.counters = Counters()
         self.physical = PhysicalClock(now, wall)
         self._room = bundle_room(config.packet_limit)
@@ -544,7 +545,7 @@ class DaemonCore:
         self._output.roster = roster
         self._update_near()
         # Daemons that it does not have any more are opened, too: they have to learn that.
-        self._protection.use_daemons((*roster.names, *self.config.former))
+        self._protection.use_daemons(roster.names, self.config.former, roster.number)
         self.membership.use_config(self.config, self._now)
         if self.view_state is not None and self.membership.state is _OPERATIONAL:
             self._use_links(self.view_state)

@@ -16,6 +16,7 @@ from groupcomm.errors import BadDatagram, LocalProtocolError
 from groupcomm.security.identity import Roll, identity_fingerprint
 from groupcomm.security.keys import KeyRing, Rotation
 from groupcomm.wire.bundle import Bundle, body_payload, keys_bundle
+from groupcomm.wire.eviction import Eviction
 from groupcomm.wire.keys import KeyReport, decode_key_report_untrusted
 
 _NO_KEYS: Final = "this daemon has no key_file: its datagrams are not sealed; set key_file"
@@ -236,6 +237,19 @@ class KeyManager:
         """Return whether the others no longer trust this daemon, and the file here says so."""
         roll = self._protection.roll
         return roll is not None and self._roll_stored and not roll.is_trusted(self._core.start.name)
+
+    @property
+    def eviction(self) -> tuple[str, Eviction] | None:
+        """Return a daemon's name and its notice that this daemon is evicted; None without one.
+
+        Daemons that are not in the roster here, or know an older one, are not believed.
+        """
+        found = self._protection.eviction
+        if found is None:
+            return None
+        (name, notice), roster = found, self._core.config.roster
+        least = roster.number + notice.removed
+        return found if roster.entry(name) is not None and notice.roster >= least else None
 
     @property
     def roll(self) -> Roll | None:

@@ -36,6 +36,7 @@ from groupcomm.security.opening import Opener
 from groupcomm.security.plain import PlainOpener, PlainSealer
 from groupcomm.security.sealing import Sealer
 from groupcomm.security.secret_sealing import DATAGRAM_BYTES, SecretOpener, SecretSealer
+from groupcomm.wire.eviction import EVICTION_BYTES, Eviction, decode_eviction_untrusted
 from groupcomm.wire.hello import (
     HELLO_BYTES,
     SIGNED_BYTES,
@@ -78,8 +79,16 @@ class DatagramProtection(Protocol):
     def use_keys(self, keys: KeyRing) -> None:
         """Seal and open with these keys from now on."""
 
-    def use_daemons(self, names: Sequence[str]) -> None:
-        """Accept datagrams of the daemons of these names from now on, and of no others."""
+    def use_daemons(
+        self, names: Sequence[str], former: Sequence[str] = (), roster: int = 0
+    ) -> None:
+        """Accept datagrams of the daemons of these names from now on, and of no others.
+
+        Args:
+            names: the daemons of the roster.
+            former: daemons that it does not have any more, which have to learn that.
+            roster: its number.
+        """
 
     def begin_step(self, now: float) -> None:
         """Begin a step at this time."""
@@ -109,6 +118,13 @@ class DatagramProtection(Protocol):
     @property
     def awaited(self) -> list[str]:
         """Return the daemons of the view that cannot open the next datagram yet; sorted."""
+
+    @property
+    def eviction(self) -> tuple[str, Eviction] | None:
+        """Return a trusted daemon's name and its notice that this one is evicted, or None.
+
+        Whether it counts depends on the rosters of both.
+        """
 
 
 class _Numbers:
@@ -146,6 +162,11 @@ class _WithoutIdentities:
     def awaited(self) -> list[str]:
         """Return no names: no secrets are exchanged."""
         return []
+
+    @property
+    def eviction(self) -> tuple[str, Eviction] | None:
+        """Do nothing: there are no identities."""
+        return None
 
 
 class PlainProtection(_WithoutIdentities):
@@ -185,7 +206,9 @@ class PlainProtection(_WithoutIdentities):
     def begin_step(self, now: float) -> None:
         """Do nothing: nothing depends on time."""
 
-    def use_daemons(self, names: Sequence[str]) -> None:
+    def use_daemons(
+        self, names: Sequence[str], former: Sequence[str] = (), roster: int = 0
+    ) -> None:
         """Do nothing: every sender is accepted."""
 
     def pop_hellos(self, out: list[Outgoing]) -> bool:
@@ -253,9 +276,11 @@ class SealedProtection(_WithoutIdentities):
         me = start.daemon.number, start.daemon.incarnation
         return Opener(keys, cluster, me, rekeying=config.rekeying)
 
-    def use_daemons(self, names: Sequence[str]) -> None:
-        """Accept datagrams of the daemons of these names from now on, and of no others."""
-        found = {daemon_number(name): name for name in (*names, self._own_name)}
+    def use_daemons(
+        self, names: Sequence[str], former: Sequence[str] = (), roster: int = 0
+    ) -> None:
+        """Accept datagrams of these daemons from now on, and of no others."""
+        found = {daemon_number(name): name for name in (*names, *former, self._own_name)}
         self._names.clear()
         self._names.update(found)
 
@@ -368,11 +393,27 @@ MAX_FORGED: Final = 256
 FORGED_PER_S: Final = 256.0
 """The most wrong signatures of all daemons that are checked: each check takes 0.1 ms."""
 
+NOTICES_BURST: Final = 16
+NOTICES_PER_S: Final = 16.0
+NOTICE_S: Final = 1.0
+"""The most eviction notices to all daemons, and the time between two to one of them."""
+
 
 class IdentityProtection(SealedProtection):
     """Suite 2: only datagrams of daemons with trusted identities are accepted, each as itself."""
 
-    __slots__ = ("_exchange", "_forged", "_roll", "_signer")
+    __slots__ = (
+        "_eviction",
+        "_exchange",
+        "_forged",
+        "_former",
+        "_notices",
+        "_notified_at",
+        "_public",
+        "_roll",
+        "_roster",
+        "_signer",
+    )
 
     def __init__(
         self,
@@ -390,6 +431,12 @@ class IdentityProtection(SealedProtection):
         self._exchange = Exchange(own, cluster, credentials.entropy)
         self._signer = Signer(credentials.private, credentials.roll, cluster, own)
         self._forged = RateLimit(MAX_FORGED, FORGED_PER_S, now)
+        self._public = credentials.roll.daemons[start.name]
+        self._former: frozenset[str] = frozenset()
+        self._roster = 0
+        self._notices = RateLimit(NOTICES_BURST, NOTICES_PER_S, now)
+        self._notified_at: dict[int, float] = {}  # by number: when a daemon was told last
+        self._eviction: tuple[str, Eviction] | None = None
         super().__init__(config, start, keys, now)
         self._hello_bytes = DATAGRAM_BYTES
 
@@ -471,21 +518,77 @@ class IdentityProtection(SealedProtection):
         """Return the daemons of the view that cannot open the next datagram yet; sorted."""
         return sorted(self._names[number] for number, _ in self._exchange.awaited)
 
+    # ---- evicted daemons ----
+
+    def use_daemons(
+        self, names: Sequence[str], former: Sequence[str] = (), roster: int = 0
+    ) -> None:
+        """Accept datagrams of these daemons from now on, and of no others."""
+        super().use_daemons(names, former, roster)
+        self._former, self._roster = frozenset(former), roster
+
+    @property
+    def eviction(self) -> tuple[str, Eviction] | None:
+        """Return a trusted daemon's name and its notice that this one is evicted, or None."""
+        return self._eviction
+
+    def _notify_evicted(self, opened: Opened) -> None:
+        """Tell the sender of a datagram that its identity is evicted, if it is."""
+        number = opened.sender
+        name = self._names.get(number, "")
+        public = self._roll.daemons.get(name)
+        if public is None or public not in self._roll.evicted:
+            return
+        again_at = self._notified_at.get(number, self.now - NOTICE_S) + NOTICE_S
+        if self.now < again_at or not self._notices.allows(self.now):
+            return
+        self._notices.spend()
+        self._notified_at[number] = self.now
+        notice = Eviction(
+            start=opened.incarnation,
+            public=public,
+            roster=self._roster,
+            removed=name in self._former,
+        )
+        self._send_signed(number, notice.encode(), opened.key_id)
+
+    def _on_eviction(self, opened: Opened) -> None:
+        """Note a notice that this daemon's identity is evicted, if its sender is trusted."""
+        notice, signature = decode_eviction_untrusted(opened.packet)
+        if notice.start != self._own:
+            raise BadDatagram("hello", "a notice for another start of this daemon")
+        if notice.public != self._public:
+            raise BadDatagram("identity", "a notice about another identity than this daemon's")
+        name = self._names.get(opened.sender)
+        if name is None:
+            raise BadDatagram("unlisted", f"daemon {opened.sender:x} is not in the configuration")
+        self._check(opened, notice.encode(), signature)
+        known = self._eviction
+        if known is None or notice.roster >= known[1].roster:
+            self._eviction = name, notice
+
     # ---- introductions ----
 
     def _on_stranger(self, opened: Opened, room: int) -> None:
         if not self._signer.trusts(opened.sender):
+            if room >= 0:  # a notice is shorter than an introduction
+                self._notify_evicted(opened)
             raise BadDatagram(
                 "identity", f"daemon {opened.sender:x} has no identity that is trusted here"
             )
         super()._on_stranger(opened, room)
 
     def _on_hello(self, opened: Opened) -> None:
+        if len(opened.packet) == EVICTION_BYTES:
+            self._on_eviction(opened)
+            return
+        if not self._signer.trusts(opened.sender):
+            self._notify_evicted(opened)  # and nothing of it is accepted, as `_check` says
         told, signature = decode_introduction_untrusted(opened.packet)
         sender = opened.sender, opened.incarnation
         if told.hello.start != self._own:
             raise BadDatagram("hello", "a hello for another start of this daemon")
-        self._check(opened, signature)
+        self._check(opened, opened.packet[:SIGNED_BYTES], signature)
         could = self._exchange.has(sender)
         known = opened.proven and not told.hello.asks
         reply = HelloReply(trust=False, say=None) if known else self._reply_to(opened, told.hello)
@@ -496,11 +599,10 @@ class IdentityProtection(SealedProtection):
             self._send_hello(sender, self._with_counters(hello), opened.key_id)
         self.met |= self._exchange.has(sender) and not could
 
-    def _check(self, opened: Opened, signature: bytes) -> None:
+    def _check(self, opened: Opened, said: bytes, signature: bytes) -> None:
         """Raise BadDatagram unless its sender has signed it, or if too many were wrong lately."""
         if not self._forged.allows(self.now):
             raise BadDatagram("identity", "too many signatures were wrong lately")
-        said = opened.packet[:SIGNED_BYTES]
         try:
             self._signer.check(said, signature, (opened.sender, opened.incarnation), opened.counter)
         except BadDatagram:
@@ -513,6 +615,9 @@ class IdentityProtection(SealedProtection):
         if not self._signer.trusts(number):
             return
         said = self._exchange.introduce(receiver, hello, self.now).encode()
+        self._send_signed(number, said, key_id)
+
+    def _send_signed(self, number: int, said: bytes, key_id: int) -> None:
         counter = self._sealer.counter(Channel.HELLO) + 1
         packet = said + self._signer.sign(said, number, counter)
         datagram = self._sealer.seal_hello(packet, number, key_id)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from groupcomm.engine.daemon import DaemonCore
     from groupcomm.engine.keys import KeyManager
     from groupcomm.engine.view import ViewState
+    from groupcomm.wire.eviction import Eviction
 
 Counts: TypeAlias = Mapping[str, int]
 
@@ -269,12 +270,14 @@ class KeyStatus:
             proved, where this daemon does not have that key; None if there is none.
         named_key: a missing key that some datagram has named; anybody can name one.
         evicted: whether this daemon's identity is evicted, and its file says so.
+        eviction: the name of a daemon that says so, and its notice; None without one that counts.
         description: the keys here and at all members, without secrets; None without a key file.
     """
 
     missing_key: tuple[str, int] | None
     named_key: int | None
     evicted: bool
+    eviction: "tuple[str, Eviction] | None"
     description: Mapping[str, Any] | None
 
 
@@ -506,5 +509,6 @@ def _keys(key_manager: "KeyManager") -> KeyStatus:
         missing_key=key_manager.missing_key,
         named_key=key_manager.named_key,
         evicted=key_manager.is_evicted,
+        eviction=key_manager.eviction,
         description=key_manager.describe() if key_manager.keys is not None else None,
     )

@@ -69,7 +69,7 @@ async def test_a_daemon_is_evicted_and_comes_back_with_a_new_identity() -> None:
         await cluster.settle(NAMES)
 
 
-async def test_who_does_not_know_that_it_was_evicted_stays_outside() -> None:
+async def test_who_does_not_know_that_it_was_evicted_is_told_so_and_ends() -> None:
     """It was down, and its files are old; so are those of a copy of its disk."""
     cluster, hosts = await make_cluster()
     async with cluster:
@@ -82,12 +82,19 @@ async def test_who_does_not_know_that_it_was_evicted_stays_outside() -> None:
                 await trio.sleep(0.05)
         views = {name: cluster[name].view for name in "ab"}
         await cluster["c"].start()
-        with trio.fail_after(20):
-            while True:
-                _, output, _ = await run("status", "--json", "--address", cluster["a"].unix)
-                if json.loads(output)["datagrams"]["rejected"].get("identity", 0) > 5:
-                    break
+        assert await cluster["c"].ended() == 2
+        assert "says that the others do not trust its identity any more; once" in words_of(cluster)
+        removed = await run("daemons", "remove", "c", "--through", cluster["a"].unix)
+        assert removed[0] == 0, removed
+        await cluster["c"].start()
+        assert await cluster["c"].ended() == 2
+        assert "any more, and that roster 1 does not have it; once" in words_of(cluster)
         assert {name: cluster[name].view for name in "ab"} == views
+
+
+def words_of(cluster: LocalCluster) -> str:
+    """Return the last words of daemon c."""
+    return cluster["c"].last_words
 
 
 def test_files_that_are_wrong_say_what_is(tmp_path: Path) -> None:

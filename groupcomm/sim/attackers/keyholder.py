@@ -25,6 +25,7 @@ from groupcomm.security.secret_sealing import SecretOpener
 from groupcomm.sim.attackers.attack import Attack, AttackContext, SeenDatagram, seen_in
 from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.virtual_time import SECOND
+from groupcomm.wire.eviction import EVICTION_BYTES
 from groupcomm.wire.hello import (
     SIGNATURE_BYTES,
     SIGNED_BYTES,
@@ -131,6 +132,9 @@ class KeyHolder(Attack):
             opener = RingKeyOpener(self._keys, self._stage.cluster, own)
             opener.now = now
             opened = opener.open_untrusted(seen.datagram)
+            if len(opened.packet) == EVICTION_BYTES:
+                self.read += 1  # a notice says what the attacker knows, and only to the evicted one
+                return
             told, signature = decode_introduction_untrusted(opened.packet)
             self._introductions.append((seen, told, signature))
             self._guesses.append(self._rng.choice((told.public, told.wrap[:32], told.wrap[4:36])))

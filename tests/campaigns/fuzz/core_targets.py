@@ -37,6 +37,7 @@ from groupcomm.wire import (
     bundle,
     control,
     data,
+    eviction,
     hello,
     horizon,
     joining,
@@ -128,6 +129,11 @@ def _encrypted(raw: bytes) -> None:
 
 def _introduction(raw: bytes) -> None:
     value, signature = hello.decode_introduction_untrusted(raw)
+    assert value.encode() + signature == raw
+
+
+def _eviction(raw: bytes) -> None:
+    value, signature = eviction.decode_eviction_untrusted(raw)
     assert value.encode() + signature == raw
 
 
@@ -306,6 +312,7 @@ CORE_TARGETS: Final[dict[str, Target]] = {
     "security.plain.open": _opened,
     "security.plain.sealed": _sealed,
     "wire.hello.introduction": _introduction,
+    "wire.eviction.eviction": _eviction,
     "security.opening.open": _encrypted,
     "engine.protection.open": _gate,
     "session.frames.hello": frame(frames.decode_hello_untrusted, _hello),

@@ -50,6 +50,7 @@ from groupcomm.security.plain import PlainSealer
 from groupcomm.session import daemon_frames, frames
 from groupcomm.wire.bundle import body_payload, encode_groups
 from groupcomm.wire.control import ControlPacket
+from groupcomm.wire.eviction import Eviction
 from groupcomm.wire.hello import HELLO_BYTES, NO_WRAP, Hello, Introduction
 from groupcomm.wire.keys import KeyReport
 from groupcomm.wire.link import without_key
@@ -264,6 +265,11 @@ def _rest() -> Iterator[tuple[str, bytes]]:
         has=1,
     )
     yield "wire.hello.introduction", introduction.encode() + bytes(64)
+    for removed in (False, True):
+        evicted = Eviction(
+            start=Incarnation(1, 2), public=bytes(range(32)), roster=7, removed=removed
+        )
+        yield "wire.eviction.eviction", evicted.encode() + bytes(64)
     for wrap in (NO_WRAP, b"w" * 88):
         said = attrs.evolve(introduction, wrap=wrap).encode()
         yield "core.identity_gate.signed", said[HELLO_BYTES:]

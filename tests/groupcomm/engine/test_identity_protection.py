@@ -2,20 +2,29 @@
 
 import random
 from contextlib import suppress
-from typing import Final
+from types import SimpleNamespace
+from typing import Any, Final, cast
 
 import attrs
 import pytest
 
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig, Rekeying
+from groupcomm.config.roster import Roster, RosterEntry
 from groupcomm.config.view import SAFE_PACKET_BYTES, Incarnation, Start, View
-from groupcomm.engine.protection import MAX_FORGED, IdentityProtection
+from groupcomm.engine.keys import KeyManager
+from groupcomm.engine.protection import (
+    MAX_FORGED,
+    NOTICE_S,
+    NOTICES_BURST,
+    IdentityProtection,
+)
 from groupcomm.errors import BadDatagram, ConfigError
 from groupcomm.security.identity import DaemonCredentials, Roll, identity_fingerprint, public_of
 from groupcomm.security.keys import KeyRing
-from groupcomm.security.layout import Channel
+from groupcomm.security.layout import HEAD_BYTES, SEAL_BYTES, Channel
 from groupcomm.security.secret_sealing import DATAGRAM_BYTES, fill, unfill
+from groupcomm.wire.eviction import EVICTION_BYTES, Eviction
 from groupcomm.wire.hello import Hello
 from groupcomm.wire.packet import PacketKind
 from tests.groupcomm.engine.test_protection import refused, said
@@ -225,9 +234,138 @@ def test_who_is_evicted_is_a_stranger_at_once() -> None:
         assert not hears(gates["c"], gates[name])
         assert not hears(gates[name], gates["c"])
         assert refused(gates[name], gates["c"].seal(None, CONTROL)) == "identity"
-        assert said(gates[name]) == []
+        ((to, notice),) = said(gates[name])
+        assert (to, len(notice)) == ("c", HEAD_BYTES + EVICTION_BYTES + SEAL_BYTES)
     again = gate("c", 2)
     assert refused(gates["a"], again.seal(None, CONTROL)) == "identity"
+
+
+GONE: Final = ROLL.without([identity_fingerprint(ROLL.daemons["c"])])
+
+
+def notice_of(
+    member: IdentityProtection, evicted: IdentityProtection, packet: bytes = CONTROL
+) -> bytes | None:
+    """Return what a member sends to an evicted daemon, if anything; nothing else may happen."""
+    assert refused(member, evicted.seal(None, packet)) == "identity"
+    out = said(member)
+    assert [to for to, _ in out] == ["c"] * len(out)
+    return out[0][1] if out else None
+
+
+def test_who_was_evicted_is_told_so_and_nothing_else() -> None:
+    gates = met("a", "b")
+    a = gates["a"]
+    a.use_roll(GONE)
+    a.use_daemons(("a", "b"), ("c",), 7)
+    c = gate("c", 2)
+    notice = notice_of(a, c)
+    assert notice is not None
+    assert len(notice) < DATAGRAM_BYTES <= len(c.seal(None, CONTROL)), "no more than has come"
+    assert c.eviction is None
+    assert c.open_untrusted(notice) is None
+    assert said(c) == [], "it answers nothing"
+    told = Eviction(start=c._own, public=ROLL.daemons["c"], roster=7, removed=True)
+    assert c.eviction == ("a", told)
+    assert not hears(a, c)
+    assert not hears(c, a)
+    assert notice_of(a, c) is None, "it was told less than a second ago"
+    a.begin_step(a.now + NOTICE_S)
+    assert notice_of(a, c) is not None
+
+
+def test_an_introduction_of_who_was_evicted_is_answered_by_a_notice() -> None:
+    gates = met("a", "c")
+    a, c = gates["a"], gates["c"]
+    assert refused(c, gate("a", 2).seal(None, CONTROL)) == "unproven"
+    ((_, challenge),) = said(c)
+    later = gate("a", 2, roll=GONE)
+    assert refused(later, challenge) == "identity"
+    ((to, notice),) = said(later)
+    assert (to, c.open_untrusted(notice)) == ("c", None)
+    assert c.eviction is not None
+    assert a.eviction is None
+
+
+def test_only_a_trusted_daemon_that_means_this_start_and_this_identity_is_believed() -> None:
+    """A healthy daemon gets notices of a thief, for another start, of an earlier identity."""
+    told = gate("a", roll=GONE)
+    first, again = gate("c", 2), gate("c", 3)
+    notice = notice_of(told, first)
+    assert notice is not None
+    assert refused(again, notice) == "hello", "it is for another start"
+    thief = gate("a", 4, signed_by="thief", roll=GONE)
+    thief.use_roll(GONE)
+    forged = notice_of(thief, again)
+    assert forged is not None
+    assert refused(again, forged) == "identity", "the key file alone signs nothing"
+    rebuilt = gate("c", 5, signed_by="rebuilt")
+    stale = notice_of(gate("a", 6, roll=GONE), rebuilt)
+    assert stale is not None
+    assert refused(rebuilt, stale) == "identity", "it has another identity by now"
+    knows = ROLL.without([identity_fingerprint(ROLL.daemons["b"])])
+    informed = gate("c", 7, roll=knows)
+    of_evicted = notice_of(gate("b", 2, roll=GONE), informed)
+    assert of_evicted is not None
+    assert refused(informed, of_evicted) == "identity", "its sender is evicted"
+    assert all(each.eviction is None for each in (first, again, rebuilt, informed))
+
+
+@pytest.mark.parametrize(
+    ("number", "removed", "names", "counts"),
+    [
+        (7, False, "abc", True),
+        (8, True, "abc", True),
+        (6, False, "abc", False),  # the sender knows less than this daemon
+        (7, True, "abc", False),  # this daemon's own roster of that number has it
+        (8, True, "bc", False),  # the sender is no daemon of the cluster any more
+    ],
+)
+def test_a_notice_counts_by_the_rosters_of_both(
+    number: int, removed: bool, names: str, counts: bool
+) -> None:
+    member, c = gate("a", roll=GONE), gate("c", 2)
+    member.use_daemons(("a", "b"), ("c",) if removed else (), number)
+    entries = tuple(RosterEntry(name=name, site="hall") for name in names)
+    core = SimpleNamespace(
+        config=SimpleNamespace(roster=Roster(entries=entries, number=7)),
+        start=SimpleNamespace(name="c"),
+    )
+    manager = KeyManager(cast("Any", core), c, KEYS)
+    assert manager.eviction is None
+    if not removed:
+        member.use_daemons(("a", "b", "c"), (), number)
+    notice = notice_of(member, c)
+    assert notice is not None
+    c.open_untrusted(notice)
+    assert (manager.eviction is not None) is counts
+
+
+def test_few_notices_are_sent() -> None:
+    names = [f"d{number}" for number in range(40)]
+    roll = Roll({name: public_of(private(name)) for name in ("a", *names)})
+    gone = Roll(roll.daemons, {roll.daemons[name]: name for name in names})
+    config = attrs.evolve(CONFIG, sites=(("a", *names),))
+    protections = {
+        name: IdentityProtection(
+            config,
+            Start(name=name, incarnation=Incarnation(1, number + 1)),
+            KEYS,
+            0.0,
+            DaemonCredentials(
+                private(name), gone if name == "a" else roll, random.Random(name).randbytes
+            ),
+        )
+        for number, name in enumerate(("a", *names))
+    }
+    a = protections["a"]
+    for _ in range(2):
+        for name in names:
+            assert refused(a, protections[name].seal(None, CONTROL)) == "identity"
+    assert len(said(a)) == NOTICES_BURST
+    a.begin_step(a.now + 10)
+    assert refused(a, protections["d3"].seal(None, DATA)) in ("identity", "unproven")
+    assert said(a) == [], "it would be longer than what has brought it about"
 
 
 def test_a_new_identity_under_the_old_name_is_let_in() -> None:
