@@ -151,3 +151,20 @@ def test_files_that_are_wrong_say_what_is(tmp_path: Path) -> None:
         path.write_text(wrong)
         with pytest.raises(ConfigError, match=text):
             read(path)
+
+
+async def test_a_daemon_that_is_removed_is_evicted_once_it_has_left() -> None:
+    cluster, hosts = await make_cluster()
+    async with cluster:
+        await cluster.settle(NAMES)
+        through = ("--through", cluster["a"].unix)
+        status, _, told = await run("daemons", "remove", "c", *through)
+        assert (status, "no daemon trusts the identity of c any more" in told) == (0, True), told
+        assert await cluster["c"].ended() == 2
+        assert "daemon c was removed from the cluster" in cluster["c"].log.read_text()
+        with trio.fail_after(20):
+            while not all(read_roll(hosts[n] / "all.identities").evicted for n in "ab"):
+                await trio.sleep(0.05)
+        status, _, told = await run("daemons", "remove", "b", "--keep-identity", *through)
+        assert (status, "trusts" in told) == (0, False), told
+        assert "b" not in read_roll(hosts["a"] / "all.identities").evicted.values()

@@ -8,6 +8,7 @@ from typing import Any, Final
 from groupcomm.host.option_types import duration
 from groupcomm_client.blocking import BlockingConnection
 from groupcomm_tools.commands.connecting import connect_blocking
+from groupcomm_tools.commands.eviction import evict_removed, is_trusted
 from groupcomm_tools.commands.options import add_connection_options
 from groupcomm_tools.commands.roster_changes import (
     ChangeFailed,
@@ -142,7 +143,16 @@ def _add_invite_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_remove_options(parser: argparse.ArgumentParser) -> None:
     _add_name(parser)
+    _add_keep_identity(parser)
     add_change_options(parser, ("--address", "--through"))
+
+
+def _add_keep_identity(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--keep-identity",
+        action="store_true",
+        help="do not evict the identity of the removed daemon: it is to be added again with it",
+    )
 
 
 def _add_move_options(parser: argparse.ArgumentParser) -> None:
@@ -154,6 +164,7 @@ def _add_replace_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("old", metavar="OLD", help="name of the daemon to remove")
     parser.add_argument("new", metavar="NEW", help="name of the daemon to add")
     _add_site(parser, "that of OLD")
+    _add_keep_identity(parser)
     _add_place_options(parser)
 
 
@@ -225,23 +236,23 @@ def _add_one(
 
 def _remove(options: argparse.Namespace) -> int:
     with connect_blocking(options) as connection:
-        found = _remove_one(connection, options, options.name)
-    return report(options, found, _REMOVED.format(options.name))
-
-
-_REMOVED: Final = (
-    "daemon {0} is removed: if it runs, it leaves in order and ends; if daemons have identities,"
-    " also: groupcomm keys evict {0}"
-)
+        found, told = _remove_one(connection, options, options.name)
+    return report(options, found, told)
 
 
 def _remove_one(
     connection: BlockingConnection, options: argparse.Namespace, name: str
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], str]:
+    """Remove a daemon, and evict its identity; return the roster, and a sentence that says so."""
     asked = {"name": name, "force": options.force}
-    return change_roster(
+    evicts = not options.keep_identity and is_trusted(connection, name)
+    found = change_roster(
         connection, options, "remove", asked, lambda found: entry_of(found, name) is None
     )
+    told = f"daemon {name} is removed: if it runs, it leaves in order and ends"
+    if evicts:
+        told += f"; {evict_removed(connection, name, found['asked'])}"
+    return found, told
 
 
 def _move(options: argparse.Namespace) -> int:
@@ -272,8 +283,8 @@ def _replace(options: argparse.Namespace) -> int:
         if entry_of(found, options.new) is None:  # else this was cut off in the middle
             site = options.site or (old["site"] if old is not None else None)
             _add_one(connection, options, options.new, site)
-        found = _remove_one(connection, options, options.old)
-    return report(options, found, f"{_REMOVED.format(options.old)}; {_START.format(options.new)}")
+        found, told = _remove_one(connection, options, options.old)
+    return report(options, found, f"{told}; {_START.format(options.new)}")
 
 
 # ---- text ----
