@@ -159,8 +159,8 @@ class AskerSocket:
             if self._asker.state is State.OPENING:
                 _log.warning(
                     "none of %s answers; this daemon goes on asking. Check the addresses, the"
-                    " firewall (UDP), and whether the cluster's key was changed since the token was"
-                    " made%s",
+                    " firewall (UDP), whether the cluster's key was changed since the token was"
+                    " made, and whether the logs there tell of junk%s",
                     asked,
                     "".join(f"; {text}" for text in failed),
                 )

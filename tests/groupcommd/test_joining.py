@@ -1,22 +1,33 @@
 """A daemon joins a running cluster with a token, and needs neither key nor token afterwards."""
 
 import json
+import logging
 import signal
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 import trio
 
+from groupcomm.joining.token import Token
 from groupcomm_tools.local_cluster import ClusterError, LocalDaemon, free_ports
+from groupcommd.cli import main
+from groupcommd.identity_file import read_roll
 from tests.groupcommd.growing import GrowingCluster, log_of
-from tests.groupcommd.hosts import run
+from tests.groupcommd.hosts import make_hosts, run
+from tests.groupcommd.test_identities import LINES as IDENTITIES
+from tests.groupcommd.test_identities import renew
 
 FILE = """
 [clients]
 tcp = "off"
 spread_unix = "off"
 """
+
+TOKEN: Final = Token(
+    cluster="plant", name="b", key_id=1, id=bytes(8), secret=bytes(16), public=bytes(32)
+).encode()
 
 
 @pytest.fixture
@@ -70,14 +81,29 @@ async def test_a_daemon_joins_with_a_token_once_and_starts_again_without(
     assert not (state / "joining.json").exists()
     _, output, _ = await cluster.ask("list", through="a")
     assert "invited: b, who has joined" in output
-    daemon.stop()
-    for options in ((), (*asks, token)):  # the unit file may keep the token
-        daemon = outside(cluster, *options)
+    assert await daemon.leave() == 0
+    daemon = outside(cluster)
+    await daemon.start()
+    await is_in_view(cluster, "b")
+
+
+@pytest.mark.long
+async def test_a_token_stays_used_and_expires(cluster: GrowingCluster) -> None:
+    """A unit file may keep the token; a daemon that has lost its folder needs another one."""
+    short = await invite(cluster, "--valid", "1s")
+    port = str(free_ports("127.0.0.1", 1)[0])
+    asks = "--join", cluster.at["a"], "--port", port, "--token"
+    await trio.sleep(2.1)
+    await is_refused(outside(cluster, *asks, short), "the token has expired")
+    assert log_of(cluster["a"], "daemon b was refused: the token has expired")
+    token = await invite(cluster)
+    for _ in range(2):
+        daemon = outside(cluster, *asks, token)
         await daemon.start()
         await is_in_view(cluster, "b")
-        daemon.stop()
+        assert await daemon.leave() == 0
     assert log_of(daemon, "the token is not used")
-    (state / "joined.toml").unlink()
+    (daemon._state / "joined.toml").unlink()
     await is_refused(outside(cluster, *asks, token), "the token was used already")
 
 
@@ -94,31 +120,44 @@ async def test_daemons_that_cannot_join_are_told_why(cluster: GrowingCluster) ->
     old = await invite(cluster)
     token = await invite(cluster)
     seed = cluster.at["a"]
-    taken = f'[sites.main.daemons]\nb = "{seed}"\n'
     other = str(free_ports("127.0.0.1", 1)[0])
-    for part, status, options in (
-        ("does not know this token", 4, ("--join", seed, "--port", other, "--token", old)),
-        ("a is at 127.", 4, ("--join", seed, "--token", token)),
-        ("the token is damaged", 2, ("--join", seed, "--token", token[:-9])),
-        ("needs daemons to ask", 2, ("--token", token)),
-        ("needs a token", 2, ("--join", seed)),
-        ("port is 0", 2, ("--join", seed, "--port", "0", "--token", token)),
-        ("must be HOST", 2, ("--join", "a b", "--token", token)),
-    ):
-        daemon = outside(cluster, *options)
-        if part.startswith("a is at"):
-            daemon._config.write_text(FILE + taken)
-        await is_refused(daemon, part, status)
+    lost = outside(cluster, "--join", seed, "--port", other, "--token", old)
+    await is_refused(lost, "does not know this token")
     daemon = outside(cluster, "--join", seed, "--token", token)
-    daemon.name = "x"
-    await is_refused(daemon, "the token is for daemon b", 2)
-    short = await invite(cluster, "--valid", "1s")
-    await trio.sleep(2.1)
-    daemon = outside(cluster, "--join", seed, "--port", other, "--token", short)
-    daemon.name = "b"
-    await is_refused(daemon, "the token has expired")
+    daemon._config.write_text(f'{FILE}[sites.main.daemons]\nb = "{seed}"\n')
+    await is_refused(daemon, "a is at 127.")
     assert [each["name"] for each in (await cluster.roster("a"))["daemons"]] == ["a"]
-    assert log_of(cluster["a"], "daemon b was refused: the token has expired")
+
+
+@pytest.fixture
+def log() -> Iterator[None]:
+    """Keep the log of this process as it is."""
+    kept = logging.getLogger("groupcommd")
+    before = kept.handlers[:], kept.level, kept.propagate
+    yield
+    kept.handlers[:], kept.level, kept.propagate = before
+
+
+@pytest.mark.parametrize(
+    ("part", "options"),
+    [
+        ("the token is damaged", ("--join", "10.0.0.1", "--token", TOKEN[:-9])),
+        ("needs daemons to ask", ("--token", TOKEN)),
+        ("needs a token", ("--join", "10.0.0.1")),
+        ("port is 0", ("--join", "10.0.0.1", "--port", "0", "--token", TOKEN)),
+        ("must be HOST", ("--join", "a b", "--token", TOKEN)),
+        ("the token is for daemon b", ("--join", "10.0.0.1", "--name", "x", "--token", TOKEN)),
+    ],
+)
+def test_commands_that_cannot_work_are_refused(
+    tmp_path: Path,
+    log: None,
+    capsys: pytest.CaptureFixture[str],
+    part: str,
+    options: Sequence[str],
+) -> None:
+    assert main(["--state-dir", str(tmp_path), *options]) == 2
+    assert part in capsys.readouterr().err
 
 
 async def test_invitations_are_checked(cluster: GrowingCluster) -> None:
@@ -150,6 +189,37 @@ async def test_a_daemon_that_nobody_answers_goes_on_until_a_signal(
         daemon.signal(signal.SIGTERM)
     assert log_of(daemon, "left before the cluster has admitted")
     assert (await run("daemons", "list", "--through", cluster["a"].unix))[0] == 0
+
+
+@pytest.mark.long
+async def test_daemons_with_identities_admit_one_that_they_trust() -> None:
+    """The token brings key, settings and public keys; the identity has to be known before."""
+    cluster, hosts = make_hosts("abc", IDENTITIES)
+    for name, host in hosts.items():
+        await renew(name, host, {other: hosts[other] for other in "ab"})
+    for name in "ab":
+        path = hosts[name] / "cluster.toml"
+        rows = path.read_text().splitlines()
+        at = next(row for row in rows if row.startswith("a = ")).split('"')[1]
+        path.write_text("\n".join(row for row in rows if not row.startswith("c = ")))
+    own = hosts["c"] / "cluster.toml"
+    own.write_text(f'identity = "own.identity"\n{FILE}')
+    try:
+        for name in "ab":
+            await cluster[name].start()
+        await cluster.settle("ab")
+        status, token, told = await run("daemons", "invite", "c", "--through", cluster["a"].unix)
+        assert status == 0, told
+        daemon, port = cluster["c"], str(free_ports("127.0.0.1", 1)[0])
+        daemon._options = "--join", at, "--port", port, "--token", token.strip()
+        await daemon.start()
+        await cluster.settle("abc")
+        roll = read_roll(daemon._state / "identities.toml")
+        assert sorted(roll.daemons) == ["a", "b", "c"]
+        _, output, _ = await run("keys", "status", "--json", "--address", daemon.unix)
+        assert sorted(json.loads(output)["identities"]["daemons"]) == ["a", "b", "c"]
+    finally:
+        cluster.close()
 
 
 async def _starts_in_vain(daemon: LocalDaemon) -> None:
