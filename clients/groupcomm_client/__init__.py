@@ -70,12 +70,17 @@ if TYPE_CHECKING:
         Unreadable,
         Untrusted,
     )
+    from groupcomm_client.history.subscriber import EARLIEST, LATEST, CaughtUp, Gap
+    from groupcomm_client.history.subscription import Subscription
     from groupcomm_client.options import ConnectOptions, TlsOptions
     from groupcomm_client.trio_loop import connect
 
 __all__ = [
+    "EARLIEST",
+    "LATEST",
     "AccessRefused",
     "CannotConnect",
+    "CaughtUp",
     "CausalContext",
     "Cause",
     "ConfigError",
@@ -83,6 +88,7 @@ __all__ = [
     "Connection",
     "DaemonStopping",
     "DaemonView",
+    "Gap",
     "GroupCommError",
     "GroupSecret",
     "GroupView",
@@ -101,6 +107,7 @@ __all__ = [
     "SessionError",
     "SharedSecret",
     "Stamp",
+    "Subscription",
     "TlsOptions",
     "Transition",
     "TrustedKeys",
@@ -139,6 +146,8 @@ _HOMES: Final = {
     "groupcomm_client.events": (
         *("KeyChanged", "Received", "Reconnected", "Unfiltered", "Unreadable", "Untrusted"),
     ),
+    "groupcomm_client.history.subscriber": ("EARLIEST", "LATEST", "CaughtUp", "Gap"),
+    "groupcomm_client.history.subscription": ("Subscription",),
     "groupcomm_client.options": ("ConnectOptions", "TlsOptions"),
     "groupcomm_client.trio_loop": ("connect",),
     "": (

@@ -31,6 +31,8 @@ from groupcomm_client.thread_loop import ThreadLoop, run, run_block
 if TYPE_CHECKING:
     from groupcomm_client.coordination.blocking import BlockingWorker
     from groupcomm_client.end_to_end.credentials import GroupSecret
+    from groupcomm_client.history.blocking import BlockingSubscription
+    from groupcomm_client.history.subscription import Begin
 
 __all__ = ["BlockingConnection", "connect", "open_connection"]
 
@@ -217,6 +219,18 @@ class BlockingConnection:
             if error.code == Code.OK:
                 raise StopIteration from None
             raise
+
+    @contextmanager
+    def subscribe(
+        self, groups: str | Sequence[str], *, start: "Begin", stable: bool = False
+    ) -> "Iterator[BlockingSubscription]":
+        """Subscribe to groups for the length of a block; see `Connection.subscribe`."""
+        from groupcomm_client.history.blocking import (  # noqa: PLC0415 - few need it
+            BlockingSubscription,
+        )
+
+        with run_block(self.awaited.subscribe(groups, start=start, stable=stable)) as awaited:
+            yield BlockingSubscription(awaited)
 
     def messages(self) -> Iterator[Message]:
         """Iterate over the messages until the connection ends, skipping other events."""

@@ -22,6 +22,7 @@ from groupcomm_client.loops import Loop
 if TYPE_CHECKING:
     from groupcomm_client.coordination.working import Worker
     from groupcomm_client.end_to_end.credentials import GroupSecret
+    from groupcomm_client.history.subscription import Begin, Subscription
 
 GOODBYE_S: Final = 2.0
 """The time for which the end of a connection waits for the daemon's answer."""
@@ -398,6 +399,28 @@ class Connection:
             if error.code == Code.OK:
                 raise StopAsyncIteration from None
             raise
+
+    def subscribe(
+        self, groups: str | Sequence[str], *, start: "Begin", stable: bool = False
+    ) -> "AbstractAsyncContextManager[Subscription]":
+        """Subscribe to groups for the length of a block: history first, live events then.
+
+        The connection is for the subscription alone: nothing else may receive from it.
+
+        Args:
+            groups: a group, or several; the connection joins them.
+            start: EARLIEST; LATEST; a `Position`, to go on behind it; or a datetime. All but LATEST
+                need an archive of the groups, see docs/history.md.
+            stable: whether an event comes only once all daemons of its view hold it.
+
+        Raises:
+            LocalProtocolError: a name is invalid, or the session has joined the group already.
+            AccessRefused: the rules of the daemon do not allow it.
+            SessionEnded: the session is over.
+        """
+        from groupcomm_client.history.subscription import subscribe  # noqa: PLC0415 - few need it
+
+        return subscribe(self, groups, start, stable=stable)
 
     def messages(self) -> "Messages":
         """Iterate over the messages until the connection ends, skipping other events."""

@@ -164,6 +164,11 @@ GROUPS: Final = {
             "print, check and compare the logs of groupcomm record",
             "the log is damaged, or the two differ",
         ),
+        "history": Command(
+            "serve the history of groups to subscribers, from any place on",
+            "the store cannot be written, no archive answers, or the session ended",
+            connects=True,
+        ),
         "replay": Command(
             "send recorded messages again, in their order",
             "the log is damaged, or the session ended",

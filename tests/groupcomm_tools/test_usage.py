@@ -159,6 +159,7 @@ WORDS = {
     "daemons": ("list",),
     "links": ("list",),
     "record": ("g", "--to", "FOLDER"),
+    "history": ("serve", "--groups", "g", "--store", "FOLDER"),
     "replay": ("EMPTY",),
 }
 """The arguments with which a verb comes as far as to its daemon."""

@@ -1,1 +1,6 @@
 """History: from any position on, without a gap, and live events then. See docs/history.md."""
+
+from groupcomm_client.history.subscriber import EARLIEST, LATEST, CaughtUp, Gap, Given
+from groupcomm_client.history.subscription import Subscription
+
+__all__ = ["EARLIEST", "LATEST", "CaughtUp", "Gap", "Given", "Subscription"]

@@ -4,6 +4,7 @@ A place is a position. Views have the place of the change that they show; severa
 it, so a place alone does not say which of them were given: see `Progress`.
 """
 
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from groupcomm.clocks.stamp import Position, ViewId
@@ -31,6 +32,20 @@ def place_of(event: object) -> Position | None:
 def just_before(place: Position) -> Position:
     """Return a place below another one, and above all that are below that one."""
     return place._replace(message=place.message - 1)
+
+
+def parse_view(text: str) -> ViewId:
+    """Return the id of a view of daemons, from its text; raise ValueError if it is none."""
+    counter, _, rest = text.partition(".")
+    daemon, _, incarnation = rest.rpartition(".")
+    return ViewId(int(counter), daemon, int(incarnation, 16))
+
+
+def parse_position(text: str) -> Position:
+    """Return a position from the text that commands print; raise ValueError if it is none."""
+    view, _, rest = text.rpartition("/")
+    time, ring, bundle, message = map(int, rest.split("."))
+    return Position(parse_view(view), time, ring, bundle, message)
 
 
 class Progress:
@@ -61,6 +76,18 @@ class Progress:
             self.after = place  # nothing else has the place of a message
         else:
             self._at_last.add(_part_of(event))
+
+    def give_all(self, events: Sequence[object]) -> None:
+        """Note that events are given now, in order; those without a place change nothing."""
+        start = len(events)
+        while start > 0:  # only the last message and what follows it count
+            start -= 1
+            if isinstance(events[start], Message) and place_of(events[start]) is not None:
+                break
+        for event in events[start:]:
+            place = place_of(event)
+            if place is not None and isinstance(event, Line):
+                self.give(event, place)
 
     def complete(self, place: Position) -> None:
         """Note that everything up to a place was given."""

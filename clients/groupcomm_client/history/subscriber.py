@@ -66,6 +66,13 @@ class State(enum.Enum):
     LIVE = enum.auto()  # events of the session are given as they come
 
 
+EARLIEST: Final = Start.EARLIEST
+"""Begin with the first event that an archive has."""
+
+LATEST: Final = Start.LATEST
+"""Begin with the events that happen from now on."""
+
+
 @attrs.frozen(kw_only=True)
 class CaughtUp:
     """All history was given; live events follow.
@@ -125,6 +132,7 @@ class Subscriber:
     Attributes:
         state: see `State`.
         live: the live events of the session.
+        groups: the groups to subscribe to.
         waiting: the events that the program has not got yet, in order.
         deadline: when to call `wake`; None for never.
         has_found: whether an archive has ever answered.
@@ -160,7 +168,7 @@ class Subscriber:
         self.waiting: deque[Given] = deque()
         self.deadline: float | None = now
         self.has_found = False
-        self._groups = tuple(groups)
+        self.groups = tuple(groups)
         self._start = start
         self._is_archive = is_archive
         self._progress = Progress(start if isinstance(start, Position) else None)
@@ -258,7 +266,7 @@ class Subscriber:
             self._numbers += 1
             self._offers = {}
             self._asked_at = now
-            self._send(ARCHIVES, Find(self._numbers, self._groups))
+            self._send(ARCHIVES, Find(self._numbers, self.groups))
         elif now >= self._asked_at + FIND_S or self._have_all_answered:
             self._choose(now)
 
@@ -357,7 +365,7 @@ class Subscriber:
         self._heard_at = now
         after = self._progress.after
         since_us = self._start if after is None and isinstance(self._start, int) else None
-        self._send(archive.name, Read(self._numbers, self._groups, after, since_us, WINDOW))
+        self._send(archive.name, Read(self._numbers, self.groups, after, since_us, WINDOW))
 
     def _on_piece(self, sender: MemberId, piece: Piece, now: float) -> None:
         stream = self._stream
@@ -384,13 +392,14 @@ class Subscriber:
             self._grant(now)
 
     def _give(self, events: list[Line]) -> None:
-        """Give events of the line that were not given yet."""
-        progress, waiting = self._progress, self.waiting
-        for event in events:
-            place = place_of(event)
-            if place is not None and progress.is_new(event, place):
-                progress.give(event, place)
-                waiting.append(event)
+        """Give events of a piece, which rise; the first ones may have been given already."""
+        progress = self._progress
+        start = 0
+        while start < len(events) and not _is_new(progress, events[start]):
+            start += 1
+        if start < len(events):
+            self.waiting += events[start:]
+            progress.give_all(events[start:])
 
     def _grant(self, now: float) -> None:
         """Let the archive send more, if there is room for it."""
@@ -463,6 +472,11 @@ class Subscriber:
 
     def _send(self, to: str, frame: Frame) -> None:
         self._actions.append(Send(to, encode(frame), ServiceLevel.FIFO))
+
+
+def _is_new(progress: Progress, event: Line) -> bool:
+    place = place_of(event)
+    return place is not None and progress.is_new(event, place)
 
 
 def _reach(offer: Offer, place: Position) -> Position | None:

@@ -25,7 +25,7 @@ from groupcomm.level import LEVELS
 from groupcomm_client.events import Received, Unfiltered, Unreadable
 from groupcomm_log.schema import DAEMONS, GAP, MESSAGE, ROWS, TRANSITION, VIEW, rows_of
 
-Cause = Literal["begin", "restart", "reconnect", "overrun"]
+Cause = Literal["begin", "restart", "reconnect", "overrun", "missed"]
 
 
 @attrs.frozen(kw_only=True)
@@ -34,7 +34,7 @@ class Gap:
 
     Attributes:
         cause: ``begin`` of the log, ``restart`` of the recorder, ``reconnect`` to a daemon, or
-            ``overrun``: the disk did not keep up.
+            ``overrun``: the disk did not keep up, or ``missed``: no archive has what is missing.
         member: the session that records from here on; None if it is still the same.
         groups: the groups that the session joins.
         details: further facts, for JSON.

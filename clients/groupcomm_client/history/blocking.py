@@ -1,0 +1,46 @@
+"""Subscriptions for programs that use threads."""
+
+from typing import Self
+
+from groupcomm.clocks.stamp import Position
+from groupcomm.errors import Code, SessionEnded
+from groupcomm_client.history.subscriber import Given
+from groupcomm_client.history.subscription import Subscription
+from groupcomm_client.thread_loop import run
+
+
+class BlockingSubscription:
+    """Events of groups, from any position on; made by `BlockingConnection.subscribe`."""
+
+    def __init__(self, awaited: Subscription) -> None:
+        """Take over a subscription that has begun."""
+        self._awaited = awaited
+
+    @property
+    def position(self) -> Position | None:
+        """Return the last position of which everything was received; see `Subscription`."""
+        return self._awaited.position
+
+    @property
+    def is_live(self) -> bool:
+        """Return whether history was joined with live events."""
+        return self._awaited.is_live
+
+    def receive(self, timeout_s: float | None = None) -> Given:
+        """Return the next event; see `Subscription.receive`."""
+        return run(self._awaited.receive(timeout_s))
+
+    def receive_batch(self, timeout_s: float | None = None) -> list[Given]:
+        """Return all events that have come, at least one; see `Subscription.receive`."""
+        return run(self._awaited.receive_batch(timeout_s))
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Given:
+        try:
+            return self.receive()
+        except SessionEnded as error:
+            if error.code == Code.OK:
+                raise StopIteration from None
+            raise

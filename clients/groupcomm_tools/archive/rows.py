@@ -1,0 +1,150 @@
+"""Rows of a log as events of the line: runs of messages, and views."""
+
+from collections.abc import Collection, Iterator
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from groupcomm.clocks.stamp import Position
+from groupcomm.events import Cause, DaemonView, GroupView, MemberId
+from groupcomm.level import ServiceLevel
+from groupcomm_client.history.places import parse_view
+from groupcomm_log.schema import DAEMONS, MESSAGE, PLACE, VIEW
+
+LEVELS: Final = {level.name: int(level) for level in (ServiceLevel.AGREED, ServiceLevel.SAFE)}
+"""The levels of the line."""
+
+_RUN: Final = ("kind", *PLACE, "sender", "number", "groups", "level")
+_SAME: Final = ("kind", "view", "stamp", "ring", "bundle", "level")
+_OTHER: Final = ("members", "changed", "cause", "vs_set")
+
+READ: Final = ("epoch", "row", *_RUN, "type", "data", *_OTHER)
+"""The columns that `parts_of` needs, and the offset."""
+
+_UNSIGNED: Final = 2**64 - 1
+
+
+class MessageRun(NamedTuple):
+    """Consecutive messages of one bundle.
+
+    Attributes:
+        place: the place of the first one.
+        number: its number.
+        sender, groups, level: what they share.
+        types, data: the types and the data of all.
+    """
+
+    place: Position
+    number: int
+    sender: MemberId
+    groups: tuple[str, ...]
+    level: int
+    types: list[int]
+    data: list[bytes]
+
+    @property
+    def last(self) -> Position:
+        """Return the place of the last message."""
+        return self.place._replace(message=self.place.message + len(self.data) - 1)
+
+    def behind(self, place: Position) -> "MessageRun":
+        """Return the messages behind a place of the same bundle; there is one at least."""
+        count = place.message - self.place.message + 1
+        return self._replace(
+            place=place._replace(message=place.message + 1),
+            number=self.number + count,
+            types=self.types[count:],
+            data=self.data[count:],
+        )
+
+
+Part: TypeAlias = MessageRun | GroupView | DaemonView
+
+
+def parts_of(batch: pa.RecordBatch, groups: Collection[str]) -> Iterator[Part]:
+    """Yield the events of the line in rows, in their order.
+
+    Args:
+        batch: rows with the columns of READ.
+        groups: the groups whose messages and views are yielded.
+    """
+    if not batch.num_rows:
+        return
+    starts = _starts(batch)
+    heads = {name: batch[name].take(starts).to_pylist() for name in _RUN}
+    at = starts.to_pylist()
+    types, data = batch["type"].to_pylist(), batch["data"].to_pylist()
+    ends = [*at[1:], batch.num_rows]
+    wanted = frozenset(groups)
+    for start, end, *values in zip(at, ends, *heads.values(), strict=True):
+        head = dict(zip(_RUN, values, strict=True))
+        if head["kind"] == MESSAGE:
+            if head["level"] in LEVELS and not wanted.isdisjoint(head["groups"]):
+                yield MessageRun(
+                    place_of_row(head),
+                    head["number"] & _UNSIGNED,
+                    _member(head["sender"]),
+                    tuple(head["groups"]),
+                    LEVELS[head["level"]],
+                    types[start:end],
+                    data[start:end],
+                )
+        elif head["kind"] == DAEMONS or (head["kind"] == VIEW and head["groups"][0] in wanted):
+            for index in range(start, end):
+                row = {name: batch[name][index].as_py() for name in (*_RUN, *_OTHER)}
+                yield _view(row)
+
+
+def _starts(batch: pa.RecordBatch) -> pa.Array:
+    """Return the indices of rows that do not continue the run of the row before."""
+    count = batch.num_rows
+    differs = pc.not_equal(
+        pc.subtract(batch["message"][1:], batch["message"][: count - 1]), 1
+    ).fill_null(True)
+    for name in _SAME:
+        column = batch[name]
+        differs = pc.or_(differs, pc.not_equal(column[1:], column[: count - 1]).fill_null(True))
+    first = pa.array([True])
+    return pc.indices_nonzero(pa.concat_arrays([first, differs]))
+
+
+def place_of_row(row: dict[str, Any]) -> Position:
+    """Return the place of a row: of a message, a group view or a view of daemons."""
+    view = _parse_view(row["view"])
+    if row["kind"] == DAEMONS:
+        return Position(view, 0, 0, 0, 0)
+    stamp, ring, bundle, message = (row[name] for name in PLACE[1:])
+    return Position(view, stamp & _UNSIGNED, ring, bundle, message)
+
+
+_parse_view = lru_cache(maxsize=1024)(parse_view)
+
+
+@lru_cache(maxsize=4096)
+def _member(text: str) -> MemberId:
+    name, _, connection = text.rpartition("/")
+    return MemberId(name, int(connection))
+
+
+_CAUSES: Final = {cause.name.lower(): cause for cause in Cause}
+_MAJORITY: Final = {"majority": True, "minority": False, None: None}
+
+
+def _view(row: dict[str, Any]) -> GroupView | DaemonView:
+    if row["kind"] == DAEMONS:
+        return DaemonView(
+            id=_parse_view(row["view"]),
+            daemons=tuple(row["members"]),
+            majority=_MAJORITY[row["cause"]],
+        )
+    return GroupView(
+        group=row["groups"][0],
+        id=place_of_row(row),
+        members=tuple(map(_member, row["members"])),
+        cause=_CAUSES[row["cause"]],
+        changed=tuple(map(_member, row["changed"])),
+        vs_set=tuple(map(_member, row["vs_set"])),
+        own=False,
+    )

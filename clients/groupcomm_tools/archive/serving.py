@@ -1,0 +1,256 @@
+"""The program of an archive: it moves events between its session, its machines and its store."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final
+
+import trio
+
+from groupcomm.clocks.stamp import Position
+from groupcomm.errors import CannotConnect, SessionEnded
+from groupcomm.events import DaemonView, GroupView, Message
+from groupcomm_client.connection import Connection
+from groupcomm_client.events import Unfiltered, Unreadable
+from groupcomm_client.history.frames import ARCHIVES
+from groupcomm_client.history.subscriber import CaughtUp, Gap, Given, Send, Start, State, Subscriber
+from groupcomm_client.reconnecting import FIRST_PAUSE_S, FOR_GOOD, LONGEST_PAUSE_S
+from groupcomm_log.errors import LogError
+from groupcomm_tools.archive.archive import Archive, ReadStore
+from groupcomm_tools.archive.store import LogStore
+
+Connect = Callable[[], AbstractAsyncContextManager[Connection]]
+
+Tell = Callable[[dict[str, Any]], None]
+"""A function that is called with each event: ``event`` names it, the other keys depend on it."""
+
+SYNC_S: Final = 0.02
+"""The time from one write to the next; events that came in between are written together."""
+
+TEND_S: Final = 1.0
+RETRY_S: Final = 1.0
+
+READERS: Final = 2
+"""The threads that read the store."""
+
+
+class Serving:
+    """An archive over all of its sessions.
+
+    Attributes:
+        archive: the machine of the present session; None before the first.
+    """
+
+    def __init__(self, store: LogStore, groups: Sequence[str], tell: Tell) -> None:
+        """Begin with a store.
+
+        Args:
+            store: where to store; nothing else may write to it.
+            groups: the groups to record.
+            tell: see `Tell`.
+        """
+        self.archive: Archive | None = None
+        self._store = store
+        self._groups = tuple(groups)
+        self._tell = tell
+        self._intervals = list(store.intervals)
+        self._readers = trio.CapacityLimiter(READERS)
+
+    async def run(self, connect: Connect, *, reconnect: bool = True) -> None:
+        """Serve until cancelled, in one session after the other.
+
+        Raises:
+            CannotConnect, SessionEnded: there is no first session, or no other can follow.
+        """
+        pause_s = FIRST_PAUSE_S
+        count = 0
+        while True:
+            try:
+                async with connect() as connection:
+                    count, pause_s = count + 1, FIRST_PAUSE_S
+                    await self._serve(connection)
+            except (CannotConnect, SessionEnded) as error:
+                if not count or not reconnect or error.code in FOR_GOOD:
+                    raise
+                self._tell({"event": "reconnecting", "text": f"the session has ended: {error}"})
+            await trio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    async def _serve(self, connection: Connection) -> None:
+        session = _Session(self, connection)
+        self.archive = session.archive
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(session.join, self._groups)
+                nursery.start_soon(session.send)
+                nursery.start_soon(session.write)
+                nursery.start_soon(session.tend)
+                nursery.start_soon(session.keep_time)
+                session.start_reading = nursery.start_soon
+                await session.receive()
+        except* SessionEnded as ended:
+            raise ended.exceptions[0] from None
+        finally:
+            self._intervals = list(session.archive.intervals)
+
+
+class _Session:
+    """One session of an archive."""
+
+    def __init__(self, serving: Serving, connection: Connection) -> None:
+        self._connection = connection
+        self._store = serving._store
+        self._tell = serving._tell
+        self._readers = serving._readers
+        intervals = serving._intervals
+        start: Start | Position = intervals[-1][1] if intervals else Start.EARLIEST
+        me, now = connection.member, trio.current_time()
+        self.archive = Archive(me, serving._groups, intervals)
+        self._subscriber = Subscriber(
+            me,
+            serving._groups,
+            start,
+            now=now,
+            view=connection.view,
+            stable=True,
+            is_archive=True,
+        )
+        self._outgoing: deque[Send] = deque()
+        self._has_outgoing = trio.Event()
+        self._has_waiting = trio.Event()
+        self._timer = trio.CancelScope()
+        self._is_live = False
+        self.start_reading: Callable[..., None]
+
+    async def join(self, groups: Sequence[str]) -> None:
+        """Become a member of the archives and of the groups."""
+        for group in (ARCHIVES, *groups):
+            await self._connection.join(group)
+        text = f"archive of {', '.join(groups)} as {self._connection.name}"
+        self._tell({"event": "joined", "groups": list(groups), "text": text})
+
+    async def receive(self) -> None:
+        """Pass events to both machines."""
+        while True:
+            events = await self._connection.receive_batch()
+            now = trio.current_time()
+            for event in events:
+                self._subscriber.handle(event, now)
+                if not isinstance(event, GroupView | DaemonView):
+                    self.archive.handle(event, now)
+            self._act()
+
+    async def keep_time(self) -> None:
+        """Wake the subscriber at its deadlines."""
+        while True:
+            with trio.CancelScope() as self._timer:
+                self._set_timer()
+                await trio.sleep_forever()
+            self._subscriber.wake(trio.current_time())
+            self._act()
+
+    def _set_timer(self) -> None:
+        deadline = self._subscriber.deadline
+        self._timer.deadline = float("inf") if deadline is None else deadline
+
+    def _act(self) -> None:
+        """Carry out what the machines want."""
+        subscriber, archive = self._subscriber, self.archive
+        if subscriber.waiting or self._position_is_new:
+            self._has_waiting.set()
+        archive.is_live = subscriber.state is State.LIVE
+        if archive.is_live != self._is_live:
+            self._is_live = archive.is_live
+            state = "live" if self._is_live else "catching up"
+            self._tell({"event": state, "position": str(subscriber.position)})
+        self._outgoing += subscriber.pop_actions()
+        for action in archive.pop_actions():
+            if isinstance(action, ReadStore):
+                self.start_reading(self._read, action)
+            else:
+                self._outgoing.append(action)
+        if self._outgoing:
+            self._has_outgoing.set()
+        self._set_timer()
+
+    @property
+    def _position_is_new(self) -> bool:
+        position, intervals = self._subscriber.position, self.archive.intervals
+        return position is not None and (not intervals or position > intervals[-1][1])
+
+    async def send(self) -> None:
+        """Send what the machines want to send, in order."""
+        while True:
+            await self._has_outgoing.wait()
+            self._has_outgoing = trio.Event()
+            while self._outgoing:
+                action = self._outgoing.popleft()
+                await self._connection.multicast(action.to, action.data, level=action.level)
+
+    async def _read(self, action: ReadStore) -> None:
+        try:
+            piece = await trio.to_thread.run_sync(self._store.read, action, limiter=self._readers)
+        except (OSError, LogError) as error:
+            self._tell({"event": "trouble", "text": f"the store cannot be read: {error}"})
+            self.archive.failed(action.key)
+        else:
+            self.archive.read(action.key, piece, trio.current_time())
+        self._act()
+
+    # ---- the store ----
+
+    async def write(self) -> None:
+        """Write the events of the line, and answer for them then."""
+        while True:
+            next_write = trio.current_time() + SYNC_S
+            await self._has_waiting.wait()
+            self._has_waiting = trio.Event()
+            position = self._subscriber.position
+            given = list(self._subscriber.waiting)
+            self._subscriber.waiting.clear()
+            await self._store_all(given)
+            now = trio.current_time()
+            if position is not None and self.archive.intervals:
+                self.archive.stored(position, now)
+            self._subscriber.taken(now)
+            self._act()
+            await trio.sleep_until(next_write)
+
+    async def _store_all(self, given: list[Given]) -> None:
+        """Store events; retry until they are on disk."""
+        rows = [
+            each
+            for each in given
+            if isinstance(each, Message | GroupView | DaemonView | Unfiltered | Unreadable | Gap)
+        ]
+        if rows:
+            batch = [(time.time_ns() // 1000, rows)]
+            while True:
+                try:
+                    await trio.to_thread.run_sync(self._store.append, batch)
+                    break
+                except OSError as error:
+                    self._tell({"event": "trouble", "text": f"{error}; tried again"})
+                    await trio.sleep(RETRY_S)
+        for each in given:
+            if isinstance(each, Gap):
+                if each.after is not None:
+                    self.archive.stored(each.after, trio.current_time())
+                    self._tell({"event": "gap", "text": str(each)})
+                self.archive.begin_interval(each.upto)
+            elif isinstance(each, CaughtUp):
+                self._tell({"event": "caught up", "position": str(each.position)})
+
+    async def tend(self) -> None:
+        """Seal and remove files when they are due; end streams that nobody reads."""
+        while True:
+            await trio.sleep(TEND_S)
+            self.archive.wake(trio.current_time())
+            try:
+                removed = await trio.to_thread.run_sync(self._store.tend)
+            except (OSError, LogError) as error:
+                self._tell({"event": "trouble", "text": f"a file cannot be sealed: {error}"})
+            else:
+                if removed is not None:
+                    self.archive.removed(removed)

@@ -1,0 +1,290 @@
+"""`groupcomm history`: archives of groups, and their contents."""
+
+import argparse
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime
+from functools import partial
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from groupcomm.errors import ConfigError, LocalProtocolError
+from groupcomm.host.option_types import one_or_more, positive
+from groupcomm.names import check_group
+from groupcomm_client.connection import Connection
+from groupcomm_client.history.frames import ARCHIVES, Find, Offer, decode_untrusted, encode
+from groupcomm_client.history.places import parse_position
+from groupcomm_client.history.subscriber import EARLIEST, LATEST, CaughtUp, Gap, Given
+from groupcomm_log.errors import LogError
+from groupcomm_tools.commands.connecting import check_daemon, connect_blocking, connect_trio
+from groupcomm_tools.commands.options import (
+    add_connection_options,
+    add_reconnect_option,
+    need_pyarrow,
+)
+from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands, run
+from groupcomm_tools.event_text import position_text, print_event
+from groupcomm_tools.terminal import say
+
+if TYPE_CHECKING:
+    from groupcomm_tools.archive.store import LogStore
+
+__all__ = ["EXAMPLE", "add_options", "run"]
+
+EXAMPLE: Final = "groupcomm history serve --groups orders --store orders-log"
+
+FAILED: Final = 1
+
+MB: Final = 1_000_000
+
+ANSWER_S: Final = 1.0
+"""The time for which `status` waits for archives."""
+
+_ENDS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the verbs."""
+    add_subcommands(
+        parser,
+        Subcommand(
+            "serve",
+            _serve,
+            "record groups, and give subscribers their history",
+            "--groups orders,trades --store orders-log",
+            _add_serve_options,
+        ),
+        Subcommand(
+            "status",
+            _status,
+            "show what the archives of groups hold",
+            "orders",
+            _add_status_options,
+        ),
+        Subcommand(
+            "read",
+            _read,
+            "print messages and views, from any place on",
+            "orders --start earliest --count 10",
+            _add_read_options,
+        ),
+    )
+
+
+# ---- serve ----
+
+
+def _add_serve_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--groups", type=group_names, required=True, metavar="NAMES", help="groups, with commas"
+    )
+    parser.add_argument(
+        "--store", type=Path, required=True, metavar="DIR", help="folder of the log"
+    )
+    for name, metavar, default, text in (
+        ("--seal-mb", "N", 64, "size at which the live file becomes Parquet (64)"),
+        ("--seal-s", "S", 300, "age at which the live file becomes Parquet (300)"),
+        ("--keep-mb", "N", None, "maximum size of all files; the oldest are removed (no limit)"),
+        ("--keep-s", "S", None, "age at which a sealed file is removed (no limit)"),
+        ("--duration-s", "S", None, "end after S seconds"),
+    ):
+        parser.add_argument(name, type=positive, metavar=metavar, default=default, help=text)
+    parser.add_argument("--json", action="store_true", help="print one line of JSON for each step")
+    add_reconnect_option(parser)
+    add_connection_options(parser)
+
+
+def group_names(text: str) -> tuple[str, ...]:
+    """Return the names of groups that have commas between them."""
+    try:
+        return tuple(dict.fromkeys(check_group(name.strip()) for name in text.split(",")))
+    except LocalProtocolError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _serve(options: argparse.Namespace) -> int:
+    """Serve until ^C or SIGTERM; everything that was recorded is then on disk."""
+    need_pyarrow("writes Parquet")
+    if not options.store.exists():
+        check_daemon(options)  # before the log exists: a log without a row is of no use
+    store = _open_store(options)
+    try:
+        for damage in store.damage:
+            _report(options, {"event": "damage", "text": str(damage)})
+        trio.run(_run_archive, options, store)
+    finally:
+        store.close()
+    return 0
+
+
+def _open_store(options: argparse.Namespace) -> "LogStore":
+    from groupcomm_log.writer import Limits  # noqa: PLC0415 - an extra
+    from groupcomm_tools.archive.store import LogStore  # noqa: PLC0415 - an extra
+
+    limits = Limits(
+        seal_bytes=int(options.seal_mb * MB),
+        seal_s=options.seal_s,
+        keep_bytes=None if options.keep_mb is None else int(options.keep_mb * MB),
+        keep_s=options.keep_s,
+    )
+    try:
+        return LogStore(options.store, limits)
+    except OSError as error:
+        raise LogError(
+            f"{options.store} cannot be written: {error}; make room, or name another folder"
+        ) from None
+
+
+def _report(options: argparse.Namespace, happened: dict[str, Any]) -> None:
+    """Print what happens: as JSON on standard output, or as text on standard error."""
+    if options.json:
+        print(json.dumps(happened), flush=True)
+    elif "text" in happened:
+        say(str(happened["text"]))
+
+
+async def _run_archive(options: argparse.Namespace, store: "LogStore") -> None:
+    from groupcomm_tools.archive.serving import Serving  # noqa: PLC0415 - an extra
+
+    connect: Callable[[], AbstractAsyncContextManager[Connection]] = partial(
+        connect_trio, options, causes=True
+    )
+    serving = Serving(store, options.groups, partial(_report, options))
+    with trio.move_on_after(inf if options.duration_s is None else options.duration_s):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(_end_on_signal, nursery.cancel_scope)
+            await serving.run(connect, reconnect=not options.no_reconnect)
+
+
+async def _end_on_signal(
+    scope: trio.CancelScope, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    with trio.open_signal_receiver(*_ENDS) as signals:
+        task_status.started()
+        async for _ in signals:
+            scope.cancel()
+
+
+# ---- status ----
+
+
+def _add_status_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("groups", nargs="+", metavar="GROUP", help="groups")
+    parser.add_argument("--json", action="store_true", help="one line of JSON")
+    add_connection_options(parser)
+
+
+def _status(options: argparse.Namespace) -> int:
+    """Ask the archives what they hold, and print it; return 1 if there is none."""
+    groups = tuple(map(check_group, options.groups))
+    offers: dict[str, Offer] = {}
+    with connect_blocking(options) as connection:
+        connection.multicast(ARCHIVES, encode(Find(1, groups)))
+        until = time.monotonic() + ANSWER_S
+        while (left := until - time.monotonic()) > 0:
+            try:
+                event = connection.receive(left)
+            except TimeoutError:
+                break
+            frame = decode_untrusted(getattr(event, "data", b""))
+            if isinstance(frame, Offer):
+                offers[getattr(event, "sender").name] = frame  # noqa: B009 - a Message
+    found = {
+        name: {
+            "live": offer.is_live,
+            "intervals": [[position_text(place) for place in each] for each in offer.intervals],
+        }
+        for name, offer in sorted(offers.items())
+    }
+    if options.json:
+        print(json.dumps({"archives": found}))
+    elif not found:
+        say(f"no archive of {', '.join(groups)} has answered; start one: {EXAMPLE}")
+    else:
+        for name, offer in sorted(offers.items()):
+            print(f"{name}: {'live' if offer.is_live else 'catching up'}")
+            for first, last in offer.intervals:
+                print(f"  behind {position_text(first)} up to {position_text(last)}")
+    return 0 if found else FAILED
+
+
+# ---- read ----
+
+
+def _add_read_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("groups", nargs="+", metavar="GROUP", help="groups to subscribe to")
+    parser.add_argument(
+        "--start",
+        default="earliest",
+        metavar="PLACE",
+        help="earliest, latest, a position as --json prints it, or @TIME (ISO 8601 in UTC, or"
+        " seconds since 1970); default: earliest",
+    )
+    parser.add_argument("--stable", action="store_true", help="only what all daemons hold")
+    parser.add_argument("--count", type=one_or_more, metavar="N", help="end after N messages")
+    parser.add_argument("--until-caught-up", action="store_true", help="end before live events")
+    parser.add_argument("--json", action="store_true", help="print one line of JSON for each event")
+    add_reconnect_option(parser)
+    add_connection_options(parser)
+
+
+def start_of(text: str) -> Any:
+    """Return the start that a text names.
+
+    Raises:
+        ConfigError: the text names no place.
+    """
+    if text in ("earliest", "latest"):
+        return EARLIEST if text == "earliest" else LATEST
+    try:
+        return _time_of(text[1:]) if text.startswith("@") else parse_position(text)
+    except (ValueError, OverflowError, OSError):
+        raise ConfigError(
+            f"--start {text}: it must be earliest, latest, @TIME, or a position as --json prints it"
+        ) from None
+
+
+def _time_of(text: str) -> datetime:
+    try:
+        return datetime.fromtimestamp(float(text), UTC)
+    except ValueError:
+        found = datetime.fromisoformat(text)
+        return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def _read(options: argparse.Namespace) -> int:
+    """Print events until the count is reached."""
+    start = start_of(options.start)
+    left = inf if options.count is None else options.count
+    with (
+        connect_blocking(options, reconnect=not options.no_reconnect) as connection,
+        connection.subscribe(
+            [check_group(name) for name in options.groups], start=start, stable=options.stable
+        ) as subscription,
+    ):
+        for event in subscription:
+            _print(options, event)
+            left -= hasattr(event, "data")
+            if left <= 0 or (options.until_caught_up and isinstance(event, CaughtUp)):
+                return 0
+    return FAILED
+
+
+def _print(options: argparse.Namespace, event: Given) -> None:
+    if not isinstance(event, CaughtUp | Gap):
+        print_event(event, as_json=options.json, with_groups=len(options.groups) > 1)
+    elif not options.json:
+        print(event, flush=True)
+    elif isinstance(event, CaughtUp):
+        print(json.dumps({"event": "caught up", "position": position_text(event.position)}))
+    else:
+        after, upto = position_text(event.after), position_text(event.upto)
+        print(json.dumps({"event": "gap", "after": after, "upto": upto}))
+    sys.stdout.flush()
