@@ -41,6 +41,9 @@ _DIRECT: Final = frozenset((ControlKind.BEACON, ControlKind.OUTDATED))
 Accept = Callable[[PeerDaemon, ControlMessage, int, bool, float], None]
 """Accepts a message: (its origin, the message, its sequence, whether it came directly, now)."""
 
+LookAt = Callable[[PeerDaemon, ControlMessage, float], None]
+"""Looks at a message: (its origin, the message, now)."""
+
 
 class ControlReceiver:
     """The control messages that one daemon receives.
@@ -50,19 +53,38 @@ class ControlReceiver:
         detector: knows the present daemons.
         trust: knows the daemons that are left out.
         take: accepts a message that counts.
+        look_at: looks at a message of a daemon whose settings differ.
 
     Attributes:
         gather_began_at: the time at which this daemon began to look for a view.
     """
 
-    __slots__ = ("_accept", "_detector", "_flood", "_news", "_peers", "_trust", "gather_began_at")
+    __slots__ = (
+        "_accept",
+        "_detector",
+        "_flood",
+        "_look_at",
+        "_news",
+        "_peers",
+        "_trust",
+        "gather_began_at",
+    )
 
-    def __init__(self, flood: Flood, detector: FailureDetector, trust: Trust, take: Accept) -> None:
+    def __init__(
+        self,
+        flood: Flood,
+        detector: FailureDetector,
+        trust: Trust,
+        *,
+        take: Accept,
+        look_at: LookAt,
+    ) -> None:
         self._flood = flood
         self._detector = detector
         self._peers = detector.peers
         self._trust = trust
         self._accept = take
+        self._look_at = look_at
         self._news = False
         self.gather_began_at = -inf
 
@@ -144,3 +166,5 @@ class ControlReceiver:
             message = decode_message_untrusted(packet.kind, body)
             if self._detector.comparison.admits(peer, message, now):
                 self._accept(peer, message, packet.sequence, own, now)
+            else:
+                self._look_at(peer, message, now)

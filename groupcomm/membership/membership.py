@@ -127,7 +127,9 @@ class Membership:
         self.peers = self._detector.peers
         self.comparison = self._detector.comparison
         self.trust = Trust()
-        self._receiver = ControlReceiver(self.flood, self._detector, self.trust, self._on_message)
+        self._receiver = ControlReceiver(
+            self.flood, self._detector, self.trust, take=self._on_message, look_at=self._look_at
+        )
         self.on_datagram = self._receiver.on_datagram
         self.state = MembershipState.GATHER
         self.reasons: Counter[GatherReason] = Counter()
@@ -205,6 +207,23 @@ class Membership:
                 self._on_links(peer, message, now)
             elif isinstance(message, Beacon) and direct:
                 self._on_beacon(peer, message, now)
+
+    def _look_at(self, peer: PeerDaemon, message: ControlMessage, now: float) -> None:
+        """Find out whether a member has left the view, from a message that says nothing else.
+
+        Its settings differ: it uses the next roster already, and this daemon waits for the last
+        step of that change, which comes in the order of the view or, once that is over, never.
+        """
+        agreement, view = self._agreement, self.view
+        if self.state is not MembershipState.OPERATIONAL or agreement is None or view is None:
+            return
+        attempt = agreement.attempt_of(peer)
+        if attempt is None:
+            return
+        if isinstance(message, Join) and message.attempt > attempt:
+            self.gather(GatherReason.FELLOW_GATHERS, now)
+        elif isinstance(message, Beacon) and message.counter > view.id.counter:
+            self.gather(GatherReason.FELLOW_MOVED, now)
 
     def _on_roster(self, peer: PeerDaemon, notice: RosterNotice, now: float) -> None:
         if self._context.on_roster(notice):

@@ -16,6 +16,7 @@ from groupcomm.membership.comparison import (
     OtherConfiguration,
     Verdict,
 )
+from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.wire.membership import Beacon, ControlKind, Leave, Settings
 from tests.groupcomm.membership.stage import (
     FIRST,
@@ -169,6 +170,29 @@ def test_nobody_waits_for_a_daemon_that_differs() -> None:
     while stage.members[:2] != ["ab"] * 2:
         stage.run(0.001)
     assert stage.now - began < stage.config.timing.gather_wait_s / 2
+
+
+def test_a_member_with_the_next_roster_that_has_left_the_view_ends_it() -> None:
+    """Simulator seed 3000742 with rosters: the other member waited for a step of this view."""
+    other = bytes(range(16))
+    stage = in_view("ab")
+    machine = stage.daemons["a"].machine
+    view = machine.view
+    assert view is not None
+    counter, heard = view.id.counter, (machine._detector.key,)
+    stage.mute.add("b")
+    stage.say("b", "a", Beacon(counter, view.key, heard, other, 1, 10**18, 0, FIRST))
+    assert [each.daemons for each in others(stage, "a")] == [("b",)]
+    assert machine.state is MembershipState.OPERATIONAL, "it is in the view still"
+    stage.say("b", "a", Beacon(counter + 1, OTHER_VIEW, heard, other, 1, 10**18, 0, FIRST))
+    assert machine.reasons[GatherReason.FELLOW_MOVED] == 1
+
+    stage = in_view("ab")
+    machine = stage.daemons["a"].machine
+    stage.mute.add("b")
+    for attempt, gathers in ((1, 0), (2, 1)):
+        stage.say("b", "a", structs.replace(join_of("b", attempt, "a"), digests=other))
+        assert machine.reasons[GatherReason.FELLOW_GATHERS] == gathers
 
 
 def test_a_daemon_that_differs_begins_no_view_whatever_it_says() -> None:
