@@ -65,8 +65,11 @@ class LocalDaemon:
         self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
         self._log_bytes = 0  # the bytes that earlier starts have logged
 
-    async def start(self) -> None:
+    async def start(self, within_s: float = START_S) -> None:
         """Start the daemon; return once it listens.
+
+        Args:
+            within_s: the time that this may take, in seconds.
 
         Raises:
             ClusterError: it ends, or does not listen in time.
@@ -84,7 +87,7 @@ class LocalDaemon:
                 self._process = subprocess.Popen(command, stderr=log)
             else:
                 self._process = start_warm("groupcommd.cli", arguments, log.fileno())
-        with trio.move_on_after(START_S):
+        with trio.move_on_after(within_s):
             while self._process.poll() is None:
                 if self._ports.exists():
                     return
@@ -261,21 +264,25 @@ class LocalCluster:
     def __getitem__(self, name: str) -> LocalDaemon:
         return self.daemons[name]
 
-    async def settle(self, names: Sequence[str]) -> None:
+    async def settle(self, names: Sequence[str], within_s: float = START_S) -> None:
         """Wait until these daemons have logged one view of exactly them.
+
+        Args:
+            names: the daemons.
+            within_s: the time that this may take, in seconds.
 
         Raises:
             ClusterError: a daemon has ended, or they do not find each other in time.
         """
         wanted, late = tuple(sorted(names)), ""
-        with trio.move_on_after(START_S):
+        with trio.move_on_after(within_s):
             while late := self._late(wanted):
                 if not self[late].running:
                     raise ClusterError(f"daemon {late} has ended: {self[late].last_words}")
                 await trio.sleep(0.01)
         if late:
             raise ClusterError(
-                f"daemon {late} is not in one view with {', '.join(wanted)} after {START_S:g} s:"
+                f"daemon {late} is not in one view with {', '.join(wanted)} after {within_s:g} s:"
                 f" {self[late].last_words}"
             )
 

@@ -14,6 +14,7 @@ an error that says what has not happened. Ends with a line of JSON.
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -30,7 +31,7 @@ import trio
 from groupcomm.config.versions import SPOKEN, feature_names
 from groupcomm.errors import GroupCommError
 from groupcomm_client import connect
-from groupcomm_tools.local_cluster import LocalCluster, LocalDaemon
+from groupcomm_tools.local_cluster import ClusterError, LocalCluster, LocalDaemon
 from tests.campaigns.programs import DidNotHappen, bounded, until
 from tests.campaigns.releases import HistoryMissing, Release, earlier_release
 
@@ -39,6 +40,11 @@ EARLIER: Final = "earlier"
 ORDERED: Final = ("AGREED", "SAFE")
 WITHIN_S: Final = 20.0
 CALM_S: Final = 0.5
+START_S: Final = 60.0
+"""The time for a start, and for a view: an earlier release has no warm start, and a busy machine
+takes some ten times as long for it.
+"""
+
 READY_S: Final = 30.0
 """The time for a program to connect and join."""
 
@@ -109,7 +115,7 @@ class RollingUpgrade:
         first, second = self._turns
         for name in self._names:
             await self._start(name, first)
-        await self._cluster.settle(self._names)
+        await self._cluster.settle(self._names, START_S)
         async with trio.open_nursery() as nursery:
             for number in range(self._options.programs):
                 await nursery.start(self._program, number)
@@ -128,7 +134,14 @@ class RollingUpgrade:
         self._running[name] = release
         daemon: LocalDaemon = self._cluster[name]
         daemon._prefix = release.prefix
-        await daemon.start()
+        try:
+            await daemon.start(START_S)
+        except ClusterError as error:
+            used_s = f"{processor_s(daemon.pid):.1f}" if daemon.running else "an unknown number of"
+            raise ClusterError(
+                f"{release.name}: {error}; after {START_S:g} s it has used {used_s} seconds of a"
+                " processor"
+            ) from None
 
     async def _change(self, name: str, release: Release) -> None:
         """Drain a daemon, and start it with another release."""
@@ -141,9 +154,9 @@ class RollingUpgrade:
         if status := await daemon.ended():
             self.figures.violations.append(f"{name} was drained, and ended with {status}")
         self._note_blame(daemon)
-        await self._cluster.settle([other for other in self._names if other != name])
+        await self._cluster.settle([other for other in self._names if other != name], START_S)
         await self._start(name, release)
-        await self._cluster.settle(self._names)
+        await self._cluster.settle(self._names, START_S)
         self.figures.steps += 1
         self.figures.longest_step_s = max(self.figures.longest_step_s, time.monotonic() - begun)
         await self._check_version()
@@ -254,6 +267,12 @@ class RollingUpgrade:
                 theirs = self.figures.reports.get(sender)
                 if theirs is not None and whole[-1] != theirs["sent"][level] - 1:
                     self.figures.violations.append(f"{what}: the last ones are missing")
+
+
+def processor_s(pid: int) -> float:
+    """Return the seconds of a processor that a process has used: few, if it hangs."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def first_gap(numbers: Sequence[int]) -> int | None:
