@@ -9,7 +9,8 @@ daemons of both: they send at all reliable levels and move when their daemon sto
 view uses the version that all its members speak; no program gets an AGREED or SAFE message twice,
 out of order or with a gap while it stays; no move leaves a message in doubt; no daemon blames
 another one. The checkers verify the traces of all daemons and sessions. Every wait has an end, with
-an error that says what has not happened. Ends with a line of JSON.
+an error that says what has not happened; then all programs and daemons are ended. Ends with a line
+of JSON.
 """
 
 import argparse
@@ -57,8 +58,10 @@ CHECK_S: Final = 120.0
 BLAMES: Final = ("break the protocol", "contradict", "is left out", "cannot read")
 """Parts of log lines that no release may cause at another one."""
 
-TIMING: Final = "[timing]\ntoken_timeout_s = 2.0\n"
-"""A busy machine changes no view."""
+TIMING: Final = "[timing]\ntoken_timeout_s = 2.0\ngather_wait_s = 1.0\n"
+"""A busy machine ends no view, and leaves no daemon out of the next one: a program that stays at
+such a daemon misses what the others send meanwhile, as in any part of a network.
+"""
 
 LATER: Final = Release(name="this tree", python=sys.executable, highest=SPOKEN.highest)
 
@@ -216,10 +219,10 @@ class RollingUpgrade:
                 await self._read_report(process, user)
         finally:
             process.kill()  # does nothing to one that has ended
-            for end in (process.stdin, process.stdout):
-                assert end is not None
-                await trio.aclose_forcefully(end)
             with trio.CancelScope(shield=True):
+                for end in (process.stdin, process.stdout):
+                    assert end is not None
+                    await trio.aclose_forcefully(end)
                 await process.wait()
 
     async def _read_ready(self, process: trio.Process, user: str) -> None:

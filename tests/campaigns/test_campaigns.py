@@ -1,10 +1,12 @@
 """Short campaigns; `make campaigns` runs long ones."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from groupcomm_tools.local_cluster import ClusterError, LocalDaemon
 from tests.campaigns import (
     attackers,
     bus1,
@@ -50,6 +52,42 @@ def test_daemons_are_upgraded_and_go_back_one_by_one(capsys: pytest.CaptureFixtu
     assert (status, found["violations"], found["steps"]) == (0, [], 4), shown.err
     assert found["moves"] >= 4
     assert found["received"] > found["sent"] > 100
+
+
+@pytest.mark.long
+def test_an_upgrade_that_fails_says_why_and_leaves_no_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A program that went on would keep the output open, so that its reader waits for ever."""
+    start, starts = LocalDaemon.start, 0
+
+    async def fail(daemon: LocalDaemon, within_s: float = 15.0) -> None:
+        nonlocal starts
+        starts += 1
+        if starts == 3:
+            raise ClusterError("it does not start")
+        await start(daemon, within_s)
+
+    monkeypatch.setattr(LocalDaemon, "start", fail)
+    few = ["--daemons", "2", "--programs", "2", "--traces", str(tmp_path)]
+    status = rolling_upgrade.main(few)
+    shown = capsys.readouterr()
+    if status == 2:
+        assert "git fetch --unshallow" in shown.err
+        print(shown.err)
+        return
+    (violation,) = json.loads(shown.out.splitlines()[-1])["violations"][:1]
+    assert violation.startswith("this tree: it does not start; after 60 s")
+    assert not [each for each in running() if str(tmp_path) in each]
+
+
+def running() -> list[str]:
+    """Return the command lines of all processes of this host."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended meanwhile
+            found.append(path.read_text(errors="replace"))
+    return found
 
 
 def test_a_release_that_is_not_in_the_history_is_named(
