@@ -348,10 +348,12 @@ class Subscriber:
 
     def _is_behind(self, offer: Offer) -> bool:
         """Return whether an archive has not come as far as this subscriber, and will."""
-        after = self._progress.after
-        if after is None or not offer.intervals or not self._will_grow(offer):
+        if not self._will_grow(offer):
             return False
-        return offer.intervals[-1][1] < after
+        if not offer.intervals:
+            return True  # it has begun, and nothing is on its disk yet
+        after = self._progress.after
+        return after is not None and offer.intervals[-1][1] < after
 
     def _skip_to(self, place: Position) -> None:
         """Go on behind a place, after a gap."""

@@ -101,9 +101,9 @@ class Subscription:
         until = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             wake = self._has_events  # first, as a thread may add events as soon as this has looked
-            found = self._pop(most)
-            if found:
-                return found
+            while popped := self._pop(most):
+                if found := self._noted(popped):
+                    return found
             if self._ended is not None:
                 raise SessionEnded(self._ended.code, str(self._ended))
             left = None if until is None else until - time.monotonic()
@@ -142,7 +142,7 @@ class Subscription:
             if found and (not waiting or before > READ_AHEAD >= len(waiting)):
                 self._subscriber.taken(time.monotonic())
                 self._act()
-        return self._noted(found)
+        return found
 
     def _noted(self, found: list[Given]) -> list[Given]:
         """Note the progress of events; leave out a gap before the first one."""

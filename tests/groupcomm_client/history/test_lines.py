@@ -28,7 +28,7 @@ def test_killed_subscribers_and_archives(seed: int) -> None:
     subscribed(lines, stable=True)
     lines.run(5.0, 2.0, "archive reader reader")
     pasts = checked(lines)
-    assert all(past.catches > 2 and not past.gaps for past in pasts)
+    assert all(past.catches > 1 and not past.gaps for past in pasts)
 
 
 @pytest.mark.parametrize("stable", [False, True])

@@ -121,11 +121,14 @@ def test_latest_needs_no_archive() -> None:
     assert times(game.taken()) == [110]
 
 
+@pytest.mark.parametrize("intervals", [[(place(4, 0), place(5, 40))], []])
 @pytest.mark.parametrize("live", [True, False])
-def test_an_archive_that_is_behind_is_waited_for(live: bool) -> None:
+def test_an_archive_that_is_behind_is_waited_for(
+    live: bool, intervals: list[tuple[Position, Position]]
+) -> None:
     game = Game(place(5, 50))
     game.find()
-    game.offer(ONE, (place(4, 0), place(5, 40)), live=live)
+    game.offer(ONE, *intervals, live=live)
     (found,) = game.pass_time(module.RETRY_S)
     assert isinstance(found[1], Find)
     assert game.taken() == []
@@ -305,3 +308,13 @@ def test_a_view_that_continues_nothing_is_caught_up_with() -> None:
     given = game.taken()
     assert times(given) == [115, 10]
     assert sum(isinstance(each, DaemonView) for each in given) == 1
+
+
+def test_history_does_not_begin_before_an_archive_has_written_something() -> None:
+    game = Game(Start.EARLIEST)
+    game.find()
+    game.offer(ONE)
+    game.pass_time(module.RETRY_S)
+    assert game.taken() == []
+    game.offer(ONE, (place(5, 20), place(5, 90)))
+    assert isinstance(game.pass_time(module.FIND_S)[0][1], Read)

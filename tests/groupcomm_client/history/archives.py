@@ -1,0 +1,101 @@
+"""Archives as processes, for tests."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Condition, Thread
+from types import TracebackType
+from typing import Any, Final, Self
+
+from groupcomm.clocks.stamp import Position
+from groupcomm.events import GroupView, Message
+from groupcomm_client.history.subscriber import Given
+
+PATIENCE_S: Final = 30.0
+
+
+class ArchiveProcess:
+    """`groupcomm history serve ... --json`, for the length of a block.
+
+    Attributes:
+        reported: all that it has printed so far.
+    """
+
+    def __init__(self, address: str, store: Path, groups: Sequence[str], *more: str) -> None:
+        self._process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "groupcomm_tools.cli", "history", "serve", "--json"),
+                *("--groups", ",".join(groups), "--store", str(store), "--address", address),
+                *more,
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.reported: list[dict[str, Any]] = []
+        self._changed = Condition()
+        self._listener = Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as output:
+            for line in output:
+                with self._changed:
+                    self.reported.append(json.loads(line))
+                    self._changed.notify_all()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def until_live(self) -> None:
+        """Wait until it gets live events."""
+        self.until(lambda: any(each["event"] == "live" for each in self.reported))
+
+    def until(self, ready: Any) -> None:
+        """Wait until a condition on what it has printed holds."""
+        limit = time.monotonic() + PATIENCE_S
+        with self._changed:
+            while not ready():
+                left = limit - time.monotonic()
+                assert left > 0, f"the archive only says {self.reported}"
+                assert self._process.poll() is None, f"the archive has ended: {self.reported}"
+                self._changed.wait(min(left, 0.2))
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        self._listener.join()
+
+    def end(self) -> int:
+        """End it in order; return its exit status."""
+        self._process.send_signal(signal.SIGTERM)
+        status = self._process.wait()
+        self._listener.join()
+        return status
+
+
+def key_of(event: Given) -> tuple[Position, str] | None:
+    """Return what identifies an event of the line of one group; None for other events."""
+    if isinstance(event, Message) and event.position is not None:
+        return event.position, f"{event.number} {event.data.decode(errors='replace')}"
+    if isinstance(event, GroupView):
+        return event.id, f"{event.group}: {' '.join(map(str, event.members))}"
+    return None

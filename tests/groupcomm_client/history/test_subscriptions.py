@@ -1,0 +1,221 @@
+"""Subscriptions on real daemons, with archives that are real programs."""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from groupcomm.clocks.stamp import Position
+from groupcomm.errors import LocalProtocolError
+from groupcomm.events import GroupView, Message
+from groupcomm_client.blocking import BlockingConnection, connect
+from groupcomm_client.connection import Connection
+from groupcomm_client.history import EARLIEST, LATEST, CaughtUp, Gap, subscription
+from groupcomm_client.history.subscription import Begin
+from groupcomm_tools.running_cluster import RunningCluster
+from tests.groupcomm_client.history.archives import ArchiveProcess, key_of
+from tests.groupcomm_client.kinds import PATIENCE_S, Kind
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RunningCluster]:
+    with RunningCluster("abc") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def archive(
+    cluster: RunningCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ArchiveProcess]:
+    folder = tmp_path_factory.mktemp("archive")
+    groups = ("trio", "asyncio", "blocking", "times")
+    with ArchiveProcess(cluster.address("a"), folder / "log", groups) as running:
+        running.until_live()
+        yield running
+        assert running.end() == 0
+
+
+def awaited(connection: Any) -> Connection:
+    """The connection behind one of threads, whose calls are awaited."""
+    found: Connection = connection.wrapped.awaited if hasattr(connection, "wrapped") else connection
+    return found
+
+
+def test_history_and_live_events_in_three_loops(
+    kind: Kind, cluster: RunningCluster, archive: ArchiveProcess
+) -> None:
+    def texts(count: int) -> list[bytes]:
+        return [b"%d" % number for number in range(count)]
+
+    async def scenario(kind: Kind) -> None:
+        async with kind.connect(cluster.address("b")) as sender:
+            await sender.multicast_many(kind.name, texts(300))
+            found, position = await read(sender, EARLIEST, 400, texts(400)[300:])
+            assert [message.data for message in found] == texts(400)
+            await sender.multicast(kind.name, b"missed")
+            found, _ = await read(sender, position, 2, [b"live"])
+            assert [message.data for message in found] == [b"missed", b"live"]
+
+    async def read(
+        sender: Any, start: Begin, count: int, then: list[bytes]
+    ) -> tuple[list[Message], Position]:
+        """Return some messages; once there are no more, others are sent."""
+        found: list[Message] = []
+        async with (
+            kind.connect(cluster.address("c")) as connection,
+            awaited(connection).subscribe(kind.name, start=start) as reading,
+        ):
+            while len(found) < count:
+                for event in await reading.receive_batch(PATIENCE_S):
+                    assert not isinstance(event, Gap)
+                    if isinstance(event, Message):
+                        found.append(event)
+                    elif isinstance(event, CaughtUp):
+                        await sender.multicast_many(kind.name, then)
+            assert reading.is_live
+            position = reading.position
+            assert position is not None
+            return found, position
+
+    kind.run(scenario)
+
+
+def test_events_come_one_by_one_too(cluster: RunningCluster, archive: ArchiveProcess) -> None:
+    with (
+        connect(cluster.address("b")) as sender,
+        connect(cluster.address("c")) as connection,
+        connection.subscribe("times", start=LATEST) as reading,
+    ):
+        caught_up, view = reading.receive(PATIENCE_S), reading.receive(PATIENCE_S)
+        assert isinstance(caught_up, CaughtUp)
+        assert isinstance(view, GroupView)
+        assert connection.member in view.members
+        sender.multicast("times", b"x")
+        assert getattr(next(reading), "data") == b"x"  # noqa: B009
+        with pytest.raises(TimeoutError):
+            reading.receive(0.01)
+
+
+def test_a_subscription_begins_at_a_time(cluster: RunningCluster, archive: ArchiveProcess) -> None:
+    with connect(cluster.address("b")) as sender, connect(cluster.address("c")) as connection:
+        sender.multicast_ordered("times", b"before")
+        time.sleep(0.3)
+        middle = datetime.now(UTC)
+        time.sleep(0.3)
+        sender.multicast_ordered("times", b"after")
+        with connection.subscribe("times", start=middle) as reading:
+            found = until_caught_up(reading)
+        assert [event.data for event in found if isinstance(event, Message)] == [b"after"]
+        later = datetime.now(UTC) + timedelta(hours=1)
+        with connection.subscribe("times", start=later) as reading:
+            assert not [e for e in until_caught_up(reading) if isinstance(e, Message)]
+
+
+def until_caught_up(reading: Any) -> list[Any]:
+    found = []
+    while not isinstance(event := reading.receive(PATIENCE_S), CaughtUp):
+        found.append(event)
+    return found
+
+
+def test_without_an_archive_an_error_names_the_remedy(
+    cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscription, "FOUND_S", 0.3)
+    with connect(cluster.address("b")) as connection:
+        with (
+            connection.subscribe("nobody", start=EARLIEST) as reading,
+            pytest.raises(LocalProtocolError, match="groupcomm history serve"),
+        ):
+            reading.receive(PATIENCE_S)
+        with connection.subscribe("nobody", start=LATEST) as reading:
+            assert isinstance(reading.receive(PATIENCE_S), CaughtUp)
+
+
+@pytest.mark.parametrize(
+    ("start", "groups", "why"), [("soon", ["g"], "it must be EARLIEST"), (LATEST, [], "no group")]
+)
+def test_a_wrong_call_is_refused(
+    cluster: RunningCluster, start: Any, groups: list[str], why: str
+) -> None:
+    with (
+        connect(cluster.address("b")) as connection,
+        pytest.raises(LocalProtocolError, match=why),
+        connection.subscribe(groups, start=start),
+    ):
+        pass
+
+
+def test_killed_archives_and_subscribers_cost_nothing(
+    cluster: RunningCluster, tmp_path: Path
+) -> None:
+    """A subscriber that is killed again and again gives what a member that stayed has delivered."""
+    observed: list[Any] = []
+    given: list[Any] = []
+    with (
+        connect(cluster.address("c")) as observer,
+        connect(cluster.address("c")) as sender,
+        ArchiveProcess(cluster.address("a"), tmp_path / "one", ["orders"]) as first,
+        ArchiveProcess(cluster.address("b"), tmp_path / "two", ["orders"]) as two,
+        ExitStack() as stack,
+    ):
+        observer.join("orders")
+        first.until_live()
+        two.until_live()
+        archives = [first]
+        position: Begin = LATEST
+        sent = 0
+        for turn in range(6):
+            for _ in range(20):
+                sender.multicast_many("orders", [b"%d" % (sent + n) for n in range(50)])
+                sent += 50
+            with connect(cluster.address("abc"[turn % 3])) as connection:
+                position = read_on(connection, position, given, sent, turn, first)
+            if turn == 3:
+                again = ArchiveProcess(cluster.address("a"), tmp_path / "one", ["orders"])
+                archives.append(stack.enter_context(again))
+        archives[-1].until_live()
+        assert (archives[-1].end(), two.end()) == (0, 0)
+        sender.multicast("orders", b"last")
+        while not (observed and getattr(observed[-1], "data", b"") == b"last"):
+            observed += observer.receive_batch(PATIENCE_S)
+    keys = [key for event in given if (key := key_of(event)) is not None]
+    expected = [key for event in observed if (key := key_of(event)) is not None]
+    views = [key for key in expected if key[1].startswith("orders:")]
+    expected = expected[expected.index(keys[0]) :][: len(keys)]
+    assert keys == expected
+    assert len(views) > 12
+    assert len([event for event in given if isinstance(event, Message)]) > 4000
+
+
+def read_on(
+    connection: BlockingConnection,
+    start: Begin,
+    given: list[Any],
+    sent: int,
+    turn: int,
+    archive: ArchiveProcess,
+) -> Position:
+    """Read some, kill an archive in between, and break off; return the position."""
+    last = b"%d" % (sent - 200)
+    with connection.subscribe("orders", start=start) as reading:
+        seen = 0
+        while turn:
+            event = reading.receive(PATIENCE_S)
+            assert not isinstance(event, Gap)
+            given.append(event)
+            seen += 1
+            if turn == 2 and seen == 300:
+                archive.kill()
+            if getattr(event, "data", b"") == last:
+                break
+        else:
+            assert isinstance(reading.receive(PATIENCE_S), CaughtUp)
+        position = reading.position
+        assert position is not None
+        connection.close_socket()
+    return position
