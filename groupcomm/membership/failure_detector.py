@@ -89,7 +89,7 @@ class FailureDetector:
         self.peers: dict[int, PeerDaemon] = {}
         self._met: dict[int, Incarnation] = {}  # the last start of each that was heard
         self._name = start.name
-        self.listed = {daemon_number(n): n for n in config.daemons if n != start.name}
+        self._list(config)
         self.comparison = Comparison(config, start, flood, self.peers)
         self.silence_due = inf
         self._watched: list[tuple[PeerDaemon, float]] = []
@@ -97,8 +97,16 @@ class FailureDetector:
     def use_config(self, config: CoreConfig, now: float) -> None:
         """Use these settings, with another roster, from now on."""
         self._timing = config.timing
-        self.listed = {daemon_number(n): n for n in config.daemons if n != self._name}
+        self._list(config)
+        for peer in self.peers.values():
+            peer.name = peer.name or self._names.get(peer.number)
         self.comparison.use_config(config, now)
+
+    def _list(self, config: CoreConfig) -> None:
+        """Note the names of all daemons that may be members; former ones may be heard still."""
+        self.listed = {daemon_number(n): n for n in config.daemons if n != self._name}
+        former = {daemon_number(n): n for n in config.former if n != self._name}
+        self._names = {**former, **self.listed}
 
     # ---- the daemons that are there ----
 
@@ -111,7 +119,7 @@ class FailureDetector:
         if peer is None:
             if not self._has_room_for(number):
                 return None
-            peer = self.peers[number] = PeerDaemon(number, self.listed.get(number), incarnation)
+            peer = self.peers[number] = PeerDaemon(number, self._names.get(number), incarnation)
         elif incarnation == peer.incarnation:
             peer.retract_leave()
             over = self._met.get(number, incarnation)
@@ -144,7 +152,7 @@ class FailureDetector:
         if peer is None:
             if number == self.key[0] or not self._has_room_for(number):
                 return None
-            peer = PeerDaemon(number, self.listed.get(number), incarnation, met=False)
+            peer = PeerDaemon(number, self._names.get(number), incarnation, met=False)
             self.peers[number] = peer
         elif peer.heard_at >= self.fresh_since(now):
             return None

@@ -127,6 +127,25 @@ def test_a_removed_daemon_that_comes_back_is_told_so() -> None:
     assert cluster.members("a") == "ab"
 
 
+def test_a_removed_daemon_that_says_only_that_it_has_a_view_is_told_so() -> None:
+    """Simulator seed 3001756 with rosters: those that hear it have started since, and beacons have
+    no name."""
+    cluster = formed()
+    cluster.isolate("ab", "c")
+    cluster.run(2.0)
+    change(cluster, "a", RemoveDaemon("c"))
+    cluster.run(0.5)
+    assert (cluster.members("c"), names_of(cluster, "b")) == ("c", "ab")
+    stop(cluster, "a", "b")
+    restart(cluster, "ab")
+    cluster.run(1.0)
+    cluster.isolate("abc")
+    cluster.run(3.0)
+    over = cluster.shells["c"].over
+    assert over is not None
+    assert over.end is EndReason.REMOVED
+
+
 def test_a_new_daemon_with_the_name_of_a_removed_one_waits_until_it_is_added_again() -> None:
     cluster = formed()
     change(cluster, "a", RemoveDaemon("c"))
