@@ -316,6 +316,10 @@ class BlockingWorker:
         """Wait for the next job; raise RulesDiffer or SessionEnded if there can be none."""
         return BlockingJob(run(self.awaited.next()))
 
+    def next_batch(self) -> list[BlockingJob]:
+        """Wait for the next job; return it with all others that are there."""
+        return [BlockingJob(job) for job in run(self.awaited.next_batch())]
+
     def __iter__(self) -> Self:
         return self
 

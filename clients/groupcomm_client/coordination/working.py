@@ -255,6 +255,16 @@ class Worker:
             finally:
                 self._waiting -= 1
 
+    async def next_batch(self) -> list[Job]:
+        """Wait for the next job; return it with all others that are there; see `next`.
+
+        It is cheaper than one call for each.
+        """
+        jobs = [await self.next()]
+        while (job := self._pop()) is not None:
+            jobs.append(job)
+        return jobs
+
     def _may_go_on(self) -> bool:
         return self.sharing.has_job or not self.sharing.fits
 

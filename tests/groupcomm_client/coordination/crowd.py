@@ -63,7 +63,8 @@ class Seat:
         if isinstance(event, Connected):
             assert self.client is not None
             self.program = self._crowd.make(self, event.member)
-            self.client.join(GROUP)
+            for group in self._crowd.groups:
+                self.client.join(group)
         elif self.program is not None:
             self.program.take(event)
 
@@ -76,7 +77,9 @@ class Crowd:
         daemons: the number of daemons, and of programs.
         make: a program for a seat, as this member.
         may_crash: whether another program may lose all it knows now.
-        loss: chance that a datagram is lost.
+        loss: chance that a datagram is lost; ignored if faults are given.
+        faults: what happens to datagrams.
+        groups: the groups that programs join, in this order.
     """
 
     def __init__(
@@ -86,12 +89,16 @@ class Crowd:
         make: Callable[[Seat, MemberId], Program],
         may_crash: Callable[[], bool] = lambda: True,
         loss: float = 0.0,
+        faults: Faults | None = None,
+        groups: tuple[str, ...] = (GROUP,),
     ) -> None:
         self.make = make
+        self.groups = groups
         self.rng: Random = random_for(seed, "crowd")
         self.gone: Callable[[Seat], None] = lambda seat: None
         self._may_crash = may_crash
-        self.cluster = Cluster(plain_settings(daemons=daemons, seed=seed, faults=Faults(loss=loss)))
+        faults = faults or Faults(loss=loss)
+        self.cluster = Cluster(plain_settings(daemons=daemons, seed=seed, faults=faults))
         self.seats = [Seat(self, index) for index in range(daemons)]
         self._cuts: list[tuple[tuple[int, int], ...]] = []
         self.parted = self.crashed = 0
