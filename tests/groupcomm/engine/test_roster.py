@@ -140,7 +140,7 @@ def test_a_removed_daemon_that_says_only_that_it_has_a_view_is_told_so() -> None
     restart(cluster, "ab")
     cluster.run(1.0)
     cluster.isolate("abc")
-    cluster.run(3.0)
+    cluster.run(7.0)  # it has no roster on disk, and waits
     over = cluster.shells["c"].over
     assert over is not None
     assert over.end is EndReason.REMOVED
