@@ -57,18 +57,29 @@ def check_view(answers: DaemonAnswers) -> Finding:
     if not missing:
         return ok("view", f"all are in it: {', '.join(found['daemons'])}")
     peers = {peer["name"]: peer for peer in found["peers"]}
-    addresses = answers.configuration["addresses"]
     apart = {name for other in found["files"]["differ"] for name in other["daemons"]}
     states = [
         f"{name} {'runs with another file' if name in apart else _state_of(peers.get(name))}"
         for name in missing
     ]
     there = ", ".join(found["daemons"])
-    way = ", ".join(f"UDP {addresses.get(name)}" for name in missing)
+    way = ", ".join(f"UDP {_place_of(name, answers.configuration)}" for name in missing)
     remedy = f"start the missing daemons; if they run, check that {way} passes in both directions"
     if apart.issuperset(missing):
         remedy = "make the files equal: see files"
     return problem("view", f"of {there}; {'; '.join(states)}", remedy)
+
+
+def _place_of(name: str, configuration: Answer) -> str:
+    """Return where datagrams for a daemon go, and the name of its host, if it is listed with one.
+
+    An older daemon has no names.
+    """
+    place = configuration.get("located", {}).get(name) or configuration["addresses"].get(name)
+    host = configuration.get("names", {}).get(name)
+    if host is None:
+        return str(place)
+    return f"{host} ({place or 'it leads to no address: repair the name'})"
 
 
 def _state_of(peer: Answer | None) -> str:

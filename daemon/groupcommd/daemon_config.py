@@ -134,7 +134,7 @@ class DaemonConfig:
 
 
 _LEFT_OUT: Final = frozenset(
-    ("keys", "identity", "roll", "starts", "agreed", "located", "moved", "relayed", "overruled")
+    ("keys", "identity", "roll", "starts", "agreed", "moved", "relayed", "overruled")
 )
 """Secrets, values that have commands of their own, and values for tests."""
 
@@ -146,7 +146,7 @@ def describe(config: DaemonConfig) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    if attrs.has(type(value)) and not isinstance(value, Address):
+    if attrs.has(type(value)) and not isinstance(value, Address | Seed):
         names = [name for name in attrs.fields_dict(type(value)) if not name.startswith("_")]
         return {n: _plain(getattr(value, n)) for n in names if n not in _LEFT_OUT}
     if isinstance(value, dict):

@@ -31,6 +31,11 @@ LOOK_UP_S: Final = 0.25
 LONGEST_LOOK_UP_S: Final = 5.0
 """The times between two lookups of one name, the first and the longest."""
 
+REMOVED_LOOK_UP_S: Final = 60.0
+"""The longest time for a daemon that the roster does not have any more: it is told so if it comes
+back, and its name may be gone for good, so that is not logged either.
+"""
+
 AT_ONCE: Final = 4
 """The lookups at a time: each may hold a thread for as long as no server answers."""
 
@@ -104,7 +109,11 @@ class HostNames:
                 else:
                     at = await self._locate(daemon, host, at)
                 await trio.sleep(max(wait_s, LEAST_SILENCE_S if at is not None else 0.0))
-                wait_s = min(2 * wait_s, LONGEST_LOOK_UP_S)
+                longest_s = REMOVED_LOOK_UP_S if self._is_removed(daemon) else LONGEST_LOOK_UP_S
+                wait_s = min(2 * wait_s, longest_s)
+
+    def _is_removed(self, daemon: str) -> bool:
+        return self._locator.config.core.roster.entry(daemon) is None
 
     def _is_heard(self, daemon: str) -> bool:
         """Return whether a daemon has said lately that it hears this one: so it gets datagrams."""
@@ -150,7 +159,7 @@ class HostNames:
 
     def _tell(self, daemon: str, host: Seed, fault: str, at: Address | None) -> None:
         now = trio.current_time()
-        if now < self._logged_at.get(daemon, -TELL_S) + TELL_S:
+        if now < self._logged_at.get(daemon, -TELL_S) + TELL_S or self._is_removed(daemon):
             return
         self._logged_at[daemon] = now
         _log.warning(

@@ -19,8 +19,9 @@ from groupcomm.host.addresses import Address
 from groupcomm.host.key_file import write_key_file
 from groupcomm_tools.local_cluster import free_ports
 from groupcommd import present_address
+from groupcommd.assessment import check_view
 from groupcommd.config_file import read_addresses, read_config
-from groupcommd.daemon_config import DaemonConfig
+from groupcommd.daemon_config import DaemonConfig, describe
 from groupcommd.host_names import LONGEST_LOOK_UP_S, TELL_S, HostNames
 from groupcommd.present_address import HostUnknown
 from groupcommd.roster_config import overruled, with_roster
@@ -129,6 +130,19 @@ def test_rosters_may_have_names(tmp_path: Path) -> None:
         :1
     ]
     assert text == "sites.hall.daemons.b (now at 10.0.0.1:1)"
+
+
+def test_a_missing_daemon_is_shown_with_the_name_of_its_host(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+    later = {"configured": ["a", "b"], "daemons": ["a"], "peers": [], "files": {"differ": []}}
+    for located, way in (
+        ({}, "b.test:5001 (it leads to no address: repair the name)"),
+        ({"b": HERE}, "b.test:5001 (10.0.0.7:5001)"),
+    ):
+        told = describe(attrs.evolve(config, located=located))
+        assert told["names"] == {"b": "b.test:5001"}
+        found = check_view(cast("Any", SimpleNamespace(later=later, configuration=told)))
+        assert f"check that UDP {way} passes" in found.remedy
 
 
 async def test_no_name_gets_into_the_roster_while_a_daemon_cannot_read_that(tmp_path: Path) -> None:
@@ -259,6 +273,21 @@ async def test_a_daemon_that_does_not_hear_this_one_is_looked_up_again(
         assert (len(scene.asked), len(scene.located)) == (asked, told)
 
 
+async def test_a_removed_daemon_is_looked_up_rarely_and_in_silence(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with watched(tmp_path) as (scene, _):
+        scene.config = with_roster(
+            scene.config, scene.config.core.roster.changed(RemoveDaemon("b"))
+        )
+        await trio.sleep(10 * TELL_S)
+        assert 10 < len(scene.asked) < 20
+        assert not caplog.messages
+        scene.answer = [HERE]
+        await trio.sleep(TELL_S)
+        assert [at for _, at in scene.located] == [HERE], "so it can be told that it was removed"
+
+
 async def test_few_names_are_looked_up_at_a_time(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
@@ -310,7 +339,7 @@ async def serve(
 async def until_view(service: Service, names: list[str]) -> None:
     with trio.fail_after(4 * LONGEST_LOOK_UP_S):
         while view_of(service) != names:
-            await trio.sleep(0.01)
+            await trio.sleep(0.1)
 
 
 async def test_daemons_find_each_other_by_name_also_at_another_address(
