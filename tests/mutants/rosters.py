@@ -62,15 +62,14 @@ def first_proposal_wins(right: Right) -> Right:
     return on_propose
 
 
-@roster_mutant((RosterManager, "_on_propose"))
+@roster_mutant((RosterManager, "begin_view"))
 def roster_without_a_majority(right: Right) -> Right:
     """Every view changes the roster, also one without a majority."""
 
-    def on_propose(self: RosterManager, daemon: int, step: RosterStep) -> None:
-        self._has_majority = True
-        right(self, daemon, step)
+    def begin_view(self: RosterManager, members: Any, ballot: int, *, majority: Any) -> None:
+        right(self, members, ballot, majority=True)
 
-    return on_propose
+    return begin_view
 
 
 @roster_mutant((CoreConfig, "has_majority"))
@@ -120,9 +119,8 @@ def changes_in_the_transitional_view(_right: Right) -> Right:
 def learned_rosters_ignored(right: Right) -> Right:
     """A daemon that was away adopts no roster of others."""
 
-    def on_notice(self: RosterManager, notice: Any, now: float) -> None:
-        if not notice.counts:
-            right(self, notice, now)
+    def on_notice(self: RosterManager, notice: Any, now: float) -> bool:
+        return not notice.counts and bool(right(self, notice, now))
 
     return on_notice
 

@@ -1,4 +1,4 @@
-"""Checks of rosters: Q1 to Q7 of docs/properties.md.
+"""Checks of rosters: Q1 to Q8 of docs/properties.md.
 
 Rosters are judged by the line of changes that made them, which this checker keeps itself: a roster
 counts somewhere before anybody changes it.
@@ -70,6 +70,12 @@ class RosterChecker:
                     f"{process} uses a roster {roster.number} of {roster.names}; another daemon has"
                     f" used one of {known.names}, and both have changed one roster with a majority",
                 )
+        before = self._by_id.get(roster.ancestors[-1]) if roster.ancestors else None
+        if before is not None:
+            added = [entry for entry in roster.entries if before.entry(entry.name) is None]
+            early = [entry.name for entry in added if entry.counts]
+            if early:
+                self._report.add("Q8", f"{process} counts {early} before they were in a view")
         sites = set(roster.sites)
         pairs = [(one, other) for one, other, _ in roster.links]
         if pairs and reached_from(min(sites), pairs) != sites:

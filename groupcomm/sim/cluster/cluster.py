@@ -67,6 +67,10 @@ def ignore(event: TraceEvent) -> None:
     """Record nothing."""
 
 
+class RostersDiffer(Exception):  # noqa: N818: it is a finding, not an error
+    """The daemons of a run do not agree on a roster in the end."""
+
+
 class Cluster:
     """A cluster: hosts with daemons, which agree on views, and programs connected to them.
 
@@ -307,7 +311,7 @@ class Cluster:
         A change may still be under way, and a daemon that it removes is of no core.
 
         Raises:
-            AssertionError: they do not agree on a roster within the limit.
+            RostersDiffer: they do not agree on a roster within the limit.
         """
         operator.stop()
         if self._schedule is not None:
@@ -323,7 +327,8 @@ class Cluster:
             host.boot()
         limit, settled = self.loop.now + microseconds(ROSTER_LIMIT_S), 0.0
         while settled < SETTLED_S:  # a change may wait at a daemon
-            assert self.loop.now < limit, "daemons do not agree on a roster"
+            if self.loop.now >= limit:
+                raise RostersDiffer(f"no roster is agreed on {ROSTER_LIMIT_S:g} s after all faults")
             settled = settled + LOOK_S if self._is_roster_settled() else 0.0
             self.run(LOOK_S)
             if operator.forced and self.loop.now > limit - microseconds(ROSTER_LIMIT_S / 2):

@@ -1,5 +1,6 @@
 """Runs in which operators change the roster; the checks, and what they find."""
 
+import attrs
 import pytest
 
 from groupcomm.clocks.stamp import ViewId
@@ -7,6 +8,7 @@ from groupcomm.config.roster import AddDaemon, MoveDaemon, Roster, RosterEntry
 from groupcomm.config.view import DaemonId, Incarnation, View
 from groupcomm.errors import ConfigError
 from groupcomm.sim.checkers.rosters import RosterChecker
+from groupcomm.sim.cluster import cluster
 from groupcomm.sim.run import run_seed
 from groupcomm.sim.settings import Options, draw_settings
 
@@ -71,6 +73,24 @@ def test_a_site_that_no_link_reaches_is_found() -> None:
     assert ids(checker) == []
     checker.used("b/1", Roster(entries=entries, links=(("a", "b", 1),)))
     assert ids(checker) == ["Q5"]
+
+
+def test_a_daemon_that_counts_before_it_was_in_a_view_is_found() -> None:
+    checker = RosterChecker()
+    checker.used("a/1", FIRST)
+    checker.used("a/1", SECOND)
+    assert ids(checker) == []
+    counting = tuple(attrs.evolve(entry, counts=True) for entry in SECOND.entries)
+    checker = RosterChecker()
+    checker.used("a/1", FIRST)
+    checker.used("a/1", attrs.evolve(SECOND, entries=counting))
+    assert ids(checker) == ["Q8"]
+
+
+def test_daemons_that_do_not_agree_in_the_end_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "ROSTER_LIMIT_S", 0.0)
+    found = run_seed(2, Options(rosters=True, duration_s=1.0, sites=1)).findings
+    assert [each.text for each in found] == ["no roster is agreed on 0 s after all faults"]
 
 
 def test_daemons_that_route_by_different_delays_are_found() -> None:
