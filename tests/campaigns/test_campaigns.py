@@ -16,6 +16,7 @@ from tests.campaigns import (
     recorder,
     releases,
     rolling_upgrade,
+    shared_work,
     store,
 )
 
@@ -153,3 +154,12 @@ def test_threads_on_bus1_keep_order_and_causality(capsys: pytest.CaptureFixture[
     assert (found["runs"], shown.err) == (1, "")
     assert 0 < found["messages"] <= 90
     assert found["sending_us"]["median"] <= found["sending_us"]["worst"]
+
+
+@pytest.mark.long
+def test_each_shared_job_is_done(capsys: pytest.CaptureFixture[str]) -> None:
+    status = shared_work.main(["--jobs", "2000", "--workers", "3", "--kills", "2"])
+    shown = capsys.readouterr()
+    found = json.loads(shown.out)
+    assert (status, found["violations"], found["kills"]) == (0, [], 2), shown.err
+    assert found["done"] == 2000

@@ -94,6 +94,7 @@ class Crowd:
     ) -> None:
         self.make = make
         self.groups = groups
+        self.agree_s = AGREE_S
         self.rng: Random = random_for(seed, "crowd")
         self.gone: Callable[[Seat], None] = lambda seat: None
         self._may_crash = may_crash
@@ -155,7 +156,7 @@ class Crowd:
         """Mend everything, take all seats, and run until something is so."""
         self.mend()
         loop = self.cluster.loop
-        limit = loop.now + microseconds(AGREE_S)
+        limit = loop.now + microseconds(self.agree_s)
         while not ready():
             assert loop.now < limit, "the crowd does not come to rest"
             for seat in self.seats:
