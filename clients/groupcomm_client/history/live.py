@@ -20,8 +20,11 @@ from groupcomm.events import (
 from groupcomm_client.events import Received, Reconnected, Unfiltered, Unreadable
 from groupcomm_client.history.places import just_before, place_of
 
-MOST_QUEUED: Final = 100_000
-"""The events that may be queued; beyond that they are read from an archive."""
+QUEUE_BYTES: Final = 32 * 1024 * 1024
+"""The bytes of events that may be queued; beyond that they are read from an archive."""
+
+EVENT_BYTES: Final = 200
+"""Approximate memory of an event, besides the data of a message."""
 
 MARK: Final = b"\xffGH\x00"
 """The data of a mark: a SAFE message to oneself."""
@@ -46,7 +49,13 @@ class LiveLine:
     """
 
     def __init__(
-        self, me: MemberId, groups: Collection[str], view: DaemonView | None, *, stable: bool
+        self,
+        me: MemberId,
+        groups: Collection[str],
+        view: DaemonView | None,
+        *,
+        stable: bool,
+        queue_bytes: int = QUEUE_BYTES,
     ) -> None:
         """Begin a session that is a member of none of the groups yet.
 
@@ -55,6 +64,7 @@ class LiveLine:
             groups: the groups of the line.
             view: the present view of daemons, if it was received already.
             stable: whether an event is proven only once all daemons of the view have it.
+            queue_bytes: the bytes of events that may be queued.
         """
         self.me = me
         self.complete_after: Position | None = None
@@ -67,6 +77,8 @@ class LiveLine:
         self._together: tuple[str, ...] | None = None
         self._regular = True
         self._queue: deque[Queued] = deque()
+        self._most_bytes = queue_bytes
+        self._bytes = 0  # of the queue
         self._proven = _FIRST
         self._latest = _FIRST  # the last place that came
 
@@ -167,11 +179,11 @@ class LiveLine:
     # ---- the queue ----
 
     def _put(self, place: Position, event: Received, *, counts: bool = True) -> bool:
-        if len(self._queue) >= MOST_QUEUED:
-            self._drop(self._latest)
-            return True
         self._latest = place
         self._queue.append((place, event, counts))
+        self._bytes += _size_of(event)
+        if self._bytes > self._most_bytes:
+            return self._drop(self._latest)
         if self._regular and not self._stable:
             self._proven = place
         return False
@@ -184,20 +196,16 @@ class LiveLine:
     def _drop(self, complete_after: Position | None) -> bool:
         """Drop the queue; all events of the line behind a place will come."""
         self._queue.clear()
+        self._bytes = 0
         self.complete_after = self.passed = complete_after
         self._proven = self._latest = complete_after or _FIRST
         return True
 
-    def overrun(self) -> None:
-        """Drop the queue, as its events cannot be given now."""
-        if self.complete_after is not None:
-            self._drop(max(self._latest, self.complete_after))
-
     def drop_upto(self, place: Position) -> None:
         """Remove the events of the line up to a place: they were given already."""
-        self._queue = deque(
-            each for each in self._queue if each[0] > place or (not each[2] and each[0] == place)
-        )
+        queue = self._queue
+        while queue and (queue[0][0] < place or (queue[0][0] == place and queue[0][2])):
+            self._bytes -= _size_of(queue.popleft()[1])
 
     def pop(self) -> list[Queued]:
         """Remove and return the events that may be given, in order."""
@@ -205,4 +213,9 @@ class LiveLine:
         found: list[Queued] = []
         while queue and queue[0][0] <= proven:
             found.append(queue.popleft())
+        self._bytes -= sum([_size_of(event) for _, event, _ in found])
         return found
+
+
+def _size_of(event: Received) -> int:
+    return EVENT_BYTES + (len(event.data) if type(event) is Message else 0)

@@ -29,7 +29,7 @@ from groupcomm_client.history.frames import (
     encode,
     events_of_untrusted,
 )
-from groupcomm_client.history.live import MARK, MARK_S, LiveLine
+from groupcomm_client.history.live import MARK, MARK_S, QUEUE_BYTES, LiveLine
 from groupcomm_client.history.places import Line, Progress, place_of
 
 FIND_S: Final = 0.5
@@ -37,6 +37,9 @@ FIND_S: Final = 0.5
 
 RETRY_S: Final = 1.0
 """The time after which a subscriber asks again if no archive has what it needs."""
+
+BEHIND_S: Final = 0.1
+"""The time after which it asks again if a live archive has not come as far as it has."""
 
 PATIENCE_S: Final = 1.0
 """The time in which an archive sends the next piece, else another one is looked for."""
@@ -48,7 +51,7 @@ READ_AHEAD: Final = 50_000
 """No more pieces are granted while as many events wait for the program."""
 
 MOST_WAITING: Final = 200_000
-"""With more events that wait for the program, live ones are read from an archive later."""
+"""With more events that wait for the program, live ones stay in their queue."""
 
 
 class Start(enum.Enum):
@@ -148,7 +151,7 @@ class Subscriber:
         view: DaemonView | None = None,
         stable: bool = False,
         is_archive: bool = False,
-        first_number: int = 0,
+        queue_bytes: int = QUEUE_BYTES,
     ) -> None:
         """Begin in a session that is not a member of the groups yet, and joins all of them.
 
@@ -161,10 +164,11 @@ class Subscriber:
             view: the present view of daemons, if it was received already.
             stable: give an event only once all daemons of its view hold it.
             is_archive: whether it may go on alone if no archive answers.
-            first_number: the start of the numbers of streams; one session must not use any twice.
+            queue_bytes: the bytes of live events that may wait; beyond that they are read from an
+                archive.
         """
         self.state = State.FINDING
-        self.live = LiveLine(me, groups, view, stable=stable)
+        self.live = LiveLine(me, groups, view, stable=stable, queue_bytes=queue_bytes)
         self.waiting: deque[Given] = deque()
         self.deadline: float | None = now
         self.has_found = False
@@ -172,7 +176,7 @@ class Subscriber:
         self._start = start
         self._is_archive = is_archive
         self._progress = Progress(start if isinstance(start, Position) else None)
-        self._numbers = first_number
+        self._numbers = 0
         self._offers: dict[MemberId, Offer] = {}
         self._asked_at: float | None = None  # of the Find that is open
         self._stream: _Stream | None = None
@@ -210,7 +214,7 @@ class Subscriber:
             self._find(now)
         if self.state is not State.LIVE:
             self._join_if_complete()
-        self._give_live(now)
+        self._give_live()
         self._set_deadline(now)
 
     def wake(self, now: float) -> None:
@@ -227,9 +231,7 @@ class Subscriber:
 
     def taken(self, now: float) -> None:
         """Note that the program has taken events out of `waiting`."""
-        if self.state is not State.LIVE:
-            self._join_if_complete()
-            self._give_live(now)
+        self._give_live()
         self._grant(now)
         self._set_deadline(now)
 
@@ -292,7 +294,9 @@ class Subscriber:
         after = self._progress.after
         if offer.is_live and after is not None and _reach(offer, after) is not None:
             self._read(sender, now)
-        elif self._have_all_answered:
+        elif offer.is_live and self._is_behind(offer):
+            self._asked_at = now - RETRY_S + BEHIND_S
+        elif self._have_all_answered or now >= self._asked_at + FIND_S:
             self._choose(now)
 
     def _choose(self, now: float) -> None:
@@ -303,14 +307,14 @@ class Subscriber:
             self._read(best[1], now)
             return
         if any(map(self._is_behind, self._offers.values())):
-            return  # asked again, the archive may have come this far
+            return  # it is asked again, and may have come this far
         lowest = self._lowest()
         own = self.live.complete_after
         may_go_alone = self._is_archive or bool(self._offers)
         if own is not None and may_go_alone and (lowest is None or own <= lowest[0]):
             self._skip_to(own)
             self._join_if_complete()
-            self._give_live(now)
+            self._give_live()
         elif lowest is not None:
             if after is not None:
                 self._skip_to(lowest[0])
@@ -387,7 +391,7 @@ class Subscriber:
         self._progress.complete(piece.upto)
         self._join_if_complete()
         if self.state is State.LIVE:
-            self._give_live(now)
+            self._give_live()
         elif piece.is_end:
             self._find(now)
         else:
@@ -424,9 +428,7 @@ class Subscriber:
     # ---- live events ----
 
     def _join_if_complete(self) -> None:
-        """Give live events, if history has reached them and the program is not too slow."""
-        if len(self.waiting) > READ_AHEAD:
-            return
+        """Give live events from here on, if history has reached them."""
         start, after = self.live.complete_after, self._progress.after
         if start is None or not (self.wants_live or (after is not None and after >= start)):
             return
@@ -438,8 +440,8 @@ class Subscriber:
         self.state = State.LIVE
         self.waiting.append(CaughtUp(position=after or start))
 
-    def _give_live(self, now: float) -> None:
-        if self.state is not State.LIVE:
+    def _give_live(self) -> None:
+        if self.state is not State.LIVE or len(self.waiting) > MOST_WAITING:
             return
         progress = self._progress
         for place, event, counts in self.live.pop():
@@ -452,9 +454,6 @@ class Subscriber:
             self.waiting.append(event)
         if self.live.passed is not None:
             progress.complete(self.live.passed)
-        if len(self.waiting) > MOST_WAITING:
-            self.live.overrun()
-            self._find(now)
 
     # ---- time ----
 

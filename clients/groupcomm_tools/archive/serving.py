@@ -42,14 +42,18 @@ class Serving:
         archive: the machine of the present session; None before the first.
     """
 
-    def __init__(self, store: LogStore, groups: Sequence[str], tell: Tell) -> None:
+    def __init__(
+        self, store: LogStore, groups: Sequence[str], tell: Tell, *, buffer_bytes: int
+    ) -> None:
         """Begin with a store.
 
         Args:
             store: where to store; nothing else may write to it.
             groups: the groups to record.
             tell: see `Tell`.
+            buffer_bytes: the memory of events that wait to be proven, and for the disk.
         """
+        self._buffer_bytes = buffer_bytes
         self.archive: Archive | None = None
         self._store = store
         self._groups = tuple(groups)
@@ -115,6 +119,7 @@ class _Session:
             view=connection.view,
             stable=True,
             is_archive=True,
+            queue_bytes=serving._buffer_bytes,
         )
         self._outgoing: deque[Send] = deque()
         self._has_outgoing = trio.Event()

@@ -89,6 +89,7 @@ def _add_serve_options(parser: argparse.ArgumentParser) -> None:
         "--store", type=Path, required=True, metavar="DIR", help="folder of the log"
     )
     for name, metavar, default, text in (
+        ("--buffer-mb", "N", 256, "maximum size of the events that wait for the disk (256)"),
         ("--seal-mb", "N", 64, "size at which the live file becomes Parquet (64)"),
         ("--seal-s", "S", 300, "age at which the live file becomes Parquet (300)"),
         ("--keep-mb", "N", None, "maximum size of all files; the oldest are removed (no limit)"),
@@ -156,7 +157,12 @@ async def _run_archive(options: argparse.Namespace, store: "LogStore") -> None:
     connect: Callable[[], AbstractAsyncContextManager[Connection]] = partial(
         connect_trio, options, causes=True
     )
-    serving = Serving(store, options.groups, partial(_report, options))
+    serving = Serving(
+        store,
+        options.groups,
+        partial(_report, options),
+        buffer_bytes=int(options.buffer_mb * MB),
+    )
     with trio.move_on_after(inf if options.duration_s is None else options.duration_s):
         async with trio.open_nursery() as nursery:
             await nursery.start(_end_on_signal, nursery.cancel_scope)

@@ -142,16 +142,17 @@ def test_a_new_session_begins_anew() -> None:
     assert line.me == BOB
 
 
-def test_too_many_events_are_dropped_and_the_line_is_complete_behind_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(live, "MOST_QUEUED", 3)
-    line = begun()
-    assert not feed(line, message(place(5, 11)), message(place(5, 12)))
-    assert feed(line, message(place(5, 13)))
-    assert line.complete_after == place(5, 12)
-    feed(line, message(place(5, 14)))
-    assert (5, 14) in times(line)
+def test_too_many_events_are_dropped_and_the_line_is_complete_behind_them() -> None:
+    line = LiveLine(ME, ("g",), None, stable=True, queue_bytes=4 * (live.EVENT_BYTES + 1))
+    feed(line, daemons(5), joined(place(5, 10)))
+    assert not feed(line, message(place(5, 11)), message(place(5, 12)), message(place(5, 13)))
+    feed(line, mark(place(5, 12)))
+    assert times(line) == [(5, 10), (5, 11), (5, 12)]
+    assert not feed(line, *(message(place(5, time)) for time in (14, 15, 16)))
+    assert feed(line, message(place(5, 17)))
+    assert line.complete_after == place(5, 17)
+    feed(line, message(place(5, 18)), mark(place(5, 19)))
+    assert times(line) == [(5, 18)]
 
 
 def test_messages_without_a_place_keep_to_those_before_them() -> None:

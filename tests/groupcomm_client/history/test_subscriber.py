@@ -8,7 +8,6 @@ from groupcomm.clocks.stamp import Position
 from groupcomm.events import DaemonView, MemberId, Message, Undeliverable
 from groupcomm.level import ServiceLevel
 from groupcomm_client.events import Received
-from groupcomm_client.history import live
 from groupcomm_client.history import subscriber as module
 from groupcomm_client.history.frames import (
     ARCHIVES,
@@ -23,6 +22,7 @@ from groupcomm_client.history.frames import (
     encode,
     piece_of,
 )
+from groupcomm_client.history.live import EVENT_BYTES, QUEUE_BYTES
 from groupcomm_client.history.places import Line, just_before
 from groupcomm_client.history.subscriber import CaughtUp, Gap, Start, State, Subscriber
 from tests.groupcomm_client.history.test_live import ME, daemons, joined, message, place
@@ -35,9 +35,17 @@ LIVE_AFTER = just_before(JOIN)
 class Game:
     """A subscriber, and what it has sent to archives."""
 
-    def __init__(self, start: Start | Position, *, is_archive: bool = False) -> None:
+    def __init__(
+        self,
+        start: Start | Position,
+        *,
+        is_archive: bool = False,
+        queue_bytes: int = QUEUE_BYTES,
+    ) -> None:
         self.now = 0.0
-        self.subscriber = Subscriber(ME, ("g",), start, now=0.0, is_archive=is_archive)
+        self.subscriber = Subscriber(
+            ME, ("g",), start, now=0.0, is_archive=is_archive, queue_bytes=queue_bytes
+        )
         self.feed(daemons(5), joined(JOIN))
 
     def feed(self, *events: Received) -> None:
@@ -267,8 +275,7 @@ def test_no_more_is_granted_while_the_program_is_busy(monkeypatch: pytest.Monkey
 def test_a_slow_program_gets_live_events_from_an_archive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_WAITING", 3)
     monkeypatch.setattr(module, "READ_AHEAD", 2)
-    monkeypatch.setattr(live, "MOST_QUEUED", 2)
-    game = Game(Start.LATEST)
+    game = Game(Start.LATEST, queue_bytes=3 * (EVENT_BYTES + 1))
     game.feed(*(message(place(5, time)) for time in range(101, 110)))
     assert game.subscriber.state is State.FINDING
     assert game.pass_time(3) == [], "the program has enough to do"
@@ -287,7 +294,6 @@ def test_a_slow_program_needs_no_archive_if_its_live_events_are_still_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "MOST_WAITING", 3)
-    monkeypatch.setattr(module, "READ_AHEAD", 2)
     game = Game(Start.LATEST)
     game.feed(*(message(place(5, time)) for time in range(101, 110)))
     assert len(game.subscriber.waiting) < 6
