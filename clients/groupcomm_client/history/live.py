@@ -104,9 +104,9 @@ class LiveLine:
         """Handle one event of the session; return whether the queue was dropped."""
         match event:
             case Message():
-                return self._on_message(event, event)
+                return self.handle_message(event, event)
             case Unfiltered() | Unreadable():
-                return self._on_message(event.message, event)
+                return self.handle_message(event.message, event)
             case GroupView() if event.group in self._groups:
                 return self._on_group_view(event)
             case Transition():
@@ -118,7 +118,8 @@ class LiveLine:
                 return True
         return False
 
-    def _on_message(self, message: Message, event: Received) -> bool:
+    def handle_message(self, message: Message, event: Received) -> bool:
+        """Handle a message, which `event` is or holds; see `handle`."""
         if message.data == MARK and message.sender == self.me:
             self._on_mark(message)
             return False

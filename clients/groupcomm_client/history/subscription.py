@@ -178,8 +178,7 @@ class Subscription:
                 events = await self._connection.receive_batch()
                 now = time.monotonic()
                 with self._lock:
-                    for event in events:
-                        self._subscriber.handle(event, now)
+                    self._subscriber.handle_all(events, now)
                     self._act()
         except SessionEnded as error:
             with self._lock:

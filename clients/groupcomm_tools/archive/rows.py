@@ -47,7 +47,8 @@ class MessageRun(NamedTuple):
     @property
     def last(self) -> Position:
         """Return the place of the last message."""
-        return self.place._replace(message=self.place.message + len(self.data) - 1)
+        view, time, ring, bundle, message = self.place
+        return Position(view, time, ring, bundle, message + len(self.data) - 1)
 
     def behind(self, place: Position) -> "MessageRun":
         """Return the messages behind a place of the same bundle; there is one at least."""
@@ -73,25 +74,26 @@ def parts_of(batch: pa.RecordBatch, groups: Collection[str]) -> Iterator[Part]:
     if not batch.num_rows:
         return
     starts = _starts(batch)
-    heads = {name: batch[name].take(starts).to_pylist() for name in _RUN}
+    heads = [batch[name].take(starts).to_pylist() for name in _RUN]
     at = starts.to_pylist()
     types, data = batch["type"].to_pylist(), batch["data"].to_pylist()
     ends = [*at[1:], batch.num_rows]
     wanted = frozenset(groups)
-    for start, end, *values in zip(at, ends, *heads.values(), strict=True):
-        head = dict(zip(_RUN, values, strict=True))
-        if head["kind"] == MESSAGE:
-            if head["level"] in LEVELS and not wanted.isdisjoint(head["groups"]):
+    for start, end, kind, view, stamp, ring, bundle, message, sender, number, to, level in zip(
+        at, ends, *heads, strict=True
+    ):
+        if kind == MESSAGE:
+            if level in LEVELS and not wanted.isdisjoint(to):
                 yield MessageRun(
-                    place_of_row(head),
-                    head["number"] & _UNSIGNED,
-                    _member(head["sender"]),
-                    tuple(head["groups"]),
-                    LEVELS[head["level"]],
+                    Position(_parse_view(view), stamp & _UNSIGNED, ring, bundle, message),
+                    number & _UNSIGNED,
+                    _member(sender),
+                    tuple(to),
+                    LEVELS[level],
                     types[start:end],
                     data[start:end],
                 )
-        elif head["kind"] == DAEMONS or (head["kind"] == VIEW and head["groups"][0] in wanted):
+        elif kind == DAEMONS or (kind == VIEW and to[0] in wanted):
             for index in range(start, end):
                 row = {name: batch[name][index].as_py() for name in (*_RUN, *_OTHER)}
                 yield _view(row)

@@ -10,10 +10,10 @@ import trio
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.errors import CannotConnect, SessionEnded
-from groupcomm.events import DaemonView, GroupView, Message
+from groupcomm.events import DaemonView, GroupView, Message, Undeliverable
 from groupcomm_client.connection import Connection
 from groupcomm_client.events import Unfiltered, Unreadable
-from groupcomm_client.history.frames import ARCHIVES
+from groupcomm_client.history.frames import ARCHIVES, HEAD
 from groupcomm_client.history.subscriber import CaughtUp, Gap, Given, Send, Start, State, Subscriber
 from groupcomm_client.reconnecting import FIRST_PAUSE_S, FOR_GOOD, LONGEST_PAUSE_S
 from groupcomm_log.errors import LogError
@@ -140,9 +140,11 @@ class _Session:
         while True:
             events = await self._connection.receive_batch()
             now = trio.current_time()
+            self._subscriber.handle_all(events, now)
             for event in events:
-                self._subscriber.handle(event, now)
-                if not isinstance(event, GroupView | DaemonView):
+                if isinstance(event, Undeliverable) or (
+                    type(event) is Message and event.data.startswith(HEAD)
+                ):
                     self.archive.handle(event, now)
             self._act()
 

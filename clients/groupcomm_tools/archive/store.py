@@ -265,9 +265,9 @@ class LogStore:
                 cursor.after, cursor.held = place, part
                 return
             if isinstance(part, MessageRun):
-                first = part.place._replace(message=0)
+                view, time, ring, bundle, message = part.place
                 builder.add_run(
-                    *(first, part.place.message, part.number, part.sender),
+                    *(Position(view, time, ring, bundle, 0), message, part.number, part.sender),
                     groups=part.groups,
                     level=part.level,
                     types=part.types,

@@ -176,7 +176,7 @@ class Reader(Program):
 
     def handle(self, event: Event) -> None:
         assert self.subscriber is not None
-        self.subscriber.handle(event, self.now)  # type: ignore[arg-type]
+        self.subscriber.handle_all([event], self.now)  # type: ignore[list-item]
         self.drain()
 
     def tick(self) -> None:
@@ -246,7 +246,7 @@ class Keeping(Program):
     def handle(self, event: Event) -> None:
         assert self.subscriber is not None
         assert self.archive is not None
-        self.subscriber.handle(event, self.now)  # type: ignore[arg-type]
+        self.subscriber.handle_all([event], self.now)  # type: ignore[list-item]
         self.archive.handle(event, self.now)
         self.drain()
 
