@@ -109,6 +109,11 @@ GROUPS: Final = {
             "the session ended",
             connects=True,
         ),
+        "work": Command(
+            "do the jobs that are sent to a group with a command; workers share them",
+            "the session ended, or the workers have other rules",
+            connects=True,
+        ),
         "chat": Command(
             "talk in a group: send lines, show messages, joins and leaves",
             "a line could not be executed, or the session ended",

@@ -220,3 +220,24 @@ def test_a_stopped_daemon_is_named_with_what_continues_it(tmp_path: Path) -> Non
         f"the daemon at {path} did not admit this client in 1 s: its process {daemon.pid} is"
         f" stopped; continue it with kill -CONT {daemon.pid}"
     )
+
+
+def test_jobs_are_done_by_a_command_and_bad_ones_set_aside(both: Shell) -> None:
+    script = 'read job; [ "$job" != bad ] || { echo torn >&2; exit 3; }; echo "$job done"'
+    words = ("work", "pages", "--name", "set", "--at-once", "1", "--tries", "2")
+    worker = both.start(*words, "--count", "2", "--", "sh", "-c", script)
+    assert worker.stderr is not None
+    assert worker.stderr.readline().startswith("working for pages as #")
+    assert both.tell("pub", "pages", given="bad\none\n")[0] == 0
+    look = ("work", "pages", "--name", "set")
+    assert worker.stdout is not None
+    assert worker.stdout.readline() == "one done\n"
+    status, output, _ = both.tell(*look, "--list", "--json")
+    assert status == 0
+    (aside,) = json.loads(output)["set_aside"]
+    assert aside["why"] == "CommandFailed: exit status 3: torn"
+    assert both.tell("pub", "pages", given="two\n")[0] == 0
+    output, _ = finish(worker)
+    assert (output, worker.returncode) == ("two done\n", 0)
+    status, _, messages = both.tell(*look)
+    assert (status, "write a command behind --" in messages) == (2, True)

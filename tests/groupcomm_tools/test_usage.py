@@ -153,6 +153,7 @@ WORDS = {
     "chat": ("g",),
     "request": ("g", "text"),
     "serve": ("g", "cat"),
+    "work": ("g", "--name", "n", "cat"),
     "members": ("g",),
     "bench": ("--connect", "/nowhere/groupcomm.sock"),
     "keys": ("status",),
