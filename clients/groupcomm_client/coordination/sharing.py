@@ -295,16 +295,16 @@ class Sharing:
     @property
     def look_s(self) -> float | None:
         """Return the seconds between two calls of `look`; None if there is no deadline."""
-        deadline_s = self._settings.deadline_s
-        return None if deadline_s is None else deadline_s / LOOKS
+        deadline_ms = self._settings.deadline_ms
+        return None if deadline_ms is None else deadline_ms / 1000 / LOOKS
 
     def look(self, now: float) -> None:
         """Note the jobs that are late; `now` is in seconds on a clock of this worker alone."""
         view, settings = self.replica.view, self.queue.settings
         watched: dict[JobId, tuple[int, int, float]] = {}
-        if self.is_current and view is not None and settings and settings.deadline_s:
+        if self.is_current and view is not None and settings and settings.deadline_ms:
             rank = view.members.index(self._me)
-            patience_s = settings.deadline_s * (1 + rank / LOOKS)
+            patience_s = settings.deadline_ms / 1000 * (1 + rank / LOOKS)
             for entry in self.queue.in_flight():
                 known = self._watched.get(entry.id)
                 if known is None or known[:2] != (entry.given, entry.extended):

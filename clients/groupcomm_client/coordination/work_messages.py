@@ -17,12 +17,12 @@ class Settings(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         tries: the failures after which a job is set aside.
-        deadline_s: the time that a worker has for a job; None: as long as it takes.
+        deadline_ms: the time that a worker has for a job; None: as long as it takes.
         keyed: whether jobs have keys.
     """
 
     tries: int
-    deadline_s: float | None
+    deadline_ms: int | None
     keyed: bool
 
 

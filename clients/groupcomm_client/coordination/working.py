@@ -421,7 +421,8 @@ async def work(
     if tries < 1 or (deadline_s is not None and not deadline_s > 0):
         raise LocalProtocolError(f"tries is {tries}, deadline_s is {deadline_s}: both are above 0")
     control = check_group(f"{check_group(group)}.{check_group(name)}")
-    settings = Settings(tries, None if deadline_s is None else float(deadline_s), key is not None)
+    deadline_ms = None if deadline_s is None else max(1, round(deadline_s * 1000))
+    settings = Settings(tries, deadline_ms, key is not None)
     sharing = Sharing(
         connection.member, group, control, settings=settings, at_once=at_once, key=key
     )

@@ -11,7 +11,7 @@ from groupcomm.events import MemberId
 from groupcomm.level import ServiceLevel
 from groupcomm_client import filters
 from groupcomm_client.committed import markers
-from groupcomm_client.coordination import replica_messages, requests
+from groupcomm_client.coordination import replica_messages, requests, work_messages
 from groupcomm_client.coordination.mutex import acknowledged, lamport, resource
 from groupcomm_client.end_to_end import frames
 from groupcomm_client.filters import envelope
@@ -59,6 +59,20 @@ def _coordination() -> Iterator[tuple[str, bytes]]:
         replica_messages.Snapshot(_AT, (_ANN,), b"state"),
     ):
         yield "client.coordination.replica_messages", replica_messages.encode(said)
+    rules = work_messages.Settings(5, 60_000, True)
+    for command in (
+        work_messages.Ready(16, rules),
+        work_messages.Report((_AT,), ((_AT, 1, "torn"),), ((_AT, 1, 2),), ((_AT, 1),)),
+        work_messages.PutBack((_AT,)),
+        work_messages.Discard((_AT,)),
+    ):
+        yield "client.coordination.work_messages.command", work_messages.encode(command)
+    entry = work_messages.Entry(_AT, _ANN, 7, b"page", b"key", 2, 1, 0, _BOB, "torn")
+    seen = work_messages.Seen(_AT, _AT, [_AT])
+    state = work_messages.QueueState(
+        rules, [(_BOB, 16)], [entry], [entry], [(_AT.view, seen)], _AT, 3
+    )
+    yield "client.coordination.work_messages.state", work_messages.encode(state)
     for wire in (
         requests.Call(7, requests.Whom.ALL, b"question"),
         requests.Reply(_ANN, 7, b"answer", False, (_ANN, _BOB)),

@@ -8,7 +8,7 @@ import msgspec
 from groupcomm.events import MemberId
 from groupcomm.session.inbox import SEALED
 from groupcomm_client.committed import markers
-from groupcomm_client.coordination import replica_messages, requests
+from groupcomm_client.coordination import replica_messages, requests, work_messages
 from groupcomm_client.coordination.mutex import resource
 from groupcomm_client.coordination.mutex.acknowledged import AcknowledgedForm
 from groupcomm_client.coordination.mutex.lamport import LamportForm
@@ -88,6 +88,12 @@ CLIENT_TARGETS: Final[dict[str, Target]] = {
     "client.filters.causal_order.stamps.stamp": _stamp,
     "client.coordination.replica_messages": stable(
         replica_messages.decode_untrusted, replica_messages.encode
+    ),
+    "client.coordination.work_messages.command": stable(
+        work_messages.decode_command_untrusted, work_messages.encode
+    ),
+    "client.coordination.work_messages.state": stable(
+        work_messages.decode_state_untrusted, work_messages.encode
     ),
     "client.coordination.requests": stable(requests._decode_untrusted, _pack),
     "client.coordination.mutex.form": _word,

@@ -21,7 +21,7 @@ from groupcomm_client.coordination.work_messages import encode as encode_command
 from groupcomm_client.events import Received
 
 A, B, C = (MemberId(f"#{name}#d", 1) for name in "abc")
-RULES = Settings(3, 8.0, False)
+RULES = Settings(3, 8000, False)
 
 
 class Bench:

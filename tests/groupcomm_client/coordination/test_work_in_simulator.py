@@ -22,7 +22,7 @@ from tests.groupcomm_client.coordination.crowd import Crowd, Seat
 
 JOBS, CONTROL = "jobs", "jobs.set"
 AT_ONCE = 3
-DEADLINE_S = 2.0
+DEADLINE_MS = 2000
 PATHS = "loss,burst,duplication,reorder,corruption,capacity"
 """The faults of datagrams; those of daemons and partitions are the crowd's."""
 
@@ -37,7 +37,7 @@ class Worker:
             me,
             JOBS,
             CONTROL,
-            settings=Settings(3, DEADLINE_S, False),
+            settings=Settings(3, DEADLINE_MS, False),
             at_once=AT_ONCE,
         )
         self.running: dict[JobId, bytes] = {}
@@ -193,7 +193,7 @@ class Shop:
         assert len(self.done) > 20
 
 
-SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 40))]
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 40))]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
