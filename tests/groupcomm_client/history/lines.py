@@ -44,7 +44,7 @@ def key_of(event: Line) -> Seen:
     place = place_of(event)
     assert place is not None
     if isinstance(event, GroupView):
-        return place, f"view of {event.group}: {' '.join(map(str, event.members))}"
+        return place, f"view of {event.group}: {' '.join(m.name for m in event.members)}"
     if isinstance(event, DaemonView):
         return place, f"daemons {' '.join(event.daemons)}"
     return place, f"message {event.data.decode(errors='replace')}"
@@ -127,27 +127,32 @@ class Program:
                 self.client.multicast([action.to], action.data, level=action.level)
 
 
-class Observer(Program):
-    """A member of the groups that keeps all that is delivered to it, by view of daemons."""
+class Deliveries:
+    """All that is delivered to one member of the groups, by view of daemons.
 
-    def __init__(self, lines: "Lines", daemon: int) -> None:
-        super().__init__(lines, daemon)
+    Attributes:
+        views: the views of daemons.
+        seen: the events of the line, by view.
+        regular: the number of events before the transition, by view.
+        whole_from: the first view that it has seen from its beginning.
+        is_over: whether its session is over.
+    """
+
+    def __init__(self, groups: int = len(GROUPS)) -> None:
         self.views: list[DaemonView] = []
         self.seen: dict[ViewId, list[Line]] = defaultdict(list)
-        self.regular: dict[ViewId, int] = {}  # the events before the transition
+        self.regular: dict[ViewId, int] = {}
         self.whole_from: ViewId | None = None
+        self.is_over = False
+        self._groups = groups
         self._joined = 0
 
-    def begin(self, me: MemberId) -> None:
-        for group in GROUPS:
-            self.client.join(group)
-
-    def handle(self, event: Event) -> None:
+    def add(self, event: object) -> None:
         match event:
             case DaemonView():
                 self.views.append(event)
                 self.seen[event.id].append(event)
-                if self._joined == len(GROUPS) and self.whole_from is None:
+                if self._joined == self._groups and self.whole_from is None:
                     self.whole_from = event.id
             case Transition():
                 self.regular[event.view] = len(self.seen[event.view])
@@ -156,6 +161,25 @@ class Observer(Program):
                 self.seen[event.id.view].append(event)
             case Message() if event.position is not None and not event.data.startswith(b"\xffGH"):
                 self.seen[event.position.view].append(event)
+
+
+class Observer(Program):
+    """A member of the groups that keeps all that is delivered to it."""
+
+    def __init__(self, lines: "Lines", daemon: int) -> None:
+        super().__init__(lines, daemon)
+        self.deliveries = Deliveries()
+
+    def begin(self, me: MemberId) -> None:
+        for group in GROUPS:
+            self.client.join(group)
+
+    def handle(self, event: Event) -> None:
+        self.deliveries.add(event)
+
+    def _on_end(self) -> None:
+        super()._on_end()
+        self.deliveries.is_over = True
 
 
 class Reader(Program):
@@ -418,7 +442,7 @@ class Lines:
 class Reference:
     """The line, from what the observers have seen: independent of archives and subscribers."""
 
-    def __init__(self, observers: Iterable[Observer]) -> None:
+    def __init__(self, observers: Iterable[Deliveries]) -> None:
         self.observers = list(observers)
         views = {view.id: view for o in self.observers for view in o.views}
         self.views = sorted(v for v, view in views.items() if view.majority is not False)
@@ -466,10 +490,21 @@ class Reference:
 
     def check(self, past: Past) -> None:
         """Raise AssertionError unless a subscription has given exactly the line."""
-        events = past.events
-        places = [key[0] for key in keys_of(events)]
+        self.check_keys(past.events, keys_of(past.events), past.progress.after, stable=past.stable)
+
+    def check_keys(
+        self, events: list[Any], keys: list[Seen], after: Position | None, *, stable: bool
+    ) -> None:
+        """Check what a subscription has given.
+
+        Args:
+            events: all that it has given; only gaps are looked at.
+            keys: the keys of its events, in order.
+            after: the place up to which it has given everything.
+            stable: whether it has given stable events only.
+        """
+        places = [key[0] for key in keys]
         assert places == sorted(places), "places fall"
-        keys = keys_of(events)
         assert len(keys) == len(set(keys)), "an event came twice"
         given = set(keys)
         gaps = [event for event in events if isinstance(event, Gap)]
@@ -480,14 +515,14 @@ class Reference:
         for view, (must, may) in known.items():
             allowed = {key for key in may if key[0] >= first}
             mine = {key for key in given if key[0].view == view}
-            if past.stable:
+            if stable:
                 extra = mine - allowed
                 assert not extra, f"not on the line: {sorted(extra)[:3]}"
             for key in must:
                 hidden = any(
                     (g.after is None or key[0] > g.after) and key[0] <= g.upto for g in gaps
                 )
-                owed = first <= key[0] <= (past.progress.after or first)
+                owed = first <= key[0] <= (after or first)
                 assert hidden or not owed or key in mine, f"missing: {key}"
         beyond = {key for key in given if key[0].view not in known}
         assert not beyond, f"of no view of the line: {sorted(beyond)[:3]}"

@@ -15,7 +15,7 @@ def subscribed(lines: Lines, *, stable: bool) -> None:
 
 def checked(lines: Lines) -> list[Past]:
     lines.rest()
-    reference = Reference(lines.observers)
+    reference = Reference(observer.deliveries for observer in lines.observers)
     for past in lines.pasts:
         reference.check(past)
     assert sum(len(past.events) for past in lines.pasts) > 100
