@@ -101,6 +101,7 @@ campaigns: .venv/.test  ## flush, Spread, mutex, store, recorder, Spark under ki
 	@$(PYTHON) -m tests.campaigns.store --disasters 50 --rate 500
 	@$(PYTHON) -m tests.campaigns.shared_work --jobs 100000 --workers 8 --kills 50
 	@$(PYTHON) -m tests.campaigns.recorder --kills 50
+	@$(PYTHON) -m tests.campaigns.history --rounds 40
 	@$(PYTHON) -m tests.campaigns.spark_exactly_once --kills 20
 	@$(PYTHON) -m tests.campaigns.spark_workers
 	@$(PYTHON) -m tests.campaigns.junk --rate 100000 --half-open 10000

@@ -164,65 +164,93 @@ class Reading:
         self.position = key[0]
 
 
+class Campaign:
+    """The cluster, its archives and one subscriber, and what happens to them.
+
+    Attributes:
+        reading: the subscriber.
+        kills: the number of archives that were killed.
+        partitions: the number of partitions.
+    """
+
+    def __init__(self, cluster: RunningCluster, folder: Path, rng: Random) -> None:
+        self.reading = Reading()
+        self.kills = self.partitions = 0
+        self._cluster = cluster
+        self._folder = folder
+        self._rng = rng
+        self._address = {name: cluster.address(name) for name in NAMES}
+        self._archives = {name: self._archive(name) for name in NAMES}
+        for archive in self._archives.values():
+            archive.until_live()
+
+    def _archive(self, name: str) -> ArchiveProcess:
+        return ArchiveProcess(self._address[name], self._folder / name, [GROUP])
+
+    def round(self, victim: str, *, parts: bool) -> None:
+        """Let the subscriber live for a while, and kill an archive meanwhile."""
+        rng = self._rng
+        if parts and rng.random() < 0.3:
+            alone = rng.choice(NAMES)
+            self._cluster.partition(alone, NAMES.replace(alone, ""))
+            self.partitions += 1
+        where, seconds = self._address[rng.choice(NAMES)], rng.uniform(*LIFE_S)
+        life = threading.Thread(target=self.reading.live, args=(where, seconds))
+        life.start()
+        time.sleep(rng.uniform(0, LIFE_S[1]))
+        self._archives[victim].kill()
+        self.kills += 1
+        life.join()
+        self._cluster.heal()
+        self._archives[victim] = self._archive(victim)
+        self._archives[victim].until_live()
+
+    def finish(self) -> None:
+        """Have the subscriber read up to the last message of all."""
+        self._cluster.settle()
+        with connect(self._address["a"]) as connection:
+            connection.multicast_ordered(GROUP, LAST.encode(), level=ServiceLevel.SAFE)
+        self.reading.live(self._address["b"], None)
+
+    def close(self) -> None:
+        """End all archives."""
+        for archive in self._archives.values():
+            archive.kill()
+
+
 def run(rounds: int, rate: float, seed: int, *, parts: bool) -> dict[str, Any]:
     """Run it; return the results."""
     rng, began = Random(seed), time.monotonic()
-    reading = Reading()
-    kills = partitions = 0
     with (
         TemporaryDirectory(prefix="groupcomm-") as folder,
         RunningCluster(NAMES, relay=True, seed=seed) as cluster,
         ExitStack() as stack,
     ):
-        address = {name: cluster.address(name) for name in NAMES}
-        observers = [Observing(address[name]) for name in NAMES]
-        archives = {
-            name: ArchiveProcess(address[name], Path(folder) / name, [GROUP]) for name in NAMES
-        }
-        for archive in archives.values():
-            archive.until_live()
-        senders = [Sending(address[name], rate / 3, seed + n) for n, name in enumerate(NAMES)]
+        observers = [Observing(cluster.address(name)) for name in NAMES]
+        campaign = Campaign(cluster, Path(folder), rng)
+        stack.callback(campaign.close)
+        reading = campaign.reading
+        senders = [
+            Sending(cluster.address(name), rate / 3, seed + n) for n, name in enumerate(NAMES)
+        ]
         for number in range(rounds):
-            victim = NAMES[number % len(NAMES)]
-            if parts and rng.random() < 0.3:
-                alone = rng.choice(NAMES)
-                cluster.partition(alone, NAMES.replace(alone, ""))
-                partitions += 1
-            life = threading.Thread(
-                target=reading.live, args=(address[rng.choice(NAMES)], rng.uniform(*LIFE_S))
-            )
-            life.start()
-            time.sleep(rng.uniform(0, LIFE_S[1]))
-            archives[victim].kill()
-            kills += 1
-            life.join()
-            cluster.heal()
-            archives[victim] = ArchiveProcess(address[victim], Path(folder) / victim, [GROUP])
-            archives[victim].until_live()
+            campaign.round(NAMES[number % len(NAMES)], parts=parts)
             print(
                 f"{number + 1} of {rounds}: {len(reading.keys)} events,"
                 f" {len(reading.gaps)} gaps, caught up {reading.caught_up} times",
                 file=sys.stderr,
             )
-        cluster.settle()
         for sender in senders:
             sender.close()
-        for archive in archives.values():
-            stack.callback(archive.kill)
-            archive.until_live()
-        with connect(address["a"]) as connection:
-            connection.multicast_ordered(GROUP, LAST.encode(), level=ServiceLevel.SAFE)
-        reading.live(address["b"], None)
+        campaign.finish()
         for observer in observers:
             observer.close()
-        for archive in archives.values():
-            archive.end()
     violations = [observer.fault for observer in observers if observer.fault]
     violations += check(reading, observers)
     return {
         "rounds": rounds,
-        "kills": kills,
-        "partitions": partitions,
+        "kills": campaign.kills,
+        "partitions": campaign.partitions,
         "sent": sum(sender.sent for sender in senders),
         "events": len(reading.keys),
         "caught_up": reading.caught_up,

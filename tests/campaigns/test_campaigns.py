@@ -12,6 +12,7 @@ from tests.campaigns import (
     bus1,
     drains,
     growing,
+    history,
     mutex,
     recorder,
     releases,
@@ -38,6 +39,15 @@ def test_a_cluster_grows_and_shrinks_and_loses_nothing(capsys: pytest.CaptureFix
     assert (status, found["violations"], found["steps"]) == (0, [], 4), shown.err
     assert sum(found["kills"].values()) == 12
     assert found["received"] > 100
+
+
+@pytest.mark.long
+def test_a_subscriber_that_is_killed_gives_the_line(capsys: pytest.CaptureFixture[str]) -> None:
+    status = history.main(["--rounds", "3"])
+    shown = capsys.readouterr()
+    found = json.loads(shown.out.splitlines()[-1])
+    assert (status, found["violations"], found["kills"]) == (0, [], 3), shown.err
+    assert found["events"] > 500
 
 
 @pytest.mark.long

@@ -167,7 +167,12 @@ class LiveLine:
             return False
         if view.id.counter == before.id.counter + 1:
             return True
-        return self._together is not None and set(self._together) == set(before.daemons)
+        if self._together is None:
+            return False
+        together = set(self._together)
+        return together.issuperset(before.daemons) or (
+            view.majority is True and together.issuperset(view.daemons)
+        )
 
     def _begin_session(self, me: MemberId) -> None:
         self.me = me

@@ -41,6 +41,9 @@ RETRY_S: Final = 1.0
 BEHIND_S: Final = 0.1
 """The time after which it asks again if a live archive has not come as far as it has."""
 
+ALONE_S: Final = 5.0
+"""The time for which an archive waits for the offers of all others before it goes on alone."""
+
 PATIENCE_S: Final = 1.0
 """The time in which an archive sends the next piece, else another one is looked for."""
 
@@ -185,6 +188,7 @@ class Subscriber:
         self._progress = Progress(start if isinstance(start, Position) else None)
         self._numbers = 0
         self._offers: dict[MemberId, Offer] = {}
+        self._since = now  # of this state
         self._asked_at: float | None = None  # of the Find that is open
         self._stream: _Stream | None = None
         self._heard_at = now  # of the last piece, or grant
@@ -279,6 +283,7 @@ class Subscriber:
         """Look for an archive that has what comes next."""
         self._stop()
         self.state = State.FINDING
+        self._since = now
         self._asked_at = None
         self.deadline = now
 
@@ -337,8 +342,7 @@ class Subscriber:
             return  # it is asked again, and may have come this far
         lowest = self._lowest()
         own = self.live.complete_after
-        may_go_alone = self._is_archive or bool(self._offers)
-        if own is not None and may_go_alone and (lowest is None or own <= lowest[0]):
+        if own is not None and self._may_go_alone(now) and (lowest is None or own <= lowest[0]):
             self._skip_to(own)
             self._join_if_complete()
             self._give_live()
@@ -346,6 +350,12 @@ class Subscriber:
             if after is not None:
                 self._skip_to(lowest[0])
             self._read(lowest[1], now)
+
+    def _may_go_alone(self, now: float) -> bool:
+        """Return whether live events may be given although no archive has what is before them."""
+        if not self._is_archive:
+            return bool(self._offers)
+        return self._have_all_answered or not self._archives or now >= self._since + ALONE_S
 
     def _best(self) -> tuple[Position, MemberId] | None:
         """Return the archive that has most behind the present place, and its last place."""

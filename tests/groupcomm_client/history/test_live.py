@@ -92,6 +92,8 @@ def test_a_mark_of_the_transitional_part_proves_nothing() -> None:
     [
         (("a",), daemons(6), True),  # no view of the line has a counter in between
         (("a", "b", "c"), daemons(9), True),  # all go on, so nobody was in another one
+        (("a", "b"), daemons(9, "ab"), True),  # a majority has come together
+        (("a", "b"), daemons(9, "ab", majority=None), False),
         (("a", "b"), daemons(7), False),  # c may have been in view 6, with a daemon of the others
         (None, daemons(7), False),
         (("a", "b", "c"), daemons(9, majority=False), False),

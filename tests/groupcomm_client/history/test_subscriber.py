@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from groupcomm.clocks.stamp import Position
-from groupcomm.events import DaemonView, MemberId, Message, Undeliverable
+from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message, Undeliverable
 from groupcomm.level import ServiceLevel
 from groupcomm_client.events import Received
 from groupcomm_client.history import subscriber as module
@@ -186,6 +186,31 @@ def test_without_an_offer_a_subscriber_asks_again_and_an_archive_goes_on_alone()
     game = Game(place(3, 10), is_archive=True)
     game.pass_time(module.FIND_S)
     assert game.taken()[0] == Gap(after=place(3, 10), upto=LIVE_AFTER)
+
+
+def test_an_archive_waits_for_the_offers_of_all_others() -> None:
+    game = Game(place(3, 10), is_archive=True)
+    others = GroupView(
+        group=ARCHIVES,
+        id=place(5, 99),
+        members=(ME, ONE, TWO),
+        cause=Cause.JOIN,
+        changed=(ME,),
+        vs_set=(),
+        own=True,
+    )
+    game.feed(others)
+    game.find()
+    game.offer(ONE, (place(2, 0), place(2, 9)), live=False)
+    game.pass_time(module.RETRY_S)
+    assert game.subscriber.state is State.FINDING
+    game.offer(ONE, (place(2, 0), place(2, 9)), live=False)
+    game.offer(TWO, (place(2, 0), place(4, 0)), live=False)
+    assert game.reading()[0] == TWO.name
+    game = Game(place(3, 10), is_archive=True)
+    game.feed(others)
+    game.pass_time(module.ALONE_S + module.FIND_S)
+    assert game.subscriber.state is State.LIVE
 
 
 def test_two_archives_that_are_not_live_do_not_wait_for_each_other() -> None:

@@ -32,7 +32,7 @@ def archive(
     cluster: RunningCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ArchiveProcess]:
     folder = tmp_path_factory.mktemp("archive")
-    groups = ("trio", "asyncio", "blocking", "times")
+    groups = ("trio", "asyncio", "blocking", "times", "next")
     with ArchiveProcess(cluster.address("a"), folder / "log", groups) as running:
         running.until_live()
         yield running
@@ -219,3 +219,37 @@ def read_on(
         assert position is not None
         connection.close_socket()
     return position
+
+
+def test_a_subscription_goes_on_in_the_next_session(
+    cluster: RunningCluster, archive: ArchiveProcess
+) -> None:
+    """Kill the daemon of a subscriber, which goes on at another one, and misses nothing."""
+    both = f"{cluster.address('c')},{cluster.address('b')}"
+    with (
+        connect(cluster.address("a")) as observer,
+        connect(cluster.address("b")) as sender,
+        connect(both, reconnect=True) as connection,
+    ):
+        observer.join("next")
+        given: list[Any] = []
+        observed: list[Any] = []
+        with connection.subscribe("next", start=LATEST, stable=True) as reading:
+            for turn in range(4):
+                sender.multicast_many("next", [b"%d" % n for n in range(200)])
+                if turn == 1:
+                    cluster.kill("c")
+                while len([e for e in given if isinstance(e, Message)]) < 100 * (turn + 1):
+                    given += reading.receive_batch(PATIENCE_S)
+            sender.multicast_ordered("next", b"last")
+            while not (given and getattr(given[-1], "data", b"") == b"last"):
+                given += reading.receive_batch(PATIENCE_S)
+        while not any(getattr(event, "data", b"") == b"last" for event in observed):
+            observed += observer.receive_batch(PATIENCE_S)
+        assert not [event for event in given if isinstance(event, Gap)]
+        keys = [key for event in given if (key := key_of(event)) is not None]
+        expected = [key for event in observed if (key := key_of(event)) is not None]
+        assert keys == expected[expected.index(keys[0]) :][: len(keys)]
+        assert connection.name.endswith("#b"), "it has another session"
+    cluster.start("c")
+    cluster.settle()
