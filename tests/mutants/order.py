@@ -42,7 +42,7 @@ def block_off_by_one(_right: Right) -> Right:
     return next_agreed
 
 
-@mutant((Order, "causes"))
+@mutant((Order, "causes"), faults="loss,burst,delay,reorder")
 def causal_without_agreed(right: property) -> property:
     """CAUSAL messages carry V but not A, so they do not wait for agreed deliveries."""
 

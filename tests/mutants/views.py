@@ -158,7 +158,7 @@ def views_wait_for_every_disk(_right: Right, make_view: Right) -> tuple[Right, R
     return find_ready, make_late_view
 
 
-@mutant((Membership, "_step_operational"))
+@mutant((Membership, "_step_operational"), faults="partition,loss")
 def beacon_only_when_idle(right: Right) -> Right:
     """Beacons are left out while there are packets to deliver: a busy cluster never merges."""
 
