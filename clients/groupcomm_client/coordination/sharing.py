@@ -151,9 +151,8 @@ class Sharing:
         news, self.queue.news = self.queue.news, []
         for each in news:
             match each:
-                case Given(entry, given):
-                    if entry.given == given:  # otherwise it was taken away again
-                        self._ready[entry.id] = entry
+                case Given(entry):
+                    self._ready[entry.id] = entry
                 case Withdrawn(id):
                     self._withdraw(id, actions)
                 case Replaced():

@@ -31,8 +31,14 @@ from groupcomm_client.coordination.work_messages import (
     encode,
 )
 
-MOST_BYTES: Final = 32 * 2**20
-"""The data of unfinished jobs that a set keeps; further jobs are refused."""
+MOST_BYTES: Final = 48 * 2**20
+"""The unfinished jobs that a set keeps; further jobs are refused. The state fits in a message."""
+
+JOB_BYTES: Final = 200
+"""What a job takes in a state, besides its data and names."""
+
+MOST_WHY: Final = 500
+"""The characters of the reason of a failure that are kept."""
 
 MOST_AT_ONCE: Final = 10_000
 """The largest limit of one worker."""
@@ -46,10 +52,9 @@ Key: TypeAlias = Callable[[Message], bytes | None]
 
 @attrs.frozen
 class Given:
-    """News: this worker is to do a job; `given` is the number of the assignment."""
+    """News: this worker is to do a job."""
 
     entry: Entry
-    given: int
 
 
 @attrs.frozen
@@ -173,13 +178,14 @@ class WorkQueue:
 
     def _on_job(self, message: Message, id: JobId, *, transitional: bool) -> None:
         self._note(id, transitional=transitional)
-        if self._bytes + len(message.data) > MOST_BYTES:
+        entry = Entry(id, message.sender, message.type, message.data, self._key_of(message))
+        size = _size(entry)
+        if self._bytes + size > MOST_BYTES:
             self.refused += 1
             self.news.append(WasRefused(id))
             return
-        entry = Entry(id, message.sender, message.type, message.data, self._key_of(message))
         self.jobs[id] = entry
-        self._bytes += len(entry.data)
+        self._bytes += size
         self._enqueue(entry)
 
     def _key_of(self, message: Message) -> bytes | None:
@@ -229,7 +235,7 @@ class WorkQueue:
             case Discard(jobs):
                 for id in jobs:
                     if id in self.aside:
-                        self._bytes -= len(self.aside.pop(id).data)
+                        self._bytes -= _size(self.aside.pop(id))
 
     def _on_ready(self, ready: Ready, sender: MemberId) -> None:
         if not self._workers.keys() - {sender}:
@@ -288,7 +294,7 @@ class WorkQueue:
         entry.extended = 0
         self._settle_bucket(member, worker)
         if member == self._me:
-            self.news.append(Given(entry, entry.given))
+            self.news.append(Given(entry))
 
     def _withdraw_all(self, worker: Worker, why: str | None) -> None:
         for entry in list(worker.jobs.values()):
@@ -299,7 +305,7 @@ class WorkQueue:
         self._free(entry)
         if why is not None:
             entry.failures += 1
-            entry.why = why
+            entry.why = why[:MOST_WHY]
         if self.settings is not None and entry.failures >= self.settings.tries:
             del self.jobs[entry.id]
             self.aside[entry.id] = entry
@@ -323,9 +329,9 @@ class WorkQueue:
         if entry is None:
             entry = self.aside.pop(id, None)
             if entry is not None:
-                self._bytes -= len(entry.data)
+                self._bytes -= _size(entry)
             return
-        self._bytes -= len(entry.data)
+        self._bytes -= _size(entry)
         if entry.worker is not None:
             self._free(entry)
         self._next_of(entry)
@@ -465,7 +471,7 @@ class WorkQueue:
         self.jobs = {entry.id: entry for entry in state.jobs}
         self.aside = {entry.id: entry for entry in state.aside}
         self._seen = dict(state.seen)
-        self._bytes = sum(len(entry.data) for entry in (*state.jobs, *state.aside))
+        self._bytes = sum(_size(entry) for entry in (*state.jobs, *state.aside))
         self._workers = {member: Worker(limit) for member, limit in state.workers}
         self._buckets, self._least = [], 0
         self._waiting, self._first, self._lines = [], {}, {}
@@ -495,6 +501,12 @@ class WorkQueue:
             line.append(entry.id)
         else:
             self._first[entry.key] = entry.id
+
+
+def _size(entry: Entry) -> int:
+    """Return about how many bytes of a state a job takes."""
+    names = len(entry.sender.name) + len(entry.id.view.daemon) + len(entry.key or b"")
+    return len(entry.data) + names + JOB_BYTES
 
 
 def _later(one: Entry | None, other: Entry) -> Entry:

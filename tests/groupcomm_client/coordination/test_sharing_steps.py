@@ -18,6 +18,7 @@ from groupcomm_client.coordination.work_messages import (
     decode_command_untrusted,
 )
 from groupcomm_client.coordination.work_messages import encode as encode_command
+from groupcomm_client.coordination.work_queue import WorkQueue
 from groupcomm_client.events import Received
 
 A, B, C = (MemberId(f"#{name}#d", 1) for name in "abc")
@@ -236,16 +237,32 @@ def test_a_done_job_is_not_begun_again_after_a_merge(pair: Bench) -> None:
     assert report is not None
     pair.network(2, [A])
     pair.network(3, [A, B])  # A's claim is delivered, and then that of B
-    joined = Sharing(B, "jobs", "jobs.p", settings=RULES, at_once=2)
-    joined.queue.restore(pair.sharing.queue.snapshot())
+    theirs = WorkQueue(B)
+    theirs.restore(pair.sharing.queue.snapshot())
     exchange = Position(pair.view, 0, 0, 0, 0)
-    claim = Claim(exchange, (B,), exchange, joined.queue.snapshot())
-    pair.message(B, encode(claim))
+    pair.message(B, encode(Claim(exchange, (B,), exchange, theirs.snapshot())))
     assert pair.sharing.is_current
     assert pair.sharing.queue.jobs[id].worker == A
     assert pair.sharing.next_job() is None
     pair.message(A, report[0])
     assert not pair.sharing.queue.jobs
+
+
+def test_a_job_that_is_given_anew_by_a_merge_is_begun_anew(pair: Bench) -> None:
+    id = pair.job(b"0")
+    pair.start()
+    pair.network(2, [A])
+    pair.network(3, [A, B])
+    theirs = WorkQueue(B)
+    theirs.restore(pair.sharing.queue.snapshot())
+    theirs.jobs[id].given += 1
+    exchange = Position(pair.view, 0, 0, 0, 0)
+    pair.message(B, encode(Claim(exchange, (B,), exchange, theirs.snapshot())))
+    assert pair.sharing.queue.jobs[id].worker == A
+    assert pair.withdrawn() == [id]
+    assert pair.sharing.next_job() is None
+    pair.sharing.fail(id, "")
+    assert pair.start() == id
 
 
 def test_who_only_looks_on_says_nothing_and_gets_nothing() -> None:

@@ -155,6 +155,7 @@ def test_a_job_is_set_aside_when_it_fails_or_kills_too_often_and_is_put_back() -
     found.says(A, PutBack((id,)))
     assert found.work() == {b"bad": A}
     found.says(A, Report(failed=((id, 3, ""),)))
+    assert found.work() == {b"bad": A}  # its earlier failures count no longer
     found.says(A, Report(failed=((id, 4, ""),)))
     assert not found.queue.jobs
     found.says(A, Discard((id,)))
@@ -253,7 +254,7 @@ def test_nothing_is_given_in_a_minority_or_while_a_view_ends() -> None:
 
 def test_a_set_that_keeps_too_much_refuses_jobs() -> None:
     found = bench(A)
-    big = bytes(work_queue.MOST_BYTES // 2)
+    big = bytes(work_queue.MOST_BYTES // 2 - 300)
     id = found.job(big)
     found.job(big)
     refused = found.job(b"x")
@@ -356,6 +357,20 @@ def test_a_job_of_the_end_of_a_view_is_kept_though_a_later_one_is_done_elsewhere
     assert both[0] == both[1]
     other.says(B, Report(done=(both[1],)))
     assert list(merged(one, other).queue.jobs) == [hole]
+
+
+def test_a_merged_state_remembers_the_end_of_a_view() -> None:
+    one, other, third = Bench(A), Bench(B), Bench(C)
+    for found in (one, other, third):
+        found.members([A, B, C])
+        found.ready(A, B, C)
+        found.transitional = True
+    id = one.job(b"x")
+    assert third.job(b"x") == id
+    one.says(A, Report(done=(id,)))
+    other.time = 50
+    other.says(B, Report(done=(other.job(b"y"),)))
+    assert not merged(merged(one, other), third).queue.jobs
 
 
 def test_the_latest_assignment_counts_and_most_failures() -> None:
