@@ -4,7 +4,7 @@ import json
 import sys
 from typing import Any
 
-from groupcomm.clocks.stamp import Position
+from groupcomm.clocks.stamp import Position, format_position
 from groupcomm.events import (
     DaemonStopping,
     DaemonView,
@@ -115,14 +115,8 @@ def _describe_secret(event: Unreadable | KeyChanged | Untrusted) -> dict[str, An
 
 
 def position_text(position: Position | None) -> str | None:
-    """Return a position as readable text; None if there is no position.
-
-    Equal positions give equal texts.
-    """
-    if position is None:
-        return None
-    view, time, ring, bundle, message = position
-    return f"{view}/{time}.{ring}.{bundle}.{message}"
+    """Return a position as text; None if there is no position."""
+    return None if position is None else format_position(position)
 
 
 def print_event(event: Received, *, as_json: bool, with_groups: bool = False) -> None:

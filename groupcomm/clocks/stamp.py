@@ -53,3 +53,23 @@ class Position(NamedTuple):
     ring: int
     bundle: int
     message: int
+
+
+def parse_view(text: str) -> ViewId:
+    """Return the id of a view of daemons, from its text; raise ValueError if it is none."""
+    counter, _, rest = text.partition(".")
+    daemon, _, incarnation = rest.rpartition(".")
+    return ViewId(int(counter), daemon, int(incarnation, 16))
+
+
+def format_position(position: Position) -> str:
+    """Return a position as text, to be stored or printed; equal positions give equal texts."""
+    view, time, ring, bundle, message = position
+    return f"{view}/{time}.{ring}.{bundle}.{message}"
+
+
+def parse_position(text: str) -> Position:
+    """Return the position that `format_position` made a text of; raise ValueError for others."""
+    view, _, rest = text.rpartition("/")
+    time, ring, bundle, message = map(int, rest.split("."))
+    return Position(parse_view(view), time, ring, bundle, message)

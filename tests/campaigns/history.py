@@ -19,11 +19,10 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from groupcomm.clocks.stamp import Position
+from groupcomm.clocks.stamp import Position, parse_position
 from groupcomm.errors import SessionEnded
 from groupcomm.level import ServiceLevel
 from groupcomm_client.blocking import connect
-from groupcomm_client.history.places import parse_position
 from groupcomm_client.history.subscriber import Gap
 from groupcomm_tools.event_text import position_text
 from groupcomm_tools.running_cluster import RunningCluster

@@ -1,6 +1,17 @@
 """History: from any position on, without a gap, and live events then. See docs/history.md."""
 
+from groupcomm.clocks.stamp import Position, format_position, parse_position
 from groupcomm_client.history.subscriber import EARLIEST, LATEST, CaughtUp, Gap, Given
 from groupcomm_client.history.subscription import Subscription
 
-__all__ = ["EARLIEST", "LATEST", "CaughtUp", "Gap", "Given", "Subscription"]
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "CaughtUp",
+    "Gap",
+    "Given",
+    "Position",
+    "Subscription",
+    "format_position",
+    "parse_position",
+]

@@ -40,20 +40,6 @@ def just_before(place: Position) -> Position:
     return place._replace(message=place.message - 1)
 
 
-def parse_view(text: str) -> ViewId:
-    """Return the id of a view of daemons, from its text; raise ValueError if it is none."""
-    counter, _, rest = text.partition(".")
-    daemon, _, incarnation = rest.rpartition(".")
-    return ViewId(int(counter), daemon, int(incarnation, 16))
-
-
-def parse_position(text: str) -> Position:
-    """Return a position from the text that commands print; raise ValueError if it is none."""
-    view, _, rest = text.rpartition("/")
-    time, ring, bundle, message = map(int, rest.split("."))
-    return Position(parse_view(view), time, ring, bundle, message)
-
-
 class Progress:
     """The progress of a subscriber: which events of the line it has given.
 

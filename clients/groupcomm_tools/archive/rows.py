@@ -7,10 +7,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from groupcomm.clocks.stamp import Position
+from groupcomm.clocks.stamp import Position, parse_view
 from groupcomm.events import Cause, DaemonView, GroupView, MemberId
 from groupcomm.level import ServiceLevel
-from groupcomm_client.history.places import parse_view
 from groupcomm_log.schema import DAEMONS, MESSAGE, PLACE, VIEW
 
 LEVELS: Final = {level.name: int(level) for level in (ServiceLevel.AGREED, ServiceLevel.SAFE)}

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
+from groupcomm.clocks.stamp import parse_position
 from groupcomm.errors import ConfigError, LocalProtocolError
 from groupcomm.host.option_types import one_or_more, positive
 from groupcomm.names import check_group
 from groupcomm_client.connection import Connection
 from groupcomm_client.history.frames import ARCHIVES, Find, Offer, decode_untrusted, encode
-from groupcomm_client.history.places import parse_position
 from groupcomm_client.history.subscriber import EARLIEST, LATEST, CaughtUp, Gap, Given
 from groupcomm_log.errors import LogError
 from groupcomm_tools.commands.connecting import check_daemon, connect_blocking, connect_trio
