@@ -95,8 +95,8 @@ GROUPS: Final = {
             connects=True,
         ),
         "sub": Command(
-            "join groups and print the messages that are delivered",
-            "the session ended, and no other may follow",
+            "join groups and print the messages that are delivered, also those of the past",
+            "the session ended, and no other may follow, or no archive answers",
             connects=True,
         ),
         "request": Command(

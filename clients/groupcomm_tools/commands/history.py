@@ -3,11 +3,8 @@
 import argparse
 import json
 import signal
-import sys
-import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from datetime import UTC, datetime
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -15,14 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from groupcomm.clocks.stamp import parse_position
-from groupcomm.errors import ConfigError, LocalProtocolError
+from groupcomm.errors import LocalProtocolError
 from groupcomm.host.option_types import one_or_more, positive
 from groupcomm.names import check_group
 from groupcomm_client.connection import Connection
-from groupcomm_client.history.frames import ARCHIVES, Find, Offer, decode_untrusted, encode
-from groupcomm_client.history.subscriber import EARLIEST, LATEST, CaughtUp, Gap, Given
+from groupcomm_client.history.frames import ARCHIVES, Find, Offer, encode
 from groupcomm_log.errors import LogError
+from groupcomm_tools.commands import reading
 from groupcomm_tools.commands.connecting import check_daemon, connect_blocking, connect_trio
 from groupcomm_tools.commands.options import (
     add_connection_options,
@@ -30,7 +26,7 @@ from groupcomm_tools.commands.options import (
     need_pyarrow,
 )
 from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands, run
-from groupcomm_tools.event_text import position_text, print_event
+from groupcomm_tools.event_text import position_text
 from groupcomm_tools.terminal import say
 
 if TYPE_CHECKING:
@@ -43,9 +39,6 @@ EXAMPLE: Final = "groupcomm history serve --groups orders --store orders-log"
 FAILED: Final = 1
 
 MB: Final = 1_000_000
-
-ANSWER_S: Final = 1.0
-"""The time for which `status` waits for archives."""
 
 _ENDS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -72,7 +65,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             "read",
             _read,
             "print messages and views, from any place on",
-            "orders --start earliest --count 10",
+            "orders --start earliest --until now",
             _add_read_options,
         ),
     )
@@ -190,18 +183,13 @@ def _add_status_options(parser: argparse.ArgumentParser) -> None:
 def _status(options: argparse.Namespace) -> int:
     """Ask the archives what they hold, and print it; return 1 if there is none."""
     groups = tuple(map(check_group, options.groups))
-    offers: dict[str, Offer] = {}
     with connect_blocking(options) as connection:
         connection.multicast(ARCHIVES, encode(Find(1, groups)))
-        until = time.monotonic() + ANSWER_S
-        while (left := until - time.monotonic()) > 0:
-            try:
-                event = connection.receive(left)
-            except TimeoutError:
-                break
-            frame = decode_untrusted(getattr(event, "data", b""))
-            if isinstance(frame, Offer):
-                offers[getattr(event, "sender").name] = frame  # noqa: B009 - a Message
+        offers = {
+            sender.name: frame
+            for sender, frame in reading.answers(connection, reading.ANSWER_S)
+            if isinstance(frame, Offer)
+        }
     found = {
         name: {
             "live": offer.is_live,
@@ -230,67 +218,16 @@ def _add_read_options(parser: argparse.ArgumentParser) -> None:
         "--start",
         default="earliest",
         metavar="PLACE",
-        help="earliest, latest, a position as --json prints it, or @TIME (ISO 8601 in UTC, or"
-        " seconds since 1970); default: earliest",
+        help=f"{reading.START_HELP} (earliest); {reading.TIME_HELP}",
     )
-    parser.add_argument("--stable", action="store_true", help="only what all daemons hold")
+    reading.add_end_options(parser)
     parser.add_argument("--count", type=one_or_more, metavar="N", help="end after N messages")
-    parser.add_argument("--until-caught-up", action="store_true", help="end before live events")
+    parser.add_argument("--duration-s", type=positive, metavar="S", help="end after S seconds")
     parser.add_argument("--json", action="store_true", help="print one line of JSON for each event")
     add_reconnect_option(parser)
     add_connection_options(parser)
 
 
-def start_of(text: str) -> Any:
-    """Return the start that a text names.
-
-    Raises:
-        ConfigError: the text names no place.
-    """
-    if text in ("earliest", "latest"):
-        return EARLIEST if text == "earliest" else LATEST
-    try:
-        return _time_of(text[1:]) if text.startswith("@") else parse_position(text)
-    except (ValueError, OverflowError, OSError):
-        raise ConfigError(
-            f"--start {text}: it must be earliest, latest, @TIME, or a position as --json prints it"
-        ) from None
-
-
-def _time_of(text: str) -> datetime:
-    try:
-        return datetime.fromtimestamp(float(text), UTC)
-    except ValueError:
-        found = datetime.fromisoformat(text)
-        return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-
-
 def _read(options: argparse.Namespace) -> int:
-    """Print events until the count is reached."""
-    start = start_of(options.start)
-    left = inf if options.count is None else options.count
-    with (
-        connect_blocking(options, reconnect=not options.no_reconnect) as connection,
-        connection.subscribe(
-            [check_group(name) for name in options.groups], start=start, stable=options.stable
-        ) as subscription,
-    ):
-        for event in subscription:
-            _print(options, event)
-            left -= hasattr(event, "data")
-            if left <= 0 or (options.until_caught_up and isinstance(event, CaughtUp)):
-                return 0
-    return FAILED
-
-
-def _print(options: argparse.Namespace, event: Given) -> None:
-    if not isinstance(event, CaughtUp | Gap):
-        print_event(event, as_json=options.json, with_groups=len(options.groups) > 1)
-    elif not options.json:
-        print(event, flush=True)
-    elif isinstance(event, CaughtUp):
-        print(json.dumps({"event": "caught up", "position": position_text(event.position)}))
-    else:
-        after, upto = position_text(event.after), position_text(event.upto)
-        print(json.dumps({"event": "gap", "after": after, "upto": upto}))
-    sys.stdout.flush()
+    """Print messages and views until the end."""
+    return reading.run(options, reading.print_for(options))

@@ -1,0 +1,252 @@
+"""Events of groups from any place on, printed until enough have come: `groupcomm sub --start` and
+`groupcomm history read`.
+
+Each event comes with the place to go on from: the `--start` of the next run.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from math import inf
+from typing import Any, Final
+
+from groupcomm.clocks.stamp import Position, parse_position
+from groupcomm.errors import ConfigError, GroupCommError, LocalProtocolError
+from groupcomm.events import DaemonView, GroupView, MemberId, Message, Transition
+from groupcomm.names import check_group
+from groupcomm_client.blocking import BlockingConnection
+from groupcomm_client.deadlines import move_on_after
+from groupcomm_client.history.blocking import BlockingSubscription
+from groupcomm_client.history.frames import (
+    ARCHIVES,
+    Find,
+    Frame,
+    Offer,
+    Piece,
+    Read,
+    decode_untrusted,
+    encode,
+)
+from groupcomm_client.history.places import place_of
+from groupcomm_client.history.subscriber import EARLIEST, FIND_S, LATEST, CaughtUp, Gap, Given
+from groupcomm_client.history.subscription import Begin
+from groupcomm_tools.commands.connecting import connect_blocking
+from groupcomm_tools.event_text import describe, position_text, print_event
+from groupcomm_tools.terminal import say
+
+START_HELP: Final = "earliest, latest, a POSITION that was printed, or @TIME"
+UNTIL_HELP: Final = "now, a POSITION, or @TIME"
+
+TIME_HELP: Final = "TIME is in ISO 8601, in UTC unless an offset follows, or in seconds since 1970"
+
+ANSWER_S: Final = 1.0
+"""The time in which archives answer what they hold."""
+
+STORED_S: Final = 1.0
+"""The time after which an archive has written what it received."""
+
+PIECE_S: Final = 10.0
+"""The time in which an archive finds a time in its store."""
+
+ShowEvent = Callable[[Given, str | None], None]
+"""A function that prints an event, and the place to go on from."""
+
+_SHOWN_WITH_PLACE: Final = (Message, GroupView, DaemonView, Transition)
+
+
+class NoArchive(GroupCommError):
+    """No archive answers; the text says what to do."""
+
+
+def add_end_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of a reading, besides its start and a count."""
+    parser.add_argument(
+        "--until", metavar="PLACE", help=f"end there: {UNTIL_HELP}; default: go on with live events"
+    )
+    parser.add_argument("--stable", action="store_true", help="only what all daemons hold")
+
+
+def parse_start(text: str) -> Begin:
+    """Return the start that a text names.
+
+    Raises:
+        ConfigError: the text names no place.
+    """
+    if text in ("earliest", "latest"):
+        return EARLIEST if text == "earliest" else LATEST
+    try:
+        return _parse_place(text)
+    except (ValueError, OverflowError, OSError):
+        raise ConfigError(f"--start {text}: it must be {START_HELP}; {TIME_HELP}") from None
+
+
+def parse_until(text: str | None) -> Position | datetime | None:
+    """Return the end that a text names; None for ``now``, and without an end.
+
+    Raises:
+        ConfigError: the text names no place, or a time to come.
+    """
+    if text in (None, "now"):
+        return None
+    assert text is not None
+    try:
+        until = _parse_place(text)
+    except (ValueError, OverflowError, OSError):
+        raise ConfigError(f"--until {text}: it must be {UNTIL_HELP}; {TIME_HELP}") from None
+    if isinstance(until, datetime) and until > datetime.now(UTC):
+        raise ConfigError(f"--until {text} is still to come; --duration-s ends after a time")
+    return until
+
+
+def _parse_place(text: str) -> Position | datetime:
+    return _parse_time(text[1:]) if text.startswith("@") else parse_position(text)
+
+
+def _parse_time(text: str) -> datetime:
+    try:
+        return datetime.fromtimestamp(float(text), UTC)
+    except ValueError:
+        found = datetime.fromisoformat(text)
+        return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+# ---- reading ----
+
+
+def run(options: argparse.Namespace, show: ShowEvent) -> int:
+    """Print events until the count, the end or the duration is reached; return 0.
+
+    Args:
+        options: the groups, `start`, `until`, `stable`, `count`, `duration_s`, `no_reconnect`, and
+            where to connect.
+        show: prints an event.
+
+    Raises:
+        ConfigError: `start` or `until` names no place.
+        NoArchive: no archive answers.
+    """
+    groups = tuple(check_group(name) for name in options.groups)
+    start, until = parse_start(options.start), parse_until(options.until)
+    duration_s = inf if options.duration_s is None else options.duration_s
+    with (
+        move_on_after(duration_s),
+        connect_blocking(options, reconnect=not options.no_reconnect) as connection,
+    ):
+        if isinstance(until, datetime):
+            until = last_before(connection, groups, until)
+        with connection.subscribe(groups, start=start, stable=options.stable) as subscription:
+            ends_now = options.until == "now"
+            left = inf if options.count is None else options.count
+            for event, position in _events(subscription):
+                place = place_of(event)
+                if until is not None and place is not None and place > until:
+                    break
+                show(event, position_text(position))
+                left -= isinstance(event, Message)
+                if left <= 0 or (ends_now and isinstance(event, CaughtUp)):
+                    break
+                if until is not None and position is not None and position >= until:
+                    break
+    return 0
+
+
+def _events(subscription: BlockingSubscription) -> Iterator[tuple[Given, Position | None]]:
+    """Yield each event, and the place up to which everything was given with it."""
+    while True:
+        with _archive_needed():
+            event = subscription.receive()
+        yield event, subscription.position
+
+
+@contextmanager
+def _archive_needed() -> Iterator[None]:
+    try:
+        yield
+    except LocalProtocolError as error:  # the request is right; there is nobody to answer it
+        raise NoArchive(str(error)) from None
+
+
+def print_given(event: Given, next_start: str | None, *, as_json: bool, with_groups: bool) -> None:
+    """Print an event with the place to go on from; where the reading stands goes to standard error
+    unless JSON is asked for.
+    """
+    if as_json:
+        found = {**_describe(event), "next_start": next_start}
+        print(json.dumps(found, ensure_ascii=False), flush=True)
+    elif isinstance(event, CaughtUp | Gap):
+        say(_sentence(event))
+    else:
+        if isinstance(event, _SHOWN_WITH_PLACE):
+            print(next_start or "-", end=" ")
+        print_event(event, as_json=False, with_groups=with_groups)
+
+
+def print_for(options: argparse.Namespace) -> ShowEvent:
+    """Return the function that prints an event as the options say."""
+    return partial(print_given, as_json=options.json, with_groups=len(options.groups) > 1)
+
+
+def _describe(event: Given) -> dict[str, Any]:
+    if isinstance(event, CaughtUp):
+        return {"event": "caught up", "position": position_text(event.position)}
+    if isinstance(event, Gap):
+        after, upto = position_text(event.after), position_text(event.upto)
+        return {"event": "gap", "after": after, "upto": upto}
+    return describe(event)
+
+
+def _sentence(event: CaughtUp | Gap) -> str:
+    if isinstance(event, CaughtUp):
+        return f"caught up at {position_text(event.position)}"
+    after, upto = position_text(event.after), position_text(event.upto)
+    return f"gap: events after {after} may be missing, up to {upto}"
+
+
+# ---- times ----
+
+
+def last_before(
+    connection: BlockingConnection, groups: tuple[str, ...], moment: datetime
+) -> Position:
+    """Return the last place with events that an archive received before a time.
+
+    A subscription that starts at this time begins behind this place.
+
+    Raises:
+        NoArchive: no archive answers.
+    """
+    time.sleep(max(0.0, moment.timestamp() + STORED_S - time.time()))
+    connection.multicast(ARCHIVES, encode(Find(1, groups)))
+    offers = {
+        sender: frame
+        for sender, frame in answers(connection, FIND_S)
+        if isinstance(frame, Offer) and frame.intervals
+    }
+    if offers:
+        archive = min(offers, key=lambda each: offers[each].intervals[0])
+        since_us = int(moment.timestamp() * 1_000_000)
+        connection.multicast(archive.name, encode(Read(2, groups, None, since_us, 1)))
+        for sender, frame in answers(connection, PIECE_S):
+            if sender == archive and isinstance(frame, Piece):
+                return frame.after
+    raise NoArchive(
+        f"no archive of {', '.join(groups)} has answered; start one with groupcomm history serve"
+    )
+
+
+def answers(connection: BlockingConnection, within_s: float) -> Iterator[tuple[MemberId, Frame]]:
+    """Yield what archives answer in some seconds, and who does."""
+    until = time.monotonic() + within_s
+    while (left := until - time.monotonic()) > 0:
+        try:
+            event = connection.receive(left)
+        except TimeoutError:
+            return
+        if isinstance(event, Message):
+            frame = decode_untrusted(event.data)
+            if frame is not None:
+                yield event.sender, frame
