@@ -16,6 +16,7 @@ from groupcomm_client.coordination.work_messages import (
     Settings,
     WorkCommand,
     decode_command_untrusted,
+    decode_state_untrusted,
 )
 from groupcomm_client.coordination.work_messages import encode as encode_command
 from groupcomm_client.coordination.work_queue import WorkQueue
@@ -47,9 +48,14 @@ class Bench:
         self.time += 1
         return Position(self.view, self.time, 0, 0, 0)
 
-    def message(self, sender: MemberId, data: bytes, group: str = "jobs.p") -> Position:
+    def message(
+        self,
+        sender: MemberId,
+        data: bytes,
+        group: str = "jobs.p",
+        level: ServiceLevel = ServiceLevel.AGREED,
+    ) -> Position:
         at = self.at()
-        level = ServiceLevel.AGREED
         self.handle(
             Message(
                 sender=sender, number=1, groups=(group,), level=level, type=0, data=data, bundle=at
@@ -263,6 +269,30 @@ def test_a_job_that_is_given_anew_by_a_merge_is_begun_anew(pair: Bench) -> None:
     assert pair.sharing.next_job() is None
     pair.sharing.fail(id, "")
     assert pair.start() == id
+
+
+def test_a_newcomer_that_had_no_state_yet_knows_assignments_less_well() -> None:
+    found = Bench()
+    found.joins([B, C, A])
+    found.other_says(Ready(1, RULES))
+    id = found.job(b"0")  # A lacks what B and C know: that it is C's
+    found.network(2, [B, C, A])
+    state = decode_state_untrusted(found.sharing.queue.snapshot())
+    assert state is not None
+    assert state.jobs[0].worker == B
+    state.workers.append((C, 1))
+    state.jobs[0].worker = C
+    exchange = Position(found.view, 0, 0, 0, 0)
+    found.message(B, encode(Claim(exchange, (B, C), exchange, encode_command(state))))
+    assert found.sharing.is_current
+    assert found.sharing.queue.jobs[id].worker == C
+
+
+def test_only_messages_with_a_place_in_the_agreed_order_are_jobs(alone: Bench) -> None:
+    for level in ServiceLevel:
+        alone.message(C, level.name.encode(), "jobs", level)
+    jobs = [entry.data for entry in alone.sharing.queue.jobs.values()]
+    assert jobs == [b"AGREED", b"SAFE"]
 
 
 def test_who_only_looks_on_says_nothing_and_gets_nothing() -> None:
