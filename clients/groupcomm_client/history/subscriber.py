@@ -419,7 +419,7 @@ class Subscriber:
         if after is None and piece.index == 0:
             after = piece.after
             self._skip_to(after)
-        if events is None or piece.index != stream.next_piece or piece.after != after:
+        if events is None or piece.after != after:
             self._find(now)  # a piece was lost, or the archive has another format
             return
         self._stream = attrs.evolve(stream, next_piece=piece.index + 1)

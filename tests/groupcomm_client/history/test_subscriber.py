@@ -349,3 +349,10 @@ def test_history_does_not_begin_before_an_archive_has_written_something() -> Non
     assert game.taken() == []
     game.offer(ONE, (place(5, 20), place(5, 90)))
     assert isinstance(game.pass_time(module.FIND_S)[0][1], Read)
+
+
+def test_messages_before_a_view_that_continues_nothing_are_given_first() -> None:
+    game = Game(Start.LATEST)
+    game.subscriber.handle_all([message(place(5, 110)), message(place(5, 111)), daemons(9)], 0.0)
+    assert times(game.taken()) == [110, 111]
+    assert game.subscriber.state is State.FINDING
