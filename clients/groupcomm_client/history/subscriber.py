@@ -148,7 +148,8 @@ class Subscriber:
         groups: the groups to subscribe to.
         waiting: the events that the program has not got yet, in order.
         deadline: when to call `wake`; None for never.
-        has_found: whether an archive has ever answered.
+        alone_since: since when it looks for an archive, in a view of the line, and none has
+            answered; None if it does not, or one has.
     """
 
     def __init__(
@@ -181,7 +182,7 @@ class Subscriber:
         self.live = LiveLine(me, groups, view, stable=stable, queue_bytes=queue_bytes)
         self.waiting: deque[Given] = deque()
         self.deadline: float | None = now
-        self.has_found = False
+        self.alone_since: float | None = None if start is Start.LATEST else now
         self.groups = tuple(groups)
         self._start = start
         self._is_archive = is_archive
@@ -283,7 +284,7 @@ class Subscriber:
         """Look for an archive that has what comes next."""
         self._stop()
         self.state = State.FINDING
-        self._since = now
+        self._since = self.alone_since = now
         self._asked_at = None
         self.deadline = now
 
@@ -296,6 +297,8 @@ class Subscriber:
         """Ask the archives, or choose among their offers."""
         if self.wants_live or len(self.waiting) > READ_AHEAD:
             return  # it needs none; or the program has enough to do
+        if not self.live.is_on_line and self.alone_since is not None:
+            self.alone_since = now
         if self._asked_at is None or now >= self._asked_at + RETRY_S:
             self._numbers += 1
             self._offers = {}
@@ -321,7 +324,7 @@ class Subscriber:
             return
         if self._asked_at is None or sender == self.live.me:
             return
-        self.has_found = True
+        self.alone_since = None
         self._offers[sender] = offer
         after = self._progress.after
         if offer.is_live and after is not None and _reach(offer, after) is not None:
@@ -475,6 +478,7 @@ class Subscriber:
         else:
             self.live.drop_upto(after)
         self.state = State.LIVE
+        self.alone_since = None
         self.waiting.append(CaughtUp(position=after or start))
 
     def _give_live(self) -> None:

@@ -26,7 +26,7 @@ from groupcomm_client.history.subscriber import (
     Subscriber,
 )
 
-FOUND_S: Final = 10.0
+FOUND_S: Final = 30.0
 """The time in which an archive must answer a subscription that needs one."""
 
 _BATCH: Final = 10_000
@@ -54,8 +54,6 @@ class Subscription:
             view=connection.view,
             stable=stable,
         )
-        self._begun_at = time.monotonic()
-        self._needs_archive = start is not Start.LATEST
         self._progress = Progress(start if isinstance(start, Position) else None)
         self._ended: SessionEnded | None = None
         self._outgoing: deque[Send] = deque()
@@ -85,7 +83,7 @@ class Subscription:
 
         Raises:
             TimeoutError: no event has arrived in time.
-            LocalProtocolError: no archive has answered, and the start needs one.
+            LocalProtocolError: no archive has answered, and only one can have what comes next.
             SessionEnded: the session is over, and no event is left.
         """
         return (await self._receive(1, timeout_s))[0]
@@ -115,8 +113,9 @@ class Subscription:
         """Wait for events, or until an archive should have answered."""
         assert callable(wait)
         subscriber = self._subscriber
-        if self._needs_archive and not subscriber.has_found and not self.is_live:
-            patience = self._begun_at + FOUND_S - time.monotonic()
+        alone_since = subscriber.alone_since
+        if alone_since is not None and subscriber.live.is_on_line:
+            patience = alone_since + FOUND_S - time.monotonic()
             if patience <= 0:
                 raise LocalProtocolError(
                     f"no archive of {', '.join(subscriber.groups)} has answered in {FOUND_S:g} s:"

@@ -213,6 +213,21 @@ def test_an_archive_waits_for_the_offers_of_all_others() -> None:
     assert game.subscriber.state is State.LIVE
 
 
+def test_it_says_since_when_no_archive_answers() -> None:
+    game = Game(Start.LATEST)
+    game.pass_time(5)
+    assert game.subscriber.alone_since is None, "it needs none"
+    game.feed(daemons(9))
+    game.pass_time(2.5)
+    assert game.subscriber.alone_since == 5
+    game.feed(daemons(10, "a", majority=False))
+    game.pass_time(20)
+    assert game.subscriber.alone_since is not None
+    assert game.subscriber.alone_since > 20, "without a majority it is not about archives"
+    game.offer(ONE, (place(4, 0), place(5, 300)))
+    assert game.subscriber.alone_since is None
+
+
 def test_two_archives_that_are_not_live_do_not_wait_for_each_other() -> None:
     game = Game(place(3, 10), is_archive=True)
     game.find()
