@@ -106,6 +106,18 @@ def test_bytes_and_formats_are_those_of_sub(shell: Shell, middle: datetime) -> N
     assert shell.tell(*history, "{data}\\0")[1] == "0\x001\x00"
 
 
+def test_messages_are_exported_by_an_archive(shell: Shell, middle: datetime) -> None:
+    wanted = read(shell, "--start", "earliest", "--until", f"@{middle.isoformat()}")
+    words = ("--groups", "g", "--until", f"@{middle.isoformat()}")
+    status, output, messages = shell.tell("history", "export", *words)
+    assert status == 0
+    assert messages == f"{COUNT // 2} messages, 0 gaps; the last is at {wanted[-1]['position']}\n"
+    for line, message in zip(output.splitlines(), wanted, strict=True):
+        found = json.loads(line)
+        assert found == {name: message[name] for name in found}
+    assert set(found) == {"position", "groups", "sender", "type", "level", "data"}
+
+
 def test_a_gap_is_an_event(cluster: RunningCluster, shell: Shell, middle: datetime) -> None:
     before_all = "1.a.0/0.0.0.0"
     output, messages = shell.tell("sub", "g", "--start", before_all, "--until", "now")[1:]

@@ -22,7 +22,8 @@ _OTHER: Final = ("members", "changed", "cause", "vs_set")
 READ: Final = ("epoch", "row", *_RUN, "type", "data", *_OTHER)
 """The columns that `parts_of` needs, and the offset."""
 
-_UNSIGNED: Final = 2**64 - 1
+UNSIGNED: Final = 2**64 - 1
+"""A mask with which a signed integer of a log is unsigned again."""
 
 
 class MessageRun(NamedTuple):
@@ -84,8 +85,8 @@ def parts_of(batch: pa.RecordBatch, groups: Collection[str]) -> Iterator[Part]:
         if kind == MESSAGE:
             if level in LEVELS and not wanted.isdisjoint(to):
                 yield MessageRun(
-                    Position(_parse_view(view), stamp & _UNSIGNED, ring, bundle, message),
-                    number & _UNSIGNED,
+                    Position(_parse_view(view), stamp & UNSIGNED, ring, bundle, message),
+                    number & UNSIGNED,
                     _member(sender),
                     tuple(to),
                     LEVELS[level],
@@ -117,7 +118,7 @@ def place_of_row(row: dict[str, Any]) -> Position:
     if row["kind"] == DAEMONS:
         return Position(view, 0, 0, 0, 0)
     stamp, ring, bundle, message = (row[name] for name in PLACE[1:])
-    return Position(view, stamp & _UNSIGNED, ring, bundle, message)
+    return Position(view, stamp & UNSIGNED, ring, bundle, message)
 
 
 _parse_view = lru_cache(maxsize=1024)(parse_view)

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from groupcomm.errors import LocalProtocolError
 from groupcomm.host.option_types import one_or_more, positive
 from groupcomm.names import check_group
 from groupcomm_client.connection import Connection
 from groupcomm_client.history.frames import ARCHIVES, Find, Offer, encode
 from groupcomm_log.errors import LogError
-from groupcomm_tools.commands import reading
+from groupcomm_tools.commands import exporting, reading
 from groupcomm_tools.commands.connecting import check_daemon, connect_blocking, connect_trio
 from groupcomm_tools.commands.options import (
     add_connection_options,
     add_reconnect_option,
+    group_names,
     need_pyarrow,
 )
 from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands, run
@@ -68,6 +68,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             "orders --start earliest --until now",
             _add_read_options,
         ),
+        Subcommand(
+            "export",
+            exporting.run,
+            "write messages as lines of JSON or as CSV, from a log or from an archive",
+            exporting.EXAMPLE,
+            exporting.add_options,
+        ),
     )
 
 
@@ -93,14 +100,6 @@ def _add_serve_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one line of JSON for each step")
     add_reconnect_option(parser)
     add_connection_options(parser)
-
-
-def group_names(text: str) -> tuple[str, ...]:
-    """Return the names of groups that have commas between them."""
-    try:
-        return tuple(dict.fromkeys(check_group(name.strip()) for name in text.split(",")))
-    except LocalProtocolError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _serve(options: argparse.Namespace) -> int:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from groupcomm.errors import ConfigError
+from groupcomm.errors import ConfigError, LocalProtocolError
 from groupcomm.host.extras import install_hint
 from groupcomm.host.option_types import LEVEL_NAMES, daemon_addresses, existing_file, level_name
 from groupcomm.level import ServiceLevel
+from groupcomm.names import check_group
 
 _FOR_TLS: Final = {
     "ca": "certificates of the authorities to trust; default: $GROUPCOMM_CA, or the system's",
@@ -66,6 +67,14 @@ def add_level_option(parser: argparse.ArgumentParser) -> None:
         default="agreed",
         help="service level of the messages (agreed)",
     )
+
+
+def group_names(text: str) -> tuple[str, ...]:
+    """Return the names of groups that have commas between them."""
+    try:
+        return tuple(dict.fromkeys(check_group(name.strip()) for name in text.split(",")))
+    except LocalProtocolError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def level_of(options: argparse.Namespace) -> ServiceLevel:

@@ -7,8 +7,8 @@ Each event comes with the place to go on from: the `--start` of the next run.
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from math import inf
@@ -20,7 +20,6 @@ from groupcomm.events import DaemonView, GroupView, MemberId, Message, Transitio
 from groupcomm.names import check_group
 from groupcomm_client.blocking import BlockingConnection
 from groupcomm_client.deadlines import move_on_after
-from groupcomm_client.history.blocking import BlockingSubscription
 from groupcomm_client.history.frames import (
     ARCHIVES,
     Find,
@@ -121,8 +120,7 @@ def run(options: argparse.Namespace, show: ShowEvent) -> int:
     """Print events until the count, the end or the duration is reached; return 0.
 
     Args:
-        options: the groups, `start`, `until`, `stable`, `count`, `duration_s`, `no_reconnect`, and
-            where to connect.
+        options: those of `events`, `duration_s`, `no_reconnect`, and where to connect.
         show: prints an event.
 
     Raises:
@@ -130,36 +128,45 @@ def run(options: argparse.Namespace, show: ShowEvent) -> int:
         NoArchive: no archive answers.
     """
     groups = tuple(check_group(name) for name in options.groups)
-    start, until = parse_start(options.start), parse_until(options.until)
+    parse_start(options.start), parse_until(options.until)  # before it connects
     duration_s = inf if options.duration_s is None else options.duration_s
     with (
         move_on_after(duration_s),
         connect_blocking(options, reconnect=not options.no_reconnect) as connection,
+        closing(events(connection, groups, options)) as found,
     ):
-        if isinstance(until, datetime):
-            until = last_before(connection, groups, until)
-        with connection.subscribe(groups, start=start, stable=options.stable) as subscription:
-            ends_now = options.until == "now"
-            left = inf if options.count is None else options.count
-            for event, position in _events(subscription):
-                place = place_of(event)
-                if until is not None and place is not None and place > until:
-                    break
-                show(event, position_text(position))
-                left -= isinstance(event, Message)
-                if left <= 0 or (ends_now and isinstance(event, CaughtUp)):
-                    break
-                if until is not None and position is not None and position >= until:
-                    break
+        for event, position in found:
+            show(event, position_text(position))
     return 0
 
 
-def _events(subscription: BlockingSubscription) -> Iterator[tuple[Given, Position | None]]:
-    """Yield each event, and the place up to which everything was given with it."""
-    while True:
-        with _archive_needed():
-            event = subscription.receive()
-        yield event, subscription.position
+def events(
+    connection: BlockingConnection, groups: tuple[str, ...], options: argparse.Namespace
+) -> Generator[tuple[Given, Position | None], None, None]:
+    """Subscribe; yield each event, and the place up to which everything was given with it.
+
+    Args:
+        connection: a connection that nothing else reads.
+        groups: the groups to subscribe to.
+        options: `start`, `until`, `stable`, and `count`, which is None for no limit.
+    """
+    start, until = parse_start(options.start), parse_until(options.until)
+    if isinstance(until, datetime):
+        until = last_before(connection, groups, until)
+    with connection.subscribe(groups, start=start, stable=options.stable) as subscription:
+        left = inf if options.count is None else options.count
+        while left > 0:
+            with _archive_needed():
+                event = subscription.receive()
+            place, position = place_of(event), subscription.position
+            if until is not None and place is not None and place > until:
+                return
+            yield event, position
+            left -= isinstance(event, Message)
+            if options.until == "now" and isinstance(event, CaughtUp):
+                return
+            if until is not None and position is not None and position >= until:
+                return
 
 
 @contextmanager
@@ -178,7 +185,7 @@ def print_given(event: Given, next_start: str | None, *, as_json: bool, with_gro
         found = {**_describe(event), "next_start": next_start}
         print(json.dumps(found, ensure_ascii=False), flush=True)
     elif isinstance(event, CaughtUp | Gap):
-        say(_sentence(event))
+        say(sentence(event))
     else:
         if isinstance(event, _SHOWN_WITH_PLACE):
             print(next_start or "-", end=" ")
@@ -199,7 +206,8 @@ def _describe(event: Given) -> dict[str, Any]:
     return describe(event)
 
 
-def _sentence(event: CaughtUp | Gap) -> str:
+def sentence(event: CaughtUp | Gap) -> str:
+    """Return where a reading stands."""
     if isinstance(event, CaughtUp):
         return f"caught up at {position_text(event.position)}"
     after, upto = position_text(event.after), position_text(event.upto)
