@@ -120,7 +120,7 @@ class LiveLine:
 
     def handle_message(self, message: Message, event: Received) -> bool:
         """Handle a message, which `event` is or holds; see `handle`."""
-        if message.data == MARK and message.sender == self.me:
+        if message.data == MARK and message.sender == self.me and message.groups == (self.me.name,):
             self._on_mark(message)
             return False
         if self.complete_after is None or self._groups.isdisjoint(message.groups):

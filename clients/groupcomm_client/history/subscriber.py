@@ -228,7 +228,7 @@ class Subscriber:
     def handle(self, event: Received, now: float) -> None:
         """Handle one event of the session."""
         match event:
-            case Message() if event.data.startswith(HEAD):
+            case Message() if event.data.startswith(HEAD) and self._is_private(event):
                 self._on_frame(event, now)
                 return
             case Undeliverable():
@@ -241,6 +241,10 @@ class Subscriber:
         if isinstance(event, Reconnected) or (dropped and self.state is State.LIVE):
             self._find(now)
         self._follow(now)
+
+    def _is_private(self, message: Message) -> bool:
+        """Return whether a message was sent to this session alone."""
+        return message.groups == (self.live.me.name,)
 
     def _follow(self, now: float) -> None:
         """Give the live events that may be given."""

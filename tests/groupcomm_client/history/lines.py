@@ -233,7 +233,7 @@ class Past:
 
     def take(self, given: Any) -> None:
         match given:
-            case Message() if given.data.startswith(b"\xffGH"):
+            case Message() if given.data.startswith(b"\xffGH"):  # observers send none
                 raise AssertionError("a message of the protocol reached the program")
             case CaughtUp(position=position):
                 self.progress.complete(position)

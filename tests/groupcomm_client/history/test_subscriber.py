@@ -22,7 +22,7 @@ from groupcomm_client.history.frames import (
     encode,
     piece_of,
 )
-from groupcomm_client.history.live import EVENT_BYTES, QUEUE_BYTES
+from groupcomm_client.history.live import EVENT_BYTES, MARK, QUEUE_BYTES
 from groupcomm_client.history.places import Line, just_before
 from groupcomm_client.history.subscriber import CaughtUp, Gap, Start, State, Subscriber
 from tests.groupcomm_client.history.test_live import ME, daemons, joined, message, place
@@ -371,3 +371,13 @@ def test_messages_before_a_view_that_continues_nothing_are_given_first() -> None
     game.subscriber.handle_all([message(place(5, 110)), message(place(5, 111)), daemons(9)], 0.0)
     assert times(game.taken()) == [110, 111]
     assert game.subscriber.state is State.FINDING
+
+
+def test_a_message_to_a_group_is_given_whatever_it_looks_like() -> None:
+    game = Game(Start.LATEST)
+    odd = [encode(Find(1, ("g",))), MARK, b"\xffGH"]
+    game.feed(*(message(place(5, 110 + n), data=data) for n, data in enumerate(odd)))
+    game.subscriber.handle_all(
+        [message(place(5, 120 + n), data=data) for n, data in enumerate(odd)], 0.0
+    )
+    assert [each.data for each in game.taken() if isinstance(each, Message)] == odd + odd
