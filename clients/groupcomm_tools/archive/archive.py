@@ -64,7 +64,11 @@ Action: TypeAlias = Send | ReadStore
 
 @attrs.define
 class _Stream:
-    """One stream: how far it is, and what its subscriber has granted."""
+    """One stream: how far it is, and what its subscriber has granted.
+
+    Attributes:
+        begin: where to look for the first event, while `after` is None; None: from the beginning.
+    """
 
     groups: tuple[str, ...]
     after: Position | None
@@ -73,6 +77,12 @@ class _Stream:
     used_at: float
     sent: int = 0
     is_reading: bool = False
+    begin: Position | None = None
+
+    @property
+    def seeks(self) -> bool:
+        """Return whether the first event received at a time is still looked for."""
+        return self.after is None and self.since_us is not None
 
 
 class Archive:
@@ -125,8 +135,15 @@ class Archive:
         if stream is None or not stream.is_reading:
             return
         stream.is_reading = False
-        self._send_piece(key, stream, piece, now)
+        if stream.seeks and piece.is_end and piece.after == piece.upto:
+            self._seek_behind(stream, piece.upto)  # all of this interval was received before
+        else:
+            self._send_piece(key, stream, piece, now)
         self._pump(now)
+
+    def _seek_behind(self, stream: _Stream, last: Position) -> None:
+        """Go on with looking for a time in the interval behind a place."""
+        stream.begin = next((first for first, _ in self.intervals if first > last), last)
 
     def failed(self, key: Key) -> None:
         """Note that the store cannot be read there; the subscriber looks for another archive."""
@@ -184,7 +201,7 @@ class Archive:
     def _next(self, key: Key, stream: _Stream, now: float) -> None:
         if not self.intervals:
             return
-        after = self.intervals[0][0] if stream.after is None else stream.after
+        after = stream.after or stream.begin or self.intervals[0][0]
         for place, (first, last) in enumerate(self.intervals):
             if not first <= after <= last:
                 continue
@@ -203,6 +220,9 @@ class Archive:
                         is_last=is_last,
                     )
                 )
+            elif not is_last and stream.seeks:
+                self._seek_behind(stream, last)
+                self._next(key, stream, now)
             elif not is_last:
                 end = Piece(key[1], stream.sent, after, after, is_end=True)
                 self._send_piece(key, stream, end, now)

@@ -52,9 +52,12 @@ class Game:
                     found.append(frame)
                     continue
                 self.reads.append(action)
-                upto = min(action.after._replace(time=action.after.time + 1), action.upto)
+                after = action.after
+                if action.since_us is not None:  # each event was received at its time
+                    after = min(max(after, place(action.since_us - 1)), action.upto)
+                upto = min(after._replace(time=after.time + 1), action.upto)
                 end = upto == action.upto and not action.is_last
-                piece = Piece(action.key[1], action.index, action.after, upto, end)
+                piece = Piece(action.key[1], action.index, after, upto, end)
                 self.archive.read(action.key, piece, self.now)
         return found
 
@@ -103,11 +106,23 @@ def test_a_stream_of_the_last_interval_goes_on_with_what_is_written() -> None:
 
 def test_the_first_event_of_all_and_a_time_are_passed_to_the_store() -> None:
     game = Game()
-    game.hear(Read(1, ("g",), None, 99, 2))
+    game.hear(Read(1, ("g",), None, 2, 2))
     assert [(read.after, read.since_us) for read in game.reads] == [
-        (place(0), 99),
-        (place(1), None),
+        (place(0), 2),
+        (place(2), None),
     ]
+
+
+def test_a_time_is_looked_for_in_all_intervals() -> None:
+    for since_us, pieces in ((3, (2, 3)), (4, (10, 11)), (11, (10, 11)), (12, (11, 12))):
+        game = Game()
+        assert times(game.hear(Read(1, ("g",), None, since_us, 1))) == [pieces]
+    game = Game()
+    assert times(game.hear(Read(1, ("g",), None, 99, 1))) == [(12, 12)], "live events are next"
+    game = Game()
+    game.archive.intervals[:0] = [(place(-2), place(-2))]  # behind it, retention removed all
+    assert times(game.hear(Read(1, ("g",), None, 11, 1))) == [(10, 11)]
+    assert times(game.hear(More(1, 2))) == [(11, 12)]
 
 
 def test_streams_end_when_nobody_wants_them() -> None:
