@@ -36,7 +36,10 @@ FIND_S: Final = 0.5
 """The time for which a subscriber waits for offers."""
 
 RETRY_S: Final = 1.0
-"""The time after which a subscriber asks again if no archive has what it needs."""
+"""The time after which a subscriber asks again if no archive has what it needs. It doubles each
+time until there is an offer: an archive may be busy, and offers to earlier questions are old."""
+
+LONGEST_RETRY_S: Final = 8.0
 
 BEHIND_S: Final = 0.1
 """The time after which it asks again if a live archive has not come as far as it has."""
@@ -44,8 +47,11 @@ BEHIND_S: Final = 0.1
 ALONE_S: Final = 5.0
 """The time for which an archive waits for the offers of all others before it goes on alone."""
 
-PATIENCE_S: Final = 1.0
-"""The time in which an archive sends the next piece, else another one is looked for."""
+PIECE_S: Final = 1.0
+"""The time in which an archive sends the next piece, else another one is looked for. It doubles
+each time until a piece comes: hosts may be busy, and a late piece is of no use any more."""
+
+LONGEST_PIECE_S: Final = 30.0
 
 WINDOW: Final = 4
 """The pieces that an archive may send ahead."""
@@ -193,6 +199,7 @@ class Subscriber:
         self._asked_at: float | None = None  # of the Find that is open
         self._stream: _Stream | None = None
         self._heard_at = now  # of the last piece, or grant
+        self._piece_s, self._retry_s = PIECE_S, RETRY_S
         self._archives: Collection[MemberId] = ()  # the other members of their group, if known
         self._mark_at = now
         self._actions: list[Send] = []
@@ -255,7 +262,8 @@ class Subscriber:
 
     def wake(self, now: float) -> None:
         """Let time pass."""
-        if self._expects_piece and now >= self._heard_at + PATIENCE_S:
+        if self._expects_piece and now >= self._heard_at + self._piece_s:
+            self._piece_s = min(2 * self._piece_s, LONGEST_PIECE_S)
             self._find(now)
         if self.state is State.FINDING:
             self._look(now)
@@ -303,8 +311,10 @@ class Subscriber:
             return  # it needs none; or the program has enough to do
         if not self.live.is_on_line and self.alone_since is not None:
             self.alone_since = now
-        if self._asked_at is None or now >= self._asked_at + RETRY_S:
+        if self._asked_at is None or now >= self._asked_at + self._retry_s:
             self._numbers += 1
+            if self._asked_at is not None and not self._offers:
+                self._retry_s = min(2 * self._retry_s, LONGEST_RETRY_S)
             self._offers = {}
             self._asked_at = now
             self._send(ARCHIVES, Find(self._numbers, self.groups))
@@ -330,11 +340,12 @@ class Subscriber:
             return
         self.alone_since = None
         self._offers[sender] = offer
+        self._retry_s = RETRY_S
         after = self._progress.after
         if offer.is_live and after is not None and _reach(offer, after) is not None:
             self._read(sender, now)
         elif offer.is_live and self._is_behind(offer):
-            self._asked_at = now - RETRY_S + BEHIND_S
+            self._asked_at = now - self._retry_s + BEHIND_S
         elif self._have_all_answered or now >= self._asked_at + FIND_S:
             self._choose(now)
 
@@ -430,7 +441,7 @@ class Subscriber:
             self._find(now)  # a piece was lost, or the archive has another format
             return
         self._stream = attrs.evolve(stream, next_piece=piece.index + 1)
-        self._heard_at = now
+        self._heard_at, self._piece_s = now, PIECE_S
         self._give(events)
         self._progress.complete(piece.upto)
         self._join_if_complete()
@@ -509,9 +520,11 @@ class Subscriber:
                 times.append(now)
             else:
                 late = now >= self._asked_at + FIND_S
-                times.append(self._asked_at + (RETRY_S if late else FIND_S))
+                times.append(self._asked_at + (self._retry_s if late else FIND_S))
+                if self._is_archive and now < self._since + ALONE_S:
+                    times.append(self._since + ALONE_S)
         elif self._expects_piece:
-            times.append(self._heard_at + PATIENCE_S)
+            times.append(self._heard_at + self._piece_s)
         if self.live.wants_mark:
             times.append(self._mark_at)
         self.deadline = min(times, default=None)

@@ -48,6 +48,9 @@ class Game:
         )
         self.feed(daemons(5), joined(JOIN))
 
+    def is_in(self, state: State) -> bool:
+        return self.subscriber.state is state
+
     def feed(self, *events: Received) -> None:
         for event in events:
             self.subscriber.handle(event, self.now)
@@ -181,7 +184,7 @@ def test_live_events_come_behind_a_gap_if_no_archive_has_earlier_ones() -> None:
 
 def test_without_an_offer_a_subscriber_asks_again_and_an_archive_goes_on_alone() -> None:
     game = Game(place(3, 10))
-    assert len(game.pass_time(5.5)) == 6
+    assert len(game.pass_time(15)) == 5, "at 0, 1, 3, 7 and 15 s"
     assert game.taken() == []
     game = Game(place(3, 10), is_archive=True)
     game.pass_time(module.FIND_S)
@@ -259,7 +262,7 @@ def elsewhere(game: Game, read: Read) -> None:
 
 
 def silent(game: Game, _: Read) -> None:
-    game.pass_time(module.PATIENCE_S)
+    game.pass_time(module.PIECE_S)
 
 
 def gone(game: Game, _: Read) -> None:
@@ -381,3 +384,25 @@ def test_a_message_to_a_group_is_given_whatever_it_looks_like() -> None:
         [message(place(5, 120 + n), data=data) for n, data in enumerate(odd)], 0.0
     )
     assert [each.data for each in game.taken() if isinstance(each, Message)] == odd + odd
+
+
+def test_a_slow_archive_gets_more_time_each_time() -> None:
+    game = Game(place(5, 10))
+    for seconds in (1, 2, 4):
+        game.find()
+        game.offer(ONE, (place(4, 0), place(5, 200)))
+        _, read = game.reading()
+        game.pass_time(seconds - 0.01)
+        assert game.is_in(State.READING)
+        game.now += 0.01
+        game.subscriber.wake(game.now)
+        assert game.is_in(State.FINDING)
+    game.find()
+    game.offer(ONE, (place(4, 0), place(5, 200)))
+    _, read = game.reading()
+    game.pass_time(7)
+    game.piece(ONE, read, 0, place(5, 10), 20)
+    game.pass_time(0.9)
+    assert game.is_in(State.READING)
+    game.pass_time(0.2)
+    assert game.is_in(State.FINDING), "it has come in time, so the next one has to"
