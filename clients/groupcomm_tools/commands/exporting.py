@@ -27,7 +27,7 @@ from groupcomm_tools.commands.options import (
 from groupcomm_tools.exported import Exported, csv_writer, exported, json_writer, whole_file
 from groupcomm_tools.terminal import below, say
 
-EXAMPLE: Final = "--groups orders --store orders-log -o orders.csv"
+EXPORT_EXAMPLE: Final = "--groups orders --store orders-log -o orders.csv"
 
 PROGRESS_S: Final = 5.0
 """The time from one line about the progress to the next."""

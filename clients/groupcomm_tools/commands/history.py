@@ -72,7 +72,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             "export",
             exporting.run,
             "write messages as lines of JSON or as CSV, from a log or from an archive",
-            exporting.EXAMPLE,
+            exporting.EXPORT_EXAMPLE,
             exporting.add_options,
         ),
     )
