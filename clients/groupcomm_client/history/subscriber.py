@@ -417,7 +417,7 @@ class Subscriber:
     def _skip_to(self, place: Position) -> None:
         """Go on behind a place, after a gap."""
         self.waiting.append(Gap(after=self._progress.after, upto=place))
-        self._progress = Progress(place)
+        self._progress.complete(place)  # views at a higher place may have been given already
 
     def _read(self, archive: MemberId, now: float) -> None:
         self.state = State.READING

@@ -151,7 +151,7 @@ class Subscription:
                 self._progress.give_all(found[last:at])
                 last = at + 1
                 if isinstance(event, Gap):
-                    self._progress = Progress(event.upto)
+                    self._progress.complete(event.upto)
                 else:
                     self._progress.complete(event.position)
         self._progress.give_all(found[last:])

@@ -239,7 +239,7 @@ class Past:
                 self.progress.complete(position)
                 self.catches += 1
             case Gap(upto=upto):
-                self.progress = Progress(upto)
+                self.progress.complete(upto)
                 self.gaps += given.after is not None
                 self.events.append(given)
             case _:

@@ -406,3 +406,19 @@ def test_a_slow_archive_gets_more_time_each_time() -> None:
     assert game.is_in(State.READING)
     game.pass_time(0.2)
     assert game.is_in(State.FINDING), "it has come in time, so the next one has to"
+
+
+def test_a_view_that_was_given_is_not_given_again_behind_a_gap() -> None:
+    game = Game(Start.LATEST)
+    view = joined(place(5, 110))
+    game.feed(message(place(5, 105)), view, daemons(9))
+    assert view in game.taken()
+    game.find()
+    game.offer(ONE, (just_before(view.id), place(9, 1)))
+    ((_, read),) = game.pass_time(module.FIND_S)
+    assert isinstance(read, Read)
+    events: list[Line] = [view, message(place(5, 111)), daemons(9)]
+    game.hear(ONE, piece_of(events, read.number, 0, just_before(view.id), place(9, 1)))
+    given = game.taken()
+    assert not [each for each in given if isinstance(each, GroupView)]
+    assert times(given) == [111]
