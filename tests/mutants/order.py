@@ -147,7 +147,7 @@ def ties_by_arrival(right: Right) -> Right:
     return push
 
 
-@mutant((Order, "causes"))
+@mutant((Order, "causes"), faults="loss,reorder")
 def vector_is_prefix(_right: property) -> property:
     """V has the number up to which packets are held without a gap, not the highest delivered
     one."""
