@@ -39,7 +39,7 @@ back, and its name may be gone for good, so that is not logged either.
 AT_ONCE: Final = 4
 """The lookups at a time: each may hold a thread for as long as no server answers."""
 
-LEAST_SILENCE_S: Final = 1.0
+LEAST_SILENCE_S: Final = 0.5
 """A daemon that has not said for this time that it hears this one may be elsewhere."""
 
 TELL_S: Final = 60.0
