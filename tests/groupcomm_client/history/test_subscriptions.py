@@ -150,6 +150,7 @@ def test_a_wrong_call_is_refused(
         pass
 
 
+@pytest.mark.long
 def test_killed_archives_and_subscribers_cost_nothing(
     cluster: RunningCluster, tmp_path: Path
 ) -> None:
