@@ -31,6 +31,7 @@ class Member:
         self._record = record.open("a", buffering=1)
         self._mbox, self.name = fl.FL_connect(address, user)
         self._view = ""  # the view in which this member may send
+        self._leaving = False  # asked to leave: views that come before that are for others to use
         self._late = -1  # the number of messages that come before it answers the request to flush
         self._number = self._seen = 0
         self._next = 0.0  # the time of its next message
@@ -60,7 +61,7 @@ class Member:
             if order == "join":
                 fl.FL_join(self._mbox, GROUP)
             elif order == "leave":
-                self._view = ""  # the member may send nothing after it
+                self._view, self._leaving = "", True  # the member may send nothing after it
                 fl.FL_leave(self._mbox, GROUP)
             else:
                 fl.FL_disconnect(self._mbox)
@@ -96,17 +97,18 @@ class Member:
                 self._seen = message["number"]
         elif sp.Is_self_leave(kind):
             self.write("left")
-            self._view, self._late = "", -1
+            self._view, self._late, self._leaving = "", -1, False
         elif sp.Is_reg_memb_mess(kind):
             self._begin(found)
 
     def _begin(self, found: sp.Received_message) -> None:
         info = sp.SP_get_memb_info(found)
         place = info.gid.position
-        self._view = f"{place.view}/{place.time}.{place.ring}.{place.bundle}.{place.message}"
+        view = f"{place.view}/{place.time}.{place.ring}.{place.bundle}.{place.message}"
+        self._view = "" if self._leaving else view
         self._seen = self._number
         together = sp.SP_get_vs_set_members(found, info.my_vs_set_index)
-        self.write("view", view=self._view, members=found.groups, together=together)
+        self.write("view", view=view, members=found.groups, together=together)
 
 
 def main() -> None:
