@@ -231,46 +231,47 @@ class Operator:
         stopped.
         """
         latest = self._commonest()
+        if latest is None:
+            return
         running = {host.name for host in self._hosts if host.process is not None}
         for host in self._hosts:
-            if latest is None:
-                continue
+            listed = latest.entry(host.name) is not None
             if host.process is None:
-                if host.is_spare and host.is_idle and latest.entry(host.name) is not None:
-                    if host.rosters.agreed is not None:
-                        self.given_up.add(host.rosters.agreed.id)
-                    self._start_with(host, latest)
-                continue
-            roster = host.core.config.roster
-            if latest.entry(host.name) is None:
-                self.given_up.add(roster.id)
-                host.kill()
-                host.is_spare = True
-            elif roster.id != latest.id and running.isdisjoint({*roster.names} - {host.name}):
-                self.given_up.add(roster.id)
-                host.kill()
-                self._start_with(host, latest)
+                roster = host.rosters.agreed
+                is_strange = listed and host.is_spare and host.is_idle
+            else:
+                roster = host.core.config.roster
+                alone = running.isdisjoint({*roster.names} - {host.name})
+                is_strange = not listed or (roster.id != latest.id and alone)
+            if is_strange:
+                self._help(host, roster, latest if listed else None)
+
+    def _help(self, host: SimulatedHost, roster: Roster | None, better: Roster | None) -> None:
+        """Give up the roster of a daemon: it starts with a better one, or is stopped."""
+        if roster is not None:
+            self.given_up.add(roster.id)
+        if host.process is not None:
+            host.kill()
+        if better is not None:
+            self._start_with(host, better)
+        else:
+            host.is_spare = True
 
     def _start_with(self, host: SimulatedHost, roster: Roster) -> None:
         """Start a daemon whose disk has this roster from now on."""
         host.is_spare, host.rosters = False, RosterRecord(agreed=roster)
         host.boot()
 
+    def _used(self) -> list[Roster]:
+        """Return the roster of each running daemon."""
+        return [host.core.config.roster for host in self._hosts if host.process is not None]
+
     def _commonest(self) -> Roster | None:
         """Return the roster that most running daemons use, or None; of several the latest."""
-        rosters = [host.core.config.roster for host in self._hosts if host.process is not None]
-        if not rosters:
-            return None
+        rosters = self._used()
         counts = Counter(roster.id for roster in rosters)
-        most = [each for each in rosters if counts[each.id] == max(counts.values())]
-        return reduce(lambda one, other: other if other.supersedes(one) else one, most)
-
-    def _latest(self) -> Roster | None:
-        """Return the roster that supersedes those of all other running daemons."""
-        rosters = [host.core.config.roster for host in self._hosts if host.process is not None]
-        if not rosters:
-            return None
-        return reduce(lambda one, other: other if other.supersedes(one) else one, rosters)
+        most = max(counts.values(), default=0)
+        return _latest([roster for roster in rosters if counts[roster.id] == most])
 
     def _look(self, _: object) -> None:
         """Start the daemons that were added, each with a roster that has it.
@@ -278,7 +279,7 @@ class Operator:
         Its disk holds that roster unless it holds a later one: a daemon that was removed there.
         """
         self._loop.at(self._loop.now + LOOK_US, self._look)
-        latest = self._latest()
+        latest = _latest(self._used())
         if latest is None:
             return
         for name in latest.names:
@@ -288,3 +289,10 @@ class Operator:
                 continue
             if known is None or known.id == latest.id or latest.supersedes(known):
                 self._start_with(added, latest)
+
+
+def _latest(rosters: Sequence[Roster]) -> Roster | None:
+    """Return the roster that supersedes all others; None if there is none at all."""
+    if not rosters:
+        return None
+    return reduce(lambda one, other: other if other.supersedes(one) else one, rosters)
