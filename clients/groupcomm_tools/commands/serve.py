@@ -2,18 +2,16 @@
 
 import argparse
 import json
-import os
-import signal
 from collections.abc import Sequence
 from math import inf
 from typing import Final
 
 import trio
 
-from groupcomm.errors import GroupCommError
 from groupcomm.host.option_types import one_or_more, positive
 from groupcomm.names import check_group
 from groupcomm_client.coordination import Request, serve
+from groupcomm_tools.commands.children import CommandFailed, check, execute, set_on_sigterm
 from groupcomm_tools.commands.connecting import connect_trio
 from groupcomm_tools.commands.options import add_connection_options
 from groupcomm_tools.terminal import say
@@ -23,13 +21,6 @@ EXAMPLE: Final = "groupcomm serve loud -- tr a-z A-Z"
 COMMAND_S: Final = 60.0
 LAST_REPLY_S: Final = 0.1
 """The time that the last reply has to reach the daemon."""
-
-SHOWN_BYTES: Final = 500
-"""The bytes of a failed command's standard error that a caller gets."""
-
-
-class CommandFailed(GroupCommError):
-    """The command could not handle a request; the text is for the caller."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -82,17 +73,12 @@ class Server:
         duration_s = inf if self._options.duration_s is None else self._options.duration_s
         with trio.move_on_after(duration_s):
             async with connect_trio(self._options) as connection, trio.open_nursery() as nursery:
-                nursery.start_soon(self._end_on_sigterm)
+                nursery.start_soon(set_on_sigterm, self._enough)
                 nursery.start_soon(serve, connection, self._group, self._handle)
                 say(f"serving {self._group} as {connection.name}")
                 await self._enough.wait()
                 await trio.sleep(LAST_REPLY_S)
                 nursery.cancel_scope.cancel()
-
-    async def _end_on_sigterm(self) -> None:
-        with trio.open_signal_receiver(signal.SIGTERM) as signals:
-            async for _ in signals:
-                self._enough.set()
 
     async def _handle(self, request: Request) -> bytes:
         """Return the output of the command for a request."""
@@ -105,21 +91,10 @@ class Server:
 
     async def _execute(self, request: Request) -> bytes:
         with trio.move_on_after(self._options.command_s):
-            try:
-                done = await trio.run_process(
-                    self._command,
-                    stdin=request.data,
-                    env={**os.environ, "GROUPCOMM_CALLER": request.caller.name},
-                    capture_stdout=True,
-                    capture_stderr=True,
-                    check=False,
-                )
-            except OSError as error:
-                raise CommandFailed(f"{self._command[0]}: {error.strerror}") from None
+            about = {"GROUPCOMM_CALLER": request.caller.name}
+            done = await execute(self._command, request.data, about, keep_output=True)
             self._tell(request, done.returncode)
-            if done.returncode:
-                why = done.stderr.decode(errors="replace").strip()[-SHOWN_BYTES:]
-                raise CommandFailed(f"exit status {done.returncode}: {why}")
+            check(done)
             return bytes(done.stdout)
         self._tell(request, None)
         raise CommandFailed(f"the command has not ended in {self._options.command_s:g} s")

@@ -2,33 +2,25 @@
 
 import argparse
 import json
-import os
-import signal
 from collections.abc import Sequence
 from math import inf
 from typing import Final
 
 import trio
 
-from groupcomm.errors import GroupCommError, LocalProtocolError
+from groupcomm.errors import LocalProtocolError
 from groupcomm.events import Message
 from groupcomm.host.option_types import one_or_more, positive
 from groupcomm.names import check_group
 from groupcomm_client.coordination import Job, Worker
 from groupcomm_client.coordination.work_queue import Key
 from groupcomm_client.coordination.working import AT_ONCE, DEADLINE_S, TRIES
+from groupcomm_tools.commands.children import check, execute, set_on_sigterm
 from groupcomm_tools.commands.connecting import connect_trio
 from groupcomm_tools.commands.options import add_connection_options
 from groupcomm_tools.terminal import say
 
 EXAMPLE: Final = "groupcomm work pages --name printers --at-once 2 -- lp -"
-
-SHOWN_BYTES: Final = 500
-"""The bytes of a failed command's standard error that the other workers get."""
-
-
-class CommandFailed(GroupCommError):
-    """The command could not do a job; the text is for the other workers."""
 
 
 def first_word(message: Message) -> bytes:
@@ -182,36 +174,21 @@ class Working:
             ) as worker,
             trio.open_nursery() as nursery,
         ):
-            nursery.start_soon(self._end_on_sigterm)
+            nursery.start_soon(set_on_sigterm, self._enough)
             nursery.start_soon(worker.work_off, self._do)
             say(f"working for {self._group} as {connection.name}")
             with trio.move_on_after(duration_s):
                 await self._enough.wait()
             nursery.cancel_scope.cancel()
 
-    async def _end_on_sigterm(self) -> None:
-        with trio.open_signal_receiver(signal.SIGTERM) as signals:
-            async for _ in signals:
-                self._enough.set()
-
     async def _do(self, job: Job) -> None:
         status: int | None = None
         try:
-            done = await trio.run_process(
-                self._command,
-                stdin=job.data,
-                env={**os.environ, **_about(job)},
-                capture_stderr=True,
-                check=False,
-            )
+            done = await execute(self._command, job.data, _about(job), keep_output=False)
             status = done.returncode
-        except OSError as error:
-            raise CommandFailed(f"{self._command[0]}: {error.strerror}") from None
         finally:
             self._tell(job, status)
-        if status:
-            why = done.stderr.decode(errors="replace").strip()[-SHOWN_BYTES:]
-            raise CommandFailed(f"exit status {status}: {why}")
+        check(done)
         job.done()
         self._ended += 1
         if self._ended == self._options.count:
