@@ -25,6 +25,10 @@ from groupcommd.process import retry_while_exhausted
 KNOWN: Final = "keys, keys reload, keys promote N, keys retire N [without-missing], keys evict NAME"
 
 _NO_KEYS: Final = "this daemon has no key_file: set key_file, and restart the daemon"
+_NEW_IDENTITY: Final = (
+    "once its host is sound again, make a new one with groupcomm identity new, and add its public"
+    " key to the identities of all hosts"
+)
 _ANYWAY: Final = ["without-missing"]
 _log = logging.getLogger("groupcommd")
 
@@ -42,8 +46,7 @@ def evicted_text(name: str, notice: Eviction) -> str:
     return (
         f"this daemon was evicted: {name} says that the others do not trust its identity any more"
         + (f", and that roster {notice.roster} does not have it" if notice.removed else "")
-        + "; once its host is sound again, make a new one with groupcomm identity new, and add its"
-        " public key to the identities of all hosts"
+        + f"; {_NEW_IDENTITY}"
         + ("; then groupcomm daemons add at one of them" if notice.removed else "")
     )
 
@@ -168,9 +171,8 @@ class KeyService:
         keys, view = status.keys, status.view
         if keys.evicted:
             return (
-                "this daemon was evicted: the others do not trust its identity any more; once its"
-                " host is sound again, make a new one with groupcomm identity new, and add its"
-                " public key to the identities of all hosts"
+                "this daemon was evicted: the others do not trust its identity any more;"
+                f" {_NEW_IDENTITY}"
             )
         if keys.eviction is not None:
             return evicted_text(*keys.eviction)
