@@ -17,7 +17,7 @@ from typing import Any, Final
 import attrs
 import trio
 
-from groupcomm.clocks.stamp import Position
+from groupcomm.clocks.stamp import Position, format_position
 from groupcomm.durations import Durations
 from groupcomm.engine import DaemonCore, QuestionAnswered, Status
 from groupcomm.engine.status import DatagramStatus, PeerStatus, RingStatus, TrafficStatus
@@ -109,11 +109,10 @@ def since(joined: Position) -> dict[str, str | None]:
         joined: the position of its join, or the beginning of the view in which the daemon first met
             it; time 0 then.
     """
-    view, time_us, ring, bundle, message = joined
     return {
-        "view": str(view),
-        "position": f"{view}/{time_us}.{ring}.{bundle}.{message}" if time_us else None,
-        "time": as_utc(time_us),
+        "view": str(joined.view),
+        "position": format_position(joined) if joined.time else None,
+        "time": as_utc(joined.time),
     }
 
 

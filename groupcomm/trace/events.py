@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from groupcomm.clocks.stamp import parse_view
 from groupcomm.trace.steps import AlgorithmStep
 
 TracePosition: TypeAlias = tuple[str, int, int, int, int]
@@ -288,9 +289,7 @@ TraceEvent: TypeAlias = (
 
 def view_order(view: str) -> tuple[int, str, int]:
     """Return the sort key of a view's id: counter, daemon, incarnation."""
-    counter, rest = view.split(".", 1)
-    daemon, incarnation = rest.rsplit(".", 1)
-    return int(counter), daemon, int(incarnation, 16)
+    return parse_view(view)
 
 
 encode_event = msgspec.json.Encoder().encode

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from groupcomm.clocks.stamp import Position
+from groupcomm.clocks.stamp import Position, format_position
 from groupcomm.events import DaemonView, GroupView, MemberId, Message, Undeliverable
 from groupcomm.level import ServiceLevel
 from groupcomm_client.events import Received, Reconnected, Unfiltered, Unreadable
@@ -103,7 +103,7 @@ class CaughtUp:
     position: Position
 
     def __str__(self) -> str:
-        return f"caught up at {self.position}"
+        return f"caught up at {format_position(self.position)}"
 
 
 @attrs.frozen(kw_only=True)
@@ -119,7 +119,8 @@ class Gap:
     upto: Position
 
     def __str__(self) -> str:
-        return f"gap: events after {self.after} may be missing, up to {self.upto}"
+        after = None if self.after is None else format_position(self.after)
+        return f"gap: events after {after} may be missing, up to {format_position(self.upto)}"
 
 
 Given: TypeAlias = Received | CaughtUp | Gap

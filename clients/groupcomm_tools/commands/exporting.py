@@ -124,7 +124,7 @@ def _from_archive(
     ):
         for event, position in found:
             if isinstance(event, Gap):
-                progress.add_gap(reading.sentence(event))
+                progress.add_gap(str(event))
             elif isinstance(event, Message) and event.level >= ServiceLevel.AGREED:
                 assert isinstance(position, Position), "a message of the line has a position"
                 yield exported(event, position)

@@ -185,7 +185,7 @@ def print_given(event: Given, next_start: str | None, *, as_json: bool, with_gro
         found = {**_describe(event), "next_start": next_start}
         print(json.dumps(found, ensure_ascii=False), flush=True)
     elif isinstance(event, CaughtUp | Gap):
-        say(sentence(event))
+        say(str(event))
     else:
         if isinstance(event, _SHOWN_WITH_PLACE):
             print(next_start or "-", end=" ")
@@ -204,14 +204,6 @@ def _describe(event: Given) -> dict[str, Any]:
         after, upto = position_text(event.after), position_text(event.upto)
         return {"event": "gap", "after": after, "upto": upto}
     return describe(event)
-
-
-def sentence(event: CaughtUp | Gap) -> str:
-    """Return where a reading stands."""
-    if isinstance(event, CaughtUp):
-        return f"caught up at {position_text(event.position)}"
-    after, upto = position_text(event.after), position_text(event.upto)
-    return f"gap: events after {after} may be missing, up to {upto}"
 
 
 # ---- times ----

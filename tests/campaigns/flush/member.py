@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from groupcomm.clocks.stamp import format_position
 from groupcomm_client import spread_api as sp
 from groupcomm_client.spread_api import flush as fl
 
@@ -104,7 +105,7 @@ class Member:
     def _begin(self, found: sp.Received_message) -> None:
         info = sp.SP_get_memb_info(found)
         place = info.gid.position
-        view = f"{place.view}/{place.time}.{place.ring}.{place.bundle}.{place.message}"
+        view = format_position(place)
         self._view = "" if self._leaving else view
         self._seen = self._number
         together = sp.SP_get_vs_set_members(found, info.my_vs_set_index)
