@@ -21,7 +21,7 @@ from groupcomm_client.events import Received
 from groupcomm_client.history.frames import Interval, Piece, PieceBuilder
 from groupcomm_client.history.places import just_before, place_of
 from groupcomm_client.history.subscriber import Gap
-from groupcomm_log.errors import Damage
+from groupcomm_log.errors import Damage, LogRemoved
 from groupcomm_log.reader import LogReader
 from groupcomm_log.schema import DAEMONS, GAP, MESSAGE, PLACE, VIEW, Offset
 from groupcomm_log.writer import Limits, LogWriter
@@ -90,6 +90,7 @@ class LogStore:
         self._cached = 0  # the first entry in memory
         self._cached_bytes = 0
         self._cursors: dict[Key, _Cursor] = {}
+        self._removed: Position | None = None  # everything up to here, since it was opened
         self.damage: list[Damage] = list(self._writer.found.damage)
         self.intervals: list[Interval] = []
         try:
@@ -208,7 +209,7 @@ class LogStore:
         removed = None
         with self._lock:
             while first is not None and len(self._entries) > 1 and self._entries[1].first <= first:
-                removed = self._entries.pop(0).last
+                removed = self._removed = self._entries.pop(0).last
                 self._cached = max(0, self._cached - 1)
         return removed
 
@@ -226,7 +227,8 @@ class LogStore:
         """Return the next piece of a stream.
 
         Raises:
-            LogError: the rows were removed, or are damaged.
+            LogRemoved: the rows were removed, perhaps while they were read.
+            LogError: they are damaged.
             OSError: they cannot be read.
         """
         after, upto = action.after, action.upto
@@ -237,6 +239,9 @@ class LogStore:
             cursor = _Cursor(after, iter(()))
         builder = PieceBuilder()
         self._fill(builder, cursor, upto, action.groups)
+        with self._lock:
+            if self._removed is not None and action.after < self._removed:
+                raise LogRemoved(f"{self._folder}: what was to be read next was removed meanwhile")
         self._cursors[action.key] = cursor
         if len(self._cursors) > MOST_CURSORS:
             del self._cursors[next(iter(self._cursors))]

@@ -13,6 +13,7 @@ from groupcomm.level import ServiceLevel
 from groupcomm_client.history.frames import Piece, events_of_untrusted
 from groupcomm_client.history.places import Line, just_before, place_of
 from groupcomm_client.history.subscriber import Gap
+from groupcomm_log.errors import LogRemoved
 from groupcomm_log.writer import Limits
 from groupcomm_tools.archive import store as module
 from groupcomm_tools.archive.archive import ReadStore
@@ -232,6 +233,17 @@ def test_retention_says_up_to_where_it_has_removed(tmp_path: Path) -> None:
     ((first, end),) = store.intervals
     assert end == last
     assert removed <= first < last
+    store.close()
+
+
+def test_rows_that_were_removed_before_they_are_read_are_no_silent_gap(tmp_path: Path) -> None:
+    """Seeds 108 and 207 of the archives under all faults: the read was already asked for."""
+    events = events_from(Random(7), 120)
+    store = LogStore(tmp_path / "log", Limits(seal_bytes=1, keep_bytes=20_000))
+    write(store, Random(7), events)
+    assert store.tend() is not None
+    with pytest.raises(LogRemoved):
+        read_events(store, start_of(events), place(events[-1]))
     store.close()
 
 
