@@ -10,7 +10,7 @@ from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.faults.faults import Faults
 from groupcomm.sim.faults.partitions import draw_partition
-from groupcomm.sim.settings import plain_settings
+from groupcomm.sim.settings import Settings, plain_settings
 from groupcomm.sim.virtual_time import microseconds, random_for
 
 GROUP = "crowd"
@@ -80,6 +80,7 @@ class Crowd:
         loss: chance that a datagram is lost; ignored if faults are given.
         faults: what happens to datagrams.
         groups: the groups that programs join, in this order.
+        settings: the settings of the cluster, in place of daemons and faults.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Crowd:
         loss: float = 0.0,
         faults: Faults | None = None,
         groups: tuple[str, ...] = (GROUP,),
+        settings: Settings | None = None,
     ) -> None:
         self.make = make
         self.groups = groups
@@ -99,8 +101,10 @@ class Crowd:
         self.gone: Callable[[Seat], None] = lambda seat: None
         self._may_crash = may_crash
         faults = faults or Faults(loss=loss)
-        self.cluster = Cluster(plain_settings(daemons=daemons, seed=seed, faults=faults))
-        self.seats = [Seat(self, index) for index in range(daemons)]
+        settings = settings or plain_settings(daemons=daemons, seed=seed, faults=faults)
+        self.cluster = Cluster(settings, start=False)
+        self.cluster.start(form=not settings.faults.cold_s)
+        self.seats = [Seat(self, index) for index in range(settings.daemons)]
         self._cuts: list[tuple[tuple[int, int], ...]] = []
         self.parted = self.crashed = 0
 

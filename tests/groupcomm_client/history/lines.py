@@ -25,7 +25,7 @@ from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.faults.faults import Faults
 from groupcomm.sim.faults.partitions import draw_partition
-from groupcomm.sim.settings import plain_settings
+from groupcomm.sim.settings import Settings, plain_settings
 from groupcomm.sim.virtual_time import SECOND, microseconds, random_for
 from groupcomm_client.history.frames import ARCHIVES, Interval, piece_of
 from groupcomm_client.history.places import Line, Progress, place_of
@@ -312,10 +312,19 @@ class Keeping(Program):
 class Lines:
     """A cluster with observers, archives and subscriptions, and what happens to them."""
 
-    def __init__(self, seed: int, daemons: int = 3, archives: int = 3, *, loss: float = 0.0):
+    def __init__(
+        self,
+        seed: int,
+        daemons: int = 3,
+        archives: int = 3,
+        *,
+        loss: float = 0.0,
+        settings: Settings | None = None,
+    ) -> None:
         self.rng: Random = random_for(seed, "lines")
-        settings = plain_settings(daemons=daemons, seed=seed, faults=Faults(loss=loss))
-        self.cluster = Cluster(settings)
+        settings = settings or plain_settings(daemons=daemons, seed=seed, faults=Faults(loss=loss))
+        self.cluster = Cluster(settings, start=False)
+        self.cluster.start(form=not settings.faults.cold_s)
         self.stores = [Store() for _ in range(archives)]
         self.observers: list[Observer] = []
         self.keeping: list[Keeping | None] = [None] * archives
@@ -338,6 +347,12 @@ class Lines:
 
     # ---- programs ----
 
+    def make_archive(self, place: int, daemon: int) -> Keeping:
+        return Keeping(self, daemon, self.stores[place])
+
+    def make_reader(self, place: int, daemon: int) -> Reader:
+        return Reader(self, daemon, self.pasts[place])
+
     def _observe(self) -> None:
         for daemon in self.cluster.up():
             if not any(o.daemon == daemon and not o.is_over for o in self.observers):
@@ -348,10 +363,10 @@ class Lines:
         for place, keeping in enumerate(self.keeping):
             daemon = place % len(self.cluster.daemons)
             if (keeping is None or keeping.is_over) and self.rng.random() < share and daemon in up:
-                self.keeping[place] = Keeping(self, daemon, self.stores[place])
+                self.keeping[place] = self.make_archive(place, daemon)
         for place, reader in enumerate(self.readers):
             if (reader is None or reader.is_over) and self.rng.random() < share and up:
-                self.readers[place] = Reader(self, self.rng.choice(up), self.pasts[place])
+                self.readers[place] = self.make_reader(place, self.rng.choice(up))
 
     def tick(self) -> None:
         for program in [*self.keeping, *self.readers]:

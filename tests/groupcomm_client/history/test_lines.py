@@ -3,6 +3,7 @@
 import pytest
 
 from groupcomm_client.history.subscriber import Start
+from tests.groupcomm_client.history import faulty
 from tests.groupcomm_client.history.lines import Lines, Past, Reference, keys_of
 
 ALL = "archive reader part mend mend daemon"
@@ -53,6 +54,12 @@ def test_a_new_archive_has_the_whole_line() -> None:
     first, second = (keys_of(store.events) for store in lines.stores)
     assert second[-1] == first[-1]
     assert [event for event in first if event not in second] == []
+
+
+@pytest.mark.parametrize("seed", [108])
+def test_all_faults(seed: int) -> None:
+    """`python -m tests.campaigns.history_seeds` runs many seeds; these once failed."""
+    assert faulty.play(seed).summary()["events"] > 100
 
 
 @pytest.mark.long
