@@ -82,7 +82,7 @@ async def _open_plain(address: str, where: DaemonAddress, loop: Loop) -> socket.
     try:
         for family, target in await _targets(where, loop):
             try:
-                return await _connect(family, target, loop)
+                return await connect_to(family, target, loop)
             except OSError as error:
                 if family == socket.AF_UNIX and isinstance(error, PermissionError):
                     raise _forbidden(address) from None
@@ -98,7 +98,8 @@ async def _targets(where: DaemonAddress, loop: Loop) -> list[Target]:
     return await loop.look_up(where.host, where.port)
 
 
-async def _connect(family: int, target: object, loop: Loop) -> socket.socket:
+async def connect_to(family: int, target: object, loop: Loop) -> socket.socket:
+    """Return a connected non-blocking socket; raise OSError if nobody listens there."""
     made = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
         result = made.connect_ex(target)  # type: ignore[arg-type]  # as the family wants it

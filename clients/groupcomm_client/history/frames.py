@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import repeat
 from typing import Final, TypeAlias
 
+import attrs
 import msgspec
 
 from groupcomm.clocks.stamp import Position, ViewId
@@ -22,6 +23,12 @@ ARCHIVES: Final = "groupcomm.history"
 
 HEAD: Final = b"\xffGH\x01"
 """The start of each message; its last byte is the version of the format."""
+
+CHANNEL_ID_BYTES: Final = 16
+CHANNEL_KEY_BYTES: Final = 32
+
+LENGTH_BYTES: Final = 4
+"""The size of the length of a chunk of a channel."""
 
 Interval: TypeAlias = tuple[Position, Position]
 """Two places: an archive holds all events of the line behind the first one, up to the second."""
@@ -58,6 +65,7 @@ class Read(msgspec.Struct, frozen=True, array_like=True, tag=2):
         since_us: begin with the first event received then or later, in microseconds since 1970, in
             place of `after`.
         granted: the number of pieces that may be sent.
+        by_channel: whether the subscriber can read by a channel of its own.
     """
 
     number: int
@@ -65,6 +73,7 @@ class Read(msgspec.Struct, frozen=True, array_like=True, tag=2):
     after: Position | None
     since_us: int | None
     granted: int
+    by_channel: bool = False
 
 
 class More(msgspec.Struct, frozen=True, array_like=True, tag=3):
@@ -150,7 +159,34 @@ class Piece(msgspec.Struct, frozen=True, array_like=True, tag=5):
     data: tuple[bytes, ...] = ()
 
 
-Frame: TypeAlias = Find | Offer | Read | More | Stop | Piece
+class Channel(msgspec.Struct, frozen=True, array_like=True, tag=6):
+    """The answer to a Read whose pieces come by a channel; see `groupcomm_client.history.channel`.
+
+    Attributes:
+        number: the number of the stream.
+        id: the name of the channel, CHANNEL_ID_BYTES long.
+        key: its key, CHANNEL_KEY_BYTES long.
+        addresses: where the archive listens, the best first; see `parse_channel_address`.
+    """
+
+    number: int
+    id: bytes
+    key: bytes
+    addresses: tuple[str, ...]
+
+
+Frame: TypeAlias = Find | Offer | Read | More | Stop | Piece | Channel
+
+
+@attrs.frozen
+class EncodedPiece:
+    """A piece as the data of a message, and what its archive needs of it; see `Piece`."""
+
+    after: Position
+    upto: Position
+    is_end: bool
+    data: bytes
+
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final[msgspec.msgpack.Decoder[Frame]] = msgspec.msgpack.Decoder(Frame)
@@ -159,6 +195,11 @@ _decoder: Final[msgspec.msgpack.Decoder[Frame]] = msgspec.msgpack.Decoder(Frame)
 def encode(frame: Frame) -> bytes:
     """Return the data of a message."""
     return HEAD + _encoder.encode(frame)
+
+
+def encode_piece(piece: Piece) -> EncodedPiece:
+    """Return a piece as the data of a message."""
+    return EncodedPiece(piece.after, piece.upto, piece.is_end, encode(piece))
 
 
 def decode_untrusted(data: bytes) -> Frame | None:

@@ -18,6 +18,7 @@ from groupcomm_client.events import Received, Reconnected, Unfiltered, Unreadabl
 from groupcomm_client.history.frames import (
     ARCHIVES,
     HEAD,
+    Channel,
     Find,
     Frame,
     More,
@@ -52,6 +53,9 @@ PIECE_S: Final = 1.0
 each time until a piece comes: hosts may be busy, and a late piece is of no use any more."""
 
 LONGEST_PIECE_S: Final = 30.0
+
+UNREACHABLE_S: Final = 60.0
+"""The time for which a subscriber opens no channel to an archive after one has failed."""
 
 WINDOW: Final = 4
 """The pieces that an archive may send ahead."""
@@ -137,12 +141,38 @@ class Send:
 
 
 @attrs.frozen
+class OpenChannel:
+    """An action: read the pieces of a stream by this channel; an earlier one is over."""
+
+    channel: Channel
+
+
+@attrs.frozen
+class CloseChannel:
+    """An action: close the channel."""
+
+
+Action: TypeAlias = Send | OpenChannel | CloseChannel
+
+
+@attrs.frozen
 class _Stream:
-    """The stream that is read: its archive, its number, and the pieces that were granted."""
+    """The stream that is read.
+
+    Attributes:
+        archive: where it comes from.
+        number: its number.
+        granted: the number of pieces that were granted.
+        by_channel: whether a channel was asked for.
+        has_channel: whether there is one.
+        next_piece: the number of pieces that have come.
+    """
 
     archive: MemberId
     number: int
     granted: int
+    by_channel: bool
+    has_channel: bool = False
     next_piece: int = 0
 
 
@@ -170,6 +200,7 @@ class Subscriber:
         stable: bool = False,
         is_archive: bool = False,
         queue_bytes: int = QUEUE_BYTES,
+        has_channels: bool = False,
     ) -> None:
         """Begin in a session that is not a member of the groups yet, and joins all of them.
 
@@ -184,6 +215,7 @@ class Subscriber:
             is_archive: whether it may go on alone if no archive answers.
             queue_bytes: the bytes of live events that may wait; beyond that they are read from an
                 archive.
+            has_channels: whether the program can open channels to archives.
         """
         self.state = State.FINDING
         self.live = LiveLine(me, groups, view, stable=stable, queue_bytes=queue_bytes)
@@ -203,7 +235,9 @@ class Subscriber:
         self._piece_s, self._retry_s = PIECE_S, RETRY_S
         self._archives: Collection[MemberId] = ()  # the other members of their group, if known
         self._mark_at = now
-        self._actions: list[Send] = []
+        self._has_channels = has_channels
+        self._unreachable: dict[MemberId, float] = {}  # until when no channel to it is opened
+        self._actions: list[Action] = []
 
     @property
     def position(self) -> Position | None:
@@ -265,6 +299,7 @@ class Subscriber:
         """Let time pass."""
         if self._expects_piece and now >= self._heard_at + self._piece_s:
             self._piece_s = min(2 * self._piece_s, LONGEST_PIECE_S)
+            self._avoid_silent_channel(now)
             self._find(now)
         if self.state is State.FINDING:
             self._look(now)
@@ -280,8 +315,8 @@ class Subscriber:
         self._grant(now)
         self._set_deadline(now)
 
-    def pop_actions(self) -> list[Send]:
-        """Remove and return the messages to send, in order."""
+    def pop_actions(self) -> list[Action]:
+        """Remove and return what to do, in order."""
         actions, self._actions = self._actions, []
         return actions
 
@@ -304,7 +339,12 @@ class Subscriber:
     def _stop(self) -> None:
         if self._stream is not None:
             self._send(self._stream.archive.name, Stop(self._stream.number))
-            self._stream = None
+            self._forget_stream()
+
+    def _forget_stream(self) -> None:
+        if self._stream is not None and self._stream.has_channel:
+            self._actions.append(CloseChannel())
+        self._stream = None
 
     def _look(self, now: float) -> None:
         """Ask the archives, or choose among their offers."""
@@ -331,7 +371,11 @@ class Subscriber:
         if isinstance(frame, Offer):
             self._on_offer(message.sender, frame, now)
         elif isinstance(frame, Piece):
-            self._on_piece(message.sender, frame, now)
+            stream = self._stream
+            if stream is not None and (message.sender, frame.number) == _name(stream):
+                self._on_piece(frame, events_of_untrusted(frame), now)
+        elif isinstance(frame, Channel):
+            self._on_channel(message.sender, frame, now)
         self._set_deadline(now)
 
     def _on_offer(self, sender: MemberId, offer: Offer, now: float) -> None:
@@ -423,17 +467,61 @@ class Subscriber:
     def _read(self, archive: MemberId, now: float) -> None:
         self.state = State.READING
         self._numbers += 1
-        self._stream = _Stream(archive, self._numbers, WINDOW)
+        by_channel = self._has_channels and now >= self._unreachable.get(archive, now)
+        self._stream = _Stream(archive, self._numbers, WINDOW, by_channel)
         self._heard_at = now
         after = self._progress.after
         since_us = self._start if after is None and isinstance(self._start, int) else None
-        self._send(archive.name, Read(self._numbers, self.groups, after, since_us, WINDOW))
+        request = Read(self._numbers, self.groups, after, since_us, WINDOW, by_channel)
+        self._send(archive.name, request)
 
-    def _on_piece(self, sender: MemberId, piece: Piece, now: float) -> None:
+    # ---- channels ----
+
+    def _on_channel(self, sender: MemberId, channel: Channel, now: float) -> None:
         stream = self._stream
-        if stream is None or (sender, piece.number) != (stream.archive, stream.number):
+        if stream is None or (sender, channel.number) != _name(stream):
             return
-        events = events_of_untrusted(piece)
+        if stream.by_channel and not stream.has_channel:
+            self._stream = attrs.evolve(stream, has_channel=True)
+            self._heard_at = now
+            self._actions.append(OpenChannel(channel))
+
+    def handle_piece(self, piece: Piece, events: list[Line] | None, now: float) -> None:
+        """Handle a piece that has come by the channel.
+
+        Args:
+            piece: the piece.
+            events: its events, None if its parts contradict each other.
+            now: the time in seconds.
+        """
+        stream = self._stream
+        if stream is not None and stream.has_channel and stream.number == piece.number:
+            self._on_piece(piece, events, now)
+            self._set_deadline(now)
+
+    def handle_failure(self, number: int, now: float) -> None:
+        """Go on through the daemons: the channel of a stream cannot be opened, or has broken."""
+        stream = self._stream
+        if stream is not None and stream.has_channel and stream.number == number:
+            self._avoid_channel(stream.archive, now)
+            self._stop()
+            self._read(stream.archive, now)
+            self._set_deadline(now)
+
+    def _avoid_silent_channel(self, now: float) -> None:
+        stream = self._stream
+        if stream is not None and stream.by_channel and not stream.next_piece:
+            self._avoid_channel(stream.archive, now)
+
+    def _avoid_channel(self, archive: MemberId, now: float) -> None:
+        self._unreachable = {a: until for a, until in self._unreachable.items() if until > now}
+        self._unreachable[archive] = now + UNREACHABLE_S
+
+    # ---- pieces ----
+
+    def _on_piece(self, piece: Piece, events: list[Line] | None, now: float) -> None:
+        stream = self._stream
+        assert stream is not None, "checked by the caller"
         after = self._progress.after
         if after is None and piece.index == 0:
             after = piece.after
@@ -477,7 +565,7 @@ class Subscriber:
 
     def _on_undeliverable(self, event: Undeliverable, now: float) -> None:
         if self._stream is not None and event.target == self._stream.archive.name:
-            self._stream = None
+            self._forget_stream()
             self._find(now)
             self._set_deadline(now)
 
@@ -532,6 +620,11 @@ class Subscriber:
 
     def _send(self, to: str, frame: Frame) -> None:
         self._actions.append(Send(to, encode(frame), ServiceLevel.FIFO))
+
+
+def _name(stream: _Stream) -> tuple[MemberId, int]:
+    """Return what names a stream: its archive and its number."""
+    return stream.archive, stream.number
 
 
 def _is_new(progress: Progress, event: Line) -> bool:

@@ -1,7 +1,7 @@
 """A subscription on a connection of any kind: it moves events between the session and the machine.
 
-Three tasks run while it lasts: one receives, one sends, and one lets time pass. So a program that
-is slow does not let events wait at its daemon.
+Four tasks run while it lasts: one receives, one sends, one reads what archives send by channels,
+and one lets time pass. So a program that is slow does not let events wait at its daemon.
 """
 
 import time
@@ -15,6 +15,7 @@ from typing import Final, Self, TypeAlias
 from groupcomm.clocks.stamp import Position
 from groupcomm.errors import Code, LocalProtocolError, SessionEnded
 from groupcomm_client.connection import GOODBYE_S, Connection
+from groupcomm_client.history.channel_reader import ChannelReader
 from groupcomm_client.history.places import Progress
 from groupcomm_client.history.subscriber import (
     READ_AHEAD,
@@ -53,7 +54,9 @@ class Subscription:
             now=time.monotonic(),
             view=connection.view,
             stable=stable,
+            has_channels=True,
         )
+        self._channels = ChannelReader(self._loop, self._lock, self._subscriber, self._act)
         self._progress = Progress(start if isinstance(start, Position) else None)
         self._ended: SessionEnded | None = None
         self._outgoing: deque[Send] = deque()
@@ -194,6 +197,10 @@ class Subscription:
                     action = self._outgoing.popleft()
                     await self._connection.multicast(action.to, action.data, level=action.level)
 
+    async def run_channels(self) -> None:
+        """Read pieces by channels."""
+        await self._channels.run()
+
     async def run_timer(self) -> None:
         """Wake the machine at its deadlines."""
         while self._ended is None:
@@ -214,8 +221,12 @@ class Subscription:
         """Carry out what the machine wants; the caller holds the lock."""
         subscriber = self._subscriber
         actions = subscriber.pop_actions()
-        if actions:
-            self._outgoing += actions
+        for action in actions:
+            if isinstance(action, Send):
+                self._outgoing.append(action)
+            else:
+                self._channels.do(action)
+        if self._outgoing:
             self._has_outgoing.set()
         changed, self._has_deadline = self._has_deadline, self._loop.event()
         changed.set()
@@ -250,6 +261,7 @@ async def subscribe(
         tasks.start(subscription.run_receiver)
         tasks.start(subscription.run_sender)
         tasks.start(subscription.run_timer)
+        tasks.start(subscription.run_channels)
         joined: list[str] = []
         try:
             for name in names:

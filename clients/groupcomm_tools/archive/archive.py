@@ -4,7 +4,7 @@ Pure: messages, the time and results of the store in, messages and reads of the 
 docs/history.md.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Final, TypeAlias
 
 import attrs
@@ -13,6 +13,10 @@ from groupcomm.clocks.stamp import Position
 from groupcomm.events import MemberId, Message, Undeliverable
 from groupcomm.level import ServiceLevel
 from groupcomm_client.history.frames import (
+    CHANNEL_ID_BYTES,
+    CHANNEL_KEY_BYTES,
+    Channel,
+    EncodedPiece,
     Find,
     Frame,
     Interval,
@@ -23,6 +27,7 @@ from groupcomm_client.history.frames import (
     Stop,
     decode_untrusted,
     encode,
+    encode_piece,
 )
 from groupcomm_client.history.subscriber import Send
 
@@ -31,6 +36,9 @@ IDLE_S: Final = 30.0
 
 MOST_STREAMS: Final = 1000
 """The streams of one archive; the one that was used least recently ends for another one."""
+
+MOST_UNSENT: Final = 2
+"""The pieces of a stream that may wait to be sent by its channel."""
 
 Key: TypeAlias = tuple[MemberId, int]
 """A stream: its subscriber, and its number there."""
@@ -59,7 +67,44 @@ class ReadStore:
     is_last: bool
 
 
-Action: TypeAlias = Send | ReadStore
+@attrs.frozen
+class SendPiece:
+    """An action: send a piece of a stream by its channel."""
+
+    key: Key
+    data: bytes
+
+
+@attrs.frozen
+class EndChannel:
+    """An action: close the channel of a stream, once all of its pieces are sent."""
+
+    key: Key
+
+
+Action: TypeAlias = Send | ReadStore | SendPiece | EndChannel
+
+
+@attrs.frozen
+class Listening:
+    """What an archive needs for channels.
+
+    Attributes:
+        addresses: where it listens, the best first.
+        random: returns this number of random bytes.
+    """
+
+    addresses: tuple[str, ...]
+    random: Callable[[int], bytes]
+
+
+@attrs.frozen
+class _Channel:
+    """A channel: its names, and whether its subscriber has connected."""
+
+    id: bytes
+    key: bytes
+    is_open: bool = False
 
 
 @attrs.define
@@ -68,6 +113,8 @@ class _Stream:
 
     Attributes:
         begin: where to look for the first event, while `after` is None; None: from the beginning.
+        channel: its channel; None if its pieces go through the daemons.
+        unsent: the pieces that wait to be sent by the channel.
     """
 
     groups: tuple[str, ...]
@@ -78,6 +125,14 @@ class _Stream:
     sent: int = 0
     is_reading: bool = False
     begin: Position | None = None
+    channel: _Channel | None = None
+    unsent: int = 0
+
+    @property
+    def is_ready(self) -> bool:
+        """Return whether another piece may be read for it."""
+        has_way = self.channel is None or (self.channel.is_open and self.unsent < MOST_UNSENT)
+        return has_way and not self.is_reading and self.sent < self.granted
 
     @property
     def seeks(self) -> bool:
@@ -95,7 +150,11 @@ class Archive:
     """
 
     def __init__(
-        self, me: MemberId, groups: Collection[str], intervals: Collection[Interval] = ()
+        self,
+        me: MemberId,
+        groups: Collection[str],
+        intervals: Collection[Interval] = (),
+        listening: Listening | None = None,
     ) -> None:
         """Begin with what the store holds already.
 
@@ -103,12 +162,15 @@ class Archive:
             me: the session of the archive.
             groups: the groups that it records.
             intervals: what the store holds.
+            listening: for channels; without it all pieces go through the daemons.
         """
         self.is_live = False
         self.intervals: list[Interval] = list(intervals)
         self.streams: dict[Key, _Stream] = {}
         self.me = me
         self._groups = frozenset(groups)
+        self._listening = listening
+        self._channels: dict[bytes, Key] = {}  # those of open streams, by their ids
         self._actions: list[Action] = []
 
     # ---- the store ----
@@ -129,7 +191,7 @@ class Archive:
         kept = [(max(begin, first), last) for begin, last in self.intervals if last > first]
         self.intervals = kept or [(first, first)]
 
-    def read(self, key: Key, piece: Piece, now: float) -> None:
+    def read(self, key: Key, piece: EncodedPiece, now: float) -> None:
         """Note the piece that a `ReadStore` has asked for."""
         stream = self.streams.get(key)
         if stream is None or not stream.is_reading:
@@ -147,7 +209,43 @@ class Archive:
 
     def failed(self, key: Key) -> None:
         """Note that the store cannot be read there; the subscriber looks for another archive."""
-        self.streams.pop(key, None)
+        self._end(key)
+
+    # ---- channels ----
+
+    def secret_of(self, channel: bytes) -> bytes | None:
+        """Return the key of a channel to which nobody has connected; None if there is none."""
+        stream = self.streams.get(self._channels[channel]) if channel in self._channels else None
+        if stream is None or stream.channel is None or stream.channel.is_open:
+            return None
+        return stream.channel.key
+
+    def connected(self, channel: bytes, now: float) -> Key:
+        """Note that the subscriber has connected to a channel that has a secret; return its stream.
+
+        It has proved that it knows the secret.
+        """
+        key = self._channels[channel]
+        stream = self.streams[key]
+        assert stream.channel is not None, "it has an id"
+        stream.channel = attrs.evolve(stream.channel, is_open=True)
+        stream.used_at = now
+        self._pump(now)
+        return key
+
+    def piece_sent(self, key: Key, now: float) -> None:
+        """Note that a piece was sent by a channel."""
+        stream = self.streams.get(key)
+        if stream is not None:
+            stream.unsent -= 1
+            stream.used_at = now
+            self._pump(now)
+
+    def disconnected(self, key: Key) -> None:
+        """Note that a channel has broken; its subscriber reads again."""
+        stream = self.streams.get(key)
+        if stream is not None and stream.channel is not None and stream.channel.is_open:
+            self._end(key)
 
     # ---- subscribers ----
 
@@ -155,7 +253,7 @@ class Archive:
         """Handle an event of the session."""
         if isinstance(event, Undeliverable):
             for key in [key for key in self.streams if key[0].name == event.target]:
-                del self.streams[key]
+                self._end(key)
         elif isinstance(event, Message) and event.sender != self.me:
             match decode_untrusted(event.data):
                 case Find() as find:
@@ -167,7 +265,7 @@ class Archive:
                     if stream is not None:
                         stream.granted, stream.used_at = granted, now
                 case Stop(number):
-                    self.streams.pop((event.sender, number), None)
+                    self._end((event.sender, number))
         self._pump(now)
 
     def _on_find(self, sender: MemberId, find: Find) -> None:
@@ -179,23 +277,38 @@ class Archive:
         if not self._groups.issuperset(request.groups):
             return
         if len(self.streams) >= MOST_STREAMS:
-            del self.streams[min(self.streams, key=lambda key: self.streams[key].used_at)]
-        self.streams[sender, request.number] = _Stream(
-            request.groups, request.after, request.since_us, request.granted, now
-        )
+            self._end(min(self.streams, key=lambda key: self.streams[key].used_at))
+        key = sender, request.number
+        self._end(key)
+        stream = _Stream(request.groups, request.after, request.since_us, request.granted, now)
+        self.streams[key] = stream
+        if request.by_channel and self._listening is not None:
+            random, addresses = self._listening.random, self._listening.addresses
+            channel = _Channel(random(CHANNEL_ID_BYTES), random(CHANNEL_KEY_BYTES))
+            stream.channel = channel
+            self._channels[channel.id] = key
+            self._send(sender.name, Channel(request.number, channel.id, channel.key, addresses))
 
     def wake(self, now: float) -> None:
         """End streams that nobody reads any more."""
         for key, stream in list(self.streams.items()):
-            if stream.sent >= stream.granted and now >= stream.used_at + IDLE_S:
-                del self.streams[key]
+            if not stream.is_reading and not stream.is_ready and now >= stream.used_at + IDLE_S:
+                self._end(key)
+
+    def _end(self, key: Key) -> None:
+        """Forget a stream, if there is one."""
+        stream = self.streams.pop(key, None)
+        if stream is not None and stream.channel is not None:
+            del self._channels[stream.channel.id]
+            if stream.channel.is_open:
+                self._actions.append(EndChannel(key))
 
     # ---- streams ----
 
     def _pump(self, now: float) -> None:
         """Go on with the streams that may have another piece."""
         for key, stream in list(self.streams.items()):
-            if not stream.is_reading and stream.sent < stream.granted:
+            if stream.is_ready:
                 self._next(key, stream, now)
 
     def _next(self, key: Key, stream: _Stream, now: float) -> None:
@@ -225,17 +338,21 @@ class Archive:
                 self._next(key, stream, now)
             elif not is_last:
                 end = Piece(key[1], stream.sent, after, after, is_end=True)
-                self._send_piece(key, stream, end, now)
+                self._send_piece(key, stream, encode_piece(end), now)
             return
-        del self.streams[key]  # retention has removed what comes next
+        self._end(key)  # retention has removed what comes next
 
-    def _send_piece(self, key: Key, stream: _Stream, piece: Piece, now: float) -> None:
+    def _send_piece(self, key: Key, stream: _Stream, piece: EncodedPiece, now: float) -> None:
         stream.after = piece.upto
         stream.sent += 1
         stream.used_at = now
-        self._send(key[0].name, piece)
+        if stream.channel is None:
+            self._actions.append(Send(key[0].name, piece.data, ServiceLevel.FIFO))
+        else:
+            stream.unsent += 1
+            self._actions.append(SendPiece(key, piece.data))
         if piece.is_end:
-            del self.streams[key]
+            self._end(key)
 
     def pop_actions(self) -> list[Action]:
         """Remove and return what to do, in order."""

@@ -3,7 +3,8 @@
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
+from os import urandom
 from typing import Any, Final
 
 import trio
@@ -11,13 +12,16 @@ import trio
 from groupcomm.clocks.stamp import Position
 from groupcomm.errors import CannotConnect, SessionEnded
 from groupcomm.events import DaemonView, GroupView, Message, Undeliverable
+from groupcomm.host.addresses import Address
 from groupcomm_client.connection import Connection
 from groupcomm_client.events import Unfiltered, Unreadable
+from groupcomm_client.history.channel_reader import ChannelReader
 from groupcomm_client.history.frames import ARCHIVES, HEAD
 from groupcomm_client.history.subscriber import CaughtUp, Gap, Given, Send, Start, State, Subscriber
 from groupcomm_client.reconnecting import FIRST_PAUSE_S, FOR_GOOD, LONGEST_PAUSE_S
 from groupcomm_log.errors import LogError
-from groupcomm_tools.archive.archive import Archive, ReadStore
+from groupcomm_tools.archive.archive import Archive, Listening, ReadStore
+from groupcomm_tools.archive.channels import ChannelServer
 from groupcomm_tools.archive.store import LogStore
 
 Connect = Callable[[], AbstractAsyncContextManager[Connection]]
@@ -43,7 +47,14 @@ class Serving:
     """
 
     def __init__(
-        self, store: LogStore, groups: Sequence[str], tell: Tell, *, buffer_bytes: int
+        self,
+        store: LogStore,
+        groups: Sequence[str],
+        tell: Tell,
+        *,
+        buffer_bytes: int,
+        channels: bool = True,
+        address: Address | None = None,
     ) -> None:
         """Begin with a store.
 
@@ -52,8 +63,12 @@ class Serving:
             groups: the groups to record.
             tell: see `Tell`.
             buffer_bytes: the memory of events that wait to be proven, and for the disk.
+            channels: whether subscribers may read by channels.
+            address: where to listen for subscribers on other hosts.
         """
         self._buffer_bytes = buffer_bytes
+        self._channels = ChannelServer() if channels else None
+        self._address = address
         self.archive: Archive | None = None
         self._store = store
         self._groups = tuple(groups)
@@ -66,7 +81,16 @@ class Serving:
 
         Raises:
             CannotConnect, SessionEnded: there is no first session, or no other can follow.
+            ConfigError: nobody can listen at the address.
         """
+        if self._channels is None:
+            await self._serve_all(connect, reconnect)
+            return
+        async with self._channels.listen(self._address):
+            self._tell({"event": "listening", "addresses": list(self._channels.addresses)})
+            await self._serve_all(connect, reconnect)
+
+    async def _serve_all(self, connect: Connect, reconnect: bool) -> None:
         pause_s = FIRST_PAUSE_S
         count = 0
         while True:
@@ -84,6 +108,8 @@ class Serving:
     async def _serve(self, connection: Connection) -> None:
         session = _Session(self, connection)
         self.archive = session.archive
+        if self._channels is not None:
+            self._channels.begin(session.archive, session.act)
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(session.join, self._groups)
@@ -91,11 +117,14 @@ class Serving:
                 nursery.start_soon(session.write)
                 nursery.start_soon(session.tend)
                 nursery.start_soon(session.keep_time)
+                nursery.start_soon(session.read_channels)
                 session.start_reading = nursery.start_soon
                 await session.receive()
         except* SessionEnded as ended:
             raise ended.exceptions[0] from None
         finally:
+            if self._channels is not None:
+                self._channels.end()
             self._intervals = list(session.archive.intervals)
 
 
@@ -110,7 +139,9 @@ class _Session:
         intervals = serving._intervals
         start: Start | Position = intervals[-1][1] if intervals else Start.EARLIEST
         me, now = connection.member, trio.current_time()
-        self.archive = Archive(me, serving._groups, intervals)
+        self._channels = serving._channels
+        listening = None if self._channels is None else Listening(self._channels.addresses, urandom)
+        self.archive = Archive(me, serving._groups, intervals, listening)
         self._subscriber = Subscriber(
             me,
             serving._groups,
@@ -120,7 +151,9 @@ class _Session:
             stable=True,
             is_archive=True,
             queue_bytes=serving._buffer_bytes,
+            has_channels=True,
         )
+        self._reader = ChannelReader(connection.loop, nullcontext(), self._subscriber, self.act)
         self._outgoing: deque[Send] = deque()
         self._has_outgoing = trio.Event()
         self._has_waiting = trio.Event()
@@ -146,7 +179,7 @@ class _Session:
                     type(event) is Message and event.data.startswith(HEAD)
                 ):
                     self.archive.handle(event, now)
-            self._act()
+            self.act()
 
     async def keep_time(self) -> None:
         """Wake the subscriber at its deadlines."""
@@ -155,13 +188,13 @@ class _Session:
                 self._set_timer()
                 await trio.sleep_forever()
             self._subscriber.wake(trio.current_time())
-            self._act()
+            self.act()
 
     def _set_timer(self) -> None:
         deadline = self._subscriber.deadline
         self._timer.deadline = float("inf") if deadline is None else deadline
 
-    def _act(self) -> None:
+    def act(self) -> None:
         """Carry out what the machines want."""
         subscriber, archive = self._subscriber, self.archive
         if subscriber.waiting or self._position_is_new:
@@ -171,12 +204,18 @@ class _Session:
             self._is_live = archive.is_live
             state = "live" if self._is_live else "catching up"
             self._tell({"event": state, "position": str(subscriber.position)})
-        self._outgoing += subscriber.pop_actions()
-        for action in archive.pop_actions():
-            if isinstance(action, ReadStore):
-                self.start_reading(self._read, action)
-            else:
+        for action in subscriber.pop_actions():
+            if isinstance(action, Send):
                 self._outgoing.append(action)
+            else:
+                self._reader.do(action)
+        for wanted in archive.pop_actions():
+            if isinstance(wanted, ReadStore):
+                self.start_reading(self._read, wanted)
+            elif isinstance(wanted, Send):
+                self._outgoing.append(wanted)
+            elif self._channels is not None:
+                self._channels.do(wanted)
         if self._outgoing:
             self._has_outgoing.set()
         self._set_timer()
@@ -195,6 +234,10 @@ class _Session:
                 action = self._outgoing.popleft()
                 await self._connection.multicast(action.to, action.data, level=action.level)
 
+    async def read_channels(self) -> None:
+        """Read from other archives by channels."""
+        await self._reader.run()
+
     async def _read(self, action: ReadStore) -> None:
         try:
             piece = await trio.to_thread.run_sync(self._store.read, action, limiter=self._readers)
@@ -203,7 +246,7 @@ class _Session:
             self.archive.failed(action.key)
         else:
             self.archive.read(action.key, piece, trio.current_time())
-        self._act()
+        self.act()
 
     # ---- the store ----
 
@@ -221,7 +264,7 @@ class _Session:
             if position is not None and self.archive.intervals:
                 self.archive.stored(position, now)
             self._subscriber.taken(now)
-            self._act()
+            self.act()
             await trio.sleep_until(next_write)
 
     async def _store_all(self, given: list[Given]) -> None:

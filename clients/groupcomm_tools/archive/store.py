@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm_client.events import Received
-from groupcomm_client.history.frames import Interval, Piece, PieceBuilder
+from groupcomm_client.history.frames import EncodedPiece, Interval, PieceBuilder, encode_piece
 from groupcomm_client.history.places import just_before, place_of
 from groupcomm_client.history.subscriber import Gap
 from groupcomm_log.errors import Damage, LogRemoved
@@ -223,7 +223,7 @@ class LogStore:
 
     # ---- reading ----
 
-    def read(self, action: ReadStore) -> Piece:
+    def read(self, action: ReadStore) -> EncodedPiece:
         """Return the next piece of a stream.
 
         Raises:
@@ -247,7 +247,8 @@ class LogStore:
             del self._cursors[next(iter(self._cursors))]
         is_end = cursor.after >= upto and not action.is_last
         number = action.key[1]
-        return builder.piece(number, action.index, after, cursor.after, is_end=is_end)
+        piece = builder.piece(number, action.index, after, cursor.after, is_end=is_end)
+        return encode_piece(piece)
 
     def _fill(
         self, builder: PieceBuilder, cursor: _Cursor, upto: Position, groups: tuple[str, ...]

@@ -6,12 +6,15 @@ import signal
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
+from ipaddress import ip_address
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
+from groupcomm.errors import ConfigError
+from groupcomm.host.addresses import Address, parse_address
 from groupcomm.host.option_types import one_or_more, positive
 from groupcomm.names import check_group
 from groupcomm_client.connection import Connection
@@ -97,9 +100,34 @@ def _add_serve_options(parser: argparse.ArgumentParser) -> None:
         ("--duration-s", "S", None, "end after S seconds"),
     ):
         parser.add_argument(name, type=positive, metavar=metavar, default=default, help=text)
+    parser.add_argument(
+        "--listen",
+        type=_listen,
+        default="local",
+        metavar="WHERE",
+        help="where subscribers may fetch history without a way through the daemons: an address of"
+        " this host, HOST:PORT, for those on other hosts and on this one; local: those on this host"
+        " only; none (local)",
+    )
     parser.add_argument("--json", action="store_true", help="print one line of JSON for each step")
     add_reconnect_option(parser)
     add_connection_options(parser)
+
+
+def _listen(text: str) -> str | Address:
+    """Return an address of the command line, or one of its words; errors are `argparse`'s."""
+    if text in {"local", "none"}:
+        return text
+    try:
+        address = parse_address(text, "--listen", port=0)
+    except ConfigError as error:
+        raise argparse.ArgumentTypeError(f"{error}; or local, or none") from None
+    if ip_address(address.host).is_unspecified:
+        raise argparse.ArgumentTypeError(
+            f"subscribers cannot connect to {address.host}; name the address by which they reach"
+            " this host"
+        )
+    return address
 
 
 def _serve(options: argparse.Namespace) -> int:
@@ -154,6 +182,8 @@ async def _run_archive(options: argparse.Namespace, store: "LogStore") -> None:
         options.groups,
         partial(_report, options),
         buffer_bytes=int(options.buffer_mb * MB),
+        channels=options.listen != "none",
+        address=options.listen if isinstance(options.listen, Address) else None,
     )
     with trio.move_on_after(inf if options.duration_s is None else options.duration_s):
         async with trio.open_nursery() as nursery:

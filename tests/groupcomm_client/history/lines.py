@@ -27,10 +27,34 @@ from groupcomm.sim.faults.faults import Faults
 from groupcomm.sim.faults.partitions import draw_partition
 from groupcomm.sim.settings import Settings, plain_settings
 from groupcomm.sim.virtual_time import SECOND, microseconds, random_for
-from groupcomm_client.history.frames import ARCHIVES, Interval, piece_of
+from groupcomm_client.history.frames import (
+    ARCHIVES,
+    Channel,
+    Interval,
+    Piece,
+    decode_untrusted,
+    encode_piece,
+    events_of_untrusted,
+    piece_of,
+)
 from groupcomm_client.history.places import Line, Progress, place_of
-from groupcomm_client.history.subscriber import CaughtUp, Gap, Send, Start, Subscriber
-from groupcomm_tools.archive.archive import Archive, ReadStore
+from groupcomm_client.history.subscriber import (
+    CaughtUp,
+    CloseChannel,
+    Gap,
+    OpenChannel,
+    Send,
+    Start,
+    Subscriber,
+)
+from groupcomm_tools.archive.archive import (
+    Archive,
+    EndChannel,
+    Key,
+    Listening,
+    ReadStore,
+    SendPiece,
+)
 
 GROUPS = ("orders", "trades")
 PIECE = 7
@@ -81,7 +105,8 @@ class Store:
                 found.append(event)
             upto = place if len(found) >= PIECE else action.upto
         is_end = upto == action.upto and not action.is_last
-        return piece_of(found, action.key[1], action.index, action.after, upto, is_end=is_end)
+        piece = piece_of(found, action.key[1], action.index, action.after, upto, is_end=is_end)
+        return encode_piece(piece)
 
 
 class Program:
@@ -94,6 +119,8 @@ class Program:
         self.client.on_event = self._on_event
         self.client.on_end = self._on_end
         self.is_over = False
+        self.channel: Channel | None = None  # by which it reads from an archive
+        self.pieces: list[bytes] | None = None  # that have come by it
 
     @property
     def now(self) -> float:
@@ -125,6 +152,24 @@ class Program:
         for action in actions:
             if isinstance(action, Send) and self.client.connected:
                 self.client.multicast([action.to], action.data, level=action.level)
+            elif isinstance(action, OpenChannel | CloseChannel):
+                self.lines.end(self.channel)
+                self.channel = action.channel if isinstance(action, OpenChannel) else None
+                self.pieces = self.lines.open(self.channel)
+
+    def read_channel(self, subscriber: Subscriber) -> None:
+        """Hand over what has come by the channel, or that it is broken."""
+        channel, pieces = self.channel, self.pieces
+        if channel is None or not self.lines.is_open(channel, pieces):
+            if channel is not None:
+                self.channel = None
+                subscriber.handle_failure(channel.number, self.now)
+            return
+        while pieces and self.channel is channel:
+            piece = decode_untrusted(pieces.pop(0))
+            assert isinstance(piece, Piece)
+            self.lines.by_channel += 1
+            subscriber.handle_piece(piece, events_of_untrusted(piece), self.now)
 
 
 class Deliveries:
@@ -193,7 +238,7 @@ class Reader(Program):
     def begin(self, me: MemberId) -> None:
         start = self.past.progress.after or self.past.start
         self.subscriber = Subscriber(
-            me, GROUPS, start, now=self.now, stable=self.past.stable, is_archive=False
+            me, GROUPS, start, now=self.now, stable=self.past.stable, has_channels=True
         )
         for group in GROUPS:
             self.client.join(group)
@@ -216,6 +261,7 @@ class Reader(Program):
     def drain(self) -> None:
         assert self.subscriber is not None
         self.send(self.subscriber.pop_actions())
+        self.read_channel(self.subscriber)
         while self.subscriber.waiting:
             self.past.take(self.subscriber.waiting.popleft())
         self.subscriber.taken(self.now)
@@ -257,12 +303,18 @@ class Keeping(Program):
         self.store = store
         self.subscriber: Subscriber | None = None
         self.archive: Archive | None = None
+        self.channels: dict[Key, list[bytes]] = {}
 
     def begin(self, me: MemberId) -> None:
         intervals = self.store.intervals
         start = intervals[-1][1] if intervals else Start.EARLIEST
-        self.subscriber = Subscriber(me, GROUPS, start, now=self.now, stable=True, is_archive=True)
-        self.archive = Archive(me, GROUPS, intervals)
+        self.subscriber = Subscriber(
+            me, GROUPS, start, now=self.now, stable=True, is_archive=True, has_channels=True
+        )
+        self.archive = Archive(
+            me, GROUPS, intervals, Listening(("@sim",), self.lines.rng.randbytes)
+        )
+        self.channels.clear()
         self.client.join(ARCHIVES)
         for group in GROUPS:
             self.client.join(group)
@@ -284,6 +336,16 @@ class Keeping(Program):
                     break
             self.drain()
 
+    def do(self, action: SendPiece | EndChannel) -> None:
+        """Send by a channel: partitions of daemons do not part it, but it breaks now and then."""
+        assert self.archive is not None
+        pieces = self.channels.get(action.key)
+        if isinstance(action, EndChannel):
+            self.channels.pop(action.key, None)
+        elif pieces is not None:
+            pieces.append(action.data)
+            self.archive.piece_sent(action.key, self.now)
+
     def drain(self) -> None:
         subscriber, archive = self.subscriber, self.archive
         assert subscriber is not None
@@ -302,11 +364,14 @@ class Keeping(Program):
         self.store.intervals = list(archive.intervals)
         subscriber.taken(self.now)
         self.send(subscriber.pop_actions())
+        self.read_channel(subscriber)
         while actions := archive.pop_actions():
             self.send(actions)
             for action in actions:
                 if isinstance(action, ReadStore):
                     archive.read(action.key, self.store.read(action), self.now)
+                elif isinstance(action, SendPiece | EndChannel):
+                    self.do(action)
 
 
 class Lines:
@@ -334,6 +399,43 @@ class Lines:
         self._sent = 0
         self._cuts: list[tuple[tuple[int, int], ...]] = []
         self.killed = 0
+        self.by_channel = 0  # the pieces that came by channels
+
+    # ---- channels ----
+
+    def open(self, channel: Channel | None) -> list[bytes] | None:
+        """Connect to the archive that listens; return where its pieces come, None without any."""
+        for keeping in self.keeping:
+            archive = None if keeping is None or keeping.is_over else keeping.archive
+            if keeping is None or archive is None or channel is None or self.rng.random() < 0.1:
+                continue
+            if archive.secret_of(channel.id) == channel.key:
+                return keeping.channels.setdefault(archive.connected(channel.id, keeping.now), [])
+        return None
+
+    def is_open(self, channel: Channel, pieces: list[bytes] | None) -> bool:
+        """Return whether a channel is open; it may break just now."""
+        if self.rng.random() < 0.02:
+            self.end(channel)
+        return bool(pieces) or any(
+            pieces is each
+            for keeping in self.keeping
+            if keeping is not None and not keeping.is_over
+            for each in keeping.channels.values()
+        )
+
+    def end(self, channel: Channel | None) -> None:
+        """Break a channel."""
+        for keeping in self.keeping:
+            archive = None if keeping is None else keeping.archive
+            if keeping is None or archive is None or channel is None:
+                continue
+            for key in [*keeping.channels]:
+                stream = archive.streams.get(key)
+                of_stream = None if stream is None else stream.channel
+                if of_stream is None or of_stream.id == channel.id:
+                    del keeping.channels[key]
+                    archive.disconnected(key)
 
     def connect(self, daemon: int) -> SimulatedClient:
         self._users += 1

@@ -10,6 +10,7 @@ from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message
 from groupcomm.level import ServiceLevel
 from groupcomm_client.history.frames import (
     HEAD,
+    Channel,
     Find,
     More,
     Offer,
@@ -86,11 +87,13 @@ def test_a_piece_has_the_events_that_were_put_into_it(events: list[Line]) -> Non
         Offer(1, True, ((Position(VIEW, 1, 0, 0, -1), Position(VIEW, 2, 0, 0, 0)),)),
         Read(1, ("g",), None, 17, 4),
         Read(1, ("g",), Position(VIEW, 1, 0, 0, 0), None, 4),
+        Read(1, ("g",), None, 17, 4, by_channel=True),
+        Channel(1, b"i" * 16, b"k" * 32, ("@here", "10.0.0.1:4810")),
         More(1, 8),
         Stop(1),
     ],
 )
-def test_a_frame_survives_its_way(frame: Find | Offer | Read | More | Stop) -> None:
+def test_a_frame_survives_its_way(frame: Find | Offer | Read | More | Stop | Channel) -> None:
     assert decode_untrusted(encode(frame)) == frame
 
 

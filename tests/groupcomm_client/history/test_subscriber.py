@@ -11,6 +11,7 @@ from groupcomm_client.events import Received
 from groupcomm_client.history import subscriber as module
 from groupcomm_client.history.frames import (
     ARCHIVES,
+    Channel,
     Find,
     Frame,
     More,
@@ -24,7 +25,16 @@ from groupcomm_client.history.frames import (
 )
 from groupcomm_client.history.live import EVENT_BYTES, MARK, QUEUE_BYTES
 from groupcomm_client.history.places import Line, just_before
-from groupcomm_client.history.subscriber import CaughtUp, Gap, Start, State, Subscriber
+from groupcomm_client.history.subscriber import (
+    CaughtUp,
+    CloseChannel,
+    Gap,
+    OpenChannel,
+    Send,
+    Start,
+    State,
+    Subscriber,
+)
 from tests.groupcomm_client.history.test_live import ME, daemons, joined, message, place
 
 ONE, TWO = MemberId("#one#a", 11), MemberId("#two#b", 12)
@@ -41,10 +51,18 @@ class Game:
         *,
         is_archive: bool = False,
         queue_bytes: int = QUEUE_BYTES,
+        has_channels: bool = False,
     ) -> None:
         self.now = 0.0
+        self.channels: list[OpenChannel | CloseChannel] = []
         self.subscriber = Subscriber(
-            ME, ("g",), start, now=0.0, is_archive=is_archive, queue_bytes=queue_bytes
+            ME,
+            ("g",),
+            start,
+            now=0.0,
+            is_archive=is_archive,
+            queue_bytes=queue_bytes,
+            has_channels=has_channels,
         )
         self.feed(daemons(5), joined(JOIN))
 
@@ -69,6 +87,9 @@ class Game:
     def sent(self) -> list[tuple[str, Frame]]:
         found = []
         for action in self.subscriber.pop_actions():
+            if not isinstance(action, Send):
+                self.channels.append(action)
+                continue
             frame = decode_untrusted(action.data)
             if frame is not None:
                 found.append((action.to, frame))
@@ -422,3 +443,79 @@ def test_a_view_that_was_given_is_not_given_again_behind_a_gap() -> None:
     given = game.taken()
     assert not [each for each in given if isinstance(each, GroupView)]
     assert times(given) == [111]
+
+
+# ---- channels ----
+
+
+def reading_by_channel(start: Position) -> tuple[Game, Read, Channel]:
+    """Return a subscriber to which ONE has offered a channel."""
+    game = Game(start, has_channels=True)
+    game.find()
+    game.offer(ONE, (place(4, 0), place(5, 200)))
+    _, read = game.reading()
+    assert read.by_channel
+    channel = Channel(read.number, b"i" * 16, b"k" * 32, ("@here",))
+    game.hear(TWO, channel)
+    assert game.sent() == []
+    assert game.channels == [], "it reads from another archive"
+    game.hear(ONE, channel)
+    assert game.sent() == []
+    assert game.channels == [OpenChannel(channel)]
+    return game, read, channel
+
+
+def by_channel(game: Game, number: int, index: int, after: Position, *to: int) -> None:
+    events: list[Line] = [message(place(5, time)) for time in to]
+    piece = piece_of(events, number, index, after, place(5, to[-1]))
+    game.subscriber.handle_piece(piece, events, game.now)
+
+
+def test_pieces_come_by_a_channel_which_closes_at_the_join() -> None:
+    game, read, _ = reading_by_channel(place(5, 10))
+    by_channel(game, read.number, 0, place(5, 10), 20, 30)
+    by_channel(game, read.number + 1, 1, place(5, 30), 35)
+    by_channel(game, read.number, 1, place(5, 30), 40)
+    assert (ONE.name, More(read.number, 2 + module.WINDOW)) in game.sent()
+    assert times(game.taken()) == [20, 30, 40]
+    by_channel(game, read.number, 2, place(5, 40), 110)
+    assert game.is_in(State.LIVE)
+    assert (ONE.name, Stop(read.number)) in game.sent()
+    assert game.channels[1:] == [CloseChannel()]
+
+
+def test_behind_a_broken_channel_the_subscriber_reads_through_the_daemons() -> None:
+    game, read, channel = reading_by_channel(place(5, 10))
+    by_channel(game, read.number, 0, place(5, 10), 20)
+    game.subscriber.handle_failure(channel.number + 1, game.now)
+    assert game.sent() == [], "that was another channel"
+    game.subscriber.handle_failure(channel.number, game.now)
+    sent = game.sent()
+    again = Read(read.number + 1, ("g",), place(5, 20), None, module.WINDOW)
+    assert sent == [(ONE.name, Stop(read.number)), (ONE.name, again)]
+    assert game.channels[1:] == [CloseChannel()]
+    game.hear(ONE, Channel(again.number, b"i" * 16, b"k" * 32, ("@here",)))
+    assert game.channels[2:] == [], "it has not asked for one"
+    game.piece(ONE, again, 0, place(5, 20), 30)
+    assert times(game.taken()) == [20, 30]
+    game.subscriber._find(game.now)
+    game.pass_time(module.UNREACHABLE_S)
+    game.offer(ONE, (place(4, 0), place(5, 200)))
+    assert game.reading()[1].by_channel, "later it is tried again"
+
+
+def test_a_channel_without_a_piece_is_not_asked_for_again() -> None:
+    game, _, _ = reading_by_channel(place(5, 10))
+    game.pass_time(module.PIECE_S)
+    game.offer(ONE, (place(4, 0), place(5, 200)))
+    _, read = game.reading()
+    assert not read.by_channel
+    assert game.channels[1:] == [CloseChannel()]
+
+
+def test_a_channel_ends_when_its_archive_is_gone() -> None:
+    game, _, _ = reading_by_channel(place(5, 10))
+    game.feed(Undeliverable(number=1, target=ONE.name, position=place(5, 1)))
+    assert game.is_in(State.FINDING)
+    game.sent()
+    assert game.channels[1:] == [CloseChannel()]

@@ -14,7 +14,16 @@ from groupcomm.errors import LocalProtocolError
 from groupcomm.events import GroupView, Message
 from groupcomm_client.blocking import BlockingConnection, connect
 from groupcomm_client.connection import Connection
-from groupcomm_client.history import EARLIEST, LATEST, CaughtUp, Gap, subscription
+from groupcomm_client.history import (
+    EARLIEST,
+    LATEST,
+    CaughtUp,
+    Gap,
+    channel_reader,
+    subscription,
+)
+from groupcomm_client.history.frames import Piece
+from groupcomm_client.history.subscriber import Subscriber
 from groupcomm_client.history.subscription import Begin
 from groupcomm_tools.running_cluster import RunningCluster
 from tests.groupcomm_client.history.archives import ArchiveProcess, key_of
@@ -134,6 +143,37 @@ def test_without_an_archive_an_error_names_the_remedy(
             reading.receive(PATIENCE_S)
         with connection.subscribe("nobody", start=LATEST) as reading:
             assert isinstance(reading.receive(PATIENCE_S), CaughtUp)
+
+
+@pytest.mark.parametrize("listen", ["none", "local", "127.0.0.1"])
+def test_history_comes_by_a_channel_or_through_the_daemons(
+    cluster: RunningCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listen: str
+) -> None:
+    by_channel: list[Piece] = []
+    handle = Subscriber.handle_piece
+
+    def counting(self: Subscriber, piece: Piece, *rest: Any) -> None:
+        by_channel.append(piece)
+        handle(self, piece, *rest)
+
+    monkeypatch.setattr(Subscriber, "handle_piece", counting)
+    if listen == "127.0.0.1":  # as on another host
+        monkeypatch.setattr(channel_reader, "LOCAL", "not @")
+    group = f"by-{listen}"
+    with (
+        ArchiveProcess(cluster.address("a"), tmp_path, [group], "--listen", listen) as running,
+        connect(cluster.address("b")) as sender,
+        connect(cluster.address("c")) as connection,
+    ):
+        running.until_live()
+        sender.multicast_many(group, [b"%d" % number for number in range(500)])
+        sender.multicast_ordered(group, b"last")
+        with connection.subscribe(group, start=EARLIEST) as reading:
+            found = until_caught_up(reading)
+    assert [event.data for event in found if isinstance(event, Message)][:500] == [
+        b"%d" % number for number in range(500)
+    ]
+    assert bool(by_channel) is (listen != "none")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.events import MemberId, Message, Undeliverable
 from groupcomm.level import ServiceLevel
 from groupcomm_client.history.frames import (
+    Channel,
     Find,
     Frame,
     More,
@@ -15,10 +16,11 @@ from groupcomm_client.history.frames import (
     Stop,
     decode_untrusted,
     encode,
+    encode_piece,
 )
 from groupcomm_client.history.subscriber import Send
 from groupcomm_tools.archive import archive as module
-from groupcomm_tools.archive.archive import Archive, ReadStore
+from groupcomm_tools.archive.archive import Archive, EndChannel, Listening, ReadStore, SendPiece
 
 ME, ANN = MemberId("#me#a", 1), MemberId("#ann#b", 2)
 
@@ -30,8 +32,10 @@ def place(time: int) -> Position:
 class Game:
     """An archive with two intervals, and a store that has one event at each time."""
 
-    def __init__(self) -> None:
-        self.archive = Archive(ME, ("g", "h"), [(place(0), place(3)), (place(10), place(12))])
+    def __init__(self, listening: Listening | None = None) -> None:
+        intervals = [(place(0), place(3)), (place(10), place(12))]
+        self.archive = Archive(ME, ("g", "h"), intervals, listening)
+        self.by_channel: list[SendPiece | EndChannel] = []
         self.now = 0.0
         self.reads: list[ReadStore] = []
 
@@ -51,6 +55,9 @@ class Game:
                     frame: Any = decode_untrusted(action.data)
                     found.append(frame)
                     continue
+                if not isinstance(action, ReadStore):
+                    self.by_channel.append(action)
+                    continue
                 self.reads.append(action)
                 after = action.after
                 if action.since_us is not None:  # each event was received at its time
@@ -58,7 +65,7 @@ class Game:
                 upto = min(after._replace(time=after.time + 1), action.upto)
                 end = upto == action.upto and not action.is_last
                 piece = Piece(action.key[1], action.index, after, upto, end)
-                self.archive.read(action.key, piece, self.now)
+                self.archive.read(action.key, encode_piece(piece), self.now)
         return found
 
 
@@ -148,3 +155,65 @@ def test_removed_events_are_offered_no_more() -> None:
     assert game.archive.streams == {}, "its subscriber looks for another archive"
     game.archive.removed(place(12))
     assert game.archive.intervals == [(place(12), place(12))]
+
+
+# ---- channels ----
+
+LISTENING = Listening(("@here", "10.0.0.1:1"), lambda count: b"r" * count)
+
+
+def opened(game: Game, granted: int) -> Channel:
+    """Read by a channel, and return it."""
+    (channel,) = game.hear(Read(1, ("g",), place(0), None, granted, by_channel=True))
+    assert isinstance(channel, Channel)
+    return channel
+
+
+def test_pieces_wait_for_a_channel_and_go_by_it() -> None:
+    game = Game(LISTENING)
+    channel = opened(game, 3)
+    assert channel == Channel(1, b"r" * 16, b"r" * 32, LISTENING.addresses)
+    assert game.reads == []
+    assert game.archive.secret_of(channel.id) == channel.key
+    assert game.archive.connected(channel.id, 0.0) == (ANN, 1)
+    assert game.archive.secret_of(channel.id) is None, "nobody else can connect to it"
+    assert game.sent() == []
+    assert len(game.by_channel) == module.MOST_UNSENT, "they wait in memory"
+    game.archive.piece_sent((ANN, 1), 0.0)
+    assert game.sent() == []
+    pieces = [decode_untrusted(each.data) for each in game.by_channel if type(each) is SendPiece]
+    assert times([piece for piece in pieces if piece]) == [(0, 1), (1, 2), (2, 3)]
+    assert game.by_channel[-1] == EndChannel((ANN, 1)), "the interval has ended"
+    assert game.archive.streams == {}
+
+
+def test_a_stream_has_no_channel_unless_both_sides_can() -> None:
+    assert times(Game().hear(Read(1, ("g",), place(0), None, 1, by_channel=True))) == [(0, 1)]
+    assert times(Game(LISTENING).hear(Read(1, ("g",), place(0), None, 1))) == [(0, 1)]
+
+
+def test_a_channel_ends_with_its_stream() -> None:
+    for end in ("stop", "broken", "again"):
+        game = Game(LISTENING)
+        channel = opened(game, 1)
+        game.archive.connected(channel.id, 0.0)
+        if end == "stop":
+            game.hear(Stop(1))
+        elif end == "broken":
+            game.archive.disconnected((ANN, 1))
+        else:
+            opened(game, 1)
+        game.sent()
+        assert game.by_channel[-1] == EndChannel((ANN, 1))
+        assert bool(game.archive.streams) is (end == "again")
+
+
+def test_a_channel_to_which_nobody_connects_is_forgotten() -> None:
+    game = Game(LISTENING)
+    channel = opened(game, 4)
+    game.archive.wake(module.IDLE_S - 1)
+    assert game.archive.secret_of(channel.id) is not None
+    game.archive.wake(module.IDLE_S)
+    assert game.archive.secret_of(channel.id) is None
+    assert game.archive.streams == {}
+    assert game.archive.secret_of(b"x" * 16) is None

@@ -10,7 +10,7 @@ import pytest
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message
 from groupcomm.level import ServiceLevel
-from groupcomm_client.history.frames import Piece, events_of_untrusted
+from groupcomm_client.history.frames import Piece, decode_untrusted, events_of_untrusted
 from groupcomm_client.history.places import Line, just_before, place_of
 from groupcomm_client.history.subscriber import Gap
 from groupcomm_log.errors import LogRemoved
@@ -87,13 +87,22 @@ def write(store: LogStore, rng: Random, events: Sequence[Line], at_us: int = 1_0
         at = end
 
 
+def read_piece(store: LogStore, action: ReadStore) -> Piece:
+    encoded = store.read(action)
+    piece = decode_untrusted(encoded.data)
+    assert isinstance(piece, Piece)
+    assert (encoded.after, encoded.upto, encoded.is_end) == (piece.after, piece.upto, piece.is_end)
+    return piece
+
+
 def read_all(
     store: LogStore, after: Position, upto: Position, groups: tuple[str, ...] = ("g", "h")
 ) -> Iterator[Piece]:
     """Read a stream to its end."""
     index = 0
     while after < upto:
-        piece = store.read(
+        piece = read_piece(
+            store,
             ReadStore(
                 key=(READER, 1),
                 index=index,
@@ -102,7 +111,7 @@ def read_all(
                 upto=upto,
                 since_us=None,
                 is_last=True,
-            )
+            ),
         )
         assert piece.after == after
         yield piece
@@ -256,7 +265,8 @@ def test_a_time_names_the_first_event_received_then_or_later(tmp_path: Path) -> 
     store.append([(1_000, events[:half])])
     store.append([(2_000, events[half:])])
     for since_us, first in ((0, 0), (1_000, 0), (1_001, half), (2_000, half)):
-        piece = store.read(
+        piece = read_piece(
+            store,
             ReadStore(
                 key=(READER, since_us),
                 index=0,
@@ -265,7 +275,7 @@ def test_a_time_names_the_first_event_received_then_or_later(tmp_path: Path) -> 
                 upto=place(events[-1]),
                 since_us=since_us,
                 is_last=True,
-            )
+            ),
         )
         found = events_of_untrusted(piece)
         assert found is not None
