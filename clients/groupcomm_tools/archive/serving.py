@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import trio
 
-from groupcomm.clocks.stamp import Position
+from groupcomm.clocks.stamp import Position, format_position
 from groupcomm.errors import CannotConnect, SessionEnded
 from groupcomm.events import DaemonView, GroupView, Message, Undeliverable
 from groupcomm.host.addresses import Address
@@ -20,8 +20,10 @@ from groupcomm_client.history.frames import ARCHIVES, HEAD
 from groupcomm_client.history.subscriber import CaughtUp, Gap, Given, Send, Start, State, Subscriber
 from groupcomm_client.reconnecting import FIRST_PAUSE_S, FOR_GOOD, LONGEST_PAUSE_S
 from groupcomm_log.errors import LogError
+from groupcomm_tools.archive.agreement import Agreement, Difference
 from groupcomm_tools.archive.archive import Archive, Listening, ReadStore
 from groupcomm_tools.archive.channels import ChannelServer
+from groupcomm_tools.archive.digesting import LogDigests
 from groupcomm_tools.archive.store import LogStore
 
 Connect = Callable[[], AbstractAsyncContextManager[Connection]]
@@ -33,6 +35,10 @@ SYNC_S: Final = 0.02
 """The time from one write to the next; events that came in between are written together."""
 
 TEND_S: Final = 1.0
+
+DIGEST_S: Final = 1.0
+"""The time from one step of digests to the next."""
+
 RETRY_S: Final = 1.0
 
 READERS: Final = 2
@@ -75,6 +81,8 @@ class Serving:
         self._tell = tell
         self._intervals = list(store.intervals)
         self._readers = trio.CapacityLimiter(READERS)
+        self._digests = LogDigests(store.folder, groups, store.parts)
+        self._agreement = Agreement()
 
     async def run(self, connect: Connect, *, reconnect: bool = True) -> None:
         """Serve until cancelled, in one session after the other.
@@ -116,6 +124,7 @@ class Serving:
                 nursery.start_soon(session.send)
                 nursery.start_soon(session.write)
                 nursery.start_soon(session.tend)
+                nursery.start_soon(session.compare)
                 nursery.start_soon(session.keep_time)
                 nursery.start_soon(session.read_channels)
                 session.start_reading = nursery.start_soon
@@ -142,6 +151,10 @@ class _Session:
         self._channels = serving._channels
         listening = None if self._channels is None else Listening(self._channels.addresses, urandom)
         self.archive = Archive(me, serving._groups, intervals, listening)
+        self._groups = serving._groups
+        self._digests = serving._digests
+        self._agreement = serving._agreement
+        self._agreement.begin_session(me)
         self._subscriber = Subscriber(
             me,
             serving._groups,
@@ -175,10 +188,11 @@ class _Session:
             now = trio.current_time()
             self._subscriber.handle_all(events, now)
             for event in events:
-                if isinstance(event, Undeliverable) or (
+                if isinstance(event, Undeliverable | GroupView) or (
                     type(event) is Message and event.data.startswith(HEAD)
                 ):
                     self.archive.handle(event, now)
+                    self._agreement.handle(event)
             self.act()
 
     async def keep_time(self) -> None:
@@ -199,11 +213,12 @@ class _Session:
         subscriber, archive = self._subscriber, self.archive
         if subscriber.waiting or self._position_is_new:
             self._has_waiting.set()
-        archive.is_live = subscriber.state is State.LIVE
+        archive.is_live = self._agreement.is_live = subscriber.state is State.LIVE
         if archive.is_live != self._is_live:
             self._is_live = archive.is_live
             state = "live" if self._is_live else "catching up"
             self._tell({"event": state, "position": str(subscriber.position)})
+        self._outgoing += self._agreement.pop_actions()
         for action in subscriber.pop_actions():
             if isinstance(action, Send):
                 self._outgoing.append(action)
@@ -304,3 +319,41 @@ class _Session:
             else:
                 if removed is not None:
                     self.archive.removed(removed)
+
+    async def compare(self) -> None:
+        """Compute digests behind the writer, and compare them with those of other archives."""
+        step = self._digests.step
+        while True:
+            intervals = list(self.archive.intervals)
+            try:
+                found = await trio.to_thread.run_sync(step, intervals, limiter=self._readers)
+            except (OSError, LogError) as error:
+                self._tell({"event": "trouble", "text": f"digests cannot be computed: {error}"})
+                await trio.sleep(RETRY_S)
+                continue
+            digested = {} if found.upto is None else dict.fromkeys(self._groups, found.upto)
+            held = dict.fromkeys(self._groups, self.archive.intervals)
+            self._agreement.update(held, digested, found.whole, found.still_open)
+            self._agreement.wake(trio.current_time())
+            for difference in self._agreement.pop_differences():
+                self._tell(_told(difference))
+            self.act()
+            if not found.is_behind:
+                await trio.sleep(DIGEST_S)
+
+
+def _told(difference: Difference) -> dict[str, Any]:
+    """Return the event that tells a difference."""
+    after, upto = format_position(difference.after), format_position(difference.upto)
+    return {
+        "event": "differs",
+        "archive": difference.archive,
+        "group": difference.group,
+        "after": after,
+        "upto": upto,
+        "events": difference.own,
+        "events_there": difference.other,
+        "text": f"{difference.archive} holds other events of {difference.group} behind {after}, up"
+        f" to {upto}: {difference.other} there, {difference.own} here; find out which is right:"
+        " docs/history.md, Digests",
+    }

@@ -8,7 +8,7 @@ subscribers read these.
 import json
 import threading
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -71,6 +71,7 @@ class LogStore:
     """The log of an archive, in which all events have rising places.
 
     Attributes:
+        folder: the folder of the log.
         intervals: what the log holds, when it was opened.
         damage: the damage that was found then.
     """
@@ -84,7 +85,7 @@ class LogStore:
             OSError: it cannot be made, read or written.
         """
         self._writer = LogWriter(folder, limits)
-        self._folder = folder
+        self.folder = folder
         self._lock = threading.Lock()  # of the index
         self._entries: list[_Entry] = []
         self._cached = 0  # the first entry in memory
@@ -104,7 +105,7 @@ class LogStore:
     def _scan(self) -> None:
         """Find the places and the intervals of the rows that the log has."""
         damage: list[Damage] = []
-        reader = LogReader(self._folder, damage.append)
+        reader = LogReader(self.folder, damage.append)
         known = 0
         is_broken = True  # whether rows before the next one may be missing
         for batch in reader.batches(columns=_INDEX):
@@ -205,7 +206,7 @@ class LogStore:
             OSError: a part of it failed; the next call tries again.
         """
         self._writer.tend()
-        first = next((segment.first for segment in LogReader(self._folder).segments()), None)
+        first = next((segment.first for segment in LogReader(self.folder).segments()), None)
         removed = None
         with self._lock:
             while first is not None and len(self._entries) > 1 and self._entries[1].first <= first:
@@ -260,7 +261,7 @@ class LogStore:
         while True:
             part, cursor.held = cursor.held or next(cursor.parts, None), None
             if part is None and not is_fresh:
-                cursor.parts, is_fresh = self._parts(place, groups), True
+                cursor.parts, is_fresh = self.parts(place, groups), True
                 continue
             at = None if part is None else _place(part)
             if part is None or at is None or at > upto:
@@ -287,7 +288,7 @@ class LogStore:
                 rows += 1
                 place = at
 
-    def _parts(self, after: Position, groups: tuple[str, ...]) -> Iterator[Part]:
+    def parts(self, after: Position, groups: Collection[str]) -> Iterator[Part]:
         """Yield the events of the line behind a place, in parts that are not too large."""
         for batch in self._batches(after):
             for start in range(0, batch.num_rows, PIECE_ROWS):
@@ -311,14 +312,14 @@ class LogStore:
             entry = self._entries[place]
         behind = entry.first
         if entry.batch is None:
-            for batch in LogReader(self._folder).batches(entry.first, self._cached_from(), READ):
+            for batch in LogReader(self.folder).batches(entry.first, self._cached_from(), READ):
                 yield batch
                 behind = Offset(batch["epoch"][-1].as_py(), batch["row"][-1].as_py() + 1)
         with self._lock:
             later = [each for each in self._entries if each.first >= behind]
         for entry in later:
             if entry.batch is None:  # it is on disk only, meanwhile
-                yield from LogReader(self._folder).batches(entry.first, None, READ)
+                yield from LogReader(self.folder).batches(entry.first, None, READ)
                 return
             yield entry.batch
 
@@ -333,7 +334,7 @@ class LogStore:
             found = next((each for each in self._entries if each.received_us >= since_us), None)
         if found is None:
             return upto
-        for batch in LogReader(self._folder).batches(found.first, None, _INDEX):
+        for batch in LogReader(self.folder).batches(found.first, None, _INDEX):
             received = pc.cast(batch["received"], pa.int64())
             late = pc.greater_equal(received, since_us).to_pylist()
             for index in _places(batch):

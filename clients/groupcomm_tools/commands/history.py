@@ -16,12 +16,10 @@ import trio
 from groupcomm.errors import ConfigError
 from groupcomm.host.addresses import Address, parse_address
 from groupcomm.host.option_types import one_or_more, positive
-from groupcomm.names import check_group
 from groupcomm_client.connection import Connection
-from groupcomm_client.history.frames import ARCHIVES, Find, Offer, encode
 from groupcomm_log.errors import LogError
-from groupcomm_tools.commands import exporting, reading
-from groupcomm_tools.commands.connecting import check_daemon, connect_blocking, connect_trio
+from groupcomm_tools.commands import archive_status, exporting, reading
+from groupcomm_tools.commands.connecting import check_daemon, connect_trio
 from groupcomm_tools.commands.options import (
     add_connection_options,
     add_reconnect_option,
@@ -29,7 +27,6 @@ from groupcomm_tools.commands.options import (
     need_pyarrow,
 )
 from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands, run
-from groupcomm_tools.event_text import position_text
 from groupcomm_tools.terminal import say
 
 if TYPE_CHECKING:
@@ -38,8 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["EXAMPLE", "add_options", "run"]
 
 EXAMPLE: Final = "groupcomm history serve --groups orders --store orders-log"
-
-FAILED: Final = 1
 
 MB: Final = 1_000_000
 
@@ -59,10 +54,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         ),
         Subcommand(
             "status",
-            _status,
-            "show what the archives of groups hold",
+            archive_status.run,
+            "show what the archives of groups hold, and whether they agree",
             "orders",
-            _add_status_options,
+            archive_status.add_options,
         ),
         Subcommand(
             "read",
@@ -198,44 +193,6 @@ async def _end_on_signal(
         task_status.started()
         async for _ in signals:
             scope.cancel()
-
-
-# ---- status ----
-
-
-def _add_status_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("groups", nargs="+", metavar="GROUP", help="groups")
-    parser.add_argument("--json", action="store_true", help="one line of JSON")
-    add_connection_options(parser)
-
-
-def _status(options: argparse.Namespace) -> int:
-    """Ask the archives what they hold, and print it; return 1 if there is none."""
-    groups = tuple(map(check_group, options.groups))
-    with connect_blocking(options) as connection:
-        connection.multicast(ARCHIVES, encode(Find(1, groups)))
-        offers = {
-            sender.name: frame
-            for sender, frame in reading.answers(connection, reading.ANSWER_S)
-            if isinstance(frame, Offer)
-        }
-    found = {
-        name: {
-            "live": offer.is_live,
-            "intervals": [[position_text(place) for place in each] for each in offer.intervals],
-        }
-        for name, offer in sorted(offers.items())
-    }
-    if options.json:
-        print(json.dumps({"archives": found}))
-    elif not found:
-        say(f"no archive of {', '.join(groups)} has answered; start one: {EXAMPLE}")
-    else:
-        for name, offer in sorted(offers.items()):
-            print(f"{name}: {'live' if offer.is_live else 'catching up'}")
-            for first, last in offer.intervals:
-                print(f"  behind {position_text(first)} up to {position_text(last)}")
-    return 0 if found else FAILED
 
 
 # ---- read ----

@@ -239,7 +239,15 @@ def last_before(
 
 
 def answers(connection: BlockingConnection, within_s: float) -> Iterator[tuple[MemberId, Frame]]:
-    """Yield what archives answer in some seconds, and who does."""
+    """Yield what archives answer to subscribers in some seconds, and who does."""
+    for message in messages(connection, within_s):
+        frame = decode_untrusted(message.data)
+        if frame is not None:
+            yield message.sender, frame
+
+
+def messages(connection: BlockingConnection, within_s: float) -> Iterator[Message]:
+    """Yield the messages of some seconds."""
     until = time.monotonic() + within_s
     while (left := until - time.monotonic()) > 0:
         try:
@@ -247,6 +255,4 @@ def answers(connection: BlockingConnection, within_s: float) -> Iterator[tuple[M
         except TimeoutError:
             return
         if isinstance(event, Message):
-            frame = decode_untrusted(event.data)
-            if frame is not None:
-                yield event.sender, frame
+            yield event

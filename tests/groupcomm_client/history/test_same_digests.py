@@ -1,0 +1,55 @@
+"""Archives in the simulator hold the same digests, whatever happens to daemons and programs."""
+
+from itertools import combinations
+
+import pytest
+
+from groupcomm.events import Message
+from groupcomm_client.history.places import Line, place_of
+from groupcomm_tools.archive import digests
+from groupcomm_tools.archive.digests import Digest, LineDigests, Range
+from groupcomm_tools.archive.rows import MessageRun, Part
+from tests.groupcomm_client.history.lines import GROUPS, Lines, Store
+
+ALL = "archive part mend mend daemon"
+
+
+def part_of(event: Line) -> Part:
+    if not isinstance(event, Message):
+        return event
+    place = place_of(event)
+    assert place is not None
+    of = (event.sender, event.groups, int(event.level))
+    return MessageRun(place, event.number - event.index, *of, [event.type], [event.data])
+
+
+def digests_of(store: Store) -> dict[tuple[str, Range], Digest]:
+    """Return the digests of the ranges that an archive holds as a whole."""
+    line = LineDigests(GROUPS)
+    entries = [*line.add(map(part_of, store.events)), *line.open()]
+    return {
+        (group, at): digest
+        for group, at, digest in entries
+        if any(first <= at.first and at.last <= last for first, last in store.intervals)
+    }
+
+
+@pytest.mark.parametrize("seed", [1, 3, 16])
+def test_archives_hold_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(digests, "SPAN_US", 500_000)
+    lines = Lines(seed)
+    lines.run(5.0, 2.0, ALL)
+    lines.rest()
+    held = [digests_of(store) for store in lines.stores]
+    compared = 0
+    for one, other in combinations(held, 2):
+        for key in one.keys() & other.keys():
+            compared += 1
+            assert one[key] == other[key]
+    assert compared > 5
+
+
+@pytest.mark.long
+def test_many_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(100, 140):
+        test_archives_hold_the_same(seed, monkeypatch)
