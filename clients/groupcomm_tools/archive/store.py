@@ -242,7 +242,7 @@ class LogStore:
         self._fill(builder, cursor, upto, action.groups)
         with self._lock:
             if self._removed is not None and action.after < self._removed:
-                raise LogRemoved(f"{self._folder}: what was to be read next was removed meanwhile")
+                raise LogRemoved(f"{self.folder}: what was to be read next was removed meanwhile")
         self._cursors[action.key] = cursor
         if len(self._cursors) > MOST_CURSORS:
             del self._cursors[next(iter(self._cursors))]
