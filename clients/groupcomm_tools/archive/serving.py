@@ -336,13 +336,13 @@ class _Session:
             self._agreement.update(held, digested, found.whole, found.still_open)
             self._agreement.wake(trio.current_time())
             for difference in self._agreement.pop_differences():
-                self._tell(_told(difference))
+                self._tell(_event_of(difference))
             self.act()
             if not found.is_behind:
                 await trio.sleep(DIGEST_S)
 
 
-def _told(difference: Difference) -> dict[str, Any]:
+def _event_of(difference: Difference) -> dict[str, Any]:
     """Return the event that tells a difference."""
     after, upto = format_position(difference.after), format_position(difference.upto)
     return {
