@@ -53,6 +53,12 @@ def check_destination(name: str) -> str:
     return name
 
 
+def check_cursor(name: str) -> str:
+    """Return a cursor's name, or raise LocalProtocolError."""
+    _check_text("cursor name", name)
+    return name
+
+
 def private_name(user: str, daemon: str) -> str:
     """Return the private name of a session, ``#user#daemon``."""
     name = f"#{user}#{daemon}"

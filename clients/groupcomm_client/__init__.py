@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         Unreadable,
         Untrusted,
     )
+    from groupcomm_client.history.cursor_client import Cursor
     from groupcomm_client.history.subscriber import EARLIEST, LATEST, CaughtUp, Gap
     from groupcomm_client.history.subscription import Subscription
     from groupcomm_client.options import ConnectOptions, TlsOptions
@@ -86,6 +87,7 @@ __all__ = [
     "ConfigError",
     "ConnectOptions",
     "Connection",
+    "Cursor",
     "DaemonStopping",
     "DaemonView",
     "Gap",
@@ -146,6 +148,7 @@ _HOMES: Final = {
     "groupcomm_client.events": (
         *("KeyChanged", "Received", "Reconnected", "Unfiltered", "Unreadable", "Untrusted"),
     ),
+    "groupcomm_client.history.cursor_client": ("Cursor",),
     "groupcomm_client.history.subscriber": ("EARLIEST", "LATEST", "CaughtUp", "Gap"),
     "groupcomm_client.history.subscription": ("Subscription",),
     "groupcomm_client.options": ("ConnectOptions", "TlsOptions"),

@@ -409,8 +409,9 @@ class Connection:
 
         Args:
             groups: a group, or several; the connection joins them.
-            start: EARLIEST; LATEST; a `Position`, to go on behind it; or a datetime. All but LATEST
-                need an archive of the groups, see docs/history.md.
+            start: EARLIEST; LATEST; a `Position`, to go on behind it; a datetime; or a `Cursor` or
+                its name, see `Subscription.acknowledge`. All but LATEST need an archive of the
+                groups, see docs/history.md.
             stable: whether an event comes only once all daemons of its view hold it.
 
         Raises:

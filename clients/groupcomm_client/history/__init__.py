@@ -1,6 +1,7 @@
 """History: from any position on, without a gap, and live events then. See docs/history.md."""
 
 from groupcomm.clocks.stamp import Position, format_position, parse_position
+from groupcomm_client.history.cursor_client import Cursor
 from groupcomm_client.history.subscriber import EARLIEST, LATEST, CaughtUp, Gap, Given
 from groupcomm_client.history.subscription import Subscription
 
@@ -8,6 +9,7 @@ __all__ = [
     "EARLIEST",
     "LATEST",
     "CaughtUp",
+    "Cursor",
     "Gap",
     "Given",
     "Position",

@@ -26,6 +26,15 @@ class BlockingSubscription:
         """Return whether history was joined with live events."""
         return self._awaited.is_live
 
+    @property
+    def acknowledged(self) -> Position | None:
+        """Return the highest place of the cursor that archives are known to hold."""
+        return self._awaited.acknowledged
+
+    def acknowledge(self, position: Position | None = None, *, wait: bool = False) -> None:
+        """Have the archives hold a place of the cursor; see `Subscription.acknowledge`."""
+        run(self._awaited.acknowledge(position, wait=wait))
+
     def receive(self, timeout_s: float | None = None) -> Given:
         """Return the next event; see `Subscription.receive`."""
         return run(self._awaited.receive(timeout_s))

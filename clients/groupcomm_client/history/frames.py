@@ -15,6 +15,7 @@ import msgspec
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message
 from groupcomm.level import LEVELS
+from groupcomm_client.history.cursors import CursorFrame
 from groupcomm_client.history.places import Line
 from groupcomm_client.undecodable import UNDECODABLE
 
@@ -175,7 +176,7 @@ class Channel(msgspec.Struct, frozen=True, array_like=True, tag=6):
     addresses: tuple[str, ...]
 
 
-Frame: TypeAlias = Find | Offer | Read | More | Stop | Piece | Channel
+Frame: TypeAlias = Find | Offer | Read | More | Stop | Piece | Channel | CursorFrame
 
 
 @attrs.frozen

@@ -14,8 +14,12 @@ from typing import Final, Self, TypeAlias
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.errors import Code, LocalProtocolError, SessionEnded
+from groupcomm.events import Message
 from groupcomm_client.connection import GOODBYE_S, Connection
+from groupcomm_client.events import Received, Reconnected
 from groupcomm_client.history.channel_reader import ChannelReader
+from groupcomm_client.history.cursor_client import Cursor, CursorClient, CursorState
+from groupcomm_client.history.frames import HEAD
 from groupcomm_client.history.places import Progress
 from groupcomm_client.history.subscriber import (
     READ_AHEAD,
@@ -33,17 +37,28 @@ FOUND_S: Final = 30.0
 _BATCH: Final = 10_000
 """The most events of a batch."""
 
-Begin: TypeAlias = Start | Position | datetime
-"""Where a subscription begins."""
+Begin: TypeAlias = Start | Position | datetime | Cursor | str
+"""Where a subscription begins; a text is the name of a cursor."""
 
 
 class Subscription:
     """Events of groups, from any position on; made by `Connection.subscribe`."""
 
     def __init__(
-        self, connection: Connection, groups: Sequence[str], start: Begin, *, stable: bool
+        self,
+        connection: Connection,
+        groups: Sequence[str],
+        start: Start | Position | datetime,
+        *,
+        stable: bool,
+        cursor: CursorClient | None = None,
     ) -> None:
-        """Prepare a subscription; see `subscribe`."""
+        """Prepare a subscription; see `subscribe`.
+
+        Args:
+            connection, groups, start, stable: see `Connection.subscribe`.
+            cursor: its cursor, which was looked for already.
+        """
         self._connection = connection
         self._loop = connection.loop
         self._lock = self._loop.thread_lock()
@@ -58,12 +73,16 @@ class Subscription:
         )
         self._channels = ChannelReader(self._loop, self._lock, self._subscriber, self._act)
         self._progress = Progress(start if isinstance(start, Position) else None)
+        self._cursor = cursor
+        self._makes_cursor = cursor is not None and cursor.position is None
         self._ended: SessionEnded | None = None
         self._outgoing: deque[Send] = deque()
         self._has_outgoing = self._loop.event()
         self._has_events = self._loop.event()
         self._has_deadline = self._loop.event()
         self._received = 0
+        if self._makes_cursor and isinstance(start, Position):
+            self._begin_cursor(start)
 
     @property
     def position(self) -> Position | None:
@@ -77,6 +96,11 @@ class Subscription:
     def is_live(self) -> bool:
         """Return whether history was joined with live events."""
         return self._subscriber.state.name == "LIVE"
+
+    @property
+    def acknowledged(self) -> Position | None:
+        """Return the highest place of the cursor that archives are known to hold."""
+        return None if self._cursor is None else self._cursor.position
 
     async def receive(self, timeout_s: float | None = None) -> Given:
         """Return the next event: a message, a view, `CaughtUp` or `Gap`.
@@ -102,7 +126,7 @@ class Subscription:
         until = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             wake = self._has_events  # first, as a thread may add events as soon as this has looked
-            while popped := self._pop(most):
+            while self._may_give and (popped := self._pop(1 if self._makes_cursor else most)):
                 if found := self._noted(popped):
                     return found
             if self._ended is not None:
@@ -115,16 +139,13 @@ class Subscription:
     async def _wait(self, wait: object, left: float | None) -> None:
         """Wait for events, or until an archive should have answered."""
         assert callable(wait)
-        subscriber = self._subscriber
-        alone_since = subscriber.alone_since
-        if alone_since is not None and subscriber.live.is_on_line:
-            patience = alone_since + FOUND_S - time.monotonic()
-            if patience <= 0:
-                raise LocalProtocolError(
-                    f"no archive of {', '.join(subscriber.groups)} has answered in {FOUND_S:g} s:"
-                    " start one with groupcomm history serve, or begin with LATEST"
-                )
-            left = patience if left is None else min(left, patience)
+        if self._subscriber.live.is_on_line:
+            for alone_since in (self._subscriber.alone_since, self._cursor_alone_since):
+                if alone_since is not None:
+                    patience = alone_since + FOUND_S - time.monotonic()
+                    if patience <= 0:
+                        raise _no_archive(self._subscriber.groups)
+                    left = patience if left is None else min(left, patience)
         if left is None:
             await wait()
         else:
@@ -151,6 +172,8 @@ class Subscription:
         last = 0
         for at, event in enumerate(found):
             if isinstance(event, CaughtUp | Gap):
+                if self._makes_cursor:
+                    self._begin_cursor(event.upto if isinstance(event, Gap) else event.position)
                 self._progress.give_all(found[last:at])
                 last = at + 1
                 if isinstance(event, Gap):
@@ -159,6 +182,89 @@ class Subscription:
                     self._progress.complete(event.position)
         self._progress.give_all(found[last:])
         return [each for each in found if not (isinstance(each, Gap) and each.after is None)]
+
+    # ---- the cursor ----
+
+    async def acknowledge(self, position: Position | None = None, *, wait: bool = False) -> None:
+        """Have the archives hold a place of the cursor, from which the next program goes on.
+
+        It is sent while the program goes on; of several that wait to be sent the highest counts.
+        The end of the block waits up to 2 s for the last one.
+
+        Args:
+            position: everything up to here was processed; `position` of this subscription if None.
+            wait: return once the archives have it on their disks.
+
+        Raises:
+            LocalProtocolError: the subscription has no cursor, or has not given as much; the
+                archives refuse it; somebody else has moved the cursor; no archive answers.
+            SessionEnded: the session is over.
+        """
+        if self._cursor is None:
+            raise LocalProtocolError(
+                "this subscription has no cursor: begin it with start=Cursor(name)"
+            )
+        place = self.position if position is None else position
+        if place is None:
+            return
+        if self.position is None or place > self.position:
+            raise LocalProtocolError(
+                f"{place} cannot be acknowledged, as the subscription has not given as much yet"
+            )
+        self._check_cursor()
+        with self._lock:
+            self._cursor.acknowledge(place, time.monotonic())
+            self._act()
+        if wait:
+            await self._until_acknowledged(self._cursor, place)
+
+    async def _until_acknowledged(self, cursor: CursorClient, place: Position) -> None:
+        while True:
+            with self._lock:
+                changed = self._has_deadline
+                if cursor.has_acknowledged(place):
+                    return
+            self._check_cursor()
+            if self._ended is not None:
+                raise SessionEnded(self._ended.code, str(self._ended))
+            await self._wait(changed.wait, None)
+
+    async def flush(self) -> None:
+        """Wait until the archives hold what was acknowledged, for 2 s at most."""
+        cursor = self._cursor
+        if cursor is not None and cursor.wanted is not None:
+            with suppress(SessionEnded, LocalProtocolError):  # the next program repeats some events
+                await self._loop.timeout(
+                    GOODBYE_S, partial(self._until_acknowledged, cursor, cursor.wanted)
+                )
+
+    @property
+    def _may_give(self) -> bool:
+        """Return whether events may be given: not before the archives hold a new cursor.
+
+        Otherwise a program that ends before its first acknowledgement could begin later the next
+        time, and miss events.
+        """
+        cursor = self._cursor
+        if cursor is None or cursor.position is not None:
+            return True
+        self._check_cursor()
+        return self._makes_cursor
+
+    def _begin_cursor(self, place: Position) -> None:
+        assert self._cursor is not None
+        self._makes_cursor = False
+        with self._lock:
+            self._cursor.acknowledge(place, time.monotonic())
+            self._act()
+
+    def _check_cursor(self) -> None:
+        if self._cursor is not None and self._cursor.state is CursorState.REFUSED:
+            raise LocalProtocolError(self._cursor.refusal)
+
+    @property
+    def _cursor_alone_since(self) -> float | None:
+        return None if self._cursor is None else self._cursor.alone_since
 
     def __aiter__(self) -> Self:
         return self
@@ -181,11 +287,22 @@ class Subscription:
                 now = time.monotonic()
                 with self._lock:
                     self._subscriber.handle_all(events, now)
+                    self._pass_to_cursor(events, now)
                     self._act()
         except SessionEnded as error:
             with self._lock:
                 self._ended = error
                 self._notify()
+
+    def _pass_to_cursor(self, events: Sequence[Received], now: float) -> None:
+        if self._cursor is None:
+            return
+        for event in events:
+            if type(event) is Message:
+                if event.data.startswith(HEAD):
+                    self._cursor.handle(event, now)
+            elif isinstance(event, Reconnected):
+                self._cursor.handle(event, now)
 
     async def run_sender(self) -> None:
         """Send what the machine wants to send, in order."""
@@ -207,6 +324,9 @@ class Subscription:
             changed = self._has_deadline
             with self._lock:
                 deadline = self._subscriber.deadline
+                if self._cursor is not None and self._cursor.deadline is not None:
+                    times = self._cursor.deadline, deadline
+                    deadline = min(each for each in times if each is not None)
             if deadline is None:
                 await changed.wait()
                 continue
@@ -215,6 +335,8 @@ class Subscription:
                 continue
             with self._lock:
                 self._subscriber.wake(time.monotonic())
+                if self._cursor is not None:
+                    self._cursor.wake(time.monotonic())
                 self._act()
 
     def _act(self) -> None:
@@ -226,6 +348,8 @@ class Subscription:
                 self._outgoing.append(action)
             else:
                 self._channels.do(action)
+        if self._cursor is not None:
+            self._outgoing += self._cursor.pop_actions()
         if self._outgoing:
             self._has_outgoing.set()
         changed, self._has_deadline = self._has_deadline, self._loop.event()
@@ -238,14 +362,51 @@ class Subscription:
         wake.set()
 
 
-def _start_of(start: Begin) -> Start | Position | int:
-    if isinstance(start, datetime):
-        return int(start.timestamp() * 1_000_000)
-    if isinstance(start, Start | Position):
-        return start
-    raise LocalProtocolError(
-        f"start is {start!r}; it must be EARLIEST, LATEST, a Position or a datetime"
+def _no_archive(groups: Sequence[str]) -> LocalProtocolError:
+    return LocalProtocolError(
+        f"no archive of {', '.join(groups)} has answered in {FOUND_S:g} s:"
+        " start one with groupcomm history serve, or begin with LATEST"
     )
+
+
+def _start_of(start: Start | Position | datetime) -> Start | Position | int:
+    return int(start.timestamp() * 1_000_000) if isinstance(start, datetime) else start
+
+
+def _check_start(start: Begin) -> Start | Position | datetime | Cursor:
+    """Return a start; raise LocalProtocolError if it is none."""
+    begin = Cursor(start) if isinstance(start, str) else start
+    first = begin.first if isinstance(begin, Cursor) else begin
+    if not isinstance(first, Start | Position | datetime):
+        raise LocalProtocolError(
+            f"start is {first!r}; it must be EARLIEST, LATEST, a Position, a datetime or a Cursor"
+        )
+    return begin
+
+
+async def _find_cursor(connection: Connection, name: str, groups: tuple[str, ...]) -> CursorClient:
+    """Ask the archives where a cursor is; nothing else may receive meanwhile.
+
+    Raises:
+        LocalProtocolError: no archive answers, or they refuse the cursor.
+        SessionEnded: the session is over.
+    """
+    now = time.monotonic()
+    cursor = CursorClient(connection.member, name, groups, int(now * 1000), now=now)
+    while cursor.state is CursorState.FINDING:
+        now = time.monotonic()
+        if cursor.alone_since is not None and now >= cursor.alone_since + FOUND_S:
+            raise _no_archive(groups)
+        for action in cursor.pop_actions():
+            await connection.multicast(action.to, action.data, level=action.level)
+        left = max(0.0, (cursor.deadline or now) - now)
+        with suppress(TimeoutError):
+            for event in await connection.receive_batch(left):
+                cursor.handle(event, time.monotonic())
+        cursor.wake(time.monotonic())
+    if cursor.state is CursorState.REFUSED:
+        raise LocalProtocolError(cursor.refusal)
+    return cursor
 
 
 @asynccontextmanager
@@ -256,7 +417,11 @@ async def subscribe(
     names = (groups,) if isinstance(groups, str) else tuple(groups)
     if not names:
         raise LocalProtocolError("there is no group to subscribe to; name one")
-    subscription = Subscription(connection, names, start, stable=stable)
+    begin, cursor = _check_start(start), None
+    if isinstance(begin, Cursor):
+        cursor = await _find_cursor(connection, begin.name, names)
+        begin = cursor.position or begin.first
+    subscription = Subscription(connection, names, begin, stable=stable, cursor=cursor)
     async with connection.loop.tasks() as tasks:
         tasks.start(subscription.run_receiver)
         tasks.start(subscription.run_sender)
@@ -268,6 +433,7 @@ async def subscribe(
                 await connection.join(name)
                 joined.append(name)
             yield subscription
+            await subscription.flush()
         finally:
             for name in joined:
                 with suppress(SessionEnded, LocalProtocolError):

@@ -23,6 +23,8 @@ from groupcomm_log.errors import LogError
 from groupcomm_tools.archive.agreement import Agreement, Difference
 from groupcomm_tools.archive.archive import Archive, Listening, ReadStore
 from groupcomm_tools.archive.channels import ChannelServer
+from groupcomm_tools.archive.cursor_file import CursorFile
+from groupcomm_tools.archive.cursors import ArchivedCursors, StoreCursors
 from groupcomm_tools.archive.digesting import LogDigests
 from groupcomm_tools.archive.store import LogStore
 
@@ -71,6 +73,10 @@ class Serving:
             buffer_bytes: the memory of events that wait to be proven, and for the disk.
             channels: whether subscribers may read by channels.
             address: where to listen for subscribers on other hosts.
+
+        Raises:
+            LogError: the file of the cursors is damaged.
+            OSError: it cannot be read.
         """
         self._buffer_bytes = buffer_bytes
         self._channels = ChannelServer() if channels else None
@@ -80,6 +86,8 @@ class Serving:
         self._groups = tuple(groups)
         self._tell = tell
         self._intervals = list(store.intervals)
+        self._cursor_file = CursorFile(store.folder)
+        self._cursors = self._cursor_file.read()
         self._readers = trio.CapacityLimiter(READERS)
         self._digests = LogDigests(store.folder, groups, store.parts)
         self._agreement = Agreement()
@@ -123,6 +131,7 @@ class Serving:
                 nursery.start_soon(session.join, self._groups)
                 nursery.start_soon(session.send)
                 nursery.start_soon(session.write)
+                nursery.start_soon(session.write_cursors)
                 nursery.start_soon(session.tend)
                 nursery.start_soon(session.compare)
                 nursery.start_soon(session.keep_time)
@@ -135,6 +144,7 @@ class Serving:
             if self._channels is not None:
                 self._channels.end()
             self._intervals = list(session.archive.intervals)
+            self._cursors = tuple(session.cursors.entries.values())
 
 
 class _Session:
@@ -143,6 +153,7 @@ class _Session:
     def __init__(self, serving: Serving, connection: Connection) -> None:
         self._connection = connection
         self._store = serving._store
+        self._cursor_file = serving._cursor_file
         self._tell = serving._tell
         self._readers = serving._readers
         intervals = serving._intervals
@@ -151,6 +162,7 @@ class _Session:
         self._channels = serving._channels
         listening = None if self._channels is None else Listening(self._channels.addresses, urandom)
         self.archive = Archive(me, serving._groups, intervals, listening)
+        self.cursors = ArchivedCursors(me, serving._cursors, connection.view)
         self._groups = serving._groups
         self._digests = serving._digests
         self._agreement = serving._agreement
@@ -170,6 +182,8 @@ class _Session:
         self._outgoing: deque[Send] = deque()
         self._has_outgoing = trio.Event()
         self._has_waiting = trio.Event()
+        self._to_store: StoreCursors | None = None
+        self._has_cursors = trio.Event()
         self._timer = trio.CancelScope()
         self._is_live = False
         self.start_reading: Callable[..., None]
@@ -193,6 +207,9 @@ class _Session:
                 ):
                     self.archive.handle(event, now)
                     self._agreement.handle(event)
+                    self.cursors.handle(event)
+                elif isinstance(event, DaemonView):
+                    self.cursors.handle(event)
             self.act()
 
     async def keep_time(self) -> None:
@@ -231,9 +248,18 @@ class _Session:
                 self._outgoing.append(wanted)
             elif self._channels is not None:
                 self._channels.do(wanted)
+        self._act_on_cursors()
         if self._outgoing:
             self._has_outgoing.set()
         self._set_timer()
+
+    def _act_on_cursors(self) -> None:
+        for action in self.cursors.pop_actions():
+            if isinstance(action, StoreCursors):
+                self._to_store = action
+                self._has_cursors.set()
+            else:
+                self._outgoing.append(action)
 
     @property
     def _position_is_new(self) -> bool:
@@ -306,6 +332,23 @@ class _Session:
                 self.archive.begin_interval(each.upto)
             elif isinstance(each, CaughtUp):
                 self._tell({"event": "caught up", "position": str(each.position)})
+
+    async def write_cursors(self) -> None:
+        """Write the cursors that have changed; retry until they are on disk."""
+        while True:
+            await self._has_cursors.wait()
+            self._has_cursors = trio.Event()
+            assert self._to_store is not None
+            entries = self._to_store.entries
+            while True:
+                try:
+                    await trio.to_thread.run_sync(self._cursor_file.write, entries)
+                    break
+                except OSError as error:
+                    self._tell({"event": "trouble", "text": f"cursors: {error}; tried again"})
+                    await trio.sleep(RETRY_S)
+            self.cursors.stored()
+            self.act()
 
     async def tend(self) -> None:
         """Seal and remove files when they are due; end streams that nobody reads."""

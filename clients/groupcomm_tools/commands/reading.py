@@ -20,6 +20,7 @@ from groupcomm.events import DaemonView, GroupView, MemberId, Message, Transitio
 from groupcomm.names import check_group
 from groupcomm_client.blocking import BlockingConnection
 from groupcomm_client.deadlines import move_on_after
+from groupcomm_client.history.cursor_client import First
 from groupcomm_client.history.frames import (
     ARCHIVES,
     Find,
@@ -32,7 +33,6 @@ from groupcomm_client.history.frames import (
 )
 from groupcomm_client.history.places import place_of
 from groupcomm_client.history.subscriber import EARLIEST, FIND_S, LATEST, CaughtUp, Gap, Given
-from groupcomm_client.history.subscription import Begin
 from groupcomm_tools.commands.connecting import connect_blocking
 from groupcomm_tools.event_text import describe, position_text, print_event
 from groupcomm_tools.terminal import say
@@ -69,7 +69,7 @@ def add_end_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--stable", action="store_true", help="only what all daemons hold")
 
 
-def parse_start(text: str) -> Begin:
+def parse_start(text: str) -> First:
     """Return the start that a text names.
 
     Raises:

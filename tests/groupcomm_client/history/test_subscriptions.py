@@ -177,7 +177,7 @@ def test_history_comes_by_a_channel_or_through_the_daemons(
 
 
 @pytest.mark.parametrize(
-    ("start", "groups", "why"), [("soon", ["g"], "it must be EARLIEST"), (LATEST, [], "no group")]
+    ("start", "groups", "why"), [(7, ["g"], "it must be EARLIEST"), (LATEST, [], "no group")]
 )
 def test_a_wrong_call_is_refused(
     cluster: RunningCluster, start: Any, groups: list[str], why: str
