@@ -18,7 +18,7 @@ from groupcomm.host.addresses import Address, parse_address
 from groupcomm.host.option_types import one_or_more, positive
 from groupcomm_client.connection import Connection
 from groupcomm_log.errors import LogError
-from groupcomm_tools.commands import archive_status, exporting, reading
+from groupcomm_tools.commands import archive_status, cursors, exporting, reading
 from groupcomm_tools.commands.connecting import check_daemon, connect_trio
 from groupcomm_tools.commands.options import (
     add_connection_options,
@@ -72,6 +72,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             "write messages as lines of JSON or as CSV, from a log or from an archive",
             exporting.EXPORT_EXAMPLE,
             exporting.add_options,
+        ),
+        Subcommand(
+            "cursors",
+            run,
+            "show, move and remove the named cursors that archives hold",
+            "list",
+            cursors.add_options,
         ),
     )
 
