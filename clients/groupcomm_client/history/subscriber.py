@@ -201,6 +201,7 @@ class Subscriber:
         is_archive: bool = False,
         queue_bytes: int = QUEUE_BYTES,
         has_channels: bool = False,
+        first_number: int = 0,
     ) -> None:
         """Begin in a session that is not a member of the groups yet, and joins all of them.
 
@@ -216,6 +217,8 @@ class Subscriber:
             queue_bytes: the bytes of live events that may wait; beyond that they are read from an
                 archive.
             has_channels: whether the program can open channels to archives.
+            first_number: the number before that of its first question; several subscribers of one
+                session have numbers that differ.
         """
         self.state = State.FINDING
         self.live = LiveLine(me, groups, view, stable=stable, queue_bytes=queue_bytes)
@@ -226,7 +229,7 @@ class Subscriber:
         self._start = start
         self._is_archive = is_archive
         self._progress = Progress(start if isinstance(start, Position) else None)
-        self._numbers = 0
+        self._numbers = first_number
         self._offers: dict[MemberId, Offer] = {}
         self._since = now  # of this state
         self._asked_at: float | None = None  # of the Find that is open

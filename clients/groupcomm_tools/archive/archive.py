@@ -5,6 +5,7 @@ docs/history.md.
 """
 
 from collections.abc import Callable, Collection
+from itertools import chain
 from typing import Final, TypeAlias
 
 import attrs
@@ -30,6 +31,7 @@ from groupcomm_client.history.frames import (
     encode_piece,
 )
 from groupcomm_client.history.subscriber import Send
+from groupcomm_tools.archive.holdings import Held, Holding, held_by_all
 
 IDLE_S: Final = 30.0
 """The time after which a stream without granted pieces ends."""
@@ -144,8 +146,7 @@ class Archive:
     """An archive; call `handle` for every event of its session, and `wake` now and then.
 
     Attributes:
-        is_live: whether the archive gets the events of the line as they happen.
-        intervals: what the store holds, in order.
+        holdings: what its logs hold.
         streams: the open streams.
     """
 
@@ -160,36 +161,64 @@ class Archive:
 
         Args:
             me: the session of the archive.
-            groups: the groups that it records.
-            intervals: what the store holds.
+            groups: the groups of its first log; none to begin without a log.
+            intervals: what that log holds.
             listening: for channels; without it all pieces go through the daemons.
         """
-        self.is_live = False
-        self.intervals: list[Interval] = list(intervals)
+        self.holdings: list[Holding] = []
+        if groups:
+            self.add(groups, intervals)
         self.streams: dict[Key, _Stream] = {}
         self.me = me
-        self._groups = frozenset(groups)
         self._listening = listening
         self._channels: dict[bytes, Key] = {}  # those of open streams, by their ids
         self._actions: list[Action] = []
 
     # ---- the store ----
 
-    def begin_interval(self, first: Position) -> None:
-        """Note that the next events in the store are behind a gap."""
-        self.intervals.append((first, first))
+    def add(self, groups: Collection[str], intervals: Collection[Interval]) -> int:
+        """Answer for one more log; return its number."""
+        self.holdings.append(Holding(groups, intervals))
+        return len(self.holdings) - 1
 
-    def stored(self, upto: Position, now: float) -> None:
-        """Note that the store holds everything of the last interval up to a place."""
-        first, last = self.intervals[-1]
-        if upto > last:
-            self.intervals[-1] = first, upto
+    @property
+    def is_live(self) -> bool:
+        """Return whether all logs get the events of the line as they happen."""
+        return all(holding.is_live for holding in self.holdings)
+
+    @is_live.setter
+    def is_live(self, is_live: bool) -> None:
+        for holding in self.holdings:
+            holding.is_live = is_live
+
+    @property
+    def intervals(self) -> list[Interval]:
+        """Return what the first log holds."""
+        return self.holdings[0].intervals
+
+    def begin_interval(self, first: Position, log: int = 0) -> None:
+        """Note that the next events in a log are behind a gap."""
+        self.holdings[log].begin_interval(first)
+
+    def stored(self, upto: Position, now: float, log: int = 0) -> None:
+        """Note that a log holds everything of its last interval up to a place."""
+        if self.holdings[log].stored(upto):
             self._pump(now)
 
-    def removed(self, first: Position) -> None:
-        """Note that the store has removed everything up to a place."""
-        kept = [(max(begin, first), last) for begin, last in self.intervals if last > first]
-        self.intervals = kept or [(first, first)]
+    def removed(self, first: Position, log: int = 0) -> None:
+        """Note that a log has removed everything up to a place."""
+        self.holdings[log].removed(first)
+
+    def _holdings_of(self, groups: Collection[str]) -> list[Holding] | None:
+        """Return what the logs of some groups hold; None if not all are recorded."""
+        holdings = [holding for holding in self.holdings if holding.groups.intersection(groups)]
+        recorded = chain.from_iterable(holding.groups for holding in holdings)
+        return holdings if holdings and set(groups).issubset(recorded) else None
+
+    def _held(self, groups: Collection[str]) -> list[Held]:
+        """Return the intervals that the logs of some groups have in common."""
+        holdings = self._holdings_of(groups)
+        return held_by_all(holdings) if holdings else []
 
     def read(self, key: Key, piece: EncodedPiece, now: float) -> None:
         """Note the piece that a `ReadStore` has asked for."""
@@ -205,7 +234,8 @@ class Archive:
 
     def _seek_behind(self, stream: _Stream, last: Position) -> None:
         """Go on with looking for a time in the interval behind a place."""
-        stream.begin = next((first for first, _ in self.intervals if first > last), last)
+        held = self._held(stream.groups)
+        stream.begin = next((each.first for each in held if each.first > last), last)
 
     def failed(self, key: Key) -> None:
         """Note that the store cannot be read there; the subscriber looks for another archive."""
@@ -269,12 +299,15 @@ class Archive:
         self._pump(now)
 
     def _on_find(self, sender: MemberId, find: Find) -> None:
-        if self._groups.issuperset(find.groups):
-            offer = Offer(find.number, self.is_live, tuple(self.intervals))
+        holdings = self._holdings_of(find.groups)
+        if holdings is not None:
+            is_live = all(holding.is_live for holding in holdings)
+            held = held_by_all(holdings)
+            offer = Offer(find.number, is_live, tuple(each[:2] for each in held))
             self._send(sender.name, offer)
 
     def _on_read(self, sender: MemberId, request: Read, now: float) -> None:
-        if not self._groups.issuperset(request.groups):
+        if self._holdings_of(request.groups) is None:
             return
         if len(self.streams) >= MOST_STREAMS:
             self._end(min(self.streams, key=lambda key: self.streams[key].used_at))
@@ -312,13 +345,13 @@ class Archive:
                 self._next(key, stream, now)
 
     def _next(self, key: Key, stream: _Stream, now: float) -> None:
-        if not self.intervals:
+        held = self._held(stream.groups)
+        if not held:
             return
-        after = stream.after or stream.begin or self.intervals[0][0]
-        for place, (first, last) in enumerate(self.intervals):
+        after = stream.after or stream.begin or held[0].first
+        for first, last, is_last in held:
             if not first <= after <= last:
                 continue
-            is_last = place == len(self.intervals) - 1
             if after < last or (stream.after is None and is_last):
                 stream.is_reading = True
                 since_us = stream.since_us if stream.after is None else None

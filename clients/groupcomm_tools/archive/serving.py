@@ -1,23 +1,31 @@
-"""The program of an archive: it moves events between its session, its machines and its store."""
+"""The program of an archive: it moves events between its session, its machines and its logs."""
 
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager
+from itertools import chain
 from os import urandom
 from typing import Any, Final
 
 import trio
 
-from groupcomm.clocks.stamp import Position, format_position
-from groupcomm.errors import CannotConnect, SessionEnded
-from groupcomm.events import DaemonView, GroupView, Message, Undeliverable
+from groupcomm.clocks.stamp import format_position
+from groupcomm.errors import CannotConnect, GroupCommError, SessionEnded
+from groupcomm.events import DaemonView, GroupView, Message, Transition, Undeliverable
 from groupcomm.host.addresses import Address
 from groupcomm_client.connection import Connection
-from groupcomm_client.events import Unfiltered, Unreadable
-from groupcomm_client.history.channel_reader import ChannelReader
-from groupcomm_client.history.frames import ARCHIVES, HEAD
-from groupcomm_client.history.subscriber import CaughtUp, Gap, Given, Send, Start, State, Subscriber
+from groupcomm_client.events import Received
+from groupcomm_client.history.frames import (
+    ARCHIVES,
+    HEAD,
+    Channel,
+    Find,
+    Offer,
+    Piece,
+    decode_untrusted,
+)
+from groupcomm_client.history.live import MARK
+from groupcomm_client.history.subscriber import Send
 from groupcomm_client.reconnecting import FIRST_PAUSE_S, FOR_GOOD, LONGEST_PAUSE_S
 from groupcomm_log.errors import LogError
 from groupcomm_tools.archive.agreement import Agreement, Difference
@@ -25,13 +33,10 @@ from groupcomm_tools.archive.archive import Archive, Listening, ReadStore
 from groupcomm_tools.archive.channels import ChannelServer
 from groupcomm_tools.archive.cursor_file import CursorFile
 from groupcomm_tools.archive.cursors import ArchivedCursors, StoreCursors
-from groupcomm_tools.archive.digesting import LogDigests
-from groupcomm_tools.archive.store import LogStore
+from groupcomm_tools.archive.recorded import RecordedLog, RecordedLogs, groups_text
+from groupcomm_tools.archive.recording import NUMBER_BITS, RETRY_S, Recording, Tell
 
 Connect = Callable[[], AbstractAsyncContextManager[Connection]]
-
-Tell = Callable[[dict[str, Any]], None]
-"""A function that is called with each event: ``event`` names it, the other keys depend on it."""
 
 SYNC_S: Final = 0.02
 """The time from one write to the next; events that came in between are written together."""
@@ -41,7 +46,11 @@ TEND_S: Final = 1.0
 DIGEST_S: Final = 1.0
 """The time from one step of digests to the next."""
 
-RETRY_S: Final = 1.0
+LOOK_S: Final = 2.0
+"""The time from one look at the groups of the cluster to the next."""
+
+MOST_GROUPS: Final = 1000
+"""The logs of one archive; groups that match a pattern beyond that are not recorded."""
 
 READERS: Final = 2
 """The threads that read the store."""
@@ -56,19 +65,17 @@ class Serving:
 
     def __init__(
         self,
-        store: LogStore,
-        groups: Sequence[str],
+        logs: RecordedLogs,
         tell: Tell,
         *,
         buffer_bytes: int,
         channels: bool = True,
         address: Address | None = None,
     ) -> None:
-        """Begin with a store.
+        """Begin with the logs.
 
         Args:
-            store: where to store; nothing else may write to it.
-            groups: the groups to record.
+            logs: where to store; nothing else may write to them.
             tell: see `Tell`.
             buffer_bytes: the memory of events that wait to be proven, and for the disk.
             channels: whether subscribers may read by channels.
@@ -82,15 +89,12 @@ class Serving:
         self._channels = ChannelServer() if channels else None
         self._address = address
         self.archive: Archive | None = None
-        self._store = store
-        self._groups = tuple(groups)
+        self._logs = logs
         self._tell = tell
-        self._intervals = list(store.intervals)
-        self._cursor_file = CursorFile(store.folder)
-        self._cursors = self._cursor_file.read()
         self._readers = trio.CapacityLimiter(READERS)
-        self._digests = LogDigests(store.folder, groups, store.parts)
         self._agreement = Agreement()
+        self._cursor_file = CursorFile(logs.layout.folder)
+        self._cursors = self._cursor_file.read()
 
     async def run(self, connect: Connect, *, reconnect: bool = True) -> None:
         """Serve until cancelled, in one session after the other.
@@ -128,57 +132,58 @@ class Serving:
             self._channels.begin(session.archive, session.act)
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(session.join, self._groups)
+                session.start = nursery.start_soon
+                session.begin()
+                nursery.start_soon(session.join)
                 nursery.start_soon(session.send)
                 nursery.start_soon(session.write)
                 nursery.start_soon(session.write_cursors)
                 nursery.start_soon(session.tend)
                 nursery.start_soon(session.compare)
                 nursery.start_soon(session.keep_time)
-                nursery.start_soon(session.read_channels)
-                session.start_reading = nursery.start_soon
+                if self._logs.layout.patterns:
+                    nursery.start_soon(session.look)
                 await session.receive()
         except* SessionEnded as ended:
             raise ended.exceptions[0] from None
         finally:
             if self._channels is not None:
                 self._channels.end()
-            self._intervals = list(session.archive.intervals)
+            for recording in session.recordings:
+                recording.log.intervals = list(recording.intervals)
             self._cursors = tuple(session.cursors.entries.values())
 
 
 class _Session:
-    """One session of an archive."""
+    """One session of an archive.
+
+    Attributes:
+        archive: the machine that answers.
+        cursors: the machine that holds cursors.
+        recordings: its logs, in this session.
+    """
 
     def __init__(self, serving: Serving, connection: Connection) -> None:
         self._connection = connection
-        self._store = serving._store
-        self._cursor_file = serving._cursor_file
+        self._logs = serving._logs
         self._tell = serving._tell
         self._readers = serving._readers
-        intervals = serving._intervals
-        start: Start | Position = intervals[-1][1] if intervals else Start.EARLIEST
-        me, now = connection.member, trio.current_time()
+        self._buffer_bytes = serving._buffer_bytes
         self._channels = serving._channels
         listening = None if self._channels is None else Listening(self._channels.addresses, urandom)
-        self.archive = Archive(me, serving._groups, intervals, listening)
-        self.cursors = ArchivedCursors(me, serving._cursors, connection.view)
-        self._groups = serving._groups
-        self._digests = serving._digests
+        self.archive = Archive(connection.member, (), (), listening)
+        self._cursor_file = serving._cursor_file
+        self.cursors = ArchivedCursors(connection.member, serving._cursors, connection.view)
         self._agreement = serving._agreement
-        self._agreement.begin_session(me)
-        self._subscriber = Subscriber(
-            me,
-            serving._groups,
-            start,
-            now=now,
-            view=connection.view,
-            stable=True,
-            is_archive=True,
-            queue_bytes=serving._buffer_bytes,
-            has_channels=True,
-        )
-        self._reader = ChannelReader(connection.loop, nullcontext(), self._subscriber, self.act)
+        self._agreement.begin_session(connection.member)
+        self.recordings: list[Recording] = []
+        self._recording_of: dict[str, Recording] = {}
+        self._view = connection.view  # the last one that was handled
+        self._regular = True
+        self._wanted: dict[str, None] = {}  # groups that a pattern stands for, to be recorded
+        self._to_join: deque[str] = deque([ARCHIVES])
+        self._has_to_join = trio.Event()
+        self._is_marked = False  # whether a mark is on its way
         self._outgoing: deque[Send] = deque()
         self._has_outgoing = trio.Event()
         self._has_waiting = trio.Event()
@@ -186,64 +191,179 @@ class _Session:
         self._has_cursors = trio.Event()
         self._timer = trio.CancelScope()
         self._is_live = False
-        self.start_reading: Callable[..., None]
+        self.start: Callable[..., None]
 
-    async def join(self, groups: Sequence[str]) -> None:
-        """Become a member of the archives and of the groups."""
-        for group in (ARCHIVES, *groups):
-            await self._connection.join(group)
-        text = f"archive of {', '.join(groups)} as {self._connection.name}"
-        self._tell({"event": "joined", "groups": list(groups), "text": text})
+    # ---- logs ----
+
+    def begin(self) -> None:
+        """Begin to record all logs that there are."""
+        for log in self._logs.logs:
+            self._record(log)
+
+    def _record(self, log: RecordedLog) -> None:
+        of = (log, self._connection, self._view, self.archive, self._tell, self.act)
+        recording = Recording(*of, buffer_bytes=self._buffer_bytes)
+        self.recordings.append(recording)
+        self._recording_of.update(dict.fromkeys(log.groups, recording))
+        self._to_join += log.groups
+        self._has_to_join.set()
+        self.start(recording.reader.run)
+
+    async def join(self) -> None:
+        """Become a member of the archives and of the groups, and of more groups as they come."""
+        is_first = True
+        while True:
+            while self._to_join:
+                await self._connection.join(self._to_join.popleft())
+            groups = self._logs.groups
+            if is_first or self._logs.layout.patterns:
+                text = f"archive of {groups_text(groups)} as {self._connection.name}"
+                self._tell({"event": "joined", "groups": list(groups), "text": text})
+            is_first = False
+            self._has_to_join = trio.Event()
+            await self._has_to_join.wait()
+
+    def _want(self, groups: Sequence[str]) -> None:
+        """Note groups that exist: those that a pattern stands for are recorded."""
+        for group in groups:
+            is_new = group not in self._recording_of and self._logs.layout.records(group)
+            if is_new and len(self.recordings) + len(self._wanted) < MOST_GROUPS:
+                self._wanted[group] = None
+        if self._wanted and self._regular:
+            self._open_wanted()
+
+    def _open_wanted(self) -> None:
+        """Record more groups; not while a view changes, as a log must begin in a regular view."""
+        for group in self._wanted:
+            try:
+                log = self._logs.open(self._logs.layout.own(group))
+            except LogError as error:
+                self._tell({"event": "trouble", "text": f"{group} is not recorded: {error}"})
+            else:
+                self._record(log)
+        self._wanted = {}
+
+    async def look(self) -> None:
+        """Look which groups there are, again and again."""
+        while True:
+            try:
+                self._want([*(await self._connection.ask("groups"))["groups"]])
+            except SessionEnded:
+                raise
+            except GroupCommError as error:
+                self._tell({"event": "trouble", "text": f"the groups are not known: {error}"})
+            self.act()
+            await trio.sleep(LOOK_S)
+
+    # ---- events ----
 
     async def receive(self) -> None:
-        """Pass events to both machines."""
+        """Pass events to the machines."""
         while True:
             events = await self._connection.receive_batch()
             now = trio.current_time()
-            self._subscriber.handle_all(events, now)
-            for event in events:
-                if isinstance(event, Undeliverable | GroupView) or (
-                    type(event) is Message and event.data.startswith(HEAD)
-                ):
-                    self.archive.handle(event, now)
-                    self._agreement.handle(event)
-                    self.cursors.handle(event)
-                elif isinstance(event, DaemonView):
-                    self.cursors.handle(event)
+            start = 0
+            for place, event in enumerate(events):
+                if type(event) is Message and not event.data.startswith(HEAD):
+                    continue
+                if isinstance(event, Transition | DaemonView | Message):
+                    self._pass_on(events[start : place + 1], now)
+                    start = place + 1
+                self._handle(event, now)
+            self._pass_on(events[start:], now)
             self.act()
 
+    def _handle(self, event: Received, now: float) -> None:
+        """Handle an event that is not only for the logs, and that these have."""
+        if isinstance(event, Transition):
+            self._regular = False
+        elif isinstance(event, DaemonView):
+            self._view, self._regular = event, True
+            self.cursors.handle(event)
+            self._open_wanted()
+        elif isinstance(event, Undeliverable | GroupView | Message):
+            self.archive.handle(event, now)
+            self._agreement.handle(event)
+            self.cursors.handle(event)
+            if self._logs.layout.patterns and isinstance(event, Message):
+                frame = decode_untrusted(event.data)
+                if isinstance(frame, Find):
+                    self._want(frame.groups)
+
+    def _pass_on(self, events: Sequence[Received], now: float) -> None:
+        """Pass events to the subscribers of the logs that they are for."""
+        if len(self.recordings) == 1:
+            self._note_mark(events)
+            self.recordings[0].subscriber.handle_all(events, now)
+            return
+        found: list[list[Received]] = [[] for _ in self.recordings]
+        for event in events:
+            for place in self._logs_of(event):
+                found[place].append(event)
+        self._note_mark(events)
+        for recording, part in zip(self.recordings, found, strict=True):
+            if part:
+                recording.subscriber.handle_all(part, now)
+
+    def _logs_of(self, event: Received) -> Sequence[int]:
+        """Return the numbers of the logs that an event is for."""
+        if isinstance(event, Message):
+            if event.data.startswith(HEAD):
+                frame = decode_untrusted(event.data)
+                if not isinstance(frame, Offer | Piece | Channel):
+                    return ()
+                place = frame.number >> NUMBER_BITS
+                return (place,) if place < len(self.recordings) else ()
+            if event.data != MARK:
+                of = self._recording_of
+                return list({of[group].place for group in event.groups if group in of})
+        elif isinstance(event, GroupView) and event.group != ARCHIVES:
+            recording = self._recording_of.get(event.group)
+            return () if recording is None else (recording.place,)
+        return range(len(self.recordings))
+
+    def _note_mark(self, events: Sequence[Received]) -> None:
+        """Note whether a mark has come back: then the next one may be sent."""
+        if self._is_marked:
+            me = self._connection.member
+            self._is_marked = not any(
+                type(event) is Message and event.data == MARK and event.sender == me
+                for event in events
+            )
+
     async def keep_time(self) -> None:
-        """Wake the subscriber at its deadlines."""
+        """Wake the subscribers at their deadlines."""
         while True:
             with trio.CancelScope() as self._timer:
                 self._set_timer()
                 await trio.sleep_forever()
-            self._subscriber.wake(trio.current_time())
+            now = trio.current_time()
+            for recording in self.recordings:
+                deadline = recording.subscriber.deadline
+                if deadline is not None and deadline <= now:
+                    recording.subscriber.wake(now)
             self.act()
 
     def _set_timer(self) -> None:
-        deadline = self._subscriber.deadline
-        self._timer.deadline = float("inf") if deadline is None else deadline
+        deadlines = [recording.subscriber.deadline for recording in self.recordings]
+        known = [deadline for deadline in deadlines if deadline is not None]
+        self._timer.deadline = min(known, default=float("inf"))
 
     def act(self) -> None:
         """Carry out what the machines want."""
-        subscriber, archive = self._subscriber, self.archive
-        if subscriber.waiting or self._position_is_new:
+        if any(recording.has_news for recording in self.recordings):
             self._has_waiting.set()
-        archive.is_live = self._agreement.is_live = subscriber.state is State.LIVE
-        if archive.is_live != self._is_live:
-            self._is_live = archive.is_live
-            state = "live" if self._is_live else "catching up"
-            self._tell({"event": state, "position": str(subscriber.position)})
+        self._note_state()
+        for recording in self.recordings:
+            for action in recording.subscriber.pop_actions():
+                if isinstance(action, Send):
+                    self._put(action)
+                else:
+                    recording.reader.do(action)
         self._outgoing += self._agreement.pop_actions()
-        for action in subscriber.pop_actions():
-            if isinstance(action, Send):
-                self._outgoing.append(action)
-            else:
-                self._reader.do(action)
-        for wanted in archive.pop_actions():
+        for wanted in self.archive.pop_actions():
             if isinstance(wanted, ReadStore):
-                self.start_reading(self._read, wanted)
+                self.start(self._read, wanted)
             elif isinstance(wanted, Send):
                 self._outgoing.append(wanted)
             elif self._channels is not None:
@@ -261,10 +381,25 @@ class _Session:
             else:
                 self._outgoing.append(action)
 
-    @property
-    def _position_is_new(self) -> bool:
-        position, intervals = self._subscriber.position, self.archive.intervals
-        return position is not None and (not intervals or position > intervals[-1][1])
+    def _note_state(self) -> None:
+        """Note which logs get the events of the line as they happen; tell when that changes."""
+        for recording in self.recordings:
+            self.archive.holdings[recording.place].is_live = recording.is_live
+        is_live = self._agreement.is_live = self.archive.is_live
+        if is_live != self._is_live and self.recordings:
+            self._is_live = is_live
+            positions = [recording.subscriber.position for recording in self.recordings]
+            last = max(filter(None, positions), default=None)
+            state = "live" if is_live else "catching up"
+            self._tell({"event": state, "position": str(last)})
+
+    def _put(self, action: Send) -> None:
+        """Send a message; one mark at a time is enough for all logs."""
+        if action.data == MARK:
+            if self._is_marked:
+                return
+            self._is_marked = True
+        self._outgoing.append(action)
 
     async def send(self) -> None:
         """Send what the machines want to send, in order."""
@@ -275,13 +410,9 @@ class _Session:
                 action = self._outgoing.popleft()
                 await self._connection.multicast(action.to, action.data, level=action.level)
 
-    async def read_channels(self) -> None:
-        """Read from other archives by channels."""
-        await self._reader.run()
-
     async def _read(self, action: ReadStore) -> None:
         try:
-            piece = await trio.to_thread.run_sync(self._store.read, action, limiter=self._readers)
+            piece = await trio.to_thread.run_sync(self._logs.read, action, limiter=self._readers)
         except (OSError, LogError) as error:
             self._tell({"event": "trouble", "text": f"the store cannot be read: {error}"})
             self.archive.failed(action.key)
@@ -289,7 +420,7 @@ class _Session:
             self.archive.read(action.key, piece, trio.current_time())
         self.act()
 
-    # ---- the store ----
+    # ---- the logs ----
 
     async def write(self) -> None:
         """Write the events of the line, and answer for them then."""
@@ -297,41 +428,11 @@ class _Session:
             next_write = trio.current_time() + SYNC_S
             await self._has_waiting.wait()
             self._has_waiting = trio.Event()
-            position = self._subscriber.position
-            given = list(self._subscriber.waiting)
-            self._subscriber.waiting.clear()
-            await self._store_all(given)
-            now = trio.current_time()
-            if position is not None and self.archive.intervals:
-                self.archive.stored(position, now)
-            self._subscriber.taken(now)
+            for recording in list(self.recordings):
+                if recording.has_news:
+                    await recording.write()
             self.act()
             await trio.sleep_until(next_write)
-
-    async def _store_all(self, given: list[Given]) -> None:
-        """Store events; retry until they are on disk."""
-        rows = [
-            each
-            for each in given
-            if isinstance(each, Message | GroupView | DaemonView | Unfiltered | Unreadable | Gap)
-        ]
-        if rows:
-            batch = [(time.time_ns() // 1000, rows)]
-            while True:
-                try:
-                    await trio.to_thread.run_sync(self._store.append, batch)
-                    break
-                except OSError as error:
-                    self._tell({"event": "trouble", "text": f"{error}; tried again"})
-                    await trio.sleep(RETRY_S)
-        for each in given:
-            if isinstance(each, Gap):
-                if each.after is not None:
-                    self.archive.stored(each.after, trio.current_time())
-                    self._tell({"event": "gap", "text": str(each)})
-                self.archive.begin_interval(each.upto)
-            elif isinstance(each, CaughtUp):
-                self._tell({"event": "caught up", "position": str(each.position)})
 
     async def write_cursors(self) -> None:
         """Write the cursors that have changed; retry until they are on disk."""
@@ -355,33 +456,31 @@ class _Session:
         while True:
             await trio.sleep(TEND_S)
             self.archive.wake(trio.current_time())
-            try:
-                removed = await trio.to_thread.run_sync(self._store.tend)
-            except (OSError, LogError) as error:
-                self._tell({"event": "trouble", "text": f"a file cannot be sealed: {error}"})
-            else:
-                if removed is not None:
-                    self.archive.removed(removed)
+            for recording in list(self.recordings):
+                await recording.tend()
 
     async def compare(self) -> None:
         """Compute digests behind the writer, and compare them with those of other archives."""
-        step = self._digests.step
         while True:
-            intervals = list(self.archive.intervals)
-            try:
-                found = await trio.to_thread.run_sync(step, intervals, limiter=self._readers)
-            except (OSError, LogError) as error:
-                self._tell({"event": "trouble", "text": f"digests cannot be computed: {error}"})
-                await trio.sleep(RETRY_S)
-                continue
-            digested = {} if found.upto is None else dict.fromkeys(self._groups, found.upto)
-            held = dict.fromkeys(self._groups, self.archive.intervals)
-            self._agreement.update(held, digested, found.whole, found.still_open)
+            recordings = list(self.recordings)
+            found = [(each, await each.digest(self._readers)) for each in recordings]
+            done = [(each, digested) for each, digested in found if digested is not None]
+            self._agreement.update(
+                {group: each.intervals for each in recordings for group in each.log.groups},
+                {
+                    group: digested.upto
+                    for each, digested in done
+                    for group in each.log.groups
+                    if digested.upto is not None
+                },
+                chain.from_iterable(digested.whole for _, digested in done),
+                chain.from_iterable(digested.still_open for _, digested in done),
+            )
             self._agreement.wake(trio.current_time())
             for difference in self._agreement.pop_differences():
                 self._tell(_event_of(difference))
             self.act()
-            if not found.is_behind:
+            if not any(digested.is_behind for _, digested in done):
                 await trio.sleep(DIGEST_S)
 
 

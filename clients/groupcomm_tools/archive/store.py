@@ -18,25 +18,22 @@ import pyarrow.compute as pc
 
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm_client.events import Received
-from groupcomm_client.history.frames import EncodedPiece, Interval, PieceBuilder, encode_piece
+from groupcomm_client.history.frames import EncodedPiece, Interval
 from groupcomm_client.history.places import just_before, place_of
 from groupcomm_client.history.subscriber import Gap
 from groupcomm_log.errors import Damage, LogRemoved
 from groupcomm_log.reader import LogReader
 from groupcomm_log.schema import DAEMONS, GAP, MESSAGE, PLACE, VIEW, Offset
 from groupcomm_log.writer import Limits, LogWriter
-from groupcomm_tools.archive.archive import Key, ReadStore
+from groupcomm_tools.archive import pieces
+from groupcomm_tools.archive.archive import ReadStore
+from groupcomm_tools.archive.pieces import PieceReader
 from groupcomm_tools.archive.rows import LEVELS, READ, MessageRun, Part, parts_of, place_of_row
 from groupcomm_tools.recording import columns
 from groupcomm_tools.recording.columns import EventBatch, to_rows
 
-PIECE_BYTES: Final = 1_000_000
-PIECE_ROWS: Final = 10_000
-
 CACHE_BYTES: Final = 64 * 1024 * 1024
 """The newest rows that stay in memory."""
-
-MOST_CURSORS: Final = 100
 
 _INDEX: Final = ("epoch", "row", "kind", "received", *PLACE, "level")
 
@@ -56,15 +53,6 @@ class _Entry:
     last: Position
     received_us: int
     batch: pa.RecordBatch | None = None
-
-
-@attrs.define
-class _Cursor:
-    """How far a stream is: the next events are behind `after`, in `parts`."""
-
-    after: Position
-    parts: Iterator[Part]
-    held: Part | None = None
 
 
 class LogStore:
@@ -90,7 +78,7 @@ class LogStore:
         self._entries: list[_Entry] = []
         self._cached = 0  # the first entry in memory
         self._cached_bytes = 0
-        self._cursors: dict[Key, _Cursor] = {}
+        self._pieces = PieceReader(self)
         self._removed: Position | None = None  # everything up to here, since it was opened
         self.damage: list[Damage] = list(self._writer.found.damage)
         self.intervals: list[Interval] = []
@@ -225,74 +213,20 @@ class LogStore:
     # ---- reading ----
 
     def read(self, action: ReadStore) -> EncodedPiece:
-        """Return the next piece of a stream.
+        """Return the next piece of a stream; see `PieceReader.read`."""
+        return self._pieces.read(action)
 
-        Raises:
-            LogRemoved: the rows were removed, perhaps while they were read.
-            LogError: they are damaged.
-            OSError: they cannot be read.
-        """
-        after, upto = action.after, action.upto
-        if action.since_us is not None:
-            after = self._first_since(action.since_us, after, upto)
-        cursor = self._cursors.pop(action.key, None)
-        if cursor is None or cursor.after != after:
-            cursor = _Cursor(after, iter(()))
-        builder = PieceBuilder()
-        self._fill(builder, cursor, upto, action.groups)
+    def check_kept(self, after: Position) -> None:
+        """Raise LogRemoved if events behind a place were removed."""
         with self._lock:
-            if self._removed is not None and action.after < self._removed:
+            if self._removed is not None and after < self._removed:
                 raise LogRemoved(f"{self.folder}: what was to be read next was removed meanwhile")
-        self._cursors[action.key] = cursor
-        if len(self._cursors) > MOST_CURSORS:
-            del self._cursors[next(iter(self._cursors))]
-        is_end = cursor.after >= upto and not action.is_last
-        number = action.key[1]
-        piece = builder.piece(number, action.index, after, cursor.after, is_end=is_end)
-        return encode_piece(piece)
-
-    def _fill(
-        self, builder: PieceBuilder, cursor: _Cursor, upto: Position, groups: tuple[str, ...]
-    ) -> None:
-        """Fill a piece, and move the cursor to the place up to which it has everything."""
-        size = rows = 0
-        place = cursor.after
-        is_fresh = False  # whether the parts have all that was written before this call
-        while True:
-            part, cursor.held = cursor.held or next(cursor.parts, None), None
-            if part is None and not is_fresh:
-                cursor.parts, is_fresh = self.parts(place, groups), True
-                continue
-            at = None if part is None else _place(part)
-            if part is None or at is None or at > upto:
-                cursor.after, cursor.held = max(place, upto), part
-                return
-            # Views of one moment share a place: all of them go into one piece.
-            if at != place and (size >= PIECE_BYTES or rows >= PIECE_ROWS):
-                cursor.after, cursor.held = place, part
-                return
-            if isinstance(part, MessageRun):
-                view, time, ring, bundle, message = part.place
-                builder.add_run(
-                    *(Position(view, time, ring, bundle, 0), message, part.number, part.sender),
-                    groups=part.groups,
-                    level=part.level,
-                    types=part.types,
-                    data=part.data,
-                )
-                size += sum(map(len, part.data))
-                rows += len(part.data)
-                place = part.last
-            else:
-                builder.add(part)
-                rows += 1
-                place = at
 
     def parts(self, after: Position, groups: Collection[str]) -> Iterator[Part]:
         """Yield the events of the line behind a place, in parts that are not too large."""
         for batch in self._batches(after):
-            for start in range(0, batch.num_rows, PIECE_ROWS):
-                for part in parts_of(batch.slice(start, PIECE_ROWS), groups):
+            for start in range(0, batch.num_rows, pieces.PIECE_ROWS):
+                for part in parts_of(batch.slice(start, pieces.PIECE_ROWS), groups):
                     if isinstance(part, MessageRun):
                         if part.place > after:
                             yield part
@@ -328,7 +262,7 @@ class LogStore:
         with self._lock:
             return next((each.first for each in self._entries if each.batch is not None), None)
 
-    def _first_since(self, since_us: int, after: Position, upto: Position) -> Position:
+    def first_since(self, since_us: int, after: Position, upto: Position) -> Position:
         """Return a place just before the first event that was received then or later."""
         with self._lock:
             found = next((each for each in self._entries if each.received_us >= since_us), None)
@@ -351,10 +285,6 @@ def _places(batch: pa.RecordBatch) -> list[int]:
     views = pc.is_in(kind, pa.array([VIEW, DAEMONS]))
     found: list[int] = pc.indices_nonzero(pc.or_(agreed.fill_null(False), views)).to_pylist()
     return found
-
-
-def _place(part: Part) -> Position | None:
-    return part.place if isinstance(part, MessageRun) else place_of(part)
 
 
 def _after(places: list[int], index: int) -> int:

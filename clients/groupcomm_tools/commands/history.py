@@ -17,7 +17,6 @@ from groupcomm.errors import ConfigError
 from groupcomm.host.addresses import Address, parse_address
 from groupcomm.host.option_types import one_or_more, positive
 from groupcomm_client.connection import Connection
-from groupcomm_log.errors import LogError
 from groupcomm_tools.commands import archive_status, cursors, exporting, reading
 from groupcomm_tools.commands.connecting import check_daemon, connect_trio
 from groupcomm_tools.commands.options import (
@@ -30,7 +29,7 @@ from groupcomm_tools.commands.subcommands import Subcommand, add_subcommands, ru
 from groupcomm_tools.terminal import say
 
 if TYPE_CHECKING:
-    from groupcomm_tools.archive.store import LogStore
+    from groupcomm_tools.archive.recorded import RecordedLogs
 
 __all__ = ["EXAMPLE", "add_options", "run"]
 
@@ -88,7 +87,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_serve_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--groups", type=group_names, required=True, metavar="NAMES", help="groups, with commas"
+        "--groups",
+        type=group_names,
+        required=True,
+        metavar="NAMES",
+        help="groups, with commas; in a name * stands for any characters",
     )
     parser.add_argument(
         "--store", type=Path, required=True, metavar="DIR", help="folder of the log"
@@ -97,11 +100,21 @@ def _add_serve_options(parser: argparse.ArgumentParser) -> None:
         ("--buffer-mb", "N", 256, "maximum size of the events that wait for the disk (256)"),
         ("--seal-mb", "N", 64, "size at which the live file becomes Parquet (64)"),
         ("--seal-s", "S", 300, "age at which the live file becomes Parquet (300)"),
-        ("--keep-mb", "N", None, "maximum size of all files; the oldest are removed (no limit)"),
-        ("--keep-s", "S", None, "age at which a sealed file is removed (no limit)"),
         ("--duration-s", "S", None, "end after S seconds"),
     ):
         parser.add_argument(name, type=positive, metavar=metavar, default=default, help=text)
+    for name, metavar, text in (
+        ("--keep-mb", "N", "maximum size of the files of a log; the oldest are removed (no limit)"),
+        ("--keep-s", "S", "age at which a sealed file is removed (no limit)"),
+    ):
+        parser.add_argument(
+            name,
+            type=_kept,
+            action="append",
+            default=[],
+            metavar=f"[GROUP=]{metavar}",
+            help=f"{text}; with GROUP or a pattern only of these groups; more than once",
+        )
     parser.add_argument(
         "--listen",
         type=_listen,
@@ -114,6 +127,12 @@ def _add_serve_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one line of JSON for each step")
     add_reconnect_option(parser)
     add_connection_options(parser)
+
+
+def _kept(text: str) -> tuple[str | None, float]:
+    """Return the groups and the limit of an option; errors are `argparse`'s."""
+    pattern, _, value = text.rpartition("=")
+    return pattern or None, positive(value)
 
 
 def _listen(text: str) -> str | Address:
@@ -137,32 +156,31 @@ def _serve(options: argparse.Namespace) -> int:
     need_pyarrow("writes Parquet")
     if not options.store.exists():
         check_daemon(options)  # before the log exists: a log without a row is of no use
-    store = _open_store(options)
+    logs = _open_logs(options)
     try:
-        for damage in store.damage:
+        for damage in logs.damage:
             _report(options, {"event": "damage", "text": str(damage)})
-        trio.run(_run_archive, options, store)
+        trio.run(_run_archive, options, logs)
     finally:
-        store.close()
+        logs.close()
     return 0
 
 
-def _open_store(options: argparse.Namespace) -> "LogStore":
+def _open_logs(options: argparse.Namespace) -> "RecordedLogs":
     from groupcomm_log.writer import Limits  # noqa: PLC0415 - an extra
-    from groupcomm_tools.archive.store import LogStore  # noqa: PLC0415 - an extra
+    from groupcomm_tools.archive.layout import ANY, Keep, Layout  # noqa: PLC0415 - an extra
+    from groupcomm_tools.archive.recorded import RecordedLogs  # noqa: PLC0415 - an extra
 
-    limits = Limits(
-        seal_bytes=int(options.seal_mb * MB),
-        seal_s=options.seal_s,
-        keep_bytes=None if options.keep_mb is None else int(options.keep_mb * MB),
-        keep_s=options.keep_s,
+    return RecordedLogs(
+        Layout(
+            folder=options.store,
+            names=tuple(name for name in options.groups if ANY not in name),
+            patterns=tuple(name for name in options.groups if ANY in name),
+            limits=Limits(seal_bytes=int(options.seal_mb * MB), seal_s=options.seal_s),
+            keep_s=tuple(Keep(*each) for each in options.keep_s),
+            keep_bytes=tuple(Keep(pattern, size * MB) for pattern, size in options.keep_mb),
+        )
     )
-    try:
-        return LogStore(options.store, limits)
-    except OSError as error:
-        raise LogError(
-            f"{options.store} cannot be written: {error}; make room, or name another folder"
-        ) from None
 
 
 def _report(options: argparse.Namespace, happened: dict[str, Any]) -> None:
@@ -173,15 +191,14 @@ def _report(options: argparse.Namespace, happened: dict[str, Any]) -> None:
         say(str(happened["text"]))
 
 
-async def _run_archive(options: argparse.Namespace, store: "LogStore") -> None:
+async def _run_archive(options: argparse.Namespace, logs: "RecordedLogs") -> None:
     from groupcomm_tools.archive.serving import Serving  # noqa: PLC0415 - an extra
 
     connect: Callable[[], AbstractAsyncContextManager[Connection]] = partial(
         connect_trio, options, causes=True
     )
     serving = Serving(
-        store,
-        options.groups,
+        logs,
         partial(_report, options),
         buffer_bytes=int(options.buffer_mb * MB),
         channels=options.listen != "none",

@@ -15,6 +15,7 @@ from groupcomm_client.history.places import Line, just_before, place_of
 from groupcomm_client.history.subscriber import Gap
 from groupcomm_log.errors import LogRemoved
 from groupcomm_log.writer import Limits
+from groupcomm_tools.archive import pieces
 from groupcomm_tools.archive import store as module
 from groupcomm_tools.archive.archive import ReadStore
 from groupcomm_tools.archive.store import LogStore
@@ -142,7 +143,7 @@ def groups_of(event: Line, groups: tuple[str, ...]) -> Sequence[str]:
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have pieces, and what stays in memory, be small."""
-    monkeypatch.setattr(module, "PIECE_ROWS", 7)
+    monkeypatch.setattr(pieces, "PIECE_ROWS", 7)
     monkeypatch.setattr(module, "CACHE_BYTES", 8_000)
 
 

@@ -1,0 +1,122 @@
+"""Pieces of streams, made of the events of one log, or of several that are read as one.
+
+It blocks, and may be called in several threads.
+"""
+
+from collections.abc import Collection, Iterator
+from typing import Final, Protocol
+
+import attrs
+
+from groupcomm.clocks.stamp import Position
+from groupcomm_client.history.frames import EncodedPiece, PieceBuilder, encode_piece
+from groupcomm_client.history.places import place_of
+from groupcomm_tools.archive.archive import Key, ReadStore
+from groupcomm_tools.archive.rows import MessageRun, Part
+
+PIECE_BYTES: Final = 1_000_000
+PIECE_ROWS: Final = 10_000
+
+MOST_CURSORS: Final = 100
+
+
+class Source(Protocol):
+    """Where the events of streams come from."""
+
+    def parts(self, after: Position, groups: Collection[str]) -> Iterator[Part]:
+        """Yield the events of groups behind a place, in parts that are not too large."""
+        ...
+
+    def first_since(self, since_us: int, after: Position, upto: Position) -> Position:
+        """Return a place just before the first event that was received then or later."""
+        ...
+
+    def check_kept(self, after: Position) -> None:
+        """Raise LogRemoved if events behind a place were removed."""
+        ...
+
+
+@attrs.define
+class _Cursor:
+    """How far a stream is: the next events are behind `after`, in `parts`."""
+
+    after: Position
+    parts: Iterator[Part]
+    held: Part | None = None
+
+
+class PieceReader:
+    """Reads the pieces of streams; each goes on where its last one ended."""
+
+    def __init__(self, source: Source) -> None:
+        """Begin without a stream."""
+        self._source = source
+        self._cursors: dict[Key, _Cursor] = {}
+
+    def read(self, action: ReadStore) -> EncodedPiece:
+        """Return the next piece of a stream.
+
+        Raises:
+            LogRemoved: the rows were removed, perhaps while they were read.
+            LogError: they are damaged.
+            OSError: they cannot be read.
+        """
+        source = self._source
+        after, upto = action.after, action.upto
+        if action.since_us is not None:
+            after = source.first_since(action.since_us, after, upto)
+        cursor = self._cursors.pop(action.key, None)
+        if cursor is None or cursor.after != after:
+            cursor = _Cursor(after, iter(()))
+        builder = PieceBuilder()
+        self._fill(builder, cursor, upto, action.groups)
+        source.check_kept(action.after)
+        self._cursors[action.key] = cursor
+        if len(self._cursors) > MOST_CURSORS:
+            del self._cursors[next(iter(self._cursors))]
+        is_end = cursor.after >= upto and not action.is_last
+        number = action.key[1]
+        piece = builder.piece(number, action.index, after, cursor.after, is_end=is_end)
+        return encode_piece(piece)
+
+    def _fill(
+        self, builder: PieceBuilder, cursor: _Cursor, upto: Position, groups: tuple[str, ...]
+    ) -> None:
+        """Fill a piece, and move the cursor to the place up to which it has everything."""
+        size = rows = 0
+        place = cursor.after
+        is_fresh = False  # whether the parts have all that was written before this call
+        while True:
+            part, cursor.held = cursor.held or next(cursor.parts, None), None
+            if part is None and not is_fresh:
+                cursor.parts, is_fresh = self._source.parts(place, groups), True
+                continue
+            at = None if part is None else place_of_part(part)
+            if part is None or at is None or at > upto:
+                cursor.after, cursor.held = max(place, upto), part
+                return
+            # Views of one moment share a place: all of them go into one piece.
+            if at != place and (size >= PIECE_BYTES or rows >= PIECE_ROWS):
+                cursor.after, cursor.held = place, part
+                return
+            if isinstance(part, MessageRun):
+                view, time, ring, bundle, message = part.place
+                builder.add_run(
+                    *(Position(view, time, ring, bundle, 0), message, part.number, part.sender),
+                    groups=part.groups,
+                    level=part.level,
+                    types=part.types,
+                    data=part.data,
+                )
+                size += sum(map(len, part.data))
+                rows += len(part.data)
+                place = part.last
+            else:
+                builder.add(part)
+                rows += 1
+                place = at
+
+
+def place_of_part(part: Part) -> Position | None:
+    """Return the place of the first event of a part."""
+    return part.place if isinstance(part, MessageRun) else place_of(part)

@@ -1,0 +1,121 @@
+"""The logs of an archive, over all of its sessions."""
+
+from collections.abc import Sequence
+
+from groupcomm_client.history.frames import EncodedPiece
+from groupcomm_log.disk import Disk
+from groupcomm_log.errors import Damage, LogError
+from groupcomm_tools.archive.archive import ReadStore
+from groupcomm_tools.archive.digesting import LogDigests
+from groupcomm_tools.archive.layout import Layout, LogSpec, note_groups
+from groupcomm_tools.archive.merging import MergedLogs
+from groupcomm_tools.archive.store import LogStore
+
+
+class RecordedLog:
+    """One log.
+
+    Attributes:
+        groups: its groups.
+        store: its rows.
+        digests: its digests.
+        intervals: what it holds.
+    """
+
+    def __init__(self, spec: LogSpec) -> None:
+        """Open the log, or make it.
+
+        Raises:
+            LogBusy: another program writes to it.
+            LogError: the folder cannot hold a log, or cannot be written.
+        """
+        self.groups = spec.groups
+        try:
+            self.store = LogStore(spec.folder, spec.limits)
+            note_groups(spec.folder, spec.groups)
+        except OSError as error:
+            raise LogError(
+                f"{spec.folder} cannot be written: {error}; make room, or name another folder"
+            ) from None
+        self.intervals = list(self.store.intervals)
+        self.digests = LogDigests(spec.folder, spec.groups, self.store.parts)
+
+
+class RecordedLogs:
+    """All logs of an archive; each group is in one of them.
+
+    Attributes:
+        layout: which groups are recorded.
+        logs: the logs; more may come.
+        damage: the damage that was found as they were opened.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        """Open the logs of all groups that are known.
+
+        Raises:
+            LogBusy, LogError: see `RecordedLog`.
+        """
+        self.layout = layout
+        self.logs: list[RecordedLog] = []
+        self.damage: list[Damage] = []
+        self._merged: dict[tuple[int, ...], MergedLogs] = {}
+        try:
+            Disk().make_folder(layout.folder)
+        except OSError as error:
+            raise LogError(f"{layout.folder} cannot be made: {error}; name another") from None
+        try:
+            for spec in layout.logs():
+                self.open(spec)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Return the groups of all logs."""
+        return tuple(group for log in self.logs for group in log.groups)
+
+    def open(self, spec: LogSpec) -> RecordedLog:
+        """Open one more log.
+
+        Raises:
+            LogBusy, LogError: see `RecordedLog`.
+        """
+        log = RecordedLog(spec)
+        self.logs.append(log)
+        self.damage += log.store.damage
+        return log
+
+    def read(self, action: ReadStore) -> EncodedPiece:
+        """Return the next piece of a stream; see `PieceReader.read`."""
+        logs = self.logs
+        wanted = [
+            place for place, log in enumerate(logs) if not set(log.groups).isdisjoint(action.groups)
+        ]
+        if len(wanted) == 1:
+            return logs[wanted[0]].store.read(action)
+        key = tuple(wanted)
+        if key not in self._merged:
+            self._merged[key] = MergedLogs([(logs[at].store, logs[at].groups) for at in key])
+        return self._merged[key].read(action)
+
+    def close(self) -> None:
+        """Seal all rows and release the folders.
+
+        Raises:
+            OSError: rows are not sealed; the next start seals them.
+        """
+        failures: list[OSError] = []
+        for log in self.logs:
+            try:
+                log.store.close()
+            except OSError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+
+def groups_text(groups: Sequence[str]) -> str:
+    """Return names of groups as a sentence has them."""
+    return ", ".join(groups) or "no group yet"
