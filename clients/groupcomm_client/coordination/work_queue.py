@@ -297,8 +297,8 @@ class WorkQueue:
             self.news.append(Given(entry))
 
     def _withdraw_all(self, worker: Worker, why: str | None) -> None:
-        for entry in list(worker.jobs.values()):
-            self._withdraw(entry, why)
+        for id in sorted(worker.jobs):  # in an order that a state tells
+            self._withdraw(worker.jobs[id], why)
 
     def _withdraw(self, entry: Entry, why: str | None) -> None:
         """Take a job from its worker; `why` it counts as a failure of the job, if it does."""

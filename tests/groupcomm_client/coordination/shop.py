@@ -13,10 +13,10 @@ from groupcomm.events import Connected, Event, MemberId, Message
 from groupcomm.sim.faults.faults import Faults
 from groupcomm.sim.settings import Settings as ClusterSettings
 from groupcomm.sim.virtual_time import microseconds
-from groupcomm_client.coordination.replica import Send
+from groupcomm_client.coordination.replica import Send, Step
 from groupcomm_client.coordination.sharing import Sharing, Withdraw
 from groupcomm_client.coordination.work_messages import JobId, Settings
-from groupcomm_client.coordination.work_queue import Key, WasRefused, WasSetAside
+from groupcomm_client.coordination.work_queue import Key, WasSetAside
 from tests.groupcomm_client.coordination.crowd import Crowd, Seat
 
 JOBS, CONTROL = "jobs", "jobs.set"
@@ -40,16 +40,23 @@ class Worker:
         )
         self.running: dict[JobId, bytes] = {}
         self.cut_off: dict[JobId, bytes] = {}
-        self.jobs: dict[JobId, bytes] = {}  # all of which it has heard
         self._shop = shop
+        self._step = self.sharing.queue.step
+        self.sharing.queue.step = self._watch  # type: ignore[method-assign]
+
+    def _watch(self, step: Step) -> None:
+        """Note the jobs that the queue refuses, also those of which it does not tell."""
+        before = self.sharing.queue.refused
+        self._step(step)
+        if self.sharing.queue.refused > before:
+            assert isinstance(step.what, Message)
+            self._shop.refused.add(step.what.data)
 
     def take(self, event: Event) -> None:
         assert not isinstance(event, Connected)
         in_the_set = self.sharing.replica.view is not None
         if isinstance(event, Message) and JOBS in event.groups and in_the_set:
             self._shop.heard.add(event.data)
-            assert event.position is not None
-            self.jobs[event.position] = event.data
         for action in self.sharing.handle(event):  # type: ignore[arg-type]
             match action:
                 case Send(data):
@@ -58,8 +65,6 @@ class Worker:
                     self.cut_off[id] = self.running.pop(id)
                 case WasSetAside(entry):
                     self._shop.aside.add(entry.data)
-                case WasRefused(id):
-                    self._shop.refused.add(self.jobs[id])
         self.speak()
         self._shop.look(self)
 

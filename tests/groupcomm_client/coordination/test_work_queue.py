@@ -297,6 +297,21 @@ def test_a_restored_queue_is_equal_and_stays_so() -> None:
     assert one.queue.snapshot() == other.queue.snapshot()
 
 
+def test_jobs_are_set_aside_in_one_order_also_where_the_state_was_restored() -> None:
+    """Seed 49 of the workers under all faults."""
+    found = bench(A, at_once=2)
+    ids = [found.job(b"0"), found.job(b"1")]
+    found.says(A, Report(failed=((ids[1], 1, ""),)))
+    found.says(A, Report(failed=((ids[0], 1, ""),)))  # A has got 1 before 0
+    restored = Bench(B)
+    restored.queue.restore(found.queue.snapshot())
+    restored.time = found.time
+    for each in (found, restored):
+        each.members([B], Cause.DISCONNECT)
+    assert list(found.queue.aside) == ids
+    assert restored.queue.snapshot() == found.queue.snapshot()
+
+
 def test_bytes_of_nobody_change_nothing() -> None:
     found = busy()
     before = found.queue.snapshot()
