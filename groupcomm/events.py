@@ -204,8 +204,9 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         view: the view that ends.
-        together: the names of the daemons that go on together into the next view, that of the
-            receiver among them; None if the daemon does not say: it is of an older release.
+        together: the names of the daemons that go on together, that of the receiver among them;
+            None if the daemon does not say: it is of an older release. They may part again before
+            the next view: see `DaemonView.together`.
     """
 
     view: ViewId
@@ -222,11 +223,14 @@ class DaemonView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         id: its identity; the positions that follow are of this view.
         daemons: the names of its daemons, sorted.
         majority: whether these are more than half of all daemons; None if that is unknown.
+        together: the names of those that have come from the receiver's last view straight to this
+            one, its own among them; None if that is not known.
     """
 
     id: ViewId
     daemons: tuple[str, ...]
     majority: bool | None
+    together: tuple[str, ...] | None = None
 
     def __str__(self) -> str:
         known = {True: ", a majority", False: ", no majority", None: ""}[self.majority]

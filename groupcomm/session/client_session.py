@@ -5,11 +5,21 @@ those that it reads to `receive`, and makes its caller wait while `writable` is 
 """
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from msgspec import structs
+
 from groupcomm.errors import BadDatagram, Code, LocalProtocolError
-from groupcomm.events import Answer, Closed, Event, GroupView, MemberId, Transition
+from groupcomm.events import (
+    Answer,
+    Closed,
+    DaemonView,
+    Event,
+    GroupView,
+    MemberId,
+    Transition,
+)
 from groupcomm.level import LEVELS, ServiceLevel
 from groupcomm.names import check_group, check_user
 from groupcomm.security.access import Verb
@@ -381,11 +391,22 @@ class ClientSession:
 
     def _end_view(self, frame: bytes, events: list[Event]) -> None:
         if frame[0] == FrameKind.ORIGINS:
-            self._together = tuple(sorted(decode_origins_untrusted(frame)))
+            origins = decode_origins_untrusted(frame)
+            self._together = tuple(sorted(origins))
+            last = events[-1] if events else None
+            if isinstance(last, DaemonView) and last.together is None:
+                events[-1] = structs.replace(last, together=self._came_along(origins))
         elif len(frame) == 1:
             events.append(Transition(self._inbox.announced, self._together))
         else:
             raise BadDatagram("kind", f"a TRANSITION frame of {len(frame)} bytes")
+
+    def _came_along(self, origins: Mapping[str, int]) -> tuple[str, ...] | None:
+        """Return the daemons that have come into a view with that of this session."""
+        own = origins.get(self._inbox.me.name.rpartition("#")[2])
+        if own is None:
+            return None
+        return tuple(sorted(daemon for daemon, number in origins.items() if number == own))
 
     def _fate(self, frame: bytes) -> Event:
         """Decode the outcome of a request."""

@@ -74,7 +74,6 @@ class LiveLine:
         self._stable = stable
         self._view = view
         self._joined: set[str] = set()
-        self._together: tuple[str, ...] | None = None
         self._regular = True
         self._queue: deque[Queued] = deque()
         self._most_bytes = queue_bytes
@@ -110,7 +109,7 @@ class LiveLine:
             case GroupView() if event.group in self._groups:
                 return self._on_group_view(event)
             case Transition():
-                self._regular, self._together = False, event.together
+                self._regular = False
             case DaemonView():
                 return self._on_view(event)
             case Reconnected():
@@ -150,7 +149,7 @@ class LiveLine:
     def _on_view(self, view: DaemonView) -> bool:
         before, self._view = self._view, view
         continues = before is not None and self._continues(before, view)
-        self._regular, self._together = True, None
+        self._regular = True
         start = just_before(Position(view.id, 0, 0, 0, 0))
         if continues and self.complete_after is not None:
             self._prove(start)
@@ -167,9 +166,9 @@ class LiveLine:
             return False
         if view.id.counter == before.id.counter + 1:
             return True
-        if self._together is None:
+        if view.together is None:
             return False
-        together = set(self._together)
+        together = set(view.together)
         return together.issuperset(before.daemons) or (
             view.majority is True and together.issuperset(view.daemons)
         )
@@ -178,7 +177,7 @@ class LiveLine:
         self.me = me
         self._view = None
         self._joined = set()
-        self._regular, self._together = True, None
+        self._regular = True
         self.has_mark_in_flight = False
         self._drop(None)
 

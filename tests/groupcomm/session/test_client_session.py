@@ -260,6 +260,20 @@ def test_a_transition_names_the_daemons_that_go_on_together() -> None:
     assert told[-1] == Transition(LATER.id), "those frames were about the view that begins"
 
 
+def test_a_view_names_the_daemons_that_came_into_it_together() -> None:
+    """They may be fewer than those that went on together: some may have been in others since."""
+    client = open_client()
+    origins = encode_origins({"d1": 0, "d2": 1, "d3": 0})
+    (begun,) = client.receive(encode_view_id(LATER) + origins)
+    assert isinstance(begun, DaemonView)
+    assert begun.together == ("d1", "d3")
+    assert client.receive(encode_view_id(LATER)) == [LATER]
+    assert client.receive(origins) == [], "the view was notified already"
+    over = encode_origins({"d1": 0, "d2": 0}) + encode_transition()
+    told = client.receive(encode_view_id(LATER) + origins + over)
+    assert told == [begun, Transition(LATER.id, ("d1", "d2"))]
+
+
 def test_an_unreliable_message_has_no_position() -> None:
     pair = Pair()
     pair.client.multicast("g", b"x", level=UNRELIABLE)

@@ -58,7 +58,7 @@ def test_a_new_archive_has_the_whole_line() -> None:
     assert [event for event in first if event not in second] == []
 
 
-@pytest.mark.parametrize("seed", [108])
+@pytest.mark.parametrize("seed", [108, 619])
 def test_all_faults(seed: int) -> None:
     """`python -m tests.campaigns.history_seeds` runs many seeds; these once failed."""
     assert faulty.play(seed).summary()["events"] > 100
