@@ -13,6 +13,12 @@ Pure: events of a connection in, actions out. All replicas that have the same st
   answered, so the latest claim of any majority has it (quorum intersection: Gifford, "Weighted
   voting for replicated data", SOSP 1979). All decide alike, because claims are ordered with all
   else.
+- Where states can be merged, a claim only says what a state has. Once there is one of every state,
+  each part of a state that others lack is sent by the first of the replicas that have it, in
+  pieces; when the last of them is delivered, all make one state of the claims and the pieces.
+
+Claims, pieces and snapshots are sent in parts, one after the other (`parts`), so that neither
+daemons nor commands wait for a large state.
 
 Source: Schneider, "Implementing fault-tolerant services using the state machine approach", ACM
 Computing Surveys 22(4), 1990; state transfer at views after Birman and Joseph, "Exploiting virtual
@@ -20,7 +26,7 @@ synchrony in distributed systems", SOSP 1987.
 """
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import attrs
@@ -29,9 +35,13 @@ import msgspec
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message, Transition
 from groupcomm.level import ServiceLevel
+from groupcomm_client.coordination.parts import PartReceiver, PartSender
 from groupcomm_client.coordination.replica_messages import (
     Claim,
     Command,
+    Part,
+    Piece,
+    ReplicaMessage,
     Snapshot,
     decode_untrusted,
     encode,
@@ -81,7 +91,11 @@ class Step(msgspec.Struct, frozen=True, gc=False):
 @runtime_checkable
 class MergeableMachine(Protocol):
     """A replicated object whose states can be merged. It depends on nothing but its calls, and
-    must not raise."""
+    must not raise.
+
+    States are merged in an exchange: `claim` at all, then `compare` with the claims, then `missing`
+    at some and `add` at all, until nothing `is_missing`; then `merge`.
+    """
 
     def step(self, step: Step) -> object:
         """Carry out one input; the replica that has submitted a command gets the result."""
@@ -92,8 +106,29 @@ class MergeableMachine(Protocol):
     def restore(self, state: bytes) -> None:
         """Adopt a state that another replica's `snapshot` returned."""
 
-    def merge(self, states: list[bytes]) -> None:
-        """Adopt the one state that is made of several, in this order; all make it of the same."""
+    def claim(self) -> bytes:
+        """Return what this state has, without its data; added pieces included."""
+
+    def compare(self, claims: Sequence[bytes]) -> None:
+        """Begin an exchange between states that have claimed this, in the same order at all."""
+
+    def missing(self, mine: int, present: Collection[int]) -> list[bytes]:
+        """Return the pieces to be sent by the replicas with this state.
+
+        Args:
+            mine: the place of this state among the claims.
+            present: the places of the states that are still there.
+        """
+
+    def is_missing(self, present: Collection[int]) -> bool:
+        """Return whether a present state lacks something that another one of them has, and that
+        was not added yet."""
+
+    def add(self, piece: bytes) -> None:
+        """Keep a piece, also if this exchange fails, until a state is adopted."""
+
+    def merge(self) -> None:
+        """Adopt the one state that is made of all claims and pieces; all make the same one."""
 
 
 class Plain:
@@ -204,8 +239,10 @@ class Replica:
         self._backlog: list[Step] = []
         self._exchange = _NOWHERE
         self._claims: dict[MemberId, Claim] = {}
+        self._compared: list[Claim] | None = None  # all claims, once the machine compares them
         self._winners: frozenset[MemberId] | None = None
         self._spokesman: MemberId | None = None  # of the snapshot that some wait for
+        self._sender, self._receiver = PartSender(), PartReceiver()
 
     @property
     def has_quorum(self) -> bool:
@@ -232,6 +269,7 @@ class Replica:
                 self._transitional = True  # until the next view of the group
             case DaemonView():
                 self._majority = event.majority
+        self._actions += map(Send, self._sender.pop())
         actions, self._actions = self._actions, []
         return actions
 
@@ -242,6 +280,7 @@ class Replica:
         if view.cause is Cause.NETWORK:
             self._transitional = False
             self.holders &= frozenset(view.vs_set)
+            self._receiver.clear()
         self.holders &= frozenset(view.members)
         if self.status is Status.CURRENT:
             if self._may_go_on(view):
@@ -263,6 +302,8 @@ class Replica:
 
     def _go_on(self, view: GroupView) -> None:
         self._apply(self._step_of(view))
+        if view.cause is Cause.JOIN and self._merging is not None:
+            self._since = view.id  # others that settle do so anew: earlier snapshots do not help
         if view.cause in (Cause.JOIN, Cause.NETWORK) or self._spokesman not in view.members:
             self._bring_up_to_date(view)
         self._release()
@@ -290,7 +331,10 @@ class Replica:
             self._enter_settling(view)  # claims are as of the view with which the newcomer begins
             return
         self._backlog.append(self._step_of(view))
-        if self._winners is not None:
+        if self._compared is not None:
+            self._send_missing(view)
+            self._merge_if_whole(view, view.id)
+        elif self._winners is not None:
             if not self._winners.isdisjoint(view.members):
                 return  # their snapshot is in flight
             self._begin_exchange(view)
@@ -304,7 +348,7 @@ class Replica:
 
     def _begin_exchange(self, view: GroupView) -> None:
         self._exchange = view.id
-        self._claims = {}
+        self._claims, self._compared = {}, None
         self._winners = None
         self._claim(view)
 
@@ -313,8 +357,9 @@ class Replica:
         spoken = any(self._me in claim.holders for claim in self._claims.values())
         if self._speaks(view) and not spoken:
             holders = tuple(sorted(self.holders))
-            state = None if self._merging is None else self._merging.snapshot()
-            self._actions.append(Send(encode(Claim(self._exchange, holders, self.as_of, state))))
+            state = None if self._merging is None else self._merging.claim()
+            self._sender.clear()
+            self._sender.post(Claim(self._exchange, holders, self.as_of, state))
 
     def _speaks(self, view: GroupView) -> bool:
         return self._me == next(member for member in view.members if member in self.holders)
@@ -324,7 +369,8 @@ class Replica:
             return  # the snapshot that it asks for is in flight, or will be
         if claim.exchange == view.id != self._exchange and self._merging is None:
             self._begin_exchange(view)  # all winners have gone; this replica did not know of them
-        if claim.exchange == self._exchange and self._winners is None:
+        decided = self._winners is not None or self._compared is not None
+        if claim.exchange == self._exchange and not decided:
             self._claims[sender] = claim
             self._decide(view, at)
 
@@ -341,7 +387,7 @@ class Replica:
         all_there = covered == members and len(members) >= (self._replicas or 0)
         if self._merging is not None:
             if all_there:
-                self._merge(self._merging, members, at)
+                self._compare(self._merging, view, at)
             return
         enough = self._replicas is not None and len(with_state) >= self._quorum
         if all_there or enough:
@@ -350,20 +396,62 @@ class Replica:
             if self._me in self._winners:
                 self._win(view, self._winners, at)
 
-    def _merge(self, machine: MergeableMachine, members: frozenset[MemberId], at: Position) -> None:
-        """Continue with one state made of all claims, those of whoever has gone since included."""
-        claims = sorted(self._claims.values(), key=lambda claim: claim.version is None)
-        machine.merge([claim.state for claim in claims if claim.state is not None])
-        self.holders = members
-        self._catch_up(_NOWHERE)
-        self.as_of = at
-        self._release()
-
     def _win(self, view: GroupView, winners: frozenset[MemberId], at: Position) -> None:
         self.holders = winners
         self._catch_up(_NOWHERE)
         self.as_of = at
         self._bring_up_to_date(view)
+        self._release()
+
+    # ---- the one state that is made of several ----
+
+    def _compare(self, machine: MergeableMachine, view: GroupView, at: Position) -> None:
+        """Compare all claims, those of whoever has gone since included."""
+        claims = sorted(self._claims.values(), key=lambda claim: claim.version is None)
+        self._compared = claims
+        machine.compare([claim.state or b"" for claim in claims])
+        self._send_missing(view)
+        self._merge_if_whole(view, at)
+
+    def _present(self, view: GroupView) -> dict[int, MemberId]:
+        """Return by place among the claims who speaks for a state, if anybody there has it."""
+        assert self._compared is not None
+        found: dict[int, MemberId] = {}
+        rest = list(view.members)
+        for place, claim in enumerate(self._compared):
+            there = [member for member in rest if member in claim.holders]
+            if there:
+                found[place] = there[0]
+                rest = [member for member in rest if member not in claim.holders]
+        return found
+
+    def _send_missing(self, view: GroupView) -> None:
+        """Send what others lack, if it is this replica's turn."""
+        present = self._present(view)
+        assert self._merging is not None
+        self._sender.clear()
+        for place, speaker in present.items():
+            if speaker == self._me:
+                for piece in self._merging.missing(place, present):
+                    self._sender.post(Piece(self._exchange, piece))
+
+    def _on_piece(self, view: GroupView, piece: Piece, at: Position) -> None:
+        if self._merging is None or self._compared is None or piece.exchange != self._exchange:
+            return
+        self._merging.add(piece.data)
+        self._merge_if_whole(view, at)
+
+    def _merge_if_whole(self, view: GroupView, at: Position) -> None:
+        """Continue with one state made of all, once everybody has what any of those there has."""
+        assert self._merging is not None
+        if self._merging.is_missing(self._present(view)):
+            return
+        self._merging.merge()
+        self._compared = None
+        self._sender.clear()
+        self.holders = frozenset(view.members)
+        self._catch_up(_NOWHERE)
+        self.as_of = at
         self._release()
 
     # ---- snapshots ----
@@ -373,15 +461,15 @@ class Replica:
         self._spokesman = next(member for member in view.members if member in self.holders)
         if self._spokesman == self._me and self.holders != frozenset(view.members):
             assert self.as_of is not None
-            state = Snapshot(self.as_of, view.members, self._machine.snapshot())
-            self._actions.append(Send(encode(state)))
+            self._sender.clear()
+            self._sender.post(Snapshot(self.as_of, view.members, self._machine.snapshot()))
 
     def _on_snapshot(self, view: GroupView, snapshot: Snapshot) -> None:
         if snapshot.as_of.view != view.id.view:
             return  # an earlier view of daemons: a replica without the state was heard since
+        if snapshot.as_of < self._since:
+            return  # messages ordered in between are missing here; another snapshot will come
         if self.status is not Status.CURRENT:
-            if snapshot.as_of < self._since:
-                return  # messages ordered in between are missing here; another snapshot will come
             self._machine.restore(snapshot.state)
             self._lose(step for step in self._backlog if step.at <= snapshot.as_of)
             self._actions += [Unknown(done.number) for done in self._held]
@@ -398,8 +486,19 @@ class Replica:
         found, view = decode_untrusted(message.data), self.view
         if view is None or message.sender not in view.members:
             return  # any program can send to a group; only replicas know the state
+        if message.sender == self._me and not isinstance(found, Command):
+            self._sender.delivered()
+        if isinstance(found, Part):
+            found = self._receiver.accept(message.sender, found)
+        self._on_found(view, message, found, at)
+
+    def _on_found(
+        self, view: GroupView, message: Message, found: ReplicaMessage | None, at: Position
+    ) -> None:
         if isinstance(found, Claim):
             self._on_claim(view, message.sender, found, at)
+        elif isinstance(found, Piece):
+            self._on_piece(view, found, at)
         elif isinstance(found, Snapshot):
             self._on_snapshot(view, found)
         elif isinstance(found, Command):

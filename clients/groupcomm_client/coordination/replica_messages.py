@@ -1,4 +1,4 @@
-"""The messages between the replicas of one state machine: commands, claims, snapshots.
+"""The messages between the replicas of one state machine: commands, claims, pieces, snapshots.
 
 All are AGREED or SAFE messages to the replicas' group, as msgpack with a tag of two letters.
 """
@@ -31,7 +31,7 @@ class Claim(msgspec.Struct, frozen=True, tag="my", array_like=True):
         exchange: the view of the group in which claims are compared.
         holders: the replicas that have exactly this state.
         version: the place of the last message that was applied to it; None if they have no state.
-        state: the state itself, if the machine is mergeable.
+        state: what the state has, if the machine is mergeable; see `MergeableMachine.claim`.
     """
 
     exchange: Position
@@ -54,7 +54,35 @@ class Snapshot(msgspec.Struct, frozen=True, tag="it", array_like=True):
     state: bytes
 
 
-ReplicaMessage: TypeAlias = Command | Claim | Snapshot
+class Piece(msgspec.Struct, frozen=True, tag="pc", array_like=True):
+    """A piece of a mergeable state that others lack.
+
+    Attributes:
+        exchange: the view of the group in which states are compared.
+        data: the piece; see `MergeableMachine.missing`.
+    """
+
+    exchange: Position
+    data: bytes
+
+
+class Part(msgspec.Struct, frozen=True, tag="pt", array_like=True):
+    """A part of a message that is too large to be sent at once.
+
+    Attributes:
+        number: the number of the message at its sender.
+        index: the place of the part in it, from 0.
+        count: the number of its parts.
+        data: some of its bytes.
+    """
+
+    number: int
+    index: int
+    count: int
+    data: bytes
+
+
+ReplicaMessage: TypeAlias = Command | Claim | Snapshot | Piece | Part
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[ReplicaMessage] = msgspec.msgpack.Decoder(ReplicaMessage)

@@ -128,13 +128,65 @@ class QueueState(msgspec.Struct, array_like=True):
     refused: int
 
 
+class Ids(msgspec.Struct, array_like=True):
+    """Jobs by name only, a few bytes each, in runs of consecutive messages of one bundle.
+
+    Attributes:
+        views: the views of daemons, each with the number of its runs.
+        times: the time of each run, less that of the run before it.
+        rings, bundles, firsts, counts: the rest of the position of each run's first message, and
+            the number of its messages; one value stands for all that are equal.
+    """
+
+    views: list[tuple[ViewId, int]]
+    times: list[int]
+    rings: list[int]
+    bundles: list[int]
+    firsts: list[int]
+    counts: list[int]
+
+
+class Change(msgspec.Struct, array_like=True):
+    """What is different about a job since it was sent; the attributes are those of an `Entry`."""
+
+    id: int  # the place among the ids
+    given: int
+    failures: int
+    extended: int
+    worker: MemberId | None
+    why: str
+
+
+class QueueClaim(msgspec.Struct, array_like=True):
+    """What a queue has, without the data of its jobs.
+
+    Attributes:
+        jobs, aside: the unfinished jobs, and those that were set aside.
+        changes: those that were given, by their place in `jobs` and then `aside`.
+        added: the jobs of which it has the data, though it has not heard of them.
+        settings, workers, seen, since, refused: those of a `QueueState`.
+    """
+
+    settings: Settings | None
+    workers: list[tuple[MemberId, int]]
+    jobs: Ids
+    aside: Ids
+    changes: list[Change]
+    added: Ids
+    seen: list[tuple[ViewId, Seen]]
+    since: Position | None
+    refused: int
+
+
 _encoder = msgspec.msgpack.Encoder()
+_claims = msgspec.msgpack.Decoder(QueueClaim)
+_entries = msgspec.msgpack.Decoder(list[Entry])
 _commands: msgspec.msgpack.Decoder[WorkCommand] = msgspec.msgpack.Decoder(WorkCommand)
 _states = msgspec.msgpack.Decoder(QueueState)
 
 
-def encode(command: WorkCommand | QueueState) -> bytes:
-    """Return a command or a state as bytes."""
+def encode(command: WorkCommand | QueueState | QueueClaim | list[Entry]) -> bytes:
+    """Return a command, a state, a claim or a piece of a state as bytes."""
     return _encoder.encode(command)
 
 
@@ -152,3 +204,19 @@ def decode_state_untrusted(data: bytes) -> QueueState | None:
         return _states.decode(data)
     except UNDECODABLE:
         return None
+
+
+def decode_claim_untrusted(data: bytes) -> QueueClaim | None:
+    """Return what a queue has; None for bytes that no worker has sent."""
+    try:
+        return _claims.decode(data)
+    except UNDECODABLE:
+        return None
+
+
+def decode_piece_untrusted(data: bytes) -> list[Entry]:
+    """Return the jobs of a piece; none for bytes that no worker has sent."""
+    try:
+        return _entries.decode(data)
+    except UNDECODABLE:
+        return []

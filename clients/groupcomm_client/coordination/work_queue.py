@@ -7,7 +7,7 @@ Differences from brokers such as AMQP's: there is none. Each worker computes all
 assignment costs no message; what costs one is that a job is done, and many jobs share it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final, TypeAlias
 
@@ -16,17 +16,21 @@ import attrs
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.events import Cause, GroupView, MemberId, Message
 from groupcomm_client.coordination.replica import Step
+from groupcomm_client.coordination.work_exchange import Exchange, pack, pieces_of
 from groupcomm_client.coordination.work_messages import (
+    Change,
     Discard,
     Entry,
     JobId,
     PutBack,
+    QueueClaim,
     QueueState,
     Ready,
     Report,
     Seen,
     Settings,
     decode_command_untrusted,
+    decode_piece_untrusted,
     decode_state_untrusted,
     encode,
 )
@@ -128,6 +132,8 @@ class WorkQueue:
     _waiting: list[JobId]  # a heap of jobs that may be given, and of some that may not any more
     _first: dict[bytes, JobId]  # by key: the job that is given, or is to be next
     _lines: dict[bytes, list[JobId]]  # by key: a heap of the jobs behind it
+    _added: dict[JobId, Entry]  # jobs of other states, while these are compared
+    _exchange: Exchange
 
     def __init__(self, me: MemberId, key: Key | None = None) -> None:
         """Begin without any job.
@@ -408,12 +414,10 @@ class WorkQueue:
 
     def snapshot(self) -> bytes:
         """Return the whole state; equal states give equal bytes."""
-        free = [member for bucket in self._buckets for member in bucket]
-        busy = sorted(self._workers.keys() - set(free))
         return encode(
             QueueState(
                 self.settings,
-                [(member, self._workers[member].limit) for member in free + busy],
+                self._in_turn(),
                 list(self.jobs.values()),
                 list(self.aside.values()),
                 list(self._seen.items()),
@@ -422,47 +426,99 @@ class WorkQueue:
             )
         )
 
+    def _in_turn(self) -> list[tuple[MemberId, int]]:
+        """Return the workers and their limits, in the order in which they get jobs."""
+        free = [member for bucket in self._buckets for member in bucket]
+        busy = sorted(self._workers.keys() - set(free))
+        return [(member, self._workers[member].limit) for member in free + busy]
+
     def restore(self, state: bytes) -> None:
         """Adopt a state that another worker's `snapshot` returned."""
         found = decode_state_untrusted(state)
         if found is not None:
             self._load(found)
 
-    def merge(self, states: list[bytes]) -> None:
+    # ---- the one state that is made of several ----
+
+    def claim(self) -> bytes:
+        """Return what this state has, without the data of jobs; see `MergeableMachine`."""
+        ids = [*sorted(self.jobs), *sorted(self.aside)]
+        changes = [
+            Change(place, entry.given, entry.failures, entry.extended, entry.worker, entry.why)
+            for place, id in enumerate(ids)
+            if (entry := self.jobs.get(id) or self.aside[id]).given
+        ]
+        return encode(
+            QueueClaim(
+                self.settings,
+                self._in_turn(),
+                pack(self.jobs),
+                pack(self.aside),
+                changes,
+                pack(self._added),
+                list(self._seen.items()),
+                self.since,
+                self.refused,
+            )
+        )
+
+    def compare(self, claims: Sequence[bytes]) -> None:
+        """Begin an exchange; see `MergeableMachine`."""
+        self._exchange = Exchange(claims)
+
+    def missing(self, mine: int, present: Collection[int]) -> list[bytes]:
+        """Return the data of jobs that other states lack; see `MergeableMachine`."""
+        wanted = self._exchange.wanted(present)
+        ids = sorted(id for id, place in wanted.items() if place == mine)
+        return pieces_of([entry for id in ids if (entry := self._data_of(id)) is not None])
+
+    def is_missing(self, present: Collection[int]) -> bool:
+        """Return whether data of jobs is still to come; see `MergeableMachine`."""
+        return bool(self._exchange.wanted(present))
+
+    def add(self, piece: bytes) -> None:
+        """Keep the data of jobs; see `MergeableMachine`."""
+        entries = decode_piece_untrusted(piece)
+        self._exchange.deliver(entry.id for entry in entries)
+        self._added.update((entry.id, entry) for entry in entries if entry.id not in self._added)
+
+    def merge(self) -> None:
         """Adopt the state that is made of those of several parts of the network.
 
         A job is finished if one part has heard of it and has it no longer. Otherwise the latest
         assignment counts, and the largest number of failures.
         """
-        found = [decode_state_untrusted(state) for state in states]
-        parts = [part for part in found if part is not None]
-        jobs: dict[JobId, Entry] = {}
-        aside: dict[JobId, Entry] = {}
-        for part in parts:
-            for entry in part.jobs:
-                jobs[entry.id] = _later(jobs.get(entry.id), entry)
-            for entry in part.aside:
-                aside[entry.id] = _later(aside.get(entry.id), entry)
-        for part in parts:
-            known = {entry.id for entry in part.jobs} | {entry.id for entry in part.aside}
-            seen = dict(part.seen)
-            for held in (jobs, aside):
-                for id in [id for id in held if id not in known and _has_seen(seen, id)]:
-                    del held[id]
+        exchange = self._exchange
+        jobs: list[Entry] = []
+        aside: list[Entry] = []
+        for id in sorted(exchange.ids):
+            bare = self._data_of(id)
+            if bare is None:
+                continue  # nobody who is there has its data
+            change, is_aside = exchange.change_of(id)
+            entry = Entry(
+                *(bare.id, bare.sender, bare.type, bare.data, bare.key),
+                *(change.given, change.failures, change.extended, change.worker, change.why),
+            )
+            (aside if is_aside else jobs).append(entry)
+        claims = [state.claim for state in exchange.states]
         workers: dict[MemberId, int] = {}
-        for part in parts:
-            workers |= {member: limit for member, limit in part.workers if member not in workers}
+        for claim in claims:
+            workers |= {member: limit for member, limit in claim.workers if member not in workers}
         self._load(
             QueueState(
-                next((part.settings for part in parts if part.settings is not None), None),
+                exchange.settings,
                 list(workers.items()),
-                [jobs[id] for id in sorted(jobs)],
-                [aside[id] for id in sorted(aside.keys() - jobs.keys())],
-                _union(parts),
-                min((part.since for part in parts if part.since is not None), default=None),
-                max((part.refused for part in parts), default=0),
+                jobs,
+                aside,
+                _union([claim.seen for claim in claims]),
+                min((claim.since for claim in claims if claim.since is not None), default=None),
+                max((claim.refused for claim in claims), default=0),
             )
         )
+
+    def _data_of(self, id: JobId) -> Entry | None:
+        return self.jobs.get(id) or self.aside.get(id) or self._added.get(id)
 
     def _load(self, state: QueueState) -> None:
         self.settings = state.settings
@@ -484,6 +540,7 @@ class WorkQueue:
         heapify(self._waiting)
         for member, worker in self._workers.items():
             self._settle_bucket(member, worker)
+        self._added, self._exchange = {}, Exchange(())
         self.news = [Replaced()]
 
     def _load_job(self, entry: Entry) -> None:
@@ -509,27 +566,11 @@ def _size(entry: Entry) -> int:
     return len(entry.data) + names + JOB_BYTES
 
 
-def _later(one: Entry | None, other: Entry) -> Entry:
-    """Return the later assignment of a job; of equal ones, one with a worker, or the first."""
-    if one is None:
-        return other
-    failures = max(one.failures, other.failures)
-    if (other.given, other.worker is not None) > (one.given, one.worker is not None):
-        one = other
-    one.failures = failures
-    return one
-
-
-def _has_seen(seen: dict[ViewId, Seen], id: JobId) -> bool:
-    found = seen.get(id.view)
-    return found is not None and (found.after < id <= found.upto or id in found.extra)
-
-
-def _union(parts: list[QueueState]) -> list[tuple[ViewId, Seen]]:
+def _union(parts: Iterable[list[tuple[ViewId, Seen]]]) -> list[tuple[ViewId, Seen]]:
     """Return what all parts together have heard of; less rather than more, where both differ."""
     union: dict[ViewId, Seen] = {}
     for part in parts:
-        for view, seen in part.seen:
+        for view, seen in part:
             before = union.get(view)
             if before is not None:
                 extra = sorted({*before.extra, *seen.extra})

@@ -11,7 +11,12 @@ from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message
 from groupcomm.level import ServiceLevel
 from groupcomm_client import filters
 from groupcomm_client.committed import markers
-from groupcomm_client.coordination import replica_messages, requests, work_messages
+from groupcomm_client.coordination import (
+    replica_messages,
+    requests,
+    work_exchange,
+    work_messages,
+)
 from groupcomm_client.coordination.mutex import acknowledged, lamport, resource
 from groupcomm_client.end_to_end import frames
 from groupcomm_client.filters import envelope
@@ -59,6 +64,8 @@ def _coordination() -> Iterator[tuple[str, bytes]]:
         replica_messages.Command(2**40, b"command"),
         replica_messages.Claim(_AT, (_ANN, _BOB), None),
         replica_messages.Snapshot(_AT, (_ANN,), b"state"),
+        replica_messages.Piece(_AT, b"piece"),
+        replica_messages.Part(3, 1, 4, b"part"),
     ):
         yield "client.coordination.replica_messages", replica_messages.encode(said)
     rules = work_messages.Settings(5, 60_000, True)
@@ -75,6 +82,14 @@ def _coordination() -> Iterator[tuple[str, bytes]]:
         rules, [(_BOB, 16)], [entry], [entry], [(_AT.view, seen)], _AT, 3
     )
     yield "client.coordination.work_messages.state", work_messages.encode(state)
+    ids = work_exchange.pack([_AT, _AT._replace(message=_AT.message + 1)])
+    change = work_messages.Change(0, 2, 1, 0, _BOB, "torn")
+    claim = work_messages.QueueClaim(
+        rules, [(_BOB, 16)], ids, ids, [change], ids, [(_AT.view, seen)], _AT, 3
+    )
+    for target in ("work_messages.claim", "work_exchange", "work_exchange.unpack"):
+        yield f"client.coordination.{target}", work_messages.encode(claim)
+    yield "client.coordination.work_messages.piece", work_messages.encode([entry])
     for wire in (
         requests.Call(7, requests.Whom.ALL, b"question"),
         requests.Reply(_ANN, 7, b"answer", False, (_ANN, _BOB)),

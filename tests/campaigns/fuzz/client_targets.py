@@ -13,6 +13,7 @@ from groupcomm_client.coordination import replica_messages, requests, work_messa
 from groupcomm_client.coordination.mutex import resource
 from groupcomm_client.coordination.mutex.acknowledged import AcknowledgedForm
 from groupcomm_client.coordination.mutex.lamport import LamportForm
+from groupcomm_client.coordination.work_exchange import Claimed, pack, unpack_untrusted
 from groupcomm_client.end_to_end import frames
 from groupcomm_client.filters import envelope
 from groupcomm_client.filters.causal_order import stamps
@@ -92,6 +93,16 @@ def _piece_of(events: list[Line]) -> history.Piece:
     return history.piece_of(events, 1, 0, NOWHERE, NOWHERE)
 
 
+def _claim(raw: bytes) -> None:
+    known(Claimed.decode_untrusted(raw))
+
+
+def _ids(raw: bytes) -> None:
+    claim = known(work_messages.decode_claim_untrusted(raw))
+    ids = unpack_untrusted(claim.jobs)
+    assert unpack_untrusted(pack(ids)) == sorted(set(ids))
+
+
 CLIENT_TARGETS: Final[dict[str, Target]] = {
     "client.end_to_end.frames.head": _head,
     "client.end_to_end.frames.read_key_and_number": _key_and_number,
@@ -111,6 +122,14 @@ CLIENT_TARGETS: Final[dict[str, Target]] = {
     "client.coordination.work_messages.state": stable(
         work_messages.decode_state_untrusted, work_messages.encode
     ),
+    "client.coordination.work_messages.piece": stable(
+        work_messages.decode_piece_untrusted, work_messages.encode
+    ),
+    "client.coordination.work_messages.claim": stable(
+        work_messages.decode_claim_untrusted, work_messages.encode
+    ),
+    "client.coordination.work_exchange": _claim,
+    "client.coordination.work_exchange.unpack": _ids,
     "client.coordination.requests": stable(requests._decode_untrusted, _pack),
     "client.coordination.mutex.form": _word,
     "client.coordination.mutex.resource.use": stable(resource.decode_use_untrusted, _pack),

@@ -4,13 +4,14 @@ Daemons, datagrams, clocks and disks suffer as `groupcomm simulate` has them suf
 (docs/simulator.md). Besides, workers are killed, stand still, have wrong clocks and take long.
 """
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Final
 from unittest.mock import patch
 
 from groupcomm.events import MemberId, Message
 from groupcomm.sim.virtual_time import SECOND, Clock, microseconds, random_for
-from groupcomm_client.coordination import work_queue
+from groupcomm_client.coordination import parts, work_exchange, work_queue
 from tests.groupcomm_client.all_faults import draw_kinds, settings_for
 from tests.groupcomm_client.coordination.crowd import Seat
 from tests.groupcomm_client.coordination.shop import Shop, Worker
@@ -22,6 +23,7 @@ PROGRAM_FAULTS: Final = (
     "clocks",
     "keys",
     "small store",
+    "small parts",
     "operators",
     "small caps",
 )
@@ -140,8 +142,7 @@ class FaultyShop(Shop):
 
     def play(self) -> None:
         """Run load and faults, then mend everything and wait until all jobs are done."""
-        few = patch.object(work_queue, "MOST_BYTES", FEW_BYTES)
-        with few if "small store" in self.troubles else nullcontext():
+        with self._limits():
             self.crowd.run(self.duration_s, self.act, self.troubles_per_s)
             self.is_over = True
             for worker in self.workers:
@@ -149,6 +150,17 @@ class FaultyShop(Shop):
                 worker.go_on(worker.paused_until or 0)
             self.crowd.cluster.end_faults()
             self.crowd.until(self.all_done)
+
+    @contextmanager
+    def _limits(self) -> Iterator[None]:
+        """Have states be large, compared with what is kept and with what is sent at once."""
+        with ExitStack() as stack:
+            if "small store" in self.troubles:
+                stack.enter_context(patch.object(work_queue, "MOST_BYTES", FEW_BYTES))
+            if "small parts" in self.troubles:
+                stack.enter_context(patch.object(parts, "PART_BYTES", 300))
+                stack.enter_context(patch.object(work_exchange, "PIECE_BYTES", 300))
+            yield
 
     @property
     def simulated_s(self) -> float:

@@ -163,7 +163,8 @@ class Shop:
         for each in others:
             theirs = each.sharing.replica
             if id in each.running and theirs.view is not None and theirs.as_of is not None:
-                behind = theirs.as_of < (worker.sharing.replica.as_of or view.id)
+                # Whoever is behind does not know yet that the job was given to another one.
+                behind = theirs.as_of != (worker.sharing.replica.as_of or view.id)
                 assert behind or theirs.view.id.view != view.id.view, f"two at once on {id}"
 
     def look(self, worker: Worker) -> None:

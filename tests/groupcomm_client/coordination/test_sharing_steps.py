@@ -15,8 +15,8 @@ from groupcomm_client.coordination.work_messages import (
     Report,
     Settings,
     WorkCommand,
+    decode_claim_untrusted,
     decode_command_untrusted,
-    decode_state_untrusted,
 )
 from groupcomm_client.coordination.work_messages import encode as encode_command
 from groupcomm_client.coordination.work_queue import WorkQueue
@@ -246,7 +246,7 @@ def test_a_done_job_is_not_begun_again_after_a_merge(pair: Bench) -> None:
     theirs = WorkQueue(B)
     theirs.restore(pair.sharing.queue.snapshot())
     exchange = Position(pair.view, 0, 0, 0, 0)
-    pair.message(B, encode(Claim(exchange, (B,), exchange, theirs.snapshot())))
+    pair.message(B, encode(Claim(exchange, (B,), exchange, theirs.claim())))
     assert pair.sharing.is_current
     assert pair.sharing.queue.jobs[id].worker == A
     assert pair.sharing.next_job() is None
@@ -263,7 +263,7 @@ def test_a_job_that_is_given_anew_by_a_merge_is_begun_anew(pair: Bench) -> None:
     theirs.restore(pair.sharing.queue.snapshot())
     theirs.jobs[id].given += 1
     exchange = Position(pair.view, 0, 0, 0, 0)
-    pair.message(B, encode(Claim(exchange, (B,), exchange, theirs.snapshot())))
+    pair.message(B, encode(Claim(exchange, (B,), exchange, theirs.claim())))
     assert pair.sharing.queue.jobs[id].worker == A
     assert pair.withdrawn() == [id]
     assert pair.sharing.next_job() is None
@@ -277,13 +277,13 @@ def test_a_newcomer_that_had_no_state_yet_knows_assignments_less_well() -> None:
     found.other_says(Ready(1, RULES))
     id = found.job(b"0")  # A lacks what B and C know: that it is C's
     found.network(2, [B, C, A])
-    state = decode_state_untrusted(found.sharing.queue.snapshot())
-    assert state is not None
-    assert state.jobs[0].worker == B
-    state.workers.append((C, 1))
-    state.jobs[0].worker = C
+    claim = decode_claim_untrusted(found.sharing.queue.claim())
+    assert claim is not None
+    assert claim.changes[0].worker == B
+    claim.workers.append((C, 1))
+    claim.changes[0].worker = C
     exchange = Position(found.view, 0, 0, 0, 0)
-    found.message(B, encode(Claim(exchange, (B, C), exchange, encode_command(state))))
+    found.message(B, encode(Claim(exchange, (B, C), exchange, encode_command(claim))))
     assert found.sharing.is_current
     assert found.sharing.queue.jobs[id].worker == C
 

@@ -339,9 +339,21 @@ def parted() -> tuple[Bench, Bench, list[Position]]:
 
 
 def merged(*parts: Bench) -> Bench:
-    found = Bench(A)
-    found.queue.merge([part.queue.snapshot() for part in parts])
-    return found
+    """Have all of them adopt one state; return the first one."""
+    queues = [part.queue for part in parts]
+    claims = [queue.claim() for queue in queues]
+    for queue in queues:
+        queue.compare(claims)
+    present = range(len(queues))
+    for place, queue in enumerate(queues):
+        for piece in queue.missing(place, present):
+            for each in queues:
+                each.add(piece)
+    for queue in queues:
+        assert not queue.is_missing(present)
+        queue.merge()
+    assert len({queue.snapshot() for queue in queues}) == 1
+    return parts[0]
 
 
 def test_a_job_that_one_part_has_done_is_done() -> None:
