@@ -13,7 +13,7 @@ EXAMPLES ?= 1000
 .DEFAULT_GOAL := help
 export PYTHONHASHSEED := 0
 export PYTHONDONTWRITEBYTECODE :=  # modules are compiled once, not by each process of each test
-.PHONY: properties help run page test lint types unit format figures costs bench-check bench-record fuzz soak chaos \
+.PHONY: properties help run page test lint types unit format figures costs bench-check bench-record fuzz soak explore chaos \
 	sites-kill namespaces campaigns packages deb manuals bench-peers browser-test browser-bench spark lock clean
 
 help:  ## this list
@@ -69,6 +69,9 @@ fuzz: .venv/.fuzz  ## bytes for every decoder for FUZZ_SECONDS (60), guided by c
 
 soak: .venv/.test  ## hunt every mutant anew, then new seeds for SOAK_MINUTES (60); resumes
 	@$(PYTHON) tests/groupcomm/sim/soak.py --minutes $(SOAK_MINUTES)
+
+explore: .venv/.test  ## every order of what can happen to two and three daemons, with faults
+	@$(PYTHON) -m tests.campaigns.exploration
 
 chaos: .venv/.test  ## real daemons and programs: DISASTERS (200) kills, stops, partitions, checked
 	@$(PYTHON) -m tests.campaigns.chaos.campaign --disasters $(DISASTERS)

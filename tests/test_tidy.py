@@ -58,7 +58,7 @@ PURE = frozenset(
 """The modules that the core may import: none does I/O, reads a clock or draws random numbers."""
 
 PURE_EXCEPTIONS = {
-    "sim": frozenset({"random"}),  # only ever Random(seed)
+    "sim": frozenset({"random", "io", "marshal", "pickle"}),  # Random(seed) only; in memory only
 }
 
 IMPURE_CALLS = frozenset({"open", "print", "input", "eval", "exec", "hash"})

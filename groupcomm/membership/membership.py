@@ -122,7 +122,7 @@ class Membership:
             self.flood,
             reservation,
             self._on_restart,
-            lambda: max(reservation.used, context.used),
+            self._highest_used,
         )
         self.peers = self._detector.peers
         self.comparison = self._detector.comparison
@@ -146,6 +146,10 @@ class Membership:
         self._sent_at = self._repair_at = self._progress_at = self._met_at = -inf
         self._operational = OperationalPhase(self._timing, self.flood, self._detector, context)
         self._leave = LeaveSchedule()
+
+    def _highest_used(self) -> int:
+        """Return the highest number that this start or an earlier one may have used."""
+        return max(self._reservation.used, self._context.used)
 
     @property
     def gathered_at(self) -> float:

@@ -1,0 +1,129 @@
+"""The programs of an explored cluster: real client sessions that act at once.
+
+A program is on the host of its daemon, and its connection costs no time: what it receives and what
+it sends belong to the same step. So exploration permutes the acts of programs with all else, and
+not the bytes of connections, whose order is constants.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+import attrs
+
+from groupcomm.engine import ClientBytes, ClientOpened, DaemonCore, Input
+from groupcomm.events import Event, GroupView, MemberId
+from groupcomm.level import ServiceLevel
+from groupcomm.names import private_name
+from groupcomm.session.client_session import ClientSession, ClientSessionState
+from groupcomm.trace.events import TraceEvent
+from groupcomm.trace.recorders import SessionTrace
+from groupcomm.trace.steps import TraceClock
+
+_ROOM: Final = 2**20
+
+
+@attrs.frozen
+class Connect:
+    """The program connects."""
+
+
+@attrs.frozen
+class Join:
+    """The program joins a group."""
+
+    group: str
+
+
+@attrs.frozen
+class Leave:
+    """The program leaves a group."""
+
+    group: str
+
+
+@attrs.frozen
+class Multicast:
+    """The program sends one message to a group."""
+
+    group: str
+    level: ServiceLevel = ServiceLevel.AGREED
+
+
+Act: TypeAlias = Connect | Join | Leave | Multicast
+
+
+class Program:
+    """One program and its connection.
+
+    Attributes:
+        acts: what it has still to do, in order.
+    """
+
+    def __init__(
+        self,
+        user: str,
+        daemon: str,
+        acts: Sequence[Act],
+        clock: TraceClock,
+        record: Callable[[TraceEvent], None],
+    ) -> None:
+        self.acts = list(acts)
+        self._session = ClientSession(user)
+        self._daemon = daemon
+        self._trace = SessionTrace(clock, record)
+        self._connection = 0
+        self._member = MemberId("", 0)
+        self._sent = 0
+
+    @property
+    def may_act(self) -> bool:
+        """Return whether the next act is possible now."""
+        is_open = self._session.state is ClientSessionState.OPEN
+        return bool(self.acts) and (is_open or isinstance(self.acts[0], Connect))
+
+    def act(self, core: DaemonCore) -> list[Input]:
+        """Do the next act; return the inputs of the daemon."""
+        act = self.acts.pop(0)
+        inputs: list[Input] = []
+        session, trace = self._session, self._trace
+        match act:
+            case Connect():
+                self._connection = core.next_connection()
+                self._member = MemberId(private_name(session.user, self._daemon), self._connection)
+                trace.identity = str(self._member)
+                trace.requested("connect")
+                inputs.append(ClientOpened(self._connection))
+            case Join(group):
+                trace.requested("join", group, session.join(group))
+            case Leave(group):
+                trace.requested("leave", group, session.leave(group))
+            case Multicast(group, level):
+                self._sent += 1
+                data = b"%d" % self._sent
+                number = session.multicast(group, data, level=level)
+                trace.sent(number, level, (group,), 0, data, discard=False, ordered=False)
+        return inputs + self.pop_inputs()
+
+    def pop_inputs(self) -> list[Input]:
+        """Return what the session has to send, as inputs of the daemon."""
+        data = self._session.pop_output(_ROOM)
+        return [ClientBytes(self._connection, data)] if data else []
+
+    def read(self, core: DaemonCore) -> list[Input]:
+        """Read all output of the daemon; return what the session answers."""
+        data = b"".join(core.pop_output(self._connection, _ROOM))
+        if data:
+            self._note(self._session.receive(data))
+        return self.pop_inputs()
+
+    def end(self) -> None:
+        """Note that the daemon is gone."""
+        if self._connection and not self._session.closed:
+            self._note(self._session.connection_lost())
+        self.acts.clear()
+
+    def _note(self, events: list[Event]) -> None:
+        for event in events:
+            self._trace.received(event)
+            if isinstance(event, GroupView):
+                self._session.memberships.update(event, self._member)

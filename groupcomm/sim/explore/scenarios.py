@@ -1,0 +1,139 @@
+"""The clusters that are explored: who is there, and what programs do."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from groupcomm.config.core import CoreConfig
+from groupcomm.level import ServiceLevel
+from groupcomm.sim.explore.canonical import EPOCH
+from groupcomm.sim.explore.node import Constants, Node
+from groupcomm.sim.explore.node_states import NodeStates, NodeStep
+from groupcomm.sim.explore.program import Act, Connect, Join, Leave, Multicast
+from groupcomm.sim.explore.transitions import KINDS, Bounds, Move, State, TransitionSystem
+
+_GROUP: Final = "chat"
+_MOST_MOVES: Final = 10_000
+
+_MEMBER: Final = (Connect(), Join(_GROUP))
+
+
+@attrs.frozen(kw_only=True)
+class Scenario:
+    """A cluster and its programs.
+
+    Attributes:
+        sentence: what it is about.
+        sites: the daemons of each site.
+        before: the acts of each daemon's program before exploration begins, in a common view;
+            without any exploration begins as the daemons start.
+        acts: the acts after that, by daemon.
+    """
+
+    sentence: str
+    sites: tuple[tuple[str, ...], ...]
+    before: Mapping[str, tuple[Act, ...]] = attrs.field(factory=dict)
+    acts: Mapping[str, tuple[Act, ...]] = attrs.field(factory=dict)
+
+
+def _messages(*levels: ServiceLevel) -> tuple[Act, ...]:
+    return tuple(Multicast(_GROUP, level) for level in levels)
+
+
+_A, _S, _C, _F = ServiceLevel.AGREED, ServiceLevel.SAFE, ServiceLevel.CAUSAL, ServiceLevel.FIFO
+
+SCENARIOS: Final[Mapping[str, Scenario]] = {
+    "start-2": Scenario(sentence="Two daemons start.", sites=(("a", "b"),)),
+    "start-3": Scenario(sentence="Three daemons start.", sites=(("a", "b", "c"),)),
+    "agreed-2": Scenario(
+        sentence="Two programs send one AGREED message each.",
+        sites=(("a", "b"),),
+        before={"a": _MEMBER, "b": _MEMBER},
+        acts={"a": _messages(_A), "b": _messages(_A)},
+    ),
+    "agreed-3": Scenario(
+        sentence="Two of three programs send one AGREED message each.",
+        sites=(("a", "b", "c"),),
+        before={"a": _MEMBER, "b": _MEMBER, "c": _MEMBER},
+        acts={"a": _messages(_A), "b": _messages(_A)},
+    ),
+    "safe-3": Scenario(
+        sentence="A program sends a SAFE message to three, and another one a FIFO message.",
+        sites=(("a", "b", "c"),),
+        before={"a": _MEMBER, "b": _MEMBER, "c": _MEMBER},
+        acts={"a": _messages(_S), "c": _messages(_F)},
+    ),
+    "levels-2": Scenario(
+        sentence="A program sends CAUSAL and SAFE, the other one FIFO and AGREED messages.",
+        sites=(("a", "b"),),
+        before={"a": _MEMBER, "b": _MEMBER},
+        acts={"a": _messages(_C, _S), "b": _messages(_F, _A)},
+    ),
+    "groups-2": Scenario(
+        sentence="A program joins and one leaves while the other one sends.",
+        sites=(("a", "b"),),
+        before={"a": (Connect(),), "b": _MEMBER},
+        acts={"a": (Join(_GROUP), *_messages(_A)), "b": (*_messages(_A), Leave(_GROUP))},
+    ),
+    "sites-2": Scenario(
+        sentence="Two sites of one daemon each send AGREED messages.",
+        sites=(("a",), ("b",)),
+        before={"a": _MEMBER, "b": _MEMBER},
+        acts={"a": _messages(_A), "b": _messages(_A)},
+    ),
+}
+"""By name."""
+
+
+@attrs.frozen(kw_only=True)
+class Beginning:
+    """Where exploration begins.
+
+    Attributes:
+        system: what can happen.
+        state: the first state.
+        steps: the steps before it, each with its time in ticks.
+        at: the ticks before exploration begins.
+    """
+
+    system: TransitionSystem
+    state: State
+    steps: tuple[tuple[int, NodeStep], ...]
+    at: int
+
+
+def begin(scenario: Scenario, bounds: Bounds) -> Beginning:
+    """Start the cluster of a scenario, and bring it to where exploration begins.
+
+    Raises:
+        AssertionError: a daemon breaks an invariant before that, or there is no view.
+    """
+    nodes = NodeStates(Constants(CoreConfig(suite=0, sites=scenario.sites)))
+    system = TransitionSystem(nodes, bounds)
+    names = nodes.constants.names
+    numbers = [nodes.add(Node(name, scenario.before.get(name, ())), EPOCH) for name in names]
+    count = len(names)
+    state = State(tuple(numbers), (0,) * count, 0, (), (), frozenset(), (0,) * len(KINDS), 0)
+    steps: list[tuple[int, NodeStep]] = []
+    for place in range(count):
+        state, step = system.apply(state, Move("boot", place))
+        assert step is not None
+        steps.append((0, step))
+    for _ in range(_MOST_MOVES):
+        if not scenario.before or system.is_settled(state):
+            break
+        state, step = system.apply(state, system.usual(state))
+        if step is not None:
+            assert not step.error, step.error
+            steps.append((state.elapsed, step))
+    assert not scenario.before or system.is_settled(state), "there is no view to begin with"
+    numbers = [
+        nodes.change(
+            number, lambda node: node.program.acts.extend(scenario.acts.get(node.name, ()))
+        )
+        for number in state.nodes
+    ]
+    at = state.elapsed
+    state = state._replace(nodes=tuple(numbers), turn=0, elapsed=0)
+    return Beginning(system=system, state=state, steps=tuple(steps), at=at)

@@ -1,0 +1,236 @@
+"""The search: every state within the bounds, depth first, and the checks of what it finds.
+
+Three things are found: a core that breaks an invariant of its own, at each step; a cluster that
+    does not come to one view with all done although nothing goes wrong any more (liveness); and a
+    history that breaks a property. Histories are checked at the ends, by the checkers of the
+    simulator. A state includes the history of each daemon, so states are only equal if their
+    histories are, and no history is missed.
+"""
+
+import hashlib
+import marshal
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any, Final
+
+import attrs
+from msgspec.structs import replace
+
+from groupcomm.sim.checkers import Checkers
+from groupcomm.sim.explore.canonical import TICK
+from groupcomm.sim.explore.node_states import NodeStep
+from groupcomm.sim.explore.scenarios import Beginning
+from groupcomm.sim.explore.transitions import Move, State
+from groupcomm.trace.events import Heal, Quiet, TraceEvent
+
+SETTLE_S: Final = 12.0
+"""The simulated time in which a cluster settles once nothing goes wrong any more."""
+
+AFTER_S: Final = 0.8
+"""The simulated time after that, in which all that is deliverable is delivered."""
+
+MOST_MOVES: Final = 20_000
+
+LIVENESS: Final = "L"
+INVARIANT: Final = "assert"
+
+
+@attrs.frozen(kw_only=True)
+class Finding:
+    """Something wrong.
+
+    Attributes:
+        property: the id of the property; ``L`` if the cluster does not settle, ``assert`` if a core
+            breaks an invariant of its own.
+        text: what is wrong.
+        moves: what has happened, in order, up to there.
+        deviations: the number of deviations among it.
+    """
+
+    property: str
+    text: str
+    moves: tuple[Move, ...]
+    deviations: int
+
+
+@attrs.define(kw_only=True)
+class Progress:
+    """How far a search has come.
+
+    Attributes:
+        states: the number of different states.
+        transitions: the number of moves from one to another.
+        ends: the number of ends, whose histories were checked.
+        depth: the most moves from the beginning to an end.
+        is_complete: whether all states within the bounds were reached.
+        findings: what is wrong; the first of each property.
+    """
+
+    states: int = 0
+    transitions: int = 0
+    ends: int = 0
+    depth: int = 0
+    is_complete: bool = False
+    findings: list[Finding] = attrs.field(factory=list)
+
+
+Report = Callable[[Progress], None]
+
+
+@attrs.frozen
+class _Level:
+    """One state of the path that is explored now."""
+
+    state: State
+    move: Move | None
+    step: NodeStep | None
+    moves: Iterator[Move]
+
+
+class Search:
+    """A search from one beginning.
+
+    Args:
+        beginning: where it begins.
+        most_states: the most states.
+        stop_at_first: whether it ends with the first finding.
+        shuffle: the seed of the order in which moves are tried; None for the order in which they
+            are listed. With a bound on the number of states another order reaches other ones.
+        report: is called each 10,000 states.
+    """
+
+    def __init__(
+        self,
+        beginning: Beginning,
+        *,
+        most_states: int = 10**9,
+        stop_at_first: bool = False,
+        shuffle: int | None = None,
+        report: Report = lambda progress: None,
+    ) -> None:
+        self._system = beginning.system
+        self._beginning = beginning
+        self._most = most_states
+        self._stop_at_first = stop_at_first
+        self._report = report
+        self._random = None if shuffle is None else Random(shuffle)
+        self._seen: set[bytes] = set()
+        self._path: list[_Level] = []
+        self._until = round(beginning.system.bounds.within_s / TICK)
+        self._limit = self._until + round(SETTLE_S / TICK)
+        self.progress = Progress()
+
+    def run(self) -> Progress:
+        """Explore; return how far it has come."""
+        progress = self.progress
+        self._enter(self._beginning.state, None, None)
+        while self._path:
+            level = self._path[-1]
+            move = next(level.moves, None)
+            if move is None:
+                self._path.pop()
+                continue
+            state, step = self._system.apply(level.state, move)
+            progress.transitions += 1
+            if step is not None and step.error:
+                self._find(INVARIANT, step.error, (*self._moves(), move), state)
+            else:
+                self._enter(state, move, step)
+            if progress.states >= self._most or (self._stop_at_first and progress.findings):
+                return progress
+        progress.is_complete = True
+        return progress
+
+    def _enter(self, state: State, move: Move | None, step: NodeStep | None) -> None:
+        key = _digest_of(state)
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        progress = self.progress
+        progress.states += 1
+        if not progress.states % 10_000:
+            self._report(progress)
+        is_end = self._is_end(state)
+        moves = [] if is_end else self._system.moves(state)
+        if self._random is not None:
+            self._random.shuffle(moves)
+        self._path.append(_Level(state, move, step, iter(moves)))
+        if is_end:
+            progress.ends += 1
+            progress.depth = max(progress.depth, len(self._path) - 1)
+            self._check_end(state)
+
+    def _is_end(self, state: State) -> bool:
+        if state.elapsed > self._limit:
+            return True
+        return state.elapsed > self._until and self._system.is_settled(state)
+
+    def _moves(self) -> tuple[Move, ...]:
+        return tuple(level.move for level in self._path if level.move is not None)
+
+    def _find(self, property_id: str, text: str, moves: tuple[Move, ...], state: State) -> None:
+        if property_id not in (found.property for found in self.progress.findings):
+            finding = Finding(
+                property=property_id, text=text, moves=moves, deviations=sum(state.spent)
+            )
+            self.progress.findings.append(finding)
+
+    # ---- ends ----
+
+    def _check_end(self, state: State) -> None:
+        """Let the cluster settle, and check the history of the whole path."""
+        checkers = Checkers()
+        at = self._beginning.at
+        for ticks, step in self._beginning.steps:
+            _feed(checkers, step, ticks)
+        for level in self._path:
+            if level.step is not None:
+                _feed(checkers, level.step, at + level.state.elapsed)
+        state, is_settled = self._settle(checkers, state)
+        if not is_settled:
+            text = f"no view of all with all done within {SETTLE_S:g} s after the last deviation"
+            self._find(LIVENESS, text, self._moves(), state)
+        elif not self.progress.findings or not checkers.violations:
+            checkers.finish()
+        for found in checkers.violations:
+            self._find(found.property, found.text, self._moves(), state)
+
+    def _settle(self, checkers: Checkers, state: State) -> tuple[State, bool]:
+        """Go on with nothing going wrong; return the last state, and whether all is settled."""
+        names = self._system.nodes.constants.names
+        limit = state.elapsed + round(SETTLE_S / TICK)
+        at = self._beginning.at
+        until: int | None = None
+        for _ in range(MOST_MOVES):
+            if until is None and self._system.is_settled(state):
+                until = state.elapsed + round(AFTER_S / TICK)
+                states = [self._system.nodes.states[number] for number in state.nodes]
+                core = [
+                    f"{name}/{node.starts}"
+                    for name, node in zip(names, states, strict=True)
+                    if node.is_up
+                ]
+                checkers.feed(Heal(at + state.elapsed, tuple(core)))
+            if until is not None and state.elapsed > until:
+                checkers.feed(Quiet(at + state.elapsed))
+                return state, True
+            if state.elapsed > limit:
+                return state, False
+            state, step = self._system.apply(state, self._system.usual(state))
+            if step is not None:
+                if step.error:
+                    self._find(INVARIANT, step.error, self._moves(), state)
+                    return state, True
+                _feed(checkers, step, at + state.elapsed)
+        return state, False
+
+
+def _feed(checkers: Checkers, step: NodeStep, ticks: int) -> None:
+    event: TraceEvent
+    for event in step.events:
+        checkers.feed(replace(event, t=ticks))
+
+
+def _digest_of(state: State) -> bytes:
+    key: Any = state.key
+    return hashlib.blake2b(marshal.dumps(key, 2), digest_size=12).digest()

@@ -1,0 +1,379 @@
+"""The states of an explored cluster, and what can happen in each of them.
+
+A cluster is some daemons, the datagrams in flight between them, and one time for all. At one
+instant it goes in *rounds*: what is sent in a round arrives in the next one. In each round a daemon
+receives its datagrams in any order, and wakes, acts and stores at any place between them. Once
+nothing is in flight and nothing is due, time goes on to the next deadline.
+
+Everything else is a *deviation*: that a datagram arrives a round later, or is lost, that time goes
+on although something is in flight or due, that a daemon is killed, or that two parts do not hear
+each other. Exploration is bounded by the number of deviations of each kind, and of all kinds
+together.
+
+What daemons do in one round is independent: nothing that one of them sends can reach another one
+before the next round. So it is enough to explore one order of the daemons, by place, with all
+orders within each daemon; every other order leads to the same states at the end of the round
+(Godefroid, "Partial-Order Methods for the Verification of Concurrent Systems", LNCS 1032, 1996:
+persistent sets).
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple, TypeAlias
+
+import attrs
+
+from groupcomm.sim.explore.canonical import TICK
+from groupcomm.sim.explore.node import (
+    MOST_STARTS,
+    Boots,
+    Crash,
+    DiskStores,
+    DoAct,
+    NodeEvent,
+    Receive,
+    Wake,
+)
+from groupcomm.sim.explore.node_states import NodeState, NodeStates, NodeStep
+from groupcomm.wire.packet import PacketKind
+
+DEFER: Final = "defer"
+LATE: Final = "late"
+LOSS: Final = "loss"
+CRASH: Final = "crash"
+CUT: Final = "cut"
+KINDS: Final = (DEFER, LATE, LOSS, CRASH, CUT)
+"""The kinds of deviations: a datagram arrives a round later; time goes on although something is in
+flight or due; a datagram is lost; a daemon is killed; two parts do not hear each other."""
+
+_EVENTS: Final[Mapping[str, NodeEvent]] = {
+    "wake": Wake(),
+    "act": DoAct(),
+    "store": DiskStores(),
+    "boot": Boots(),
+}
+
+_WRITE_HAS_LASTED: Final = frozenset((1,))
+
+Flight: TypeAlias = tuple[tuple[int, int], ...]
+"""Datagrams in flight, in the order in which they were sent: the place of the target, and the
+number of the packet."""
+
+
+class State(NamedTuple):
+    """One state of a cluster.
+
+    Attributes:
+        nodes: the number of each daemon's state.
+        lags: ticks since each daemon's last step.
+        turn: the place of the daemon whose part of the round it is.
+        now: the datagrams that arrive in this round.
+        later: those that arrive in the next one.
+        cut: the daemons of one side of a cut; empty without one.
+        spent: the number of deviations of each kind so far.
+        elapsed: ticks since exploration began.
+    """
+
+    nodes: tuple[int, ...]
+    lags: tuple[int, ...]
+    turn: int
+    now: Flight
+    later: Flight
+    cut: frozenset[int]
+    spent: tuple[int, ...]
+    elapsed: int
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Return the state without the order of datagrams, which has no effect."""
+        nodes, lags, turn, now, later, *rest = self
+        return nodes, lags, turn, tuple(sorted(now)), tuple(sorted(later)), *rest
+
+
+@attrs.frozen
+class Move:
+    """One thing that happens.
+
+    Attributes:
+        what: the kind: ``receive``, ``wake``, ``act``, ``store``, ``pass``, ``wait``, ``boot``,
+            ``defer``, ``lose``, ``crash``, ``cut`` or ``mend``.
+        place: the daemon, by its place; -1 for all.
+        packet: the number of the packet that arrives, is late or lost; -1 without one.
+        others: with ``cut`` the daemons of one side; with ``crash`` not empty if the write has
+            lasted.
+    """
+
+    what: str
+    place: int = -1
+    packet: int = -1
+    others: frozenset[int] = frozenset()
+
+
+@attrs.frozen(kw_only=True)
+class Bounds:
+    """The bounds of one exploration.
+
+    Attributes:
+        most: the most deviations of each kind.
+        in_all: the most deviations together.
+        within_s: simulated seconds in which deviations begin.
+    """
+
+    most: Mapping[str, int] = attrs.field(factory=dict)
+    in_all: int = 0
+    within_s: float = 1.0
+
+
+class TransitionSystem:
+    """What can happen.
+
+    Args:
+        nodes: the states of daemons.
+        bounds: the bounds.
+    """
+
+    def __init__(self, nodes: NodeStates, bounds: Bounds) -> None:
+        self.nodes = nodes
+        self.bounds = bounds
+        self.count = len(nodes.constants.names)
+        self._most = tuple(bounds.most.get(kind, 0) for kind in KINDS)
+        self._until = round(bounds.within_s / TICK)
+        self._effects: dict[str, Callable[[State, Move], State]] = {
+            "pass": self._pass,
+            "wait": self._wait,
+            "lose": self._lose,
+            "defer": self._defer,
+            "cut": self._cut,
+            "mend": self._mend,
+        }
+
+    # ---- moves ----
+
+    def moves(self, state: State) -> list[Move]:
+        """Return all that can happen in a state."""
+        due = list(self._due(state))
+        options = list(self._options(state))
+        found = due + options
+        if not due and not (options and self._must_act(state)):
+            found.append(Move("wait" if self._is_over(state) else "pass", state.turn))
+        if sum(state.spent) < self.bounds.in_all and state.elapsed <= self._until:
+            found += self._deviations(state)
+        elif state.cut and state.turn == 0:
+            found.append(Move("mend"))
+        return found
+
+    def usual(self, state: State) -> Move:
+        """Return what happens next if nothing goes wrong and all is as quick as can be."""
+        if state.cut and state.turn == 0:
+            return Move("mend")
+        move = next(self._due(state), None) or next(self._options(state), None)
+        return move or Move("wait" if self._is_over(state) else "pass", state.turn)
+
+    def _due(self, state: State) -> Iterator[Move]:
+        """Yield what the daemon whose turn it is must do in this round."""
+        turn = state.turn
+        node = self.nodes.states[state.nodes[turn]]
+        if node.due <= state.lags[turn]:
+            yield Move("wake", turn)
+        for target, packet in dict.fromkeys(state.now):
+            if target == turn:
+                yield Move("receive", turn, packet)
+
+    def _options(self, state: State) -> Iterator[Move]:
+        """Yield what it may do in this round or in a later one."""
+        turn = state.turn
+        states = self._states(state)
+        node = states[turn]
+        if node.is_storing:
+            yield Move("store", turn)
+        if node.may_act and self._is_formed(states):
+            yield Move("act", turn)
+
+    def _is_over(self, state: State) -> bool:
+        """Return whether nothing is left to happen at this instant."""
+        if state.now or state.later:
+            return False
+        states = self._states(state)
+        if any(node.due <= lag for node, lag in zip(states, state.lags, strict=True)):
+            return False
+        if any(node.is_storing for node in states):
+            return False
+        return not (self._is_formed(states) and any(node.may_act for node in states))
+
+    def _must_act(self, state: State) -> bool:
+        """Return whether nothing else is left: an act or a write that may wait waits no longer."""
+        if state.now or state.later or state.turn + 1 < self.count:
+            return False
+        states = self._states(state)
+        return not any(node.due <= lag for node, lag in zip(states, state.lags, strict=True))
+
+    def _deviations(self, state: State) -> Iterator[Move]:
+        """Yield what may go wrong, as far as the bound of its kind allows it."""
+        turn = state.turn
+        defer, late, loss, crash, cut = (
+            spent < most for spent, most in zip(state.spent, self._most, strict=True)
+        )
+        for target, packet in dict.fromkeys(state.now):
+            if target == turn:
+                yield from (Move("defer", turn, packet),) if defer else ()
+                yield from (Move("lose", turn, packet),) if loss else ()
+        yield from self._starts_and_ends(self.nodes.states[state.nodes[turn]], turn, crash=crash)
+        if turn == 0:
+            if late and not self._is_over(state):
+                yield Move("wait", 0)
+            if state.cut:
+                yield Move("mend")
+            elif cut:
+                yield from (Move("cut", others=side) for side in _sides(self.count))
+
+    @staticmethod
+    def _starts_and_ends(node: NodeState, turn: int, *, crash: bool) -> Iterator[Move]:
+        if not node.is_up and node.starts < MOST_STARTS:
+            yield Move("boot", turn)
+        elif node.is_up and crash:
+            yield Move("crash", turn)
+            if node.is_storing:
+                yield Move("crash", turn, others=_WRITE_HAS_LASTED)
+
+    def _states(self, state: State) -> list[NodeState]:
+        states = self.nodes.states
+        return [states[number] for number in state.nodes]
+
+    @staticmethod
+    def _is_formed(states: list[NodeState]) -> bool:
+        """Return whether all daemons that run are in one view, in order."""
+        up = [node for node in states if node.is_up]
+        return bool(up) and all(node.view and node.view == up[0].view for node in up)
+
+    def is_settled(self, state: State) -> bool:
+        """Return whether the daemons that run have one view with nobody else, and all is done."""
+        states = self._states(state)
+        if state.cut or not self._is_formed(states) or not self._is_over(state):
+            return False
+        up = [
+            name
+            for name, node in zip(self.nodes.constants.names, states, strict=True)
+            if node.is_up
+        ]
+        return list(next(node for node in states if node.is_up).members) == up
+
+    # ---- their effects ----
+
+    def apply(self, state: State, move: Move) -> tuple[State, NodeStep | None]:
+        """Return the next state, and the step of the daemon that has taken one."""
+        event = _EVENTS.get(move.what)
+        if event is not None:
+            return self._step(state, move.place, event, move.what)
+        if move.what == "receive":
+            now = _without(state.now, (move.place, move.packet))
+            packet = self.nodes.packets[move.packet]
+            return self._step(state._replace(now=now), move.place, Receive(packet), move.packet)
+        if move.what == "crash":
+            return self._crash(state, move.place, has_lasted=bool(move.others))
+        return self._effects[move.what](state, move), None
+
+    def _step(
+        self, state: State, place: int, event: NodeEvent, key: object
+    ) -> tuple[State, NodeStep]:
+        step = self.nodes.step(state.nodes[place], state.lags[place], event, key)
+        sent = step.sent
+        if sent and (state.cut or not all(node.is_up for node in self._states(state))):
+            sent = tuple(each for each in sent if self._arrives(state, place, each[0]))
+        nodes, lags = list(state.nodes), list(state.lags)
+        nodes[place], lags[place] = step.state, 0
+        later = (*state.later, *sent)
+        return state._replace(nodes=tuple(nodes), lags=tuple(lags), later=later), step
+
+    def _arrives(self, state: State, source: int, target: int) -> bool:
+        is_up = self.nodes.states[state.nodes[target]].is_up
+        return is_up and (source in state.cut) == (target in state.cut)
+
+    def _crash(self, state: State, place: int, *, has_lasted: bool) -> tuple[State, NodeStep]:
+        state = state._replace(
+            now=tuple(each for each in state.now if each[0] != place),
+            later=tuple(each for each in state.later if each[0] != place),
+            spent=_plus(state.spent, CRASH),
+        )
+        return self._step(state, place, Crash(has_lasted), ("crash", has_lasted))
+
+    @staticmethod
+    def _lose(state: State, move: Move) -> State:
+        now = _without(state.now, (move.place, move.packet))
+        return state._replace(now=now, spent=_plus(state.spent, LOSS))
+
+    @staticmethod
+    def _defer(state: State, move: Move) -> State:
+        late = (move.place, move.packet)
+        now, later = _without(state.now, late), (*state.later, late)
+        return state._replace(now=now, later=later, spent=_plus(state.spent, DEFER))
+
+    @staticmethod
+    def _cut(state: State, move: Move) -> State:
+        return state._replace(cut=move.others, spent=_plus(state.spent, CUT))
+
+    @staticmethod
+    def _mend(state: State, _: Move) -> State:
+        return state._replace(cut=frozenset())
+
+    def _pass(self, state: State, _: Move) -> State:
+        """End the turn of a daemon, and with the last one the round."""
+        if state.turn + 1 < self.count:
+            return state._replace(turn=state.turn + 1)
+        return state._replace(turn=0, now=state.later, later=())
+
+    def _wait(self, state: State, _: Move) -> State:
+        """Let time pass until the next deadline that is not reached yet."""
+        states = self._states(state)
+        left = [node.due - lag for node, lag in zip(states, state.lags, strict=True)]
+        ticks = min((each for each in left if each > 0), default=0)
+        return state._replace(
+            lags=tuple(
+                lag + ticks if node.is_up else 0
+                for node, lag in zip(states, state.lags, strict=True)
+            ),
+            turn=0,
+            now=(*state.now, *state.later),
+            later=(),
+            spent=state.spent if self._is_over(state) else _plus(state.spent, LATE),
+            elapsed=state.elapsed + ticks,
+        )
+
+    def describe(self, move: Move) -> str:
+        """Return a move as words."""
+        names = self.nodes.constants.names
+        if move.packet >= 0:
+            packet = self.nodes.packets[move.packet]
+            kind = PacketKind(packet.content[0]).name.lower()
+            verb = {"receive": "receives", "lose": "does not receive", "defer": "receives later"}
+            return f"{names[move.place]} {verb[move.what]} {kind} of {packet.source}"
+        if move.what == "cut":
+            return f"{' '.join(names[place] for place in sorted(move.others))} cut off"
+        texts = {
+            "wake": "wakes",
+            "act": "acts",
+            "store": "stores",
+            "boot": "starts",
+            "crash": "is killed" + (", but its write has lasted" if move.others else ""),
+            "mend": "all hear each other",
+            "wait": "time passes",
+            "pass": "has done its part of the round",
+        }
+        text = texts[move.what]
+        return text if move.what in ("mend", "wait") else f"{names[move.place]} {text}"
+
+
+def _sides(count: int) -> list[frozenset[int]]:
+    """Return one side of each cut."""
+    return [
+        frozenset(place for place in range(count) if bits >> place & 1)
+        for bits in range(1, 2 ** (count - 1))
+    ]
+
+
+def _without(flight: Flight, one: tuple[int, int]) -> Flight:
+    at = flight.index(one)
+    return flight[:at] + flight[at + 1 :]
+
+
+def _plus(spent: tuple[int, ...], kind: str) -> tuple[int, ...]:
+    place = KINDS.index(kind)
+    return (*spent[:place], spent[place] + 1, *spent[place + 1 :])
