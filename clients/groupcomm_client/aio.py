@@ -23,7 +23,7 @@ from groupcomm_client.client_protocol import ClientProtocol, Ready
 from groupcomm_client.connection import Connection
 from groupcomm_client.loops import Step, Target, single_of, targets_of
 from groupcomm_client.opening import connection_block
-from groupcomm_client.options import DEFAULT_OPTIONS, ConnectOptions, TlsOptions
+from groupcomm_client.options import DEFAULT_OPTIONS, ConnectOptions, Resume, TlsOptions
 
 __all__ = ["AsyncioLoop", "AsyncioStream", "connect"]
 
@@ -296,6 +296,7 @@ async def connect(
     *,
     user: str | None = None,
     reconnect: bool = False,
+    resume: Resume = False,
     options: ConnectOptions = DEFAULT_OPTIONS,
     tls: TlsOptions | None = None,
 ) -> AsyncIterator[Connection]:
@@ -309,5 +310,5 @@ async def connect(
         ConfigError: no trace can be written there, or a file for TLS cannot be used.
     """
     loop = AsyncioLoop()
-    async with connection_block(loop, address, user, reconnect, options, tls) as connection:
+    async with connection_block(loop, address, user, reconnect, resume, options, tls) as connection:
         yield connection

@@ -25,7 +25,7 @@ from groupcomm_client.client_protocol import ClientProtocol
 from groupcomm_client.connection import Connection, Destinations
 from groupcomm_client.events import Received
 from groupcomm_client.filters.factories import Factory
-from groupcomm_client.options import DEFAULT_OPTIONS, ConnectOptions, TlsOptions
+from groupcomm_client.options import DEFAULT_OPTIONS, ConnectOptions, Resume, TlsOptions
 from groupcomm_client.thread_loop import ThreadLoop, run, run_block
 
 if TYPE_CHECKING:
@@ -261,11 +261,14 @@ def connect(
     *,
     user: str | None = None,
     reconnect: bool = False,
+    resume: Resume = False,
     options: ConnectOptions = DEFAULT_OPTIONS,
     tls: TlsOptions | None = None,
 ) -> Iterator[BlockingConnection]:
     """Open a connection for the length of a block; see `groupcomm_client.connect`."""
-    connection = open_connection(address, user=user, reconnect=reconnect, options=options, tls=tls)
+    connection = open_connection(
+        address, user=user, reconnect=reconnect, resume=resume, options=options, tls=tls
+    )
     try:
         yield connection
     finally:
@@ -277,6 +280,7 @@ def open_connection(
     *,
     user: str | None = None,
     reconnect: bool = False,
+    resume: Resume = False,
     options: ConnectOptions = DEFAULT_OPTIONS,
     tls: TlsOptions | None = None,
 ) -> BlockingConnection:
@@ -291,7 +295,7 @@ def open_connection(
     """
     loop = ThreadLoop()
     try:
-        opened = run(opening.open_connection(loop, address, user, reconnect, options, tls))
+        opened = run(opening.open_connection(loop, address, user, reconnect, resume, options, tls))
     except BaseException:
         loop.watch.close()
         raise

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from groupcomm.errors import CannotConnect, Code, SessionEnded
+from groupcomm.errors import CannotConnect, Code, LocalProtocolError, SessionEnded
 from groupcomm.events import DaemonStopping
 from groupcomm.host.addresses import TLS
 from groupcomm_client.byte_stream import ByteSocket
@@ -13,7 +13,7 @@ from groupcomm_client.client_protocol import ClientProtocol, random_user
 from groupcomm_client.connection import Connection, Session
 from groupcomm_client.filters.factories import Factory
 from groupcomm_client.loops import Loop
-from groupcomm_client.options import ADMISSION_S, ConnectOptions, TlsOptions
+from groupcomm_client.options import ADMISSION_S, ConnectOptions, Resume, TlsOptions
 from groupcomm_client.reconnecting import ReconnectingConnection
 from groupcomm_client.targets import default_address, not_admitted, open_socket
 
@@ -28,11 +28,12 @@ async def connection_block(
     address: str | None,
     user: str | None,
     reconnect: bool,
+    resume: Resume,
     options: ConnectOptions,
     tls: TlsOptions | None,
 ) -> AsyncIterator[Connection]:
     """Open a connection for the length of a block; see `groupcomm_client.connect`."""
-    connection = await open_connection(loop, address, user, reconnect, options, tls)
+    connection = await open_connection(loop, address, user, reconnect, resume, options, tls)
     try:
         yield connection
     finally:
@@ -44,16 +45,41 @@ async def open_connection(
     address: str | None,
     user: str | None,
     reconnect: bool,
+    resume: Resume,
     options: ConnectOptions,
     tls: TlsOptions | None,
 ) -> Connection:
     """Return a connection that was admitted; see `groupcomm_client.connect`."""
+    if resume is not False:
+        _check_resume(reconnect, resume, options)
     opener = SessionOpener(loop, address or default_address(), user or random_user(), options, tls)
     secrets: dict[str, GroupSecret] = {}
-    first = await opener.open(options.filters, secrets, timeout_s=options.timeout_s)
+    filters = options.filters if resume is False else ()
+    first = await opener.open(filters, secrets, timeout_s=options.timeout_s)
     if not reconnect:
         return Connection(first, loop)
-    return ReconnectingConnection(first, loop, opener, options.filters, secrets)
+    if resume is False:
+        return ReconnectingConnection(first, loop, opener, options.filters, secrets)
+    from groupcomm_client.history.resuming import ResumingConnection  # noqa: PLC0415 - few need it
+
+    names = None if isinstance(resume, bool) else tuple(resume)
+    return ResumingConnection(first, loop, opener, secrets, names)
+
+
+def _check_resume(reconnect: bool, resume: Resume, options: ConnectOptions) -> None:
+    """Raise LocalProtocolError if a connection with these options cannot resume."""
+    if not reconnect:
+        raise LocalProtocolError("resume needs reconnect=True, as it is about several sessions")
+    if options.filters is not None:
+        raise LocalProtocolError(
+            "a connection that resumes has no filters, as archives have messages as filters have"
+            " made them: leave out resume, or filters"
+        )
+    names = () if isinstance(resume, bool) else resume
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise LocalProtocolError(
+            f"resume is {resume!r}; it must be True, or a list of the names of groups"
+        )
 
 
 class SessionOpener:

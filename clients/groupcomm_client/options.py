@@ -14,6 +14,9 @@ ADMISSION_S: Final = 10.0
 
 StrPath = str | os.PathLike[str]
 
+Resume = bool | Sequence[str]
+"""Whether a connection resumes, in all groups or in some; see `groupcomm_client.connect`."""
+
 
 @attrs.frozen(kw_only=True)
 class ConnectOptions:

@@ -18,7 +18,7 @@ from groupcomm_client.client_protocol import ClientProtocol, Ready
 from groupcomm_client.connection import Connection
 from groupcomm_client.loops import Step, Target, single_of, targets_of
 from groupcomm_client.opening import connection_block
-from groupcomm_client.options import DEFAULT_OPTIONS, ConnectOptions, TlsOptions
+from groupcomm_client.options import DEFAULT_OPTIONS, ConnectOptions, Resume, TlsOptions
 
 
 class TrioStream(CoalescingStream):
@@ -248,6 +248,7 @@ async def connect(
     *,
     user: str | None = None,
     reconnect: bool = False,
+    resume: Resume = False,
     options: ConnectOptions = DEFAULT_OPTIONS,
     tls: TlsOptions | None = None,
 ) -> AsyncIterator[Connection]:
@@ -267,6 +268,8 @@ async def connect(
         user: the name of the session, unique at the daemon; None for a random one.
         reconnect: open another session whenever one ends: with the same user, in the same groups.
             An event of class `Reconnected` stands where something may be missing.
+        resume: with `reconnect`, what was missed in the joined groups, or in those that are named
+            here, comes from their archives behind `Reconnected`; see docs/history.md.
         options: the options of the session; see `ConnectOptions`.
         tls: the authorities to trust and the program's credentials, for ``tls://``; None for those
             of the environment. See `TlsOptions`.
@@ -285,5 +288,7 @@ async def connect(
             "for: use connect of groupcomm_client.aio for asyncio, of "
             "groupcomm_client.blocking for threads"
         )
-    async with connection_block(TrioLoop(), address, user, reconnect, options, tls) as connection:
+    async with connection_block(
+        TrioLoop(), address, user, reconnect, resume, options, tls
+    ) as connection:
         yield connection

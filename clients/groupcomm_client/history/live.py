@@ -97,6 +97,15 @@ class LiveLine:
             and self._latest > self._proven
         )
 
+    def add_group(self, group: str) -> None:
+        """Follow another group, before the view with which this member joins it."""
+        self._groups |= {group}
+
+    def remove_group(self, group: str) -> None:
+        """Follow a group no more."""
+        self._groups -= {group}
+        self._joined.discard(group)
+
     # ---- events ----
 
     def handle(self, event: Received) -> bool:

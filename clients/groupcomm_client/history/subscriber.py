@@ -202,6 +202,7 @@ class Subscriber:
         queue_bytes: int = QUEUE_BYTES,
         has_channels: bool = False,
         first_number: int = 0,
+        alone_s: float | None = None,
     ) -> None:
         """Begin in a session that is not a member of the groups yet, and joins all of them.
 
@@ -219,6 +220,8 @@ class Subscriber:
             has_channels: whether the program can open channels to archives.
             first_number: the number before that of its first question; several subscribers of one
                 session have numbers that differ.
+            alone_s: the time after which live events are given behind a gap, although no archive
+                has answered; None for never.
         """
         self.state = State.FINDING
         self.live = LiveLine(me, groups, view, stable=stable, queue_bytes=queue_bytes)
@@ -228,6 +231,7 @@ class Subscriber:
         self.groups = tuple(groups)
         self._start = start
         self._is_archive = is_archive
+        self._alone_s = alone_s
         self._progress = Progress(start if isinstance(start, Position) else None)
         self._numbers = first_number
         self._offers: dict[MemberId, Offer] = {}
@@ -317,6 +321,20 @@ class Subscriber:
         self._give_live()
         self._grant(now)
         self._set_deadline(now)
+
+    # ---- other groups ----
+
+    def add_group(self, group: str, now: float) -> None:
+        """Subscribe to another group, before the view with which this session joins it."""
+        self.groups += (group,)
+        self.live.add_group(group)
+        if self.state is not State.LIVE:
+            self._find(now)
+
+    def remove_group(self, group: str) -> None:
+        """Subscribe to a group no more."""
+        self.groups = tuple(each for each in self.groups if each != group)
+        self.live.remove_group(group)
 
     def pop_actions(self) -> list[Action]:
         """Remove and return what to do, in order."""
@@ -420,8 +438,15 @@ class Subscriber:
     def _may_go_alone(self, now: float) -> bool:
         """Return whether live events may be given although no archive has what is before them."""
         if not self._is_archive:
-            return bool(self._offers)
+            return bool(self._offers) or (self._alone_at is not None and now >= self._alone_at)
         return self._have_all_answered or not self._archives or now >= self._since + ALONE_S
+
+    @property
+    def _alone_at(self) -> float | None:
+        """Return when it may go on without an archive; None for never."""
+        if self._alone_s is None or self.alone_since is None:
+            return None
+        return self.alone_since + self._alone_s
 
     def _best(self) -> tuple[Position, MemberId] | None:
         """Return the archive that has most behind the present place, and its last place."""
@@ -615,6 +640,8 @@ class Subscriber:
                 times.append(self._asked_at + (self._retry_s if late else FIND_S))
                 if self._is_archive and now < self._since + ALONE_S:
                     times.append(self._since + ALONE_S)
+                if self._alone_at is not None and now < self._alone_at:
+                    times.append(self._alone_at)
         elif self._expects_piece:
             times.append(self._heard_at + self._piece_s)
         if self.live.wants_mark:
