@@ -103,6 +103,9 @@ campaigns: .venv/.test  ## flush, Spread, mutex, store, recorder, Spark under ki
 	@$(PYTHON) -m tests.campaigns.mutex --acquisitions 1000 --kills 5 --form lamport
 	@$(PYTHON) -m tests.campaigns.store --disasters 50 --rate 500
 	@$(PYTHON) -m tests.campaigns.shared_work --jobs 100000 --workers 8 --kills 50
+	@$(PYTHON) -m tests.campaigns.shared_work --waiting 20000
+	@$(PYTHON) -m tests.campaigns.history_seeds 1:1000 --crowd history
+	@$(PYTHON) -m tests.campaigns.history_seeds 1:1000 --crowd work
 	@$(PYTHON) -m tests.campaigns.recorder --kills 50
 	@$(PYTHON) -m tests.campaigns.history --rounds 40
 	@$(PYTHON) -m tests.campaigns.spark_exactly_once --kills 20

@@ -1,6 +1,7 @@
 """Workers that share jobs, as processes at three daemons, while some of them are killed.
 
     python -m tests.campaigns.shared_work --jobs 100000 --workers 8 --kills 50
+    python -m tests.campaigns.shared_work --waiting 20000
 
 Checked: every job is done; no worker has more jobs than its limit; nothing is left in the end.
 Ends with a line of JSON, with the jobs that were done more than once and the jobs a second.
@@ -22,6 +23,7 @@ from groupcomm_client import Connection, Position, connect
 from groupcomm_client.coordination import Worker
 from groupcomm_tools.local_cluster import LocalCluster
 from tests.campaigns.programs import Program, until
+from tests.campaigns.shared_work_parted import run_parted
 from tests.campaigns.shared_work_program import RECORD
 
 NAMES: Final = ("alfa", "bravo", "charlie")
@@ -216,7 +218,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--bytes", type=int, default=92, help="of a job, behind its number")
     parser.add_argument("--work-s", type=float, default=0.0, help="time that jobs take")
     parser.add_argument("--deadline-s", type=float, default=20.0)
-    found = trio.run(run, parser.parse_args(arguments))
+    parser.add_argument(
+        "--waiting", type=int, help="part the network while this many jobs wait, and kill nobody"
+    )
+    options = parser.parse_args(arguments)
+    found = trio.run(run if options.waiting is None else run_parted, options)
     print(json.dumps(found))
     return 1 if found["violations"] else 0
 
