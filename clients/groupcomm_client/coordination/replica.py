@@ -109,7 +109,7 @@ class MergeableMachine(Protocol):
     def claim(self) -> bytes:
         """Return what this state has, without its data; added pieces included."""
 
-    def compare(self, claims: Sequence[bytes]) -> None:
+    def compare(self, claims: Sequence[Claim]) -> None:
         """Begin an exchange between states that have claimed this, in the same order at all."""
 
     def missing(self, mine: int, present: Collection[int]) -> list[bytes]:
@@ -409,7 +409,7 @@ class Replica:
         """Compare all claims, those of whoever has gone since included."""
         claims = sorted(self._claims.values(), key=lambda claim: claim.version is None)
         self._compared = claims
-        machine.compare([claim.state or b"" for claim in claims])
+        machine.compare(claims)
         self._send_missing(view)
         self._merge_if_whole(view, at)
 

@@ -9,8 +9,11 @@ from itertools import chain, repeat
 from typing import Final, TypeVar
 
 import attrs
+from msgspec import structs
 
 from groupcomm.clocks.stamp import Position, ViewId
+from groupcomm.events import MemberId
+from groupcomm_client.coordination.replica_messages import Claim
 from groupcomm_client.coordination.work_messages import (
     Change,
     Entry,
@@ -90,6 +93,9 @@ class Claimed:
         jobs, aside: what has become of each job that it has.
         added: the jobs of which it has the data, though it has not heard of them.
         seen: the jobs that it has heard of.
+        holders: the workers that have this state.
+        is_whole: whether it is that of the set; else it has only what came since its worker has
+            joined: it knows which jobs there are, and which are done, but not whose they are.
     """
 
     claim: QueueClaim
@@ -97,11 +103,13 @@ class Claimed:
     aside: Mapping[JobId, Change]
     added: Collection[JobId]
     seen: Mapping[ViewId, Seen]
+    holders: Collection[MemberId]
+    is_whole: bool
 
     @classmethod
-    def decode_untrusted(cls, data: bytes) -> "Claimed":
+    def decode_untrusted(cls, said: Claim) -> "Claimed":
         """Decode a claim; bytes that no worker has sent claim nothing."""
-        claim = decode_claim_untrusted(data) or _NO_CLAIM
+        claim = decode_claim_untrusted(said.state or b"") or _NO_CLAIM
         jobs, aside = unpack_untrusted(claim.jobs), unpack_untrusted(claim.aside)
         changes = {change.id: change for change in claim.changes}
         return cls(
@@ -110,6 +118,8 @@ class Claimed:
             aside={id: changes.get(at, _UNCHANGED) for at, id in enumerate(aside, len(jobs))},
             added=frozenset(unpack_untrusted(claim.added)),
             seen=dict(claim.seen),
+            holders=said.holders,
+            is_whole=said.version is not None,
         )
 
     def knows(self, id: JobId) -> bool:
@@ -136,7 +146,7 @@ class Exchange:
         ids: the jobs that are not finished, of those that any state has.
     """
 
-    def __init__(self, claims: Sequence[bytes]) -> None:
+    def __init__(self, claims: Sequence[Claim]) -> None:
         self.states = [Claimed.decode_untrusted(claim) for claim in claims]
         known = {id for state in self.states for id in (*state.jobs, *state.aside)}
         finished = {id for id in known if any(state.has_finished(id) for state in self.states)}
@@ -166,14 +176,24 @@ class Exchange:
     def change_of(self, id: JobId) -> tuple[Change, bool]:
         """Return what has become of a job, and whether it is set aside.
 
-        The latest assignment counts, and the largest number of failures.
+        The latest assignment counts, if the state of its worker has it, too: others may not know
+        yet that it has ended, and a worker would have more jobs than it takes. The largest number
+        of failures counts.
         """
-        jobs = [state.jobs[id] for state in self.states if id in state.jobs]
-        changes = jobs or [state.aside[id] for state in self.states if id in state.aside]
-        latest = max(changes, key=lambda change: (change.given, change.worker is not None))
-        failures = max(change.failures for change in changes)
-        return Change(0, latest.given, failures, latest.extended, latest.worker, latest.why), (
-            not jobs
+        whole = [state for state in self.states if state.is_whole]
+        jobs = [(state.jobs[id], state) for state in whole if id in state.jobs]
+        known = jobs or [(state.aside[id], state) for state in whole if id in state.aside]
+        if not known:
+            return _UNCHANGED, False
+        found = [(change, change.worker in state.holders) for change, state in known]
+        latest, is_sure = max(found, key=lambda each: (each[0].given, each[1]))
+        return (
+            structs.replace(
+                latest,
+                failures=max(change.failures for change, _ in found),
+                worker=latest.worker if is_sure else None,
+            ),
+            not jobs,
         )
 
     @property

@@ -16,6 +16,7 @@ import attrs
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.events import Cause, GroupView, MemberId, Message
 from groupcomm_client.coordination.replica import Step
+from groupcomm_client.coordination.replica_messages import Claim
 from groupcomm_client.coordination.work_exchange import Exchange, pack, pieces_of
 from groupcomm_client.coordination.work_messages import (
     Change,
@@ -462,7 +463,7 @@ class WorkQueue:
             )
         )
 
-    def compare(self, claims: Sequence[bytes]) -> None:
+    def compare(self, claims: Sequence[Claim]) -> None:
         """Begin an exchange; see `MergeableMachine`."""
         self._exchange = Exchange(claims)
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.errors import BadDatagram
 from groupcomm.events import MemberId
 from groupcomm.session.inbox import SEALED
@@ -13,6 +14,7 @@ from groupcomm_client.coordination import replica_messages, requests, work_messa
 from groupcomm_client.coordination.mutex import resource
 from groupcomm_client.coordination.mutex.acknowledged import AcknowledgedForm
 from groupcomm_client.coordination.mutex.lamport import LamportForm
+from groupcomm_client.coordination.replica_messages import Claim
 from groupcomm_client.coordination.work_exchange import Claimed, pack, unpack_untrusted
 from groupcomm_client.end_to_end import frames
 from groupcomm_client.filters import envelope
@@ -94,7 +96,7 @@ def _piece_of(events: list[Line]) -> history.Piece:
 
 
 def _claim(raw: bytes) -> None:
-    known(Claimed.decode_untrusted(raw))
+    known(Claimed.decode_untrusted(Claim(Position(ViewId(1, "d", 1), 1, 0, 0, 0), (), None, raw)))
 
 
 def _ids(raw: bytes) -> None:

@@ -40,6 +40,8 @@ class Worker:
         )
         self.running: dict[JobId, bytes] = {}
         self.cut_off: dict[JobId, bytes] = {}
+        self._there: set[JobId] = set()
+        self._finished: set[JobId] = set()
         self._shop = shop
         self._step = self.sharing.queue.step
         self.sharing.queue.step = self._watch  # type: ignore[method-assign]
@@ -75,6 +77,15 @@ class Worker:
         while (entry := self.sharing.next_job()) is not None:
             self._shop.start(self, entry.id)
             self.running[entry.id] = entry.data
+
+    def check_finished(self) -> None:
+        """Raise AssertionError if a job is back that was done."""
+        queue = self.sharing.queue
+        there = queue.jobs.keys() | queue.aside.keys()
+        back = self._finished & there
+        assert not back, f"{len(back)} jobs that were done are back, such as {min(back)}"
+        self._finished |= self._there - there
+        self._there = there
 
     def knows(self) -> set[bytes]:
         queue, replica = self.sharing.queue, self.sharing.replica
@@ -179,6 +190,9 @@ class Shop:
         assert set(worker.running) <= set(queue.jobs_of(worker.me))
         assert len(worker.running) + len(worker.cut_off) <= AT_ONCE
         assert replica._majority is not False or not list(queue.in_flight())
+        for member in queue.workers:
+            assert len(queue.jobs_of(member)) <= AT_ONCE, "more jobs than a worker takes"
+        worker.check_finished()
         keys = [entry.key for entry in queue.in_flight() if entry.key is not None]
         assert len(keys) == len(set(keys)), "two jobs of one key at once"
 

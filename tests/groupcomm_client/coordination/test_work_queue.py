@@ -7,6 +7,7 @@ from groupcomm.events import Cause, GroupView, MemberId, Message
 from groupcomm.level import ServiceLevel
 from groupcomm_client.coordination import work_queue
 from groupcomm_client.coordination.replica import Step
+from groupcomm_client.coordination.replica_messages import Claim
 from groupcomm_client.coordination.work_messages import (
     Discard,
     PutBack,
@@ -39,6 +40,7 @@ class Bench:
         self.majority: bool | None = None
         self.transitional = False
         self.time = 0
+        self.is_whole = True  # whether its state is that of the set
 
     def step(self, what: GroupView | Message | bytes, sender: MemberId | None = None) -> Position:
         self.time += 1
@@ -312,6 +314,34 @@ def test_jobs_are_set_aside_in_one_order_also_where_the_state_was_restored() -> 
     assert restored.queue.snapshot() == found.queue.snapshot()
 
 
+def test_a_worker_gets_no_more_than_it_takes_by_a_state_that_is_older_than_its_own() -> None:
+    """Seed 22 of the workers under all faults."""
+    one, other = bench(A, B, at_once=1), Bench(B)
+    ids = [one.job(b"%d" % number) for number in range(4)]
+    other.queue.restore(one.queue.snapshot())  # it comes straight to the view in which they meet
+    one.network(SECOND, [A])
+    one.says(A, Report(failed=((ids[0], 1, ""),)))
+    one.says(A, Report(failed=((ids[0], 2, ""),)))
+    assert list(one.queue.jobs_of(A)) == [ids[1]]
+    found = merged(one, other)
+    assert list(found.queue.jobs_of(A)) == [ids[1]]
+
+
+def test_a_newcomer_that_has_not_got_the_state_knows_nothing_of_failures() -> None:
+    one, newcomer = bench(A, B), Bench(C)
+    newcomer.is_whole = False
+    newcomer.members([A, B, C])
+    newcomer.ready(B)
+    id = one.job(b"0")
+    newcomer.time = one.time - 1
+    assert newcomer.job(b"0") == id
+    newcomer.members([A, C], Cause.DISCONNECT)  # it takes A's job for one of B
+    assert newcomer.queue.jobs[id].failures == 1
+    found = merged(one, newcomer)
+    assert found.queue.jobs[id].worker == A
+    assert found.queue.jobs[id].failures == 0
+
+
 def test_bytes_of_nobody_change_nothing() -> None:
     found = busy()
     before = found.queue.snapshot()
@@ -341,7 +371,11 @@ def parted() -> tuple[Bench, Bench, list[Position]]:
 def merged(*parts: Bench) -> Bench:
     """Have all of them adopt one state; return the first one."""
     queues = [part.queue for part in parts]
-    claims = [queue.claim() for queue in queues]
+    at = Position(SECOND, 0, 0, 0, 0)
+    claims = [
+        Claim(at, (part.queue._me,), at if part.is_whole else None, part.queue.claim())
+        for part in parts
+    ]
     for queue in queues:
         queue.compare(claims)
     present = range(len(queues))
