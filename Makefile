@@ -9,11 +9,13 @@ DISASTERS ?= 200
 KILLS ?= 100
 FUZZ_SECONDS ?= 60
 ROUNDS ?= 3
+SAMPLE ?= 200
+DRAW ?= 1
 EXAMPLES ?= 1000
 .DEFAULT_GOAL := help
 export PYTHONHASHSEED := 0
 export PYTHONDONTWRITEBYTECODE :=  # modules are compiled once, not by each process of each test
-.PHONY: properties help run page test lint types unit format figures costs bench-check bench-record fuzz soak explore chaos \
+.PHONY: properties help run page test lint types unit format figures costs bench-check bench-record fuzz soak explore mutation chaos \
 	sites-kill namespaces campaigns packages deb manuals bench-peers browser-test browser-bench spark lock clean
 
 help:  ## this list
@@ -72,6 +74,9 @@ soak: .venv/.test  ## hunt every mutant anew, then new seeds for SOAK_MINUTES (6
 
 explore: .venv/.test  ## every order of what can happen to two and three daemons, with faults
 	@$(PYTHON) -m tests.campaigns.exploration
+
+mutation: .venv/.test  ## change the protocol in SAMPLE (200) places, drawn by DRAW (1): does a check notice?
+	@$(PYTHON) -m tests.mutation_testing --sample $(SAMPLE) --draw $(DRAW)
 
 chaos: .venv/.test  ## real daemons and programs: DISASTERS (200) kills, stops, partitions, checked
 	@$(PYTHON) -m tests.campaigns.chaos.campaign --disasters $(DISASTERS)
