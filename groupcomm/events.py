@@ -169,7 +169,8 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         number: the number of the refused join, or of the first refused message; no other session
             gets it. 0: the session may not be in the group any more, and leaves it.
         count: the number of refused messages.
-        verb: the refused request: ``join``, ``send`` or ``unicast``.
+        verb: the refused request: ``join``, ``send`` or ``unicast``; ``read-history``, of which an
+            archive says so, to a connection that resumes.
         group: the group or private name of the request.
         principal: the session's principal, as the daemon knows it.
         level: the level of the messages.

@@ -65,6 +65,8 @@ def answer(parts: DaemonParts, question: str, principal: str) -> bytes:
     """Answer a principal's question as JSON; an unknown or forbidden question gets an error."""
     word, _, rest = question.partition(" ")
     access = parts.config.access
+    if word == "read-history":
+        return json.dumps(_readers(access, rest, principal), ensure_ascii=False).encode()
     verb = Verb.SEE_MEMBERS if word == "members" else Verb.ADMIN
     asks = verb is Verb.ADMIN or access.restricts
     if asks and not (access.may(principal, verb, rest) or may_admin(access, principal)):
@@ -90,16 +92,38 @@ def answer(parts: DaemonParts, question: str, principal: str) -> bytes:
             "principals": {m.id.name: m.principal for m in known},
             "since": {m.id.name: since(m.groups[rest]) for m in known},
         }
-    elif word == "keys":
-        return parts.keys.answer(question, allowed=may_change_keys(principal))
+    elif word in ("keys", "daemons"):
+        service = parts.keys if word == "keys" else parts.roster
+        return service.answer(question, allowed=may_change_keys(principal))
     elif word == "drain":
         return parts.drain.answer(rest, allowed=principal in owners())
-    elif word == "daemons":
-        return parts.roster.answer(question, allowed=may_change_keys(principal))
     else:
         questions = "status, cluster, groups, members GROUP, configuration, keys, daemons or drain"
         found = {"error": f"unknown question {question[:80]!r}: ask for {questions}"}
     return json.dumps(found, ensure_ascii=False).encode()
+
+
+def _readers(access: Access, rest: str, principal: str) -> dict[str, Any]:
+    """Answer an archive which of some principals may read the history of some groups.
+
+    Args:
+        access: the rules.
+        rest: pairs of principal and group, as a list of JSON.
+        principal: the owner of the archive. Who may not read a group itself is told nothing of it.
+    """
+    try:
+        pairs = [(str(who), str(group)) for who, group in json.loads(rest)]
+    except (ValueError, TypeError):
+        return {"error": 'write read-history [["PRINCIPAL", "GROUP"]]'}
+    for _, group in pairs:
+        if not access.may_read_history(principal, group):
+            return {
+                "error": f"an archive of {principal} may not give the history of {group!r}: no rule"
+                " allows it read-history; ask the daemon's operator for one ([[access]] in its"
+                " configuration)",
+                "refused": {"verb": "read-history", "group": group, "principal": principal},
+            }
+    return {"allowed": [access.may_read_history(who, group) for who, group in pairs]}
 
 
 def since(joined: Position) -> dict[str, str | None]:

@@ -87,6 +87,7 @@ class Verb(enum.IntEnum):
     SEE_MEMBERS = 2  # see the other members of a group
     UNICAST = 3  # send to a private name
     ADMIN = 4  # see more of the daemon than one's own sessions
+    READ_HISTORY = 5  # get what was sent to a group in the past, from its archives
 
     @property
     def word(self) -> str:
@@ -95,7 +96,7 @@ class Verb(enum.IntEnum):
 
 
 VERBS: Final = {verb.word: verb for verb in Verb}
-_ON_GROUPS: Final = frozenset((Verb.JOIN, Verb.SEND, Verb.SEE_MEMBERS))
+_ON_GROUPS: Final = frozenset((Verb.JOIN, Verb.SEND, Verb.SEE_MEMBERS, Verb.READ_HISTORY))
 
 
 @attrs.frozen
@@ -183,6 +184,16 @@ class Access:
             return False
         what = normal(name)
         return any(rule.covers(verb, what) for rule in self._rules_of(principal))
+
+    def may_read_history(self, principal: str, group: str) -> bool:
+        """Return whether archives may give a principal the history of a group.
+
+        They may give it to anybody who reaches them, unless a rule allows it to somebody: then it
+        needs one.
+        """
+        if not any(Verb.READ_HISTORY in rule.verbs for rule in self.rules):
+            return True
+        return self.may(principal, Verb.READ_HISTORY, group)
 
     def takes_away(self, principal: str, verb: Verb) -> bool:
         """Return whether a rule takes a verb from a principal, even if other rules allow it."""

@@ -17,6 +17,7 @@ from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message
 from groupcomm.level import LEVELS
 from groupcomm_client.history.cursors import CursorFrame
 from groupcomm_client.history.places import Line
+from groupcomm_client.history.refusals import Refusal
 from groupcomm_client.undecodable import UNDECODABLE
 
 ARCHIVES: Final = "groupcomm.history"
@@ -176,7 +177,7 @@ class Channel(msgspec.Struct, frozen=True, array_like=True, tag=6):
     addresses: tuple[str, ...]
 
 
-Frame: TypeAlias = Find | Offer | Read | More | Stop | Piece | Channel | CursorFrame
+Frame: TypeAlias = Find | Offer | Read | More | Stop | Piece | Channel | CursorFrame | Refusal
 
 
 @attrs.frozen

@@ -10,11 +10,12 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from groupcomm.clocks.stamp import Position
-from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message, Undeliverable
+from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message, Refused, Undeliverable
 from groupcomm.level import ServiceLevel
 from groupcomm_client.events import Received, Reconnected, Unfiltered, Unreadable
 from groupcomm_client.history.frames import HEAD, Channel, Offer, Piece, decode_untrusted
 from groupcomm_client.history.places import just_before, place_of
+from groupcomm_client.history.refusals import Refusal, is_refusal
 from groupcomm_client.history.subscriber import (
     CaughtUp,
     Gap,
@@ -55,6 +56,7 @@ class Resumption:
         self._subscriber: Subscriber | None = None  # while there are any
         self._is_behind = False  # whether events may come from an archive
         self._has_ended = False  # whether a session has ended since the last CaughtUp
+        self._refused_by: set[str] = set()  # archives whose refusals the program knows
         self._asked: set[str] = set()  # archives that messages were sent to
         self._outgoing: deque[Send] = deque()
 
@@ -90,6 +92,9 @@ class Resumption:
                     self.given.append(event)
             elif self._is_of_line(event):
                 line.append(event)
+            elif (refusal := self._refusal_in(event)) is not None:
+                self._pass_on(line, now)
+                self.given.append(refusal)
             else:
                 self._pass_on(line, now)
                 self.given.append(event)
@@ -114,6 +119,18 @@ class Resumption:
             and isinstance(decode_untrusted(message.data), Offer | Piece | Channel)
         )
 
+    def _refusal_in(self, event: Received) -> Refused | None:
+        """Return that the rules do not allow to read history, if an archive says so."""
+        if not isinstance(event, Message) or event.groups != (self._me.name,):
+            return None
+        frame = decode_untrusted(event.data) if is_refusal(event.data, HEAD) else None
+        if not isinstance(frame, Refusal) or event.sender.name in self._refused_by:
+            return None
+        self._refused_by.add(event.sender.name)
+        return Refused(
+            number=0, count=1, verb="read-history", group=frame.group, principal=frame.principal
+        )
+
     def _begin_session(self, event: Reconnected, joined: Collection[str], now: float) -> None:
         self._me = event.member
         self._view = None
@@ -121,6 +138,7 @@ class Resumption:
             self._remove(group)  # the program has left it, or may not join it any more
         self.given.append(event)
         self._has_ended = True
+        self._refused_by.clear()
         if self._subscriber is not None:
             self._pass_on([event], now)
 

@@ -19,9 +19,11 @@ from groupcomm_client.connection import GOODBYE_S, Connection
 from groupcomm_client.events import Received, Reconnected
 from groupcomm_client.history.channel_reader import ChannelReader
 from groupcomm_client.history.cursor_client import Cursor, CursorClient, CursorState
-from groupcomm_client.history.frames import HEAD
+from groupcomm_client.history.frames import HEAD, decode_untrusted
 from groupcomm_client.history.places import Progress
+from groupcomm_client.history.refusals import Refusal, is_refusal
 from groupcomm_client.history.subscriber import (
+    FIND_S,
     READ_AHEAD,
     CaughtUp,
     Gap,
@@ -75,6 +77,7 @@ class Subscription:
         self._progress = Progress(start if isinstance(start, Position) else None)
         self._cursor = cursor
         self._makes_cursor = cursor is not None and cursor.position is None
+        self._refusal: tuple[float, Refusal] | None = None  # the last one, and when it came
         self._ended: SessionEnded | None = None
         self._outgoing: deque[Send] = deque()
         self._has_outgoing = self._loop.event()
@@ -111,6 +114,7 @@ class Subscription:
         Raises:
             TimeoutError: no event has arrived in time.
             LocalProtocolError: no archive has answered, and only one can have what comes next.
+            AccessRefused: the rules of the archives' daemons do not allow it.
             SessionEnded: the session is over, and no event is left.
         """
         return (await self._receive(1, timeout_s))[0]
@@ -139,6 +143,9 @@ class Subscription:
     async def _wait(self, wait: object, left: float | None) -> None:
         """Wait for events, or until an archive should have answered."""
         assert callable(wait)
+        refused_at = self._check_refusal()
+        if refused_at is not None:
+            left = refused_at if left is None else min(left, refused_at)
         if self._subscriber.live.is_on_line:
             for alone_since in (self._subscriber.alone_since, self._cursor_alone_since):
                 if alone_since is not None:
@@ -150,6 +157,23 @@ class Subscription:
             await wait()
         else:
             await self._loop.timeout(left, wait)
+
+    def _check_refusal(self) -> float | None:
+        """Raise AccessRefused if archives have refused, and none offers what comes next.
+
+        Returns:
+            The seconds after which to check again; None for never.
+        """
+        with self._lock:
+            refused = self._refusal
+            if self._subscriber.alone_since is None:
+                refused = self._refusal = None
+        if refused is None:
+            return None
+        left = refused[0] + FIND_S - time.monotonic()
+        if left <= 0:
+            raise refused[1].error
+        return left
 
     def _pop(self, most: int) -> list[Given]:
         """Remove and return events, as many as there are up to a number."""
@@ -287,21 +311,27 @@ class Subscription:
                 now = time.monotonic()
                 with self._lock:
                     self._subscriber.handle_all(events, now)
-                    self._pass_to_cursor(events, now)
+                    self._note_frames(events, now)
                     self._act()
         except SessionEnded as error:
             with self._lock:
                 self._ended = error
                 self._notify()
 
-    def _pass_to_cursor(self, events: Sequence[Received], now: float) -> None:
-        if self._cursor is None:
-            return
+    def _note_frames(self, events: Sequence[Received], now: float) -> None:
+        """Note refusals of archives; pass on what is for the cursor."""
         for event in events:
             if type(event) is Message:
-                if event.data.startswith(HEAD):
+                if not event.data.startswith(HEAD):
+                    continue
+                if is_refusal(event.data, HEAD):
+                    frame = decode_untrusted(event.data)
+                    if isinstance(frame, Refusal):
+                        self._refusal = now, frame
+                        self._notify()
+                elif self._cursor is not None:
                     self._cursor.handle(event, now)
-            elif isinstance(event, Reconnected):
+            elif isinstance(event, Reconnected) and self._cursor is not None:
                 self._cursor.handle(event, now)
 
     async def run_sender(self) -> None:

@@ -1,5 +1,6 @@
 """The program of an archive: it moves events between its session, its machines and its logs."""
 
+import json
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -10,7 +11,7 @@ from typing import Any, Final
 import trio
 
 from groupcomm.clocks.stamp import format_position
-from groupcomm.errors import CannotConnect, GroupCommError, SessionEnded
+from groupcomm.errors import AccessRefused, CannotConnect, GroupCommError, SessionEnded
 from groupcomm.events import DaemonView, GroupView, Message, Transition, Undeliverable
 from groupcomm.host.addresses import Address
 from groupcomm_client.connection import Connection
@@ -35,6 +36,7 @@ from groupcomm_tools.archive.cursor_file import CursorFile
 from groupcomm_tools.archive.cursors import ArchivedCursors, StoreCursors
 from groupcomm_tools.archive.recorded import RecordedLog, RecordedLogs, groups_text
 from groupcomm_tools.archive.recording import NUMBER_BITS, RETRY_S, Recording, Tell
+from groupcomm_tools.archive.rights import Pair, Rights
 
 Connect = Callable[[], AbstractAsyncContextManager[Connection]]
 
@@ -141,6 +143,7 @@ class Serving:
                 nursery.start_soon(session.tend)
                 nursery.start_soon(session.compare)
                 nursery.start_soon(session.keep_time)
+                nursery.start_soon(session.decide)
                 if self._logs.layout.patterns:
                     nursery.start_soon(session.look)
                 await session.receive()
@@ -160,6 +163,7 @@ class _Session:
     Attributes:
         archive: the machine that answers.
         cursors: the machine that holds cursors.
+        rights: the machine that decides who is answered.
         recordings: its logs, in this session.
     """
 
@@ -174,6 +178,8 @@ class _Session:
         self.archive = Archive(connection.member, (), (), listening)
         self._cursor_file = serving._cursor_file
         self.cursors = ArchivedCursors(connection.member, serving._cursors, connection.view)
+        self.rights = Rights(connection.member)
+        self._has_held = trio.Event()
         self._agreement = serving._agreement
         self._agreement.begin_session(connection.member)
         self.recordings: list[Recording] = []
@@ -255,6 +261,37 @@ class _Session:
             self.act()
             await trio.sleep(LOOK_S)
 
+    # ---- rights ----
+
+    async def decide(self) -> None:
+        """Ask the daemon who may read what; ask again as long as there are streams."""
+        while True:
+            with trio.move_on_after(TEND_S):
+                await self._has_held.wait()
+            self._has_held = trio.Event()
+            pairs = self.rights.questions(trio.current_time())
+            for group in dict.fromkeys(group for _, group in pairs):
+                of_group = [pair for pair in pairs if pair[1] == group]
+                decisions = zip(of_group, await self._ask_daemon(of_group), strict=True)
+                now = trio.current_time()
+                for message in self.rights.decide(decisions, now):
+                    self.archive.handle(message, now)
+                for key in self.rights.ended:
+                    self.archive.failed(key)
+                self.rights.ended.clear()
+            self.act()
+
+    async def _ask_daemon(self, pairs: list[Pair]) -> list[bool]:
+        """Return for each principal whether the rules of the daemon allow it the history."""
+        try:
+            found = await self._connection.ask(f"read-history {json.dumps(pairs)}")
+        except AccessRefused as error:
+            self._tell({"event": "trouble", "text": str(error)})
+            return [False] * len(pairs)
+        if "allowed" not in found:  # a daemon of an earlier release, which has no such rules
+            return [True] * len(pairs)
+        return [bool(each) for each in found["allowed"]]
+
     # ---- events ----
 
     async def receive(self) -> None:
@@ -282,7 +319,10 @@ class _Session:
             self.cursors.handle(event)
             self._open_wanted()
         elif isinstance(event, Undeliverable | GroupView | Message):
-            self.archive.handle(event, now)
+            if isinstance(event, Message) and not self.rights.admit(event, now):
+                self._has_held.set()
+            else:
+                self.archive.handle(event, now)
             self._agreement.handle(event)
             self.cursors.handle(event)
             if self._logs.layout.patterns and isinstance(event, Message):
@@ -361,6 +401,7 @@ class _Session:
                 else:
                     recording.reader.do(action)
         self._outgoing += self._agreement.pop_actions()
+        self._outgoing += self.rights.pop_actions()
         for wanted in self.archive.pop_actions():
             if isinstance(wanted, ReadStore):
                 self.start(self._read, wanted)
@@ -456,6 +497,7 @@ class _Session:
         while True:
             await trio.sleep(TEND_S)
             self.archive.wake(trio.current_time())
+            self.rights.keep(self.archive.streams)
             for recording in list(self.recordings):
                 await recording.tend()
 

@@ -43,13 +43,14 @@ def connect_blocking(
 
 
 def connect_trio(
-    options: argparse.Namespace, *, causes: bool = False
+    options: argparse.Namespace, *, causes: bool = False, principals: bool = False
 ) -> AbstractAsyncContextManager["Connection"]:
     """Return a connection for the length of a block in a program that uses trio.
 
     Args:
         options: the options, as in `connect_blocking`.
         causes: whether each message names the messages that it depends on.
+        principals: whether each message names the owner of its sender.
 
     Raises:
         CannotConnect: no daemon answers, or it does not admit this session.
@@ -59,7 +60,7 @@ def connect_trio(
     return connect(
         options.address,
         user=options.user,
-        options=ConnectOptions(trace=options.trace, causes=causes),
+        options=ConnectOptions(trace=options.trace, causes=causes, principals=principals),
         tls=TlsOptions(
             ca=options.ca,
             certificate=options.certificate,

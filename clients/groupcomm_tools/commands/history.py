@@ -195,7 +195,7 @@ async def _run_archive(options: argparse.Namespace, logs: "RecordedLogs") -> Non
     from groupcomm_tools.archive.serving import Serving  # noqa: PLC0415 - an extra
 
     connect: Callable[[], AbstractAsyncContextManager[Connection]] = partial(
-        connect_trio, options, causes=True
+        connect_trio, options, causes=True, principals=True
     )
     serving = Serving(
         logs,

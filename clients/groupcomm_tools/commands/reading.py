@@ -32,6 +32,7 @@ from groupcomm_client.history.frames import (
     encode,
 )
 from groupcomm_client.history.places import place_of
+from groupcomm_client.history.refusals import Refusal
 from groupcomm_client.history.subscriber import EARLIEST, FIND_S, LATEST, CaughtUp, Gap, Given
 from groupcomm_tools.commands.connecting import connect_blocking
 from groupcomm_tools.event_text import describe, position_text, print_event
@@ -218,14 +219,18 @@ def last_before(
 
     Raises:
         NoArchive: no archive answers.
+        AccessRefused: the rules of the archives' daemons do not allow it.
     """
     time.sleep(max(0.0, moment.timestamp() + STORED_S - time.time()))
     connection.multicast(ARCHIVES, encode(Find(1, groups)))
-    offers = {
-        sender: frame
-        for sender, frame in answers(connection, FIND_S)
-        if isinstance(frame, Offer) and frame.intervals
-    }
+    offers, refusal = {}, None
+    for sender, frame in answers(connection, FIND_S):
+        if isinstance(frame, Offer) and frame.intervals:
+            offers[sender] = frame
+        elif isinstance(frame, Refusal):
+            refusal = frame
+    if refusal is not None and not offers:
+        raise refusal.error
     if offers:
         archive = min(offers, key=lambda each: offers[each].intervals[0])
         since_us = int(moment.timestamp() * 1_000_000)

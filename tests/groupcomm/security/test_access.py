@@ -128,7 +128,8 @@ def test_a_rule_without_a_part_is_a_mistake(
 
 
 def test_verbs_are_written_as_words() -> None:
-    assert list(VERBS) == ["join", "send", "see-members", "unicast", "admin"]
+    words = ["join", "send", "see-members", "unicast", "admin", "read-history"]
+    assert list(VERBS) == words
 
 
 def test_what_a_rule_takes_no_other_one_gives() -> None:
@@ -145,3 +146,15 @@ def test_what_a_rule_takes_no_other_one_gives() -> None:
 def test_only_admin_can_be_taken_away() -> None:
     with pytest.raises(ConfigError, match="may_not has 'join'; only 'admin' can be taken away"):
         Rule(("*",), ("*",), frozenset(), taken=frozenset((Verb.ADMIN, Verb.JOIN)))
+
+
+def test_history_is_open_until_a_rule_mentions_it() -> None:
+    """Rules that were written before there was such a verb mean what they meant."""
+    before = [(["unix:ann"], ["chat"], [Verb.JOIN])]
+    assert access_of([]).may_read_history("cert:bob", "chat")
+    assert access_of(before).may_read_history("cert:bob", "chat")
+    rule = (["unix:ann"], ["chat*"], [Verb.READ_HISTORY])
+    access = access_of([*before, rule])
+    assert access.may_read_history("unix:ann", "chat2")
+    for principal, group in (("cert:bob", "chat"), ("unix:ann", "other"), ("", "chat")):
+        assert not access.may_read_history(principal, group)
