@@ -9,6 +9,7 @@ sent last, by `groupcomm history status`. The output is a line of JSON.
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -20,13 +21,25 @@ from groupcomm.clocks.stamp import Position, parse_position
 from groupcomm.level import ServiceLevel
 from groupcomm_client.blocking import connect
 from groupcomm_tools.running_cluster import RunningCluster
-from tests.campaigns.history_rate import fill
 from tests.groupcomm_client.history.archives import ArchiveProcess
 
 NAMES: Final = "abc"
 GROUP: Final = "orders"
 PATIENCE_S: Final = 120.0
 LIMIT_S: Final = 30.0
+SIZE: Final = 100
+BATCH: Final = 1000
+
+
+def fill(address: str, messages: int, rate: float) -> None:
+    """Send messages at a rate, and wait until the daemons hold them."""
+    data = [os.urandom(SIZE) for _ in range(BATCH)]
+    began = time.monotonic()
+    with connect(address) as sender:
+        for sent in range(0, messages, BATCH):
+            time.sleep(max(0.0, began + sent / rate - time.monotonic()))
+            sender.multicast_many(GROUP, data)
+        sender.multicast_ordered(GROUP, b"the last one", level=ServiceLevel.SAFE)
 
 
 def send_last(address: str) -> Position:
@@ -79,10 +92,10 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                 for each in (first, second, third):
                     each.until_live()
                 wait_until_agreed(cluster.address("a"))
-            fill(cluster.address("a"), options.messages)
+            fill(cluster.address("a"), options.messages, options.rate)
             began = time.monotonic()
             with archive("c") as third:
-                third.until_live()
+                third.until_live(PATIENCE_S)
                 live_s = time.monotonic() - began
                 found = wait_until_agreed(cluster.address("a"))
                 agreed_s = time.monotonic() - began
@@ -103,6 +116,7 @@ def main() -> int:
     """Read the command line, measure, print; return 1 if it took too long."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--messages", type=int, default=1_000_000)
+    parser.add_argument("--rate", type=float, default=50_000, help="messages a second")
     found = measure(parser.parse_args())
     print(json.dumps(found))
     return 1 if found["agreed_s"] > LIMIT_S or found["differences"] or found["gaps"] else 0

@@ -63,13 +63,13 @@ class ArchiveProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    def until_live(self) -> None:
+    def until_live(self, patience_s: float = PATIENCE_S) -> None:
         """Wait until it gets live events."""
-        self.until(lambda: any(each["event"] == "live" for each in self.reported))
+        self.until(lambda: any(each["event"] == "live" for each in self.reported), patience_s)
 
-    def until(self, ready: Any) -> None:
+    def until(self, ready: Any, patience_s: float = PATIENCE_S) -> None:
         """Wait until a condition on what it has printed holds."""
-        limit = time.monotonic() + PATIENCE_S
+        limit = time.monotonic() + patience_s
         with self._changed:
             while not ready():
                 left = limit - time.monotonic()
