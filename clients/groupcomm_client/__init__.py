@@ -71,7 +71,7 @@ if TYPE_CHECKING:
         Untrusted,
     )
     from groupcomm_client.history.cursor_client import Cursor
-    from groupcomm_client.history.subscriber import EARLIEST, LATEST, CaughtUp, Gap
+    from groupcomm_client.history.subscriber import EARLIEST, LATEST, CaughtUp, Compacted, Gap
     from groupcomm_client.history.subscription import Subscription
     from groupcomm_client.options import ConnectOptions, TlsOptions
     from groupcomm_client.trio_loop import connect
@@ -84,6 +84,7 @@ __all__ = [
     "CaughtUp",
     "CausalContext",
     "Cause",
+    "Compacted",
     "ConfigError",
     "ConnectOptions",
     "Connection",
@@ -149,7 +150,7 @@ _HOMES: Final = {
         *("KeyChanged", "Received", "Reconnected", "Unfiltered", "Unreadable", "Untrusted"),
     ),
     "groupcomm_client.history.cursor_client": ("Cursor",),
-    "groupcomm_client.history.subscriber": ("EARLIEST", "LATEST", "CaughtUp", "Gap"),
+    "groupcomm_client.history.subscriber": ("EARLIEST", "LATEST", "CaughtUp", "Compacted", "Gap"),
     "groupcomm_client.history.subscription": ("Subscription",),
     "groupcomm_client.options": ("ConnectOptions", "TlsOptions"),
     "groupcomm_client.trio_loop": ("connect",),

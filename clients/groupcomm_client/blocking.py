@@ -222,14 +222,20 @@ class BlockingConnection:
 
     @contextmanager
     def subscribe(
-        self, groups: str | Sequence[str], *, start: "Begin", stable: bool = False
+        self,
+        groups: str | Sequence[str],
+        *,
+        start: "Begin",
+        stable: bool = False,
+        compacted: bool = False,
     ) -> "Iterator[BlockingSubscription]":
         """Subscribe to groups for the length of a block; see `Connection.subscribe`."""
         from groupcomm_client.history.blocking import (  # noqa: PLC0415 - few need it
             BlockingSubscription,
         )
 
-        with run_block(self.awaited.subscribe(groups, start=start, stable=stable)) as awaited:
+        made = self.awaited.subscribe(groups, start=start, stable=stable, compacted=compacted)
+        with run_block(made) as awaited:
             yield BlockingSubscription(awaited)
 
     def messages(self) -> Iterator[Message]:

@@ -401,7 +401,12 @@ class Connection:
             raise
 
     def subscribe(
-        self, groups: str | Sequence[str], *, start: "Begin", stable: bool = False
+        self,
+        groups: str | Sequence[str],
+        *,
+        start: "Begin",
+        stable: bool = False,
+        compacted: bool = False,
     ) -> "AbstractAsyncContextManager[Subscription]":
         """Subscribe to groups for the length of a block: history first, live events then.
 
@@ -413,6 +418,8 @@ class Connection:
                 its name, see `Subscription.acknowledge`. All but LATEST need an archive of the
                 groups, see docs/history.md.
             stable: whether an event comes only once all daemons of its view hold it.
+            compacted: whether the last message of each key is enough of what archives have
+                compacted; `Compacted` says for which part. For one group.
 
         Raises:
             LocalProtocolError: a name is invalid, or the session has joined the group already.
@@ -421,7 +428,7 @@ class Connection:
         """
         from groupcomm_client.history.subscription import subscribe  # noqa: PLC0415 - few need it
 
-        return subscribe(self, groups, start, stable=stable)
+        return subscribe(self, groups, start, stable=stable, compacted=compacted)
 
     def messages(self) -> "Messages":
         """Iterate over the messages until the connection ends, skipping other events."""

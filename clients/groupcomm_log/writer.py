@@ -9,7 +9,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,15 @@ import pyarrow.compute as pc
 from groupcomm_log.disk import Disk
 from groupcomm_log.errors import LogBusy
 from groupcomm_log.live import encode_batch, encode_schema
-from groupcomm_log.names import FORMAT, LOCK, MANIFEST, UNFINISHED, list_segments, live_name
+from groupcomm_log.names import (
+    FORMAT,
+    LOCK,
+    MANIFEST,
+    UNFINISHED,
+    Segment,
+    list_segments,
+    live_name,
+)
 from groupcomm_log.recovery import Found, Unsealed, find_contents, seal_live
 from groupcomm_log.schema import SCHEMA, Offset
 
@@ -205,6 +213,18 @@ class LogWriter:
                 break
             total -= stat.st_size
             going.append(segment)
+        self._remove(going)
+
+    def remove_before(self, first: Offset) -> None:
+        """Remove sealed files all of whose rows are before a row; the newest sealed file stays.
+
+        Raises:
+            OSError: a file cannot be removed; another call tries again.
+        """
+        sealed = [each for each in list_segments(self._folder) if not each.is_live][:-1]
+        self._remove([each for each in sealed if each.last is not None and each.last < first])
+
+    def _remove(self, going: Sequence[Segment]) -> None:
         if going:
             assert going[-1].last is not None
             self._write_manifest(kept_from=going[-1].last.row + 1)

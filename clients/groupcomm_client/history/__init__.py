@@ -2,13 +2,14 @@
 
 from groupcomm.clocks.stamp import Position, format_position, parse_position
 from groupcomm_client.history.cursor_client import Cursor
-from groupcomm_client.history.subscriber import EARLIEST, LATEST, CaughtUp, Gap, Given
+from groupcomm_client.history.subscriber import EARLIEST, LATEST, CaughtUp, Compacted, Gap, Given
 from groupcomm_client.history.subscription import Subscription
 
 __all__ = [
     "EARLIEST",
     "LATEST",
     "CaughtUp",
+    "Compacted",
     "Cursor",
     "Gap",
     "Given",

@@ -50,11 +50,14 @@ class Offer(msgspec.Struct, frozen=True, array_like=True, tag=1):
         number: the number of the Find.
         is_live: whether the archive gets the events of the line as they happen.
         intervals: see `Interval`.
+        compacted: two places: of the events of the line behind the first one, up to the second, the
+            archive holds at least the last message of each key. None if it holds no such part.
     """
 
     number: int
     is_live: bool
     intervals: tuple[Interval, ...]
+    compacted: Interval | None = None
 
 
 class Read(msgspec.Struct, frozen=True, array_like=True, tag=2):
@@ -68,6 +71,7 @@ class Read(msgspec.Struct, frozen=True, array_like=True, tag=2):
             place of `after`.
         granted: the number of pieces that may be sent.
         by_channel: whether the subscriber can read by a channel of its own.
+        compacted: whether to begin in the compacted part of the archive.
     """
 
     number: int
@@ -76,6 +80,7 @@ class Read(msgspec.Struct, frozen=True, array_like=True, tag=2):
     since_us: int | None
     granted: int
     by_channel: bool = False
+    compacted: bool = False
 
 
 class More(msgspec.Struct, frozen=True, array_like=True, tag=3):
@@ -147,6 +152,8 @@ class Piece(msgspec.Struct, frozen=True, array_like=True, tag=5):
         senders, groups: what runs refer to.
         types, data: the types and the data of all messages, in order; one type stands for all that
             are equal.
+        horizon: the end of the compacted part in which the piece is: with it the subscriber has at
+            least the last message of each key. None for all events.
     """
 
     number: int
@@ -159,6 +166,7 @@ class Piece(msgspec.Struct, frozen=True, array_like=True, tag=5):
     groups: tuple[tuple[str, ...], ...] = ()
     types: tuple[int, ...] = ()
     data: tuple[bytes, ...] = ()
+    horizon: Position | None = None
 
 
 class Channel(msgspec.Struct, frozen=True, array_like=True, tag=6):
@@ -309,7 +317,14 @@ class PieceBuilder:
                 self._items.append(Daemons(event.id, event.daemons, event.majority))
 
     def piece(
-        self, number: int, index: int, after: Position, upto: Position, *, is_end: bool
+        self,
+        number: int,
+        index: int,
+        after: Position,
+        upto: Position,
+        *,
+        is_end: bool,
+        horizon: Position | None = None,
     ) -> Piece:
         """Return the piece; see `Piece`."""
         types = self._types
@@ -318,6 +333,7 @@ class PieceBuilder:
             *(tuple(self._senders), tuple(self._groups)),
             types=tuple(types[:1] if types and len(set(types)) == 1 else types),
             data=tuple(self._data),
+            horizon=horizon,
         )
 
 

@@ -31,6 +31,7 @@ from groupcomm_client.history.frames import (
     events_of_untrusted,
 )
 from groupcomm_client.history.live import MARK, MARK_S, QUEUE_BYTES, LiveLine
+from groupcomm_client.history.offers import best_of, lowest_of, reach
 from groupcomm_client.history.places import Line, Progress, place_of
 
 FIND_S: Final = 0.5
@@ -127,7 +128,24 @@ class Gap:
         return f"gap: events after {after} may be missing, up to {format_position(self.upto)}"
 
 
-Given: TypeAlias = Received | CaughtUp | Gap
+@attrs.frozen(kw_only=True)
+class Compacted:
+    """Only the last message of each key is certain to be given between these two places.
+
+    Attributes:
+        after: the place behind which this holds.
+        upto: the place up to which it holds; from there on everything is given.
+    """
+
+    after: Position
+    upto: Position
+
+    def __str__(self) -> str:
+        after, upto = format_position(self.after), format_position(self.upto)
+        return f"compacted: the last message of each key behind {after}, up to {upto}"
+
+
+Given: TypeAlias = Received | CaughtUp | Gap | Compacted
 """What a subscription gives: messages and views in order, and where it stands."""
 
 
@@ -203,6 +221,7 @@ class Subscriber:
         has_channels: bool = False,
         first_number: int = 0,
         alone_s: float | None = None,
+        compacted: bool = False,
     ) -> None:
         """Begin in a session that is not a member of the groups yet, and joins all of them.
 
@@ -222,6 +241,8 @@ class Subscriber:
                 session have numbers that differ.
             alone_s: the time after which live events are given behind a gap, although no archive
                 has answered; None for never.
+            compacted: read what no archive has as a whole as the last messages of each key, if one
+                has those.
         """
         self.state = State.FINDING
         self.live = LiveLine(me, groups, view, stable=stable, queue_bytes=queue_bytes)
@@ -232,6 +253,8 @@ class Subscriber:
         self._start = start
         self._is_archive = is_archive
         self._alone_s = alone_s
+        self._compacted = compacted
+        self._horizon: Position | None = None  # the last one that was told
         self._progress = Progress(start if isinstance(start, Position) else None)
         self._numbers = first_number
         self._offers: dict[MemberId, Offer] = {}
@@ -408,7 +431,7 @@ class Subscriber:
         self._offers[sender] = offer
         self._retry_s = RETRY_S
         after = self._progress.after
-        if offer.is_live and after is not None and _reach(offer, after) is not None:
+        if offer.is_live and after is not None and reach(offer, after) is not None:
             self._read(sender, now)
         elif offer.is_live and self._is_behind(offer):
             self._asked_at = now - self._retry_s + BEHIND_S
@@ -418,22 +441,23 @@ class Subscriber:
     def _choose(self, now: float) -> None:
         """Read from the archive that has most behind the present place, or go on behind a gap."""
         after = self._progress.after
-        best = self._best()
+        best = best_of(self._offers, after)
         if best is not None and (best[0] != after or self._will_grow(self._offers[best[1]])):
             self._read(best[1], now)
             return
         if any(map(self._is_behind, self._offers.values())):
             return  # it is asked again, and may have come this far
-        lowest = self._lowest()
+        lowest = lowest_of(self._offers, after, compacted=self._compacted)
         own = self.live.complete_after
         if own is not None and self._may_go_alone(now) and (lowest is None or own <= lowest[0]):
             self._skip_to(own)
             self._join_if_complete()
             self._give_live()
         elif lowest is not None:
-            if after is not None:
-                self._skip_to(lowest[0])
-            self._read(lowest[1], now)
+            first, archive, is_compacted = lowest
+            if after is not None and first > after:
+                self._skip_to(first)
+            self._read(archive, now, compacted=is_compacted)
 
     def _may_go_alone(self, now: float) -> bool:
         """Return whether live events may be given although no archive has what is before them."""
@@ -447,29 +471,6 @@ class Subscriber:
         if self._alone_s is None or self.alone_since is None:
             return None
         return self.alone_since + self._alone_s
-
-    def _best(self) -> tuple[Position, MemberId] | None:
-        """Return the archive that has most behind the present place, and its last place."""
-        after = self._progress.after
-        if after is None:
-            return None
-        found = [
-            (last, archive)
-            for archive, offer in self._offers.items()
-            if (last := _reach(offer, after)) is not None
-        ]
-        return max(found, default=None)
-
-    def _lowest(self) -> tuple[Position, MemberId] | None:
-        """Return the archive whose interval above the present place is the lowest."""
-        after = self._progress.after
-        found = [
-            (first, archive)
-            for archive, offer in self._offers.items()
-            for first, _ in offer.intervals
-            if after is None or first > after
-        ]
-        return min(found, default=None)
 
     def _will_grow(self, offer: Offer) -> bool:
         """Return whether an archive will have more behind its last place.
@@ -492,7 +493,7 @@ class Subscriber:
         self.waiting.append(Gap(after=self._progress.after, upto=place))
         self._progress.complete(place)  # views at a higher place may have been given already
 
-    def _read(self, archive: MemberId, now: float) -> None:
+    def _read(self, archive: MemberId, now: float, *, compacted: bool = False) -> None:
         self.state = State.READING
         self._numbers += 1
         by_channel = self._has_channels and now >= self._unreachable.get(archive, now)
@@ -500,7 +501,8 @@ class Subscriber:
         self._heard_at = now
         after = self._progress.after
         since_us = self._start if after is None and isinstance(self._start, int) else None
-        request = Read(self._numbers, self.groups, after, since_us, WINDOW, by_channel)
+        of = (self._numbers, self.groups, after, since_us, WINDOW, by_channel)
+        request = Read(*of, compacted)
         self._send(archive.name, request)
 
     # ---- channels ----
@@ -557,6 +559,9 @@ class Subscriber:
         if events is None or piece.after != after:
             self._find(now)  # a piece was lost, or the archive has another format
             return
+        if piece.horizon is not None and piece.horizon != self._horizon:
+            self._horizon = piece.horizon
+            self.waiting.append(Compacted(after=piece.after, upto=piece.horizon))
         self._stream = attrs.evolve(stream, next_piece=piece.index + 1)
         self._heard_at, self._piece_s = now, PIECE_S
         self._give(events)
@@ -660,14 +665,3 @@ def _name(stream: _Stream) -> tuple[MemberId, int]:
 def _is_new(progress: Progress, event: Line) -> bool:
     place = place_of(event)
     return place is not None and progress.is_new(event, place)
-
-
-def _reach(offer: Offer, place: Position) -> Position | None:
-    """Return up to where an archive has everything behind a place; None if nowhere.
-
-    If that is the place itself the archive can have more later: it is the last that it has.
-    """
-    for first, last in offer.intervals:
-        if first <= place < last or (first <= place == last == offer.intervals[-1][1]):
-            return last
-    return None

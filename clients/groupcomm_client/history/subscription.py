@@ -54,11 +54,12 @@ class Subscription:
         *,
         stable: bool,
         cursor: CursorClient | None = None,
+        compacted: bool = False,
     ) -> None:
         """Prepare a subscription; see `subscribe`.
 
         Args:
-            connection, groups, start, stable: see `Connection.subscribe`.
+            connection, groups, start, stable, compacted: see `Connection.subscribe`.
             cursor: its cursor, which was looked for already.
         """
         self._connection = connection
@@ -72,6 +73,7 @@ class Subscription:
             view=connection.view,
             stable=stable,
             has_channels=True,
+            compacted=compacted,
         )
         self._channels = ChannelReader(self._loop, self._lock, self._subscriber, self._act)
         self._progress = Progress(start if isinstance(start, Position) else None)
@@ -441,17 +443,27 @@ async def _find_cursor(connection: Connection, name: str, groups: tuple[str, ...
 
 @asynccontextmanager
 async def subscribe(
-    connection: Connection, groups: str | Sequence[str], start: Begin, *, stable: bool
+    connection: Connection,
+    groups: str | Sequence[str],
+    start: Begin,
+    *,
+    stable: bool,
+    compacted: bool = False,
 ) -> AsyncIterator[Subscription]:
     """Subscribe for the length of a block; see `Connection.subscribe`."""
     names = (groups,) if isinstance(groups, str) else tuple(groups)
     if not names:
         raise LocalProtocolError("there is no group to subscribe to; name one")
+    if compacted and len(names) > 1:
+        raise LocalProtocolError(
+            "archives compact each group by itself: subscribe with compacted=True to one group"
+        )
     begin, cursor = _check_start(start), None
     if isinstance(begin, Cursor):
         cursor = await _find_cursor(connection, begin.name, names)
         begin = cursor.position or begin.first
-    subscription = Subscription(connection, names, begin, stable=stable, cursor=cursor)
+    options = {"stable": stable, "compacted": compacted}
+    subscription = Subscription(connection, names, begin, cursor=cursor, **options)
     async with connection.loop.tasks() as tasks:
         tasks.start(subscription.run_receiver)
         tasks.start(subscription.run_sender)

@@ -58,6 +58,7 @@ class ReadStore:
         upto: the last place of the interval.
         since_us: begin with the first event received then or later, in place of `after`.
         is_last: whether the interval still grows.
+        is_compacted: whether the compacted part of the log is read, which ends at `upto`.
     """
 
     key: Key
@@ -67,6 +68,7 @@ class ReadStore:
     upto: Position
     since_us: int | None
     is_last: bool
+    is_compacted: bool = False
 
 
 @attrs.frozen
@@ -117,6 +119,7 @@ class _Stream:
         begin: where to look for the first event, while `after` is None; None: from the beginning.
         channel: its channel; None if its pieces go through the daemons.
         unsent: the pieces that wait to be sent by the channel.
+        compacted: whether it is to begin in the compacted part.
     """
 
     groups: tuple[str, ...]
@@ -129,6 +132,7 @@ class _Stream:
     begin: Position | None = None
     channel: _Channel | None = None
     unsent: int = 0
+    compacted: bool = False
 
     @property
     def is_ready(self) -> bool:
@@ -303,7 +307,8 @@ class Archive:
         if holdings is not None:
             is_live = all(holding.is_live for holding in holdings)
             held = held_by_all(holdings)
-            offer = Offer(find.number, is_live, tuple(each[:2] for each in held))
+            compacted = holdings[0].offered if len(holdings) == 1 else None
+            offer = Offer(find.number, is_live, tuple(each[:2] for each in held), compacted)
             self._send(sender.name, offer)
 
     def _on_read(self, sender: MemberId, request: Read, now: float) -> None:
@@ -314,6 +319,7 @@ class Archive:
         key = sender, request.number
         self._end(key)
         stream = _Stream(request.groups, request.after, request.since_us, request.granted, now)
+        stream.compacted = request.compacted
         self.streams[key] = stream
         if request.by_channel and self._listening is not None:
             random, addresses = self._listening.random, self._listening.addresses
@@ -345,6 +351,8 @@ class Archive:
                 self._next(key, stream, now)
 
     def _next(self, key: Key, stream: _Stream, now: float) -> None:
+        if stream.compacted and self._next_compacted(key, stream):
+            return
         held = self._held(stream.groups)
         if not held:
             return
@@ -374,6 +382,29 @@ class Archive:
                 self._send_piece(key, stream, encode_piece(end), now)
             return
         self._end(key)  # retention has removed what comes next
+
+    def _next_compacted(self, key: Key, stream: _Stream) -> bool:
+        """Read the next piece of the compacted part; return False behind it, or without one."""
+        holdings = self._holdings_of(stream.groups) or []
+        offered = holdings[0].offered if len(holdings) == 1 else None
+        after = stream.after
+        if offered is None or (after is not None and after >= offered[1]):
+            stream.compacted = False
+            return False
+        stream.is_reading = True
+        self._actions.append(
+            ReadStore(
+                key=key,
+                index=stream.sent,
+                groups=stream.groups,
+                after=offered[0] if after is None else max(after, offered[0]),
+                upto=offered[1],
+                since_us=None,
+                is_last=True,
+                is_compacted=True,
+            )
+        )
+        return True
 
     def _send_piece(self, key: Key, stream: _Stream, piece: EncodedPiece, now: float) -> None:
         stream.after = piece.upto

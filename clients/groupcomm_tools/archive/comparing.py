@@ -91,7 +91,14 @@ class Report(msgspec.Struct, frozen=True, array_like=True, tag=18):
     groups: tuple[GroupReport, ...]
 
 
-Comparing: TypeAlias = Claims | Ask | Report
+class Compact(msgspec.Struct, frozen=True, array_like=True, tag=19):
+    """A request to all archives that compact a group: compact it up to this place."""
+
+    group: str
+    horizon: Position
+
+
+Comparing: TypeAlias = Claims | Ask | Report | Compact
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final[msgspec.msgpack.Decoder[Comparing]] = msgspec.msgpack.Decoder(Comparing)

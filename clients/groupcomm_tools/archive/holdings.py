@@ -14,6 +14,7 @@ class Holding:
         groups: the groups of the log.
         intervals: see `Interval`; in order.
         is_live: whether the log gets the events of the line as they happen.
+        compacted: the part of which the last message of each key is held; None if there is none.
     """
 
     def __init__(self, groups: Collection[str], intervals: Iterable[Interval]) -> None:
@@ -21,6 +22,16 @@ class Holding:
         self.groups = frozenset(groups)
         self.intervals: list[Interval] = list(intervals)
         self.is_live = False
+        self.compacted: Interval | None = None
+
+    @property
+    def offered(self) -> Interval | None:
+        """Return the compacted part, if everything behind it is held."""
+        if self.compacted is None:
+            return None
+        horizon = self.compacted[1]
+        is_joined = any(first <= horizon <= last for first, last in self.intervals)
+        return self.compacted if is_joined else None
 
     def begin_interval(self, first: Position) -> None:
         """Note that the next events are behind a gap."""

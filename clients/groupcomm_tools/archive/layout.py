@@ -8,6 +8,7 @@ does not have its past.
 
 import json
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -50,11 +51,22 @@ class Keep:
 
 @attrs.frozen
 class LogSpec:
-    """A log of an archive: its groups, its folder, and its limits."""
+    """A log of an archive.
+
+    Attributes:
+        groups: its groups.
+        folder: its folder.
+        limits: its limits.
+        key: the key of its messages, see `groupcomm_tools.archive.keys.parse_key`; None if it is
+            not compacted.
+        whole_s: the age in seconds up to which its sealed files are not compacted.
+    """
 
     groups: tuple[str, ...]
     folder: Path
     limits: Limits
+    key: str | None = None
+    whole_s: float = 0.0
 
 
 @attrs.frozen
@@ -67,6 +79,7 @@ class Layout:
         patterns: the groups, by patterns.
         limits: the limits of logs, without those of retention.
         keep_s, keep_bytes: retention; the first entry for a group counts, then that for all.
+        compact: patterns of groups that are compacted, and their keys; the first one counts.
     """
 
     folder: Path
@@ -75,6 +88,7 @@ class Layout:
     limits: Limits
     keep_s: tuple[Keep, ...] = ()
     keep_bytes: tuple[Keep, ...] = ()
+    compact: tuple[tuple[str, str], ...] = ()
 
     def records(self, group: str) -> bool:
         """Return whether a pattern stands for a group."""
@@ -99,7 +113,15 @@ class Layout:
         name = quote(group, safe="").replace(".", "%2E")
         if len(name) > _LONGEST:
             name = f"{name[:_LONGEST]}-{sha256(group.encode()).hexdigest()[:32]}"
-        return LogSpec((group,), self.folder / FOLDER / name, self._limits(group))
+        key = self._key_of(group)
+        limits = self._limits(group)
+        whole_s = limits.keep_s or 0.0
+        if key is not None:  # what is removed is in the snapshot first
+            limits = replace(limits, keep_s=None, keep_bytes=None)
+        return LogSpec((group,), self.folder / FOLDER / name, limits, key, whole_s)
+
+    def _key_of(self, group: str) -> str | None:
+        return next((key for pattern, key in self.compact if matches(pattern, group)), None)
 
     def _known(self) -> list[str]:
         """Return the groups that have a log of their own, and are still recorded."""
@@ -111,7 +133,7 @@ class Layout:
         return [group for group in found if group in self.names or self.records(group)]
 
     def _has_own_limits(self, group: str) -> bool:
-        return any(
+        return self._key_of(group) is not None or any(
             each.pattern is not None and matches(each.pattern, group)
             for each in (*self.keep_s, *self.keep_bytes)
         )

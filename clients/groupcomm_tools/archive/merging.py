@@ -7,8 +7,8 @@ from groupcomm.clocks.stamp import Position
 from groupcomm.events import DaemonView
 from groupcomm_client.history.frames import EncodedPiece
 from groupcomm_tools.archive.archive import ReadStore
-from groupcomm_tools.archive.pieces import PieceReader, Source, place_of_part
-from groupcomm_tools.archive.rows import MessageRun, Part
+from groupcomm_tools.archive.pieces import PieceReader, Source
+from groupcomm_tools.archive.rows import MessageRun, Part, place_of_part
 
 
 class MergedLogs:

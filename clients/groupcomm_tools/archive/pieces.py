@@ -10,9 +10,8 @@ import attrs
 
 from groupcomm.clocks.stamp import Position
 from groupcomm_client.history.frames import EncodedPiece, PieceBuilder, encode_piece
-from groupcomm_client.history.places import place_of
 from groupcomm_tools.archive.archive import Key, ReadStore
-from groupcomm_tools.archive.rows import MessageRun, Part
+from groupcomm_tools.archive.rows import MessageRun, Part, place_of_part
 
 PIECE_BYTES: Final = 1_000_000
 PIECE_ROWS: Final = 10_000
@@ -76,7 +75,9 @@ class PieceReader:
             del self._cursors[next(iter(self._cursors))]
         is_end = cursor.after >= upto and not action.is_last
         number = action.key[1]
-        piece = builder.piece(number, action.index, after, cursor.after, is_end=is_end)
+        horizon = upto if action.is_compacted else None
+        of = (number, action.index, after, cursor.after)
+        piece = builder.piece(*of, is_end=is_end, horizon=horizon)
         return encode_piece(piece)
 
     def _fill(
@@ -115,8 +116,3 @@ class PieceReader:
                 builder.add(part)
                 rows += 1
                 place = at
-
-
-def place_of_part(part: Part) -> Position | None:
-    """Return the place of the first event of a part."""
-    return part.place if isinstance(part, MessageRun) else place_of(part)

@@ -6,7 +6,9 @@ from groupcomm_client.history.frames import EncodedPiece
 from groupcomm_log.disk import Disk
 from groupcomm_log.errors import Damage, LogError
 from groupcomm_tools.archive.archive import ReadStore
+from groupcomm_tools.archive.compacting import Compacting
 from groupcomm_tools.archive.digesting import LogDigests
+from groupcomm_tools.archive.keys import parse_key
 from groupcomm_tools.archive.layout import Layout, LogSpec, note_groups
 from groupcomm_tools.archive.merging import MergedLogs
 from groupcomm_tools.archive.store import LogStore
@@ -20,6 +22,7 @@ class RecordedLog:
         store: its rows.
         digests: its digests.
         intervals: what it holds.
+        compacting: its compacted part; None if its groups are not compacted.
     """
 
     def __init__(self, spec: LogSpec) -> None:
@@ -39,6 +42,11 @@ class RecordedLog:
             ) from None
         self.intervals = list(self.store.intervals)
         self.digests = LogDigests(spec.folder, spec.groups, self.store.parts)
+        self.compacting = None
+        if spec.key is not None:
+            self.compacting = Compacting(
+                *(self.store, spec.groups, parse_key(spec.key)), whole_s=spec.whole_s
+            )
 
 
 class RecordedLogs:
@@ -94,7 +102,10 @@ class RecordedLogs:
             place for place, log in enumerate(logs) if not set(log.groups).isdisjoint(action.groups)
         ]
         if len(wanted) == 1:
-            return logs[wanted[0]].store.read(action)
+            log = logs[wanted[0]]
+            if action.is_compacted and log.compacting is not None:
+                return log.compacting.read(action)
+            return log.store.read(action)
         key = tuple(wanted)
         if key not in self._merged:
             self._merged[key] = MergedLogs([(logs[at].store, logs[at].groups) for at in key])

@@ -1,27 +1,42 @@
 """One log of an archive in one session: what its subscriber gives is written to it."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any, Final, TypeAlias
+from functools import partial
+from typing import Any, Final, TypeAlias, TypeVar
 
+import attrs
 import trio
 
-from groupcomm.clocks.stamp import Position
+from groupcomm.clocks.stamp import Position, format_position
 from groupcomm.events import DaemonView, GroupView, Message
 from groupcomm_client.connection import Connection
 from groupcomm_client.events import Unfiltered, Unreadable
 from groupcomm_client.history.channel_reader import ChannelReader
-from groupcomm_client.history.subscriber import CaughtUp, Gap, Given, Start, State, Subscriber
+from groupcomm_client.history.places import Line, place_of
+from groupcomm_client.history.subscriber import (
+    CaughtUp,
+    Compacted,
+    Gap,
+    Given,
+    Start,
+    State,
+    Subscriber,
+)
 from groupcomm_log.errors import LogError
 from groupcomm_tools.archive.archive import Archive
+from groupcomm_tools.archive.compacting import TooManyKeys
 from groupcomm_tools.archive.digesting import Digested
+from groupcomm_tools.archive.keys import MOST_KEYS
 from groupcomm_tools.archive.recorded import RecordedLog
 
 Tell: TypeAlias = Callable[[dict[str, Any]], None]
 """A function that is called with each event: ``event`` names it, the other keys depend on it."""
 
 RETRY_S: Final = 1.0
+
+Done = TypeVar("Done")
 
 NUMBER_BITS: Final = 32
 """The numbers of the subscriber of log n begin at n << NUMBER_BITS, so that answers find it."""
@@ -61,6 +76,11 @@ class Recording:
         """
         self.log = log
         self.place = archive.add(log.groups, log.intervals)
+        self.horizon: Position | None = None  # up to where archives have agreed to compact
+        self._fetching: Compacted | None = None
+        self._fetched: list[Line] = []
+        if log.compacting is not None:
+            archive.holdings[self.place].compacted = log.compacting.part
         self._archive = archive
         self._tell = tell
         start: Start | Position = log.intervals[-1][1] if log.intervals else Start.EARLIEST
@@ -75,6 +95,7 @@ class Recording:
             queue_bytes=buffer_bytes,
             has_channels=True,
             first_number=self.place << NUMBER_BITS,
+            compacted=log.compacting is not None,
         )
         self.reader = ChannelReader(connection.loop, nullcontext(), self.subscriber, act)
 
@@ -102,6 +123,11 @@ class Recording:
         position = subscriber.position
         given = list(subscriber.waiting)
         subscriber.waiting.clear()
+        if self._fetching is not None or any(isinstance(each, Compacted) for each in given):
+            given = await self._without_fetched(given, position)
+            if self._fetching is not None:
+                subscriber.taken(trio.current_time())
+                return
         await self._store_all(given)
         now = trio.current_time()
         if position is not None and self.intervals:
@@ -116,14 +142,8 @@ class Recording:
             if isinstance(each, Message | GroupView | DaemonView | Unfiltered | Unreadable | Gap)
         ]
         if rows:
-            batch = [(time.time_ns() // 1000, rows)]
-            while True:
-                try:
-                    await trio.to_thread.run_sync(self.log.store.append, batch)
-                    break
-                except OSError as error:
-                    self._tell({"event": "trouble", "text": f"{error}; tried again"})
-                    await trio.sleep(RETRY_S)
+            batch = [(_now_us(), rows)]
+            await self._until_done(partial(self.log.store.append, batch))
         for each in given:
             if isinstance(each, Gap):
                 if each.after is not None:
@@ -132,6 +152,102 @@ class Recording:
                 self._archive.begin_interval(each.upto, self.place)
             elif isinstance(each, CaughtUp):
                 self._tell({"event": "caught up", "position": str(each.position)})
+
+    async def _until_done(self, work: Callable[[], Done]) -> Done:
+        """Do something in a thread; retry until the disk has it."""
+        while True:
+            try:
+                return await trio.to_thread.run_sync(work)
+            except OSError as error:
+                self._tell({"event": "trouble", "text": f"{error}; tried again"})
+                await trio.sleep(RETRY_S)
+
+    # ---- compaction ----
+
+    async def _without_fetched(
+        self, given: Sequence[Given], position: Position | None
+    ) -> list[Given]:
+        """Keep what comes of the compacted part of another archive; return what is behind it.
+
+        What was fetched becomes the snapshot once its part is complete.
+        """
+        before: list[Given] = []
+        for at, each in enumerate(given):
+            if isinstance(each, Compacted):
+                self._fetching = self._fetching or each
+                self._fetching = attrs.evolve(self._fetching, upto=each.upto)
+            elif self._fetching is None:
+                before.append(each)
+            elif isinstance(each, Message | GroupView | DaemonView):
+                place = place_of(each)
+                if place is not None and place > self._fetching.upto:
+                    await self._take_over()
+                    return [*before, *given[at:]]
+                self._fetched += [each] if place is not None else []
+        if self._fetching is not None:
+            await self._store_all(before)
+            before = []
+            if position is not None and position >= self._fetching.upto:
+                await self._take_over()
+        return before
+
+    async def _take_over(self) -> None:
+        """Make a snapshot of what was fetched; the log goes on behind it."""
+        compacting, fetching = self.log.compacting, self._fetching
+        assert compacting is not None
+        assert fetching is not None
+        of = (fetching.after, fetching.upto, self._fetched, list(self.intervals), _now_us())
+        try:
+            removed = await self._until_done(partial(compacting.take_over, *of))
+        except TooManyKeys:
+            self._tell(_too_many(self.log.groups))
+            removed = None
+        after = fetching.after if self.intervals else None
+        self._fetching, self._fetched = None, []
+        await self._store_all([Gap(after=after, upto=fetching.upto)])
+        self._note_compacted(removed)
+
+    def _note_compacted(self, removed: Position | None) -> None:
+        assert self.log.compacting is not None
+        self._archive.holdings[self.place].compacted = self.log.compacting.part
+        if removed is not None:
+            self._archive.removed(removed, self.place)
+
+    async def wanted(self) -> Position | None:
+        """Return the place up to which the log should be compacted; None while it is small."""
+        if self.log.compacting is None or not self.is_live or self.horizon is not None:
+            return None
+        try:
+            return await trio.to_thread.run_sync(self.log.compacting.wanted)
+        except (OSError, LogError) as error:
+            self._tell({"event": "trouble", "text": f"files cannot be looked at: {error}"})
+            return None
+
+    async def compact(self) -> None:
+        """Compact the log as the archives have agreed, once it has come as far."""
+        compacting, horizon = self.log.compacting, self.horizon
+        if compacting is None or horizon is None:
+            return
+        if not any(first < horizon <= last for first, last in self.intervals):
+            if self.is_live and self.intervals and self.intervals[-1][1] > horizon:
+                self.horizon = None  # it does not hold it
+            return
+        self.horizon = None
+        intervals = list(self.intervals)
+        try:
+            removed = await trio.to_thread.run_sync(
+                compacting.compact, horizon, intervals, _now_us()
+            )
+        except TooManyKeys:
+            self._tell(_too_many(self.log.groups))
+        except (OSError, LogError) as error:
+            self._tell({"event": "trouble", "text": f"a log cannot be compacted: {error}"})
+        else:
+            self._note_compacted(removed)
+            groups = ", ".join(self.log.groups)
+            self._tell({"event": "compacted", "groups": groups, "upto": format_position(horizon)})
+
+    # ---- files ----
 
     async def tend(self) -> None:
         """Seal and remove files that are due."""
@@ -151,3 +267,13 @@ class Recording:
         except (OSError, LogError) as error:
             self._tell({"event": "trouble", "text": f"digests cannot be computed: {error}"})
             return None
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000
+
+
+def _too_many(groups: Sequence[str]) -> dict[str, Any]:
+    """Return the event that tells that a group has too many keys."""
+    text = f"{', '.join(groups)} has more than {MOST_KEYS} keys, and is not compacted"
+    return {"event": "trouble", "text": text}

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from groupcomm.clocks.stamp import Position, parse_view
 from groupcomm.events import Cause, DaemonView, GroupView, MemberId
 from groupcomm.level import ServiceLevel
+from groupcomm_client.history.places import place_of
 from groupcomm_log.schema import DAEMONS, MESSAGE, PLACE, VIEW
 
 LEVELS: Final = {level.name: int(level) for level in (ServiceLevel.AGREED, ServiceLevel.SAFE)}
@@ -50,6 +51,11 @@ class MessageRun(NamedTuple):
         view, time, ring, bundle, message = self.place
         return Position(view, time, ring, bundle, message + len(self.data) - 1)
 
+    def upto(self, place: Position) -> "MessageRun":
+        """Return the messages up to a place of the same bundle; there is one at least."""
+        count = place.message - self.place.message + 1
+        return self._replace(types=self.types[:count], data=self.data[:count])
+
     def behind(self, place: Position) -> "MessageRun":
         """Return the messages behind a place of the same bundle; there is one at least."""
         count = place.message - self.place.message + 1
@@ -62,6 +68,11 @@ class MessageRun(NamedTuple):
 
 
 Part: TypeAlias = MessageRun | GroupView | DaemonView
+
+
+def place_of_part(part: Part) -> Position | None:
+    """Return the place of the first event of a part."""
+    return part.place if isinstance(part, MessageRun) else place_of(part)
 
 
 def parts_of(batch: pa.RecordBatch, groups: Collection[str]) -> Iterator[Part]:

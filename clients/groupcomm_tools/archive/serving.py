@@ -14,6 +14,7 @@ from groupcomm.clocks.stamp import format_position
 from groupcomm.errors import AccessRefused, CannotConnect, GroupCommError, SessionEnded
 from groupcomm.events import DaemonView, GroupView, Message, Transition, Undeliverable
 from groupcomm.host.addresses import Address
+from groupcomm.level import ServiceLevel
 from groupcomm_client.connection import Connection
 from groupcomm_client.events import Received
 from groupcomm_client.history.frames import (
@@ -32,6 +33,11 @@ from groupcomm_log.errors import LogError
 from groupcomm_tools.archive.agreement import Agreement, Difference
 from groupcomm_tools.archive.archive import Archive, Listening, ReadStore
 from groupcomm_tools.archive.channels import ChannelServer
+from groupcomm_tools.archive.comparing import (
+    Compact,
+    decode_comparing_untrusted,
+    encode_comparing,
+)
 from groupcomm_tools.archive.cursor_file import CursorFile
 from groupcomm_tools.archive.cursors import ArchivedCursors, StoreCursors
 from groupcomm_tools.archive.recorded import RecordedLog, RecordedLogs, groups_text
@@ -325,10 +331,19 @@ class _Session:
                 self.archive.handle(event, now)
             self._agreement.handle(event)
             self.cursors.handle(event)
+            if isinstance(event, Message):
+                self._note_horizon(event)
             if self._logs.layout.patterns and isinstance(event, Message):
                 frame = decode_untrusted(event.data)
                 if isinstance(frame, Find):
                     self._want(frame.groups)
+
+    def _note_horizon(self, message: Message) -> None:
+        """Note up to where archives have agreed to compact a group."""
+        frame = decode_comparing_untrusted(message.data)
+        if isinstance(frame, Compact) and frame.group in self._recording_of:
+            recording = self._recording_of[frame.group]
+            recording.horizon = max(recording.horizon or frame.horizon, frame.horizon)
 
     def _pass_on(self, events: Sequence[Received], now: float) -> None:
         """Pass events to the subscribers of the logs that they are for."""
@@ -500,6 +515,12 @@ class _Session:
             self.rights.keep(self.archive.streams)
             for recording in list(self.recordings):
                 await recording.tend()
+                await recording.compact()
+                wanted = await recording.wanted()
+                if wanted is not None:
+                    compact = encode_comparing(Compact(recording.log.groups[0], wanted))
+                    self._outgoing.append(Send(ARCHIVES, compact, ServiceLevel.AGREED))
+            self.act()
 
     async def compare(self) -> None:
         """Compute digests behind the writer, and compare them with those of other archives."""

@@ -7,7 +7,8 @@ subscribers read these.
 
 import json
 import threading
-from bisect import bisect_left
+import time
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +23,7 @@ from groupcomm_client.history.frames import EncodedPiece, Interval
 from groupcomm_client.history.places import just_before, place_of
 from groupcomm_client.history.subscriber import Gap
 from groupcomm_log.errors import Damage, LogRemoved
-from groupcomm_log.reader import LogReader
+from groupcomm_log.reader import BEGIN, LogReader
 from groupcomm_log.schema import DAEMONS, GAP, MESSAGE, PLACE, VIEW, Offset
 from groupcomm_log.writer import Limits, LogWriter
 from groupcomm_tools.archive import pieces
@@ -194,6 +195,39 @@ class LogStore:
             OSError: a part of it failed; the next call tries again.
         """
         self._writer.tend()
+        return self._forget_removed()
+
+    def remove_upto(self, place: Position) -> Position | None:
+        """Remove sealed files that have only events up to a place; see `tend`.
+
+        Raises:
+            OSError: a file cannot be removed; another call tries again.
+        """
+        with self._lock:
+            at = bisect_right(self._entries, place, key=lambda entry: entry.last)
+            first = self._entries[at].first if at < len(self._entries) else None
+        if first is not None:
+            self._writer.remove_before(first)
+        return self._forget_removed()
+
+    def sealed_upto(self, least_age_s: float) -> tuple[Position, int] | None:
+        """Return the last place in sealed files of an age, and their size in bytes.
+
+        None if there is no such place.
+        """
+        before = time.time() - least_age_s
+        last, size = BEGIN, 0
+        for segment in LogReader(self.folder).segments():
+            stat = segment.path.stat()
+            if segment.last is None or stat.st_mtime > before:
+                break
+            last, size = segment.last, size + stat.st_size
+        with self._lock:
+            places = [entry.last for entry in self._entries if entry.first <= last]
+        return (places[-1], size) if places else None
+
+    def _forget_removed(self) -> Position | None:
+        """Forget the entries of files that were removed; return the place up to which they went."""
         first = next((segment.first for segment in LogReader(self.folder).segments()), None)
         removed = None
         with self._lock:

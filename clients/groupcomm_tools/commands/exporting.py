@@ -117,7 +117,8 @@ def _from_archive(
     options: argparse.Namespace, progress: "_Progress"
 ) -> Generator[Exported, None, None]:
     """Yield the AGREED and SAFE messages that an archive has."""
-    wanted = argparse.Namespace(start=options.start, until=options.until, stable=False, count=None)
+    ways = {"stable": False, "compacted": False, "count": None}
+    wanted = argparse.Namespace(start=options.start, until=options.until, **ways)
     with (
         connect_blocking(options, reconnect=not options.no_reconnect) as connection,
         closing(reading.events(connection, options.groups, wanted)) as found,

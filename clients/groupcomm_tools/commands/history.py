@@ -116,6 +116,15 @@ def _add_serve_options(parser: argparse.ArgumentParser) -> None:
             help=f"{text}; with GROUP or a pattern only of these groups; more than once",
         )
     parser.add_argument(
+        "--compact",
+        type=_compacted,
+        action="append",
+        default=[],
+        metavar="GROUP=KEY",
+        help="keep only the last message of each key of older files: KEY is type, line or json:NAME"
+        "; more than once, also with patterns",
+    )
+    parser.add_argument(
         "--listen",
         type=_listen,
         default="local",
@@ -127,6 +136,20 @@ def _add_serve_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one line of JSON for each step")
     add_reconnect_option(parser)
     add_connection_options(parser)
+
+
+def _compacted(text: str) -> tuple[str, str]:
+    """Return the groups of an option, and their key; errors are `argparse`'s."""
+    from groupcomm_tools.archive.keys import parse_key  # noqa: PLC0415 - few need it
+
+    pattern, _, key = text.partition("=")
+    try:
+        parse_key(key)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if not pattern:
+        raise argparse.ArgumentTypeError(f"{text} names no group")
+    return pattern, key
 
 
 def _kept(text: str) -> tuple[str | None, float]:
@@ -179,6 +202,7 @@ def _open_logs(options: argparse.Namespace) -> "RecordedLogs":
             limits=Limits(seal_bytes=int(options.seal_mb * MB), seal_s=options.seal_s),
             keep_s=tuple(Keep(*each) for each in options.keep_s),
             keep_bytes=tuple(Keep(pattern, size * MB) for pattern, size in options.keep_mb),
+            compact=tuple(options.compact),
         )
     )
 

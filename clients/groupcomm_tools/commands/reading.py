@@ -33,7 +33,15 @@ from groupcomm_client.history.frames import (
 )
 from groupcomm_client.history.places import place_of
 from groupcomm_client.history.refusals import Refusal
-from groupcomm_client.history.subscriber import EARLIEST, FIND_S, LATEST, CaughtUp, Gap, Given
+from groupcomm_client.history.subscriber import (
+    EARLIEST,
+    FIND_S,
+    LATEST,
+    CaughtUp,
+    Compacted,
+    Gap,
+    Given,
+)
 from groupcomm_tools.commands.connecting import connect_blocking
 from groupcomm_tools.event_text import describe, position_text, print_event
 from groupcomm_tools.terminal import say
@@ -68,6 +76,11 @@ def add_end_options(parser: argparse.ArgumentParser) -> None:
         "--until", metavar="PLACE", help=f"end there: {UNTIL_HELP}; default: go on with live events"
     )
     parser.add_argument("--stable", action="store_true", help="only what all daemons hold")
+    parser.add_argument(
+        "--compacted",
+        action="store_true",
+        help="of what archives have compacted the last message of each key is enough",
+    )
 
 
 def parse_start(text: str) -> First:
@@ -149,12 +162,13 @@ def events(
     Args:
         connection: a connection that nothing else reads.
         groups: the groups to subscribe to.
-        options: `start`, `until`, `stable`, and `count`, which is None for no limit.
+        options: `start`, `until`, `stable`, `compacted`, and `count`, which is None for no limit.
     """
     start, until = parse_start(options.start), parse_until(options.until)
     if isinstance(until, datetime):
         until = last_before(connection, groups, until)
-    with connection.subscribe(groups, start=start, stable=options.stable) as subscription:
+    ways = {"stable": options.stable, "compacted": options.compacted}
+    with connection.subscribe(groups, start=start, **ways) as subscription:
         left = inf if options.count is None else options.count
         while left > 0:
             with _archive_needed():
@@ -185,7 +199,7 @@ def print_given(event: Given, next_start: str | None, *, as_json: bool, with_gro
     if as_json:
         found = {**_describe(event), "next_start": next_start}
         print(json.dumps(found, ensure_ascii=False), flush=True)
-    elif isinstance(event, CaughtUp | Gap):
+    elif isinstance(event, CaughtUp | Gap | Compacted):
         say(str(event))
     else:
         if isinstance(event, _SHOWN_WITH_PLACE):
@@ -201,9 +215,10 @@ def print_for(options: argparse.Namespace) -> ShowEvent:
 def _describe(event: Given) -> dict[str, Any]:
     if isinstance(event, CaughtUp):
         return {"event": "caught up", "position": position_text(event.position)}
-    if isinstance(event, Gap):
+    if isinstance(event, Gap | Compacted):
         after, upto = position_text(event.after), position_text(event.upto)
-        return {"event": "gap", "after": after, "upto": upto}
+        name = "gap" if isinstance(event, Gap) else "compacted"
+        return {"event": name, "after": after, "upto": upto}
     return describe(event)
 
 

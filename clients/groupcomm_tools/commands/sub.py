@@ -16,7 +16,7 @@ from groupcomm.events import (
     Undeliverable,
 )
 from groupcomm_client.events import Received, Reconnected
-from groupcomm_client.history.subscriber import CaughtUp, Gap, Given
+from groupcomm_client.history.subscriber import CaughtUp, Compacted, Gap, Given
 from groupcomm_tools.commands import follow, reading
 from groupcomm_tools.message_format import MessageFormat
 from groupcomm_tools.terminal import below
@@ -59,8 +59,10 @@ def run(options: argparse.Namespace) -> int:
     """Print events until the count or the duration is reached; return 0."""
     if sum((options.raw, options.format is not None, options.json)) > 1:
         raise ConfigError("give one of --raw, --format and --json")
-    if options.start is None and (options.until is not None or options.stable):
-        raise ConfigError("--until and --stable need --start, such as --start earliest")
+    if options.start is None and (options.until is not None or options.stable or options.compacted):
+        raise ConfigError(
+            "--until, --stable and --compacted need --start, such as --start earliest"
+        )
     everything = (Message, GroupView, DaemonView, Transition, Undeliverable, Refused)
     shown = everything if options.views else (Message, Refused)
     write = _message_writer(options)
@@ -82,7 +84,7 @@ def _reading_printer(
 ) -> reading.ShowEvent:
     """Return the function that prints the shown events of a subscription."""
     others = reading.print_for(options)
-    all_shown = (*shown, CaughtUp, Gap, Reconnected, DaemonStopping)
+    all_shown = (*shown, CaughtUp, Compacted, Gap, Reconnected, DaemonStopping)
 
     def show(event: Given, next_start: str | None) -> None:
         if write is not None and isinstance(event, Message):

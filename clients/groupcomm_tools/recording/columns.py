@@ -142,8 +142,12 @@ def _message_rows(messages: list[Message], times: list[tuple[int, int]]) -> pa.R
     count = len(messages)
     index_list = [message.index for message in messages]
     indices = _int64(index_list)
-    starts = [0, *pc.indices_nonzero(pc.equal(indices[1:], 0)).to_pylist()]
-    starts[1:] = [start + 1 for start in starts[1:]]
+    of = [message.bundle for message in messages]
+    # Of a bundle there may be some messages only: then the next one need not begin with index 0.
+    starts = [
+        0,
+        *(at for at in range(1, count) if not index_list[at] or of[at] != of[at - 1]),
+    ]
     bundles = _bundles([messages[start] for start in starts])
     shared = bundles.take(_spread([*range(len(starts))], [*starts[1:], count])).flatten()
     columns = dict(zip(_OF_BUNDLE.names, shared, strict=True))

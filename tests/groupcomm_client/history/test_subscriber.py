@@ -52,6 +52,7 @@ class Game:
         is_archive: bool = False,
         queue_bytes: int = QUEUE_BYTES,
         has_channels: bool = False,
+        compacted: bool = False,
     ) -> None:
         self.now = 0.0
         self.channels: list[OpenChannel | CloseChannel] = []
@@ -63,6 +64,7 @@ class Game:
             is_archive=is_archive,
             queue_bytes=queue_bytes,
             has_channels=has_channels,
+            compacted=compacted,
         )
         self.feed(daemons(5), joined(JOIN))
 
