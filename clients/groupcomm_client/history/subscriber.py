@@ -241,8 +241,7 @@ class Subscriber:
                 session have numbers that differ.
             alone_s: the time after which live events are given behind a gap, although no archive
                 has answered; None for never.
-            compacted: read what no archive has as a whole as the last messages of each key, if one
-                has those.
+            compacted: whether the last message of each key is enough of what nobody has as a whole.
         """
         self.state = State.FINDING
         self.live = LiveLine(me, groups, view, stable=stable, queue_bytes=queue_bytes)

@@ -95,7 +95,7 @@ class Compacting:
         first, state = self._own(horizon, intervals)
         return self._replace(first, horizon, state, at_us)
 
-    def take_over(
+    def adopt(
         self,
         after: Position,
         horizon: Position,

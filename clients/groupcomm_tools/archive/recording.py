@@ -181,24 +181,24 @@ class Recording:
             elif isinstance(each, Message | GroupView | DaemonView):
                 place = place_of(each)
                 if place is not None and place > self._fetching.upto:
-                    await self._take_over()
+                    await self._adopt()
                     return [*before, *given[at:]]
                 self._fetched += [each] if place is not None else []
         if self._fetching is not None:
             await self._store_all(before)
             before = []
             if position is not None and position >= self._fetching.upto:
-                await self._take_over()
+                await self._adopt()
         return before
 
-    async def _take_over(self) -> None:
+    async def _adopt(self) -> None:
         """Make a snapshot of what was fetched; the log goes on behind it."""
         compacting, fetching = self.log.compacting, self._fetching
         assert compacting is not None
         assert fetching is not None
         of = (fetching.after, fetching.upto, self._fetched, list(self.intervals), _now_us())
         try:
-            removed = await self._until_done(partial(compacting.take_over, *of))
+            removed = await self._until_done(partial(compacting.adopt, *of))
         except TooManyKeys:
             self._tell(_too_many(self.log.groups))
             removed = None

@@ -236,7 +236,7 @@ def test_what_another_archive_has_compacted_becomes_the_own_snapshot(tmp_path: P
             intervals = [(start_of(events), after)]
         mine = Compacting(here, GROUP, KEY)
         fetched = upto(compacted_events(other, there, horizon, after), horizon)
-        mine.take_over(after, horizon, fetched, intervals, 1)
+        mine.adopt(after, horizon, fetched, intervals, 1)
         assert mine.part == other.part
         assert state(compacted_events(mine, here, horizon)) == state(upto(events, horizon))
         here.close()
