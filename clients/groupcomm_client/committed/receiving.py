@@ -1,18 +1,24 @@
-"""Receiving batches from a connection of any kind."""
+"""Receiving batches from a connection or a subscription of any kind."""
 
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
+from groupcomm.clocks.stamp import Position
 from groupcomm.errors import Code, SessionEnded
 from groupcomm.events import Message
 from groupcomm_client.blocking import BlockingConnection
 from groupcomm_client.committed.markers import is_publisher
 from groupcomm_client.committed.publications import Batch, Incomplete, Publications
 from groupcomm_client.connection import Connection
-from groupcomm_client.events import Received
+from groupcomm_client.history.places import just_before
+from groupcomm_client.history.subscriber import Given as Event
 from groupcomm_client.thread_loop import run
 
-Given = Received | Batch[Message] | Incomplete
+if TYPE_CHECKING:
+    from groupcomm_client.history.blocking import BlockingSubscription
+    from groupcomm_client.history.subscription import Subscription
+
+Given: TypeAlias = Event | Batch[Message] | Incomplete
 """The results of `receive`: batches in place of publishers' messages, and all other events."""
 
 
@@ -35,7 +41,13 @@ class CommittedStream:
         """Return the progress, for JSON."""
         return self._publications.state
 
-    def accept(self, event: Received) -> Given | None:
+    @property
+    def first_open(self) -> Position | None:
+        """Return the place of the first message of the batches that are not whole; None if none."""
+        places = [message.position for message in self._publications.open]
+        return min((place for place in places if place is not None), default=None)
+
+    def accept(self, event: Event) -> Given | None:
         """Accept the next event; return the event that the program receives now, or None."""
         if not isinstance(event, Message) or not is_publisher(event.sender.name):
             return event
@@ -47,8 +59,8 @@ class CommittedStream:
 class Committed:
     """A receiver of batches on a connection of trio or asyncio; made by `committed`."""
 
-    def __init__(self, connection: Connection, stream: CommittedStream) -> None:
-        self._connection = connection
+    def __init__(self, source: "Connection | Subscription", stream: CommittedStream) -> None:
+        self._source = source
         self._stream = stream
 
     @property
@@ -59,6 +71,18 @@ class Committed:
         `committed` after a restart, receives each batch once.
         """
         return self._stream.state
+
+    @property
+    def position(self) -> Position | None:
+        """Return where the next subscription must begin that goes on with `state`.
+
+        That is before the first message of the batches that are not whole. None before the first
+        event, and without a subscription.
+        """
+        if isinstance(self._source, Connection):
+            return None
+        first, position = self._stream.first_open, self._source.position
+        return position if first is None or position is None else min(position, just_before(first))
 
     async def receive(self, timeout_s: float | None = None) -> Given:
         """Return the next event, or batch; safe to cancel.
@@ -71,9 +95,9 @@ class Committed:
             SessionEnded: no event follows; its code is 0 after an orderly end.
         """
         if timeout_s is not None:
-            return await self._connection.in_time(timeout_s, self.receive)
+            return await self._source.in_time(timeout_s, self.receive)
         while True:
-            given = self._stream.accept(await self._connection.receive())
+            given = self._stream.accept(await self._source.receive())
             if given is not None:
                 return given
 
@@ -93,19 +117,27 @@ class BlockingCommitted:
     """A receiver of batches on a blocking connection; ``BlockingCommitted(connection, groups)``.
 
     Args:
-        connection: the connection, from which nothing else may receive.
+        source: the connection or the subscription, from which nothing else may receive.
         groups, state: see `committed`.
     """
 
     def __init__(
-        self, connection: BlockingConnection, groups: Iterable[str], state: Any = None
+        self,
+        source: "BlockingConnection | BlockingSubscription",
+        groups: Iterable[str],
+        state: Any = None,
     ) -> None:
-        self._committed = committed(connection.awaited, groups, state)
+        self._committed = committed(source.awaited, groups, state)
 
     @property
     def state(self) -> dict[str, Any]:
         """See `Committed.state`."""
         return self._committed.state
+
+    @property
+    def position(self) -> Position | None:
+        """See `Committed.position`."""
+        return self._committed.position
 
     def receive(self, timeout_s: float | None = None) -> Given:
         """Return the next event, or batch; see `Committed.receive`."""
@@ -123,11 +155,14 @@ class BlockingCommitted:
             raise
 
 
-def committed(connection: Connection, groups: Iterable[str], state: Any = None) -> Committed:
+def committed(
+    source: "Connection | Subscription", groups: Iterable[str], state: Any = None
+) -> Committed:
     """Receive the batches of publishers, each once, and whole.
 
     Args:
-        connection: a connection of trio or asyncio, from which nothing else may receive.
+        source: a connection of trio or asyncio, or a subscription on one, which begins in the past;
+            nothing else may receive from it.
         groups: the groups that it is a member of. A batch is returned when all of its rows for
             these are there.
         state: a value of `Committed.state`; None to begin with the next message.
@@ -135,4 +170,4 @@ def committed(connection: Connection, groups: Iterable[str], state: Any = None) 
     Raises:
         ConfigError: the state is invalid.
     """
-    return Committed(connection, CommittedStream(groups, state))
+    return Committed(source, CommittedStream(groups, state))

@@ -10,38 +10,42 @@ from groupcomm_client.thread_loop import run
 
 
 class BlockingSubscription:
-    """Events of groups, from any position on; made by `BlockingConnection.subscribe`."""
+    """Events of groups, from any position on; made by `BlockingConnection.subscribe`.
+
+    Attributes:
+        awaited: the subscription whose calls are awaited.
+    """
 
     def __init__(self, awaited: Subscription) -> None:
         """Take over a subscription that has begun."""
-        self._awaited = awaited
+        self.awaited = awaited
 
     @property
     def position(self) -> Position | None:
         """Return the last position of which everything was received; see `Subscription`."""
-        return self._awaited.position
+        return self.awaited.position
 
     @property
     def is_live(self) -> bool:
         """Return whether history was joined with live events."""
-        return self._awaited.is_live
+        return self.awaited.is_live
 
     @property
     def acknowledged(self) -> Position | None:
         """Return the highest place of the cursor that archives are known to hold."""
-        return self._awaited.acknowledged
+        return self.awaited.acknowledged
 
     def acknowledge(self, position: Position | None = None, *, wait: bool = False) -> None:
         """Have the archives hold a place of the cursor; see `Subscription.acknowledge`."""
-        run(self._awaited.acknowledge(position, wait=wait))
+        run(self.awaited.acknowledge(position, wait=wait))
 
     def receive(self, timeout_s: float | None = None) -> Given:
         """Return the next event; see `Subscription.receive`."""
-        return run(self._awaited.receive(timeout_s))
+        return run(self.awaited.receive(timeout_s))
 
     def receive_batch(self, timeout_s: float | None = None) -> list[Given]:
         """Return all events that have come, at least one; see `Subscription.receive`."""
-        return run(self._awaited.receive_batch(timeout_s))
+        return run(self.awaited.receive_batch(timeout_s))
 
     def __iter__(self) -> Self:
         return self

@@ -28,6 +28,9 @@ from groupcomm_client.history.subscriber import (
 ALONE_S: Final = 10.0
 """The time in which an archive must answer; then live events follow behind a gap."""
 
+NUMBER_BITS: Final = 24
+"""The bits of the numbers of questions of one subscriber."""
+
 _AGREED: Final = ServiceLevel.AGREED
 
 
@@ -54,6 +57,7 @@ class Resumption:
         self._view = view
         self._since: dict[str, Position] = {}  # the joined groups, and where that was
         self._subscriber: Subscriber | None = None  # while there are any
+        self._begun = 0  # subscribers so far
         self._is_behind = False  # whether events may come from an archive
         self._has_ended = False  # whether a session has ended since the last CaughtUp
         self._refused_by: set[str] = set()  # archives whose refusals the program knows
@@ -164,8 +168,13 @@ class Resumption:
         if self._subscriber is not None:
             self._subscriber.add_group(view.group, now)
             return
+        self._begun += 1
         self._subscriber = Subscriber(
-            *(self._me, (view.group,), start), now=now, view=self._view, alone_s=ALONE_S
+            *(self._me, (view.group,), start),
+            now=now,
+            view=self._view,
+            first_number=self._begun << NUMBER_BITS,  # answers to the one before count nothing
+            alone_s=ALONE_S,
         )
         self._is_behind = self._has_ended = False
 

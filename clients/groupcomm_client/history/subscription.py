@@ -6,11 +6,11 @@ and one lets time pass. So a program that is slow does not let events wait at it
 
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from functools import partial
-from typing import Final, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias, TypeVar
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.errors import Code, LocalProtocolError, SessionEnded
@@ -41,6 +41,9 @@ _BATCH: Final = 10_000
 
 Begin: TypeAlias = Start | Position | datetime | Cursor | str
 """Where a subscription begins; a text is the name of a cursor."""
+
+
+_Found = TypeVar("_Found")
 
 
 class Subscription:
@@ -124,6 +127,19 @@ class Subscription:
     async def receive_batch(self, timeout_s: float | None = None) -> list[Given]:
         """Return all events that have come, at least one; see `receive`."""
         return await self._receive(_BATCH, timeout_s)
+
+    async def in_time(
+        self, seconds: float, call: Callable[[], Coroutine[Any, Any, _Found]]
+    ) -> _Found:
+        """Make a call that receives; raise TimeoutError if it takes longer than `seconds`."""
+        found: list[_Found] = []
+
+        async def receive() -> None:
+            found.append(await call())
+
+        if not await self._loop.timeout(seconds, receive):
+            raise TimeoutError(f"no event has arrived in {seconds:g} s")
+        return found[0]
 
     async def _receive(self, most: int, timeout_s: float | None) -> list[Given]:
         self._received += 1

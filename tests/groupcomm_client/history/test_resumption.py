@@ -25,7 +25,7 @@ from groupcomm_client.history.frames import (
     encode,
     piece_of,
 )
-from groupcomm_client.history.resumption import ALONE_S, Resumption
+from groupcomm_client.history.resumption import ALONE_S, NUMBER_BITS, Resumption
 from groupcomm_client.history.subscriber import CaughtUp, Gap
 
 ME, BOB, NEXT = MemberId("#me#a", 1), MemberId("#bob#b", 2), MemberId("#me#b", 3)
@@ -54,6 +54,7 @@ def view(place: Position, group: str = "g", me: MemberId = ME, cause: Cause = Ca
     )
 
 
+FIRST = 1 << NUMBER_BITS
 RECONNECTED = Reconnected(member=NEXT, why="x", last=None, in_doubt=0)
 
 
@@ -113,10 +114,10 @@ def test_without_groups_everything_is_passed_on() -> None:
 def test_what_was_missed_comes_behind_reconnected_in_order_and_once() -> None:
     resumed = begun()
     assert resumed.give(RECONNECTED) == [RECONNECTED]
-    assert resumed.wake() == [Find(1, ("g",))]
+    assert resumed.wake() == [Find(FIRST + 1, ("g",))]
     live = [daemons(5), view(at(40), me=NEXT), message(at(50))]
     assert resumed.give(*live) == []
-    resumed.offer(1, (at(0), at(60)))
+    resumed.offer(FIRST + 1, (at(0), at(60)))
     (read,) = resumed.sent()
     assert (read.groups, read.after) == (("g",), at(20))
     missed = [message(at(20)), message(at(30))]
@@ -151,19 +152,19 @@ def test_an_archive_that_is_gone_is_no_event() -> None:
     resumed = begun()
     resumed.give(RECONNECTED)
     resumed.wake()
-    resumed.offer(1, (at(0), at(60)))
+    resumed.offer(FIRST + 1, (at(0), at(60)))
     assert isinstance(resumed.sent()[0], Read)
     lost = Undeliverable(number=2, target=ARCHIVE.name, position=at(60))
     other = Undeliverable(number=2, target="#bob#b", position=at(60))
     assert resumed.give(lost, other) == [other]
-    assert resumed.wake() == [Find(3, ("g",))]
+    assert resumed.wake() == [Find(FIRST + 3, ("g",))]
 
 
 def test_what_retention_has_removed_is_a_gap_with_its_bounds() -> None:
     resumed = begun()
     resumed.give(RECONNECTED, daemons(5), view(at(40), me=NEXT))
     resumed.wake()
-    resumed.offer(1, (at(30), at(60)))
+    resumed.offer(FIRST + 1, (at(30), at(60)))
     resumed.wake()
     assert resumed.given() == [Gap(after=at(20), upto=at(30))]
 
@@ -190,7 +191,7 @@ def test_another_group_is_followed_from_its_join_on() -> None:
     later = view(at(25), "h")
     assert resumed.give(later, message(at(26), "h")) == [later, message(at(26), "h")]
     resumed.give(RECONNECTED)
-    assert resumed.wake() == [Find(1, ("g", "h"))]
+    assert resumed.wake() == [Find(FIRST + 1, ("g", "h"))]
 
 
 def test_a_group_that_is_joined_while_others_catch_up_has_no_past() -> None:
@@ -198,8 +199,8 @@ def test_a_group_that_is_joined_while_others_catch_up_has_no_past() -> None:
     resumed.give(RECONNECTED, daemons(5), view(at(40), me=NEXT))
     resumed.wake()
     resumed.give(view(at(45), "h", NEXT))
-    assert resumed.wake() == [Find(2, ("g", "h"))]
-    resumed.offer(2, (at(0), at(60)))
+    assert resumed.wake() == [Find(FIRST + 2, ("g", "h"))]
+    resumed.offer(FIRST + 2, (at(0), at(60)))
     (read,) = resumed.sent()
     missed = [message(at(30), "h"), message(at(31), "g"), message(at(32), "g", "h")]
     given = resumed.from_archive(piece_of(missed, read.number, 0, at(20), at(50)))
@@ -212,7 +213,7 @@ def test_a_group_that_was_left_is_not_resumed() -> None:
     left = view(at(30), "h", cause=Cause.LEAVE)
     assert resumed.give(left) == [left]
     resumed.give(RECONNECTED)
-    assert resumed.wake() == [Find(1, ("g",))]
+    assert resumed.wake() == [Find(FIRST + 1, ("g",))]
     resumed.give(daemons(5), view(at(40), me=NEXT), view(at(41), me=NEXT, cause=Cause.LEAVE))
     assert resumed.resumption.deadline is None
 
@@ -222,7 +223,7 @@ def test_a_group_that_the_next_session_may_not_join_is_not_waited_for() -> None:
     resumed.give(view(at(25), "h"))
     resumed.joined = ["h"]
     resumed.give(RECONNECTED)
-    assert resumed.wake() == [Find(1, ("h",))]
+    assert resumed.wake() == [Find(FIRST + 1, ("h",))]
 
 
 def test_only_chosen_groups_are_resumed() -> None:
@@ -231,7 +232,7 @@ def test_only_chosen_groups_are_resumed() -> None:
     assert resumed.resumption.deadline is None
     resumed.give(view(at(12), "h"))
     resumed.give(RECONNECTED)
-    assert resumed.wake() == [Find(1, ("h",))]
+    assert resumed.wake() == [Find(FIRST + 1, ("h",))]
     assert ARCHIVES == "groupcomm.history"
 
 
@@ -243,4 +244,4 @@ def test_what_a_majority_has_ordered_meanwhile_comes_after_a_partition() -> None
     ]
     assert resumed.give(message(at(5, 6))) == [], "it is not on the line"
     resumed.give(Transition(minority.id, ()), daemons(9))
-    assert resumed.wake() == [Find(1, ("g",))]
+    assert resumed.wake() == [Find(FIRST + 1, ("g",))]
