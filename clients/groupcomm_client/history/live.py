@@ -5,7 +5,7 @@ states, and says why a view continues the one before.
 """
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final, TypeAlias
 
 from groupcomm.clocks.stamp import Position, ViewId
@@ -214,6 +214,23 @@ class LiveLine:
         self.complete_after = self.passed = complete_after
         self._proven = self._latest = complete_after or _FIRST
         return True
+
+    @property
+    def may_drop(self) -> bool:
+        """Return whether `drop_all` may be called."""
+        return self._regular and self.complete_after is not None
+
+    def drop_all(self, messages: Sequence[Received]) -> None:
+        """Drop messages, and the queue, as an archive will have all of them.
+
+        Args:
+            messages: messages to groups, in order; no frames and no marks.
+        """
+        for message in reversed(messages):
+            place = place_of(message)
+            if place is not None and not self._groups.isdisjoint(getattr(message, "groups", ())):
+                self._drop(place)
+                return
 
     def drop_upto(self, place: Position) -> None:
         """Remove the events of the line up to a place: they were given already."""

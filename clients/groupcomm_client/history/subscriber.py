@@ -39,7 +39,7 @@ FIND_S: Final = 0.5
 
 RETRY_S: Final = 1.0
 """The time after which a subscriber asks again if no archive has what it needs. It doubles each
-time until there is an offer: an archive may be busy, and offers to earlier questions are old."""
+time until there is an offer, as an archive may be busy. Late offers to earlier questions count."""
 
 LONGEST_RETRY_S: Final = 8.0
 
@@ -248,14 +248,13 @@ class Subscriber:
         self.waiting: deque[Given] = deque()
         self.deadline: float | None = now
         self.alone_since: float | None = None if start is Start.LATEST else now
-        self.groups = tuple(groups)
-        self._start = start
-        self._is_archive = is_archive
-        self._alone_s = alone_s
+        self.groups, self._start = tuple(groups), start
+        self._is_archive, self._alone_s = is_archive, alone_s
         self._compacted = compacted
         self._horizon: Position | None = None  # the last one that was told
         self._progress = Progress(start if isinstance(start, Position) else None)
         self._numbers = first_number
+        self._first_find = first_number + 1  # of the first question since it looks for an archive
         self._offers: dict[MemberId, Offer] = {}
         self._since = now  # of this state
         self._asked_at: float | None = None  # of the Find that is open
@@ -263,8 +262,9 @@ class Subscriber:
         self._heard_at = now  # of the last piece, or grant
         self._piece_s, self._retry_s = PIECE_S, RETRY_S
         self._archives: Collection[MemberId] = ()  # the other members of their group, if known
-        self._mark_at = now
-        self._has_channels = has_channels
+        self._mark_at, self._has_channels = now, has_channels
+        self._is_near = False  # whether what is read has come near to live events
+        self._seen: Position | None = None  # `complete_after` when the last piece came
         self._unreachable: dict[MemberId, float] = {}  # until when no channel to it is opened
         self._actions: list[Action] = []
 
@@ -282,6 +282,9 @@ class Subscriber:
 
     def handle_all(self, events: Sequence[Received], now: float) -> None:
         """Handle events of the session, in order; quicker than one call for each."""
+        if self._is_far and self.live.may_drop and not any(map(_is_special, events)):
+            self.live.drop_all(events)
+            return
         count = 0
         for event in events:
             if type(event) is Message and not event.data.startswith(_OWN):
@@ -295,6 +298,14 @@ class Subscriber:
                 self._follow(now)  # a view may drop what is not given yet
                 self.handle(event, now)
         self._follow(now)
+
+    @property
+    def _is_far(self) -> bool:
+        """Return whether live events are not worth their memory: much is to be read before them.
+
+        An archive keeps them, as it may be the only one to have them.
+        """
+        return self.state is State.READING and not self._is_near and not self._is_archive
 
     def handle(self, event: Received, now: float) -> None:
         """Handle one event of the session."""
@@ -376,6 +387,8 @@ class Subscriber:
         self._stop()
         self.state = State.FINDING
         self._since = self.alone_since = now
+        self._first_find = self._numbers + 1
+        self._is_near, self._seen = False, None
         self._asked_at = None
         self.deadline = now
 
@@ -422,7 +435,7 @@ class Subscriber:
         self._set_deadline(now)
 
     def _on_offer(self, sender: MemberId, offer: Offer, now: float) -> None:
-        if self.state is not State.FINDING or offer.number != self._numbers:
+        if self.state is not State.FINDING or offer.number < self._first_find:
             return
         if self._asked_at is None or sender == self.live.me:
             return
@@ -539,7 +552,7 @@ class Subscriber:
 
     def _avoid_silent_channel(self, now: float) -> None:
         stream = self._stream
-        if stream is not None and stream.by_channel and not stream.next_piece:
+        if stream is not None and stream.has_channel and not stream.next_piece:
             self._avoid_channel(stream.archive, now)
 
     def _avoid_channel(self, archive: MemberId, now: float) -> None:
@@ -565,6 +578,7 @@ class Subscriber:
         self._heard_at, self._piece_s = now, PIECE_S
         self._give(events)
         self._progress.complete(piece.upto)
+        self._note_distance(piece.upto)
         self._join_if_complete()
         if self.state is State.LIVE:
             self._give_live()
@@ -602,6 +616,12 @@ class Subscriber:
             self._set_deadline(now)
 
     # ---- live events ----
+
+    def _note_distance(self, upto: Position) -> None:
+        """Note how far the stream is: near if a piece has what was live when the last one came."""
+        seen, self._seen = self._seen, self.live.complete_after
+        if seen is not None and upto >= seen:
+            self._is_near = True
 
     def _join_if_complete(self) -> None:
         """Give live events from here on, if history has reached them."""
@@ -654,6 +674,11 @@ class Subscriber:
 
     def _send(self, to: str, frame: Frame) -> None:
         self._actions.append(Send(to, encode(frame), ServiceLevel.FIFO))
+
+
+def _is_special(event: Received) -> bool:
+    """Return whether an event is something else than a message of a program."""
+    return type(event) is not Message or event.data.startswith(_OWN)
 
 
 def _name(stream: _Stream) -> tuple[MemberId, int]:

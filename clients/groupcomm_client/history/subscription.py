@@ -39,6 +39,8 @@ FOUND_S: Final = 30.0
 _BATCH: Final = 10_000
 """The most events of a batch."""
 
+_MARKS: Final = frozenset((CaughtUp, Gap))
+
 Begin: TypeAlias = Start | Position | datetime | Cursor | str
 """Where a subscription begins; a text is the name of a cursor."""
 
@@ -211,6 +213,9 @@ class Subscription:
 
     def _noted(self, found: list[Given]) -> list[Given]:
         """Note the progress of events; leave out a gap before the first one."""
+        if _MARKS.isdisjoint(map(type, found)):  # quicker than a look at each
+            self._progress.give_all(found)
+            return found
         last = 0
         for at, event in enumerate(found):
             if isinstance(event, CaughtUp | Gap):

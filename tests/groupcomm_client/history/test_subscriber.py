@@ -194,6 +194,17 @@ def test_a_gap_has_its_bounds_and_history_goes_on_behind_it() -> None:
     assert game.taken() == [Gap(after=place(3, 10), upto=place(5, 20))]
 
 
+def test_an_offer_that_comes_behind_the_next_question_counts() -> None:
+    game = Game(place(5, 10))
+    number = game.find()
+    assert [type(frame) for _, frame in game.pass_time(module.RETRY_S)] == [Find]
+    game.hear(ONE, Offer(number, True, ((place(4, 0), place(5, 200)),)))
+    game.reading()
+    game.pass_time(module.PIECE_S)
+    game.hear(ONE, Offer(number, True, ((place(4, 0), place(5, 200)),)))
+    assert game.sent() == [], "it has read since then, and not got what was offered"
+
+
 def test_live_events_come_behind_a_gap_if_no_archive_has_earlier_ones() -> None:
     game = Game(place(3, 10))
     game.find()
@@ -513,6 +524,44 @@ def test_a_channel_without_a_piece_is_not_asked_for_again() -> None:
     _, read = game.reading()
     assert not read.by_channel
     assert game.channels[1:] == [CloseChannel()]
+
+
+def test_live_messages_are_dropped_while_much_is_to_be_read() -> None:
+    game = Game(place(5, 10))
+    game.find()
+    game.offer(ONE, (place(4, 0), place(5, 200)))
+    _, read = game.reading()
+    batch: list[Received] = [message(place(5, 110)), message(place(5, 120))]
+    game.subscriber.handle_all(batch, game.now)
+    assert game.subscriber.live.complete_after == place(5, 120), "an archive will have it"
+    game.piece(ONE, read, 0, place(5, 10), 20)
+    game.subscriber.handle_all([message(place(5, 130))], game.now)
+    game.piece(ONE, read, 1, place(5, 20), 110, 120)
+    assert game.is_in(State.READING)
+    game.subscriber.handle_all([message(place(5, 140))], game.now)
+    assert game.subscriber.live.complete_after == place(5, 130), "it is near, and keeps them"
+    game.piece(ONE, read, 2, place(5, 120), 130)
+    assert game.is_in(State.LIVE)
+    assert times(game.taken()) == [20, 110, 120, 130, 140]
+
+
+def test_an_archive_keeps_live_messages_while_it_reads() -> None:
+    game = Game(place(5, 10), is_archive=True)
+    game.find()
+    game.offer(ONE, (place(4, 0), place(5, 200)))
+    game.reading()
+    game.subscriber.handle_all([message(place(5, 110))], game.now)
+    assert game.subscriber.live.complete_after == LIVE_AFTER
+
+
+def test_a_subscriber_that_waits_for_a_channel_asks_for_one_again() -> None:
+    game = Game(place(5, 10), has_channels=True)
+    game.find()
+    game.offer(ONE, (place(4, 0), place(5, 200)))
+    game.reading()
+    game.pass_time(module.PIECE_S)
+    game.offer(ONE, (place(4, 0), place(5, 200)))
+    assert game.reading()[1].by_channel, "the archive or a daemon was busy"
 
 
 def test_a_channel_ends_when_its_archive_is_gone() -> None:
