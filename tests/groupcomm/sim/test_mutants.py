@@ -1,8 +1,8 @@
 """Every mutant is on its page, replaces something of the core, and still fits the core.
 
 `make soak` hunts the bugs: the seed that finds one moves with every change of the protocol, so no
-test here depends on a seed. docs/mutants.md keeps the results of the last hunt. Its last part
-belongs to test_security_mutants.py.
+test here depends on a seed. docs/mutants.md keeps the results of the last hunt. Its last
+parts belong to test_security_mutants.py and to tests/groupcomm_client/test_crowd_mutants.py.
 """
 
 import inspect
@@ -43,7 +43,7 @@ def rows_of(part: str) -> list[list[str]]:
     return [line.strip("| ").split(" | ") for line in part.splitlines() if "| `" in line]
 
 
-ROWS, SECURITY_ROWS = map(rows_of, PAGE.read_text().split("\n## Of security\n"))
+ROWS, SECURITY_ROWS, CROWD_ROWS = map(rows_of, PAGE.read_text().split("\n## Of "))
 
 
 def test_the_page_of_mutants_has_them_all() -> None:

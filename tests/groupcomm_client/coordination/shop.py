@@ -189,7 +189,8 @@ class Shop:
         self.compared += 1
         assert set(worker.running) <= set(queue.jobs_of(worker.me))
         assert len(worker.running) + len(worker.cut_off) <= AT_ONCE
-        assert replica._majority is not False or not list(queue.in_flight())
+        is_minority = replica._majority is False
+        assert not (is_minority and list(queue.in_flight())), "jobs are given in a minority"
         for member in queue.workers:
             assert len(queue.jobs_of(member)) <= AT_ONCE, "more jobs than a worker takes"
         worker.check_finished()

@@ -148,6 +148,17 @@ def test_history_is_joined_with_live_events_at_the_own_join() -> None:
     assert times(game.taken()) == [140]
 
 
+def test_a_piece_that_does_not_follow_the_last_one_is_not_given() -> None:
+    game = Game(place(5, 10))
+    game.find()
+    game.offer(ONE, (place(4, 0), place(5, 90)))
+    _, read = game.reading()
+    game.piece(ONE, read, 0, place(5, 10), 20, 30)
+    game.piece(ONE, read, 2, place(5, 50), 60)  # a piece between was lost with a view
+    assert game.is_in(State.FINDING)
+    assert times(game.taken()) == [20, 30]
+
+
 def test_latest_needs_no_archive() -> None:
     game = Game(Start.LATEST)
     assert game.pass_time(10) == []

@@ -1,0 +1,98 @@
+"""Every mutant of history and of shared work is on its page, and still fits what it replaces.
+
+`python -m tests.mutants.crowds` hunts them in their crowds. Those that no crowd has found are found
+by a test each, which fails while the mutant is there.
+"""
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+
+from groupcomm.errors import ConfigError
+from tests.groupcomm.sim.test_mutants import CROWD_ROWS
+from tests.groupcomm_client.coordination import test_work_exchange, test_work_queue
+from tests.groupcomm_client.history import test_live, test_subscriber
+from tests.mutants import crowds
+from tests.mutants.mutant import Mutant, Right, mutant
+
+MUTANTS: Final = [(crowd, bug) for crowd, bugs in crowds.CROWDS for bug in bugs]
+
+FINDERS: Final[dict[str, Callable[[], None]]] = {
+    "lost-piece-unnoticed": (
+        test_subscriber.test_a_piece_that_does_not_follow_the_last_one_is_not_given
+    ),
+    "mark-proves-after-the-transition": (
+        test_live.test_a_mark_of_the_transitional_part_proves_nothing
+    ),
+    "late-jobs-are-waited-for": (
+        test_work_queue.test_a_late_worker_loses_all_jobs_until_it_is_ready_again
+    ),
+    "late-report-of-an-earlier-assignment-counts": (
+        test_work_queue.test_only_its_worker_says_of_the_present_assignment_that_it_failed
+    ),
+    "nobody-goes-on-for-the-lost": (
+        test_work_exchange.test_another_one_goes_on_for_a_worker_that_leaves
+    ),
+}
+"""The tests that find what no crowd does, by mutant."""
+
+FOUND_BY_CROWD: Final = re.compile(r"(history|cursors|work): \d+ \| [a-zA-Z0-9 ]+")
+
+
+def test_the_page_of_mutants_has_them_all() -> None:
+    assert sorted((row[0], row[1]) for row in CROWD_ROWS) == sorted(
+        (f"`{bug.name}`", bug.sentence) for _, bug in MUTANTS
+    )
+
+
+def test_the_page_says_what_finds_each() -> None:
+    for name, _, seed, how in CROWD_ROWS:
+        test = FINDERS.get(name.strip("`"))
+        if test is None:
+            assert FOUND_BY_CROWD.fullmatch(f"{seed} | {how}"), name
+        else:
+            assert (seed, how) == ("-", f"`{test.__name__}`"), name
+
+
+@pytest.mark.parametrize(("crowd", "bug"), MUTANTS, ids=lambda each: getattr(each, "name", ""))
+def test_each_replaces_what_is_there_for_the_length_of_a_run(crowd: str, bug: Mutant) -> None:
+    assert crowd in crowds.PLAYS
+    rights = [inspect.getattr_static(owner, name) for owner, name in bug.targets]
+    with bug.active():
+        wrongs = [inspect.getattr_static(owner, name) for owner, name in bug.targets]
+        assert all(right is not wrong for right, wrong in zip(rights, wrongs, strict=True))
+    assert [inspect.getattr_static(owner, name) for owner, name in bug.targets] == rights
+
+
+@pytest.mark.parametrize("name", FINDERS)
+def test_what_no_crowd_finds_a_test_finds(name: str) -> None:
+    _, bug = crowds.find(name)
+    FINDERS[name]()
+    with bug.active(), pytest.raises(AssertionError):
+        FINDERS[name]()
+
+
+def test_a_hunt_ends_with_the_seed_that_finds_the_mutant(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Part:
+        right = True
+
+    @mutant((Part, "right"))
+    def wrong_part(_right: Right) -> Any:
+        """It is wrong."""
+        return False
+
+    def play(seed: int) -> None:
+        assert Part.right or seed < 3, f"found at {seed}: (more), such as this"
+
+    monkeypatch.setitem(crowds.PLAYS, "work", play)
+    assert crowds.hunt("work", wrong_part, range(1, 9), 1.0) == (3, "found at 3")
+    assert crowds.hunt("work", wrong_part, range(1, 3), 1.0) is None
+    assert crowds.hunt("work", wrong_part, range(1, 9), -1.0) is None
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(ConfigError):
+        crowds.find("no-such-mutant")
