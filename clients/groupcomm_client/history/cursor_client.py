@@ -98,11 +98,16 @@ class CursorClient:
         self._retry_s = RETRY_S
         self._actions: list[Send] = []
 
-    def acknowledge(self, position: Position, now: float) -> None:
-        """Have the archives hold this place, unless they hold a higher one."""
+    def acknowledge(self, position: Position, now: float) -> bool:
+        """Have the archives hold this place, unless they hold a higher one.
+
+        Returns:
+            Whether there is a message to send; if not, an earlier one is in flight, or none needed.
+        """
         if self.wanted is None or position > self.wanted:
             self.wanted = position
             self._send_next(now)
+        return bool(self._actions)
 
     def has_acknowledged(self, position: Position) -> bool:
         """Return whether the archives hold this place, or a higher one."""

@@ -260,8 +260,8 @@ class Subscription:
             )
         self._check_cursor()
         with self._lock:
-            self._cursor.acknowledge(place, time.monotonic())
-            self._act()
+            if self._cursor.acknowledge(place, time.monotonic()):
+                self._act()
         if wait:
             await self._until_acknowledged(self._cursor, place)
 
