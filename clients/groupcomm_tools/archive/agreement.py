@@ -163,6 +163,10 @@ class Agreement:
                 case Ask(number, groups):
                     self._send(event.sender.name, self._report(number, groups))
 
+    def is_archive(self, member: MemberId) -> bool:
+        """Return whether a session is one of the archives."""
+        return member in self._archives
+
     def wake(self, now: float) -> None:
         """Send digests that are new to the others, now and then."""
         if not self.is_live or now < self._next_claim:

@@ -281,7 +281,7 @@ class _Session:
                 decisions = zip(of_group, await self._ask_daemon(of_group), strict=True)
                 now = trio.current_time()
                 for message in self.rights.decide(decisions, now):
-                    self.archive.handle(message, now)
+                    self._answer(message, now)
                 for key in self.rights.ended:
                     self.archive.failed(key)
                 self.rights.ended.clear()
@@ -328,18 +328,24 @@ class _Session:
             if isinstance(event, Message) and not self.rights.admit(event, now):
                 self._has_held.set()
             else:
-                self.archive.handle(event, now)
+                self._answer(event, now)
             self._agreement.handle(event)
             self.cursors.handle(event)
             if isinstance(event, Message):
                 self._note_horizon(event)
-            if self._logs.layout.patterns and isinstance(event, Message):
-                frame = decode_untrusted(event.data)
-                if isinstance(frame, Find):
-                    self._want(frame.groups)
+
+    def _answer(self, event: Undeliverable | GroupView | Message, now: float) -> None:
+        """Pass on a request that the rules allow, or another event; record groups of a Find."""
+        self.archive.handle(event, now)
+        if self._logs.layout.patterns and isinstance(event, Message):
+            frame = decode_untrusted(event.data)
+            if isinstance(frame, Find):
+                self._want(frame.groups)
 
     def _note_horizon(self, message: Message) -> None:
         """Note up to where archives have agreed to compact a group."""
+        if not self._agreement.is_archive(message.sender):
+            return  # others do not say what may go
         frame = decode_comparing_untrusted(message.data)
         if isinstance(frame, Compact) and frame.group in self._recording_of:
             recording = self._recording_of[frame.group]
