@@ -143,3 +143,20 @@ def test_digests_go_on_behind_those_in_the_file(tmp_path: Path, torn: bool) -> N
     third, _ = run(LogDigests(folder, GROUPS, store.parts), store, events)
     assert third == second
     store.close()
+
+
+def test_a_message_that_moves_from_one_bundle_to_the_next_is_seen(tmp_path: Path) -> None:
+    events = events_from(Random(6), 5)
+    bundles = [
+        place(events[-1])._replace(time=place(events[-1]).time + n, message=0) for n in (1, 2)
+    ]
+
+    def of(*indices: tuple[int, int]) -> list[Line]:
+        messages = [
+            Message(BOB, 100 * bundle + n, ("g",), ServiceLevel.AGREED, 7, b"x", bundles[bundle], n)
+            for bundle, n in indices
+        ]
+        return [*events, *messages]
+
+    one = digests_of(tmp_path / "a", 1, of((0, 0), (0, 1), (1, 0)))
+    assert digests_of(tmp_path / "b", 1, of((0, 0), (1, 0), (1, 1))) != one
