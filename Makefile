@@ -131,6 +131,7 @@ campaigns: .venv/.test  ## flush, Spread, mutex, store, recorder, Spark under ki
 bench-peers: .venv/.peers  ## Corosync, NATS, Redis, ZeroMQ and ours in turn, ROUNDS (3) times
 	@.ci/peers
 	@$(PYTHON) -m tests.campaigns.peers.bench --rounds $(ROUNDS)
+	@$(PYTHON) -m tests.campaigns.peers.replay --rounds $(ROUNDS)
 
 browser-test: .venv/.test  ## pages in a real browser; installs Debian's chromium if you are root
 	@.ci/browser
