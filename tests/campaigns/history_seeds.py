@@ -1,7 +1,8 @@
-"""Many seeds of history, or of shared work, under all faults, in virtual time.
+"""Many seeds of history, of cursors or of shared work, under all faults, in virtual time.
 
     python -m tests.campaigns.history_seeds 1:1000 --crowd history
     python -m tests.campaigns.history_seeds 1:1000 --crowd work --minutes 30
+    python -m tests.campaigns.history_seeds 1:200 --crowd cursors
 
 A failure is printed at once, with the command that repeats it. Ends with a line of JSON.
 """
@@ -15,8 +16,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from groupcomm.sim.virtual_time import SECOND
 from tests.groupcomm_client.coordination import faulty_shop
-from tests.groupcomm_client.history import faulty
+from tests.groupcomm_client.history import faulty, test_cursor_lines
 
 REPORT_S: Final = 20.0
 
@@ -32,9 +34,35 @@ class Crowd(Protocol):
         """Return how much has happened."""
 
 
+class Cursors:
+    """A run of the crowd of cursors, which has fewer faults than the others, and draws them alone.
+
+    Args:
+        seed: the seed of the run.
+        duration_s: the time with faults.
+    """
+
+    def __init__(self, seed: int, duration_s: float) -> None:
+        self._lines = test_cursor_lines.played(seed, test_cursor_lines.ALL, duration_s)
+
+    @property
+    def simulated_s(self) -> float:
+        return self._lines.cluster.loop.now / SECOND
+
+    def summary(self) -> dict[str, int]:
+        """Return how much has happened."""
+        pasts = self._lines.pasts
+        return {
+            "events": sum(len(past.events) for past in pasts),
+            "gaps": sum(past.gaps for past in pasts),
+            "killed": self._lines.killed,
+        }
+
+
 PLAYS: Final[dict[str, Callable[[int, str, float, str], Crowd]]] = {
     "history": faulty.play,
     "work": faulty_shop.play,
+    "cursors": lambda seed, _faults, duration_s, _programs: Cursors(seed, duration_s),
 }
 
 
