@@ -77,7 +77,9 @@ class ArchivedCursors:
         self._view: Position | None = None  # of the group of archives
         self._members: tuple[MemberId, ...] = ()  # in this view
         self._part: set[MemberId] = {me}  # the archives that hold the same as this one
-        self._exchanged: set[MemberId] = set()  # the archives whose entries came in this view
+        # The archives whose entries came in this view. Those of its own part count only then, too:
+        # others get them no earlier, and all must become current at the same place.
+        self._exchanged: set[MemberId] = set()
         self._held: list[tuple[MemberId, Request]] = []  # requests that came before it was current
         self._version = 1 if self.entries else 0  # they may be of an earlier session that ended
         self._writing = self._stored = 0  # before they were on disk
@@ -104,8 +106,8 @@ class ArchivedCursors:
     def _on_view(self, view: GroupView) -> None:
         self._view, self._members = view.id, view.members
         self._part = self._part.intersection(view.vs_set) | {self._me}
-        self._exchanged = set(self._part)
-        if self._exchanged.issuperset(view.members):
+        self._exchanged = set()
+        if self._part.issuperset(view.members):
             self._become_current()
             return
         # A member that has come later lacks them, so the others forget them, too.

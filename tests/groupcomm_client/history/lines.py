@@ -150,7 +150,8 @@ class Program:
 
     def send(self, actions: Iterable[Any]) -> None:
         for action in actions:
-            if isinstance(action, Send) and self.client.connected:
+            connected = self.client.connected and not self.client.closed
+            if isinstance(action, Send) and connected:
                 self.client.multicast([action.to], action.data, level=action.level)
             elif isinstance(action, OpenChannel | CloseChannel):
                 self.lines.end(self.channel)

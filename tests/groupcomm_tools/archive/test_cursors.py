@@ -201,6 +201,22 @@ def test_one_that_is_lost_during_an_exchange_is_not_waited_for() -> None:
     assert sent(archive) == [(PROGRAM.name, CursorAnswer(1, (ANN,), None))]
 
 
+def test_one_that_has_not_got_what_a_part_holds_does_not_belong_to_it() -> None:
+    """Seed 202 of the cursors: who was to send it left; the others waited for each other."""
+    cara = MemberId("#cara#c", 1)
+    archive = ArchivedCursors(cara, [entry(5)])
+    archive.handle(view(2, (ANN, cara), (cara,)))
+    for member in (ANN, cara):
+        archive.handle(message(CursorExchange(at(2), (member,), ()), member))
+    assert archive.is_current
+    archive.handle(view(3, (ANN, cara, BOB), (ANN, cara)))
+    archive.handle(message(CursorExchange(at(3), (BOB,), ()), BOB))
+    sent(archive)
+    assert not archive.is_current
+    archive.handle(view(4, (BOB, cara), (BOB, cara), Cause.DISCONNECT))
+    assert sent(archive) == [(ARCHIVES, CursorExchange(at(4), (cara,), (entry(5),)))]
+
+
 def test_an_exchange_of_a_stranger_counts_nothing() -> None:
     archive = alone()
     archive.handle(view(2, (ANN, BOB), (ANN,)))
