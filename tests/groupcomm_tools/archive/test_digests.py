@@ -148,7 +148,7 @@ def test_digests_go_on_behind_those_in_the_file(tmp_path: Path, torn: bool) -> N
 def test_a_message_that_moves_from_one_bundle_to_the_next_is_seen(tmp_path: Path) -> None:
     events = events_from(Random(6), 5)
     bundles = [
-        place(events[-1])._replace(time=place(events[-1]).time + n, message=0) for n in (1, 2)
+        place(events[-1])._replace(time=place(events[-1]).time + n, message=0) for n in (1, 2, 3)
     ]
 
     def of(*indices: tuple[int, int]) -> list[Line]:
@@ -158,5 +158,5 @@ def test_a_message_that_moves_from_one_bundle_to_the_next_is_seen(tmp_path: Path
         ]
         return [*events, *messages]
 
-    one = digests_of(tmp_path / "a", 1, of((0, 0), (0, 1), (1, 0)))
-    assert digests_of(tmp_path / "b", 1, of((0, 0), (1, 0), (1, 1))) != one
+    one = digests_of(tmp_path / "a", 1, of((0, 0), (0, 1), (1, 0), (2, 0)))
+    assert digests_of(tmp_path / "b", 1, of((0, 0), (1, 0), (1, 1), (2, 0))) != one
