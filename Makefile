@@ -113,6 +113,7 @@ campaigns: .venv/.test  ## flush, Spread, mutex, store, recorder, Spark under ki
 	@$(PYTHON) -m tests.campaigns.history_seeds 1:1000 --crowd work
 	@$(PYTHON) -m tests.campaigns.recorder --kills 50
 	@$(PYTHON) -m tests.campaigns.history --rounds 40
+	@$(PYTHON) -m tests.campaigns.history_away --messages 1000000
 	@$(PYTHON) -m tests.campaigns.spark_exactly_once --kills 20
 	@$(PYTHON) -m tests.campaigns.spark_workers
 	@$(PYTHON) -m tests.campaigns.junk --rate 100000 --half-open 10000
