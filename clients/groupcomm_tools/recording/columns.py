@@ -7,6 +7,8 @@ other. So the columns are computed once for a bundle, and only three values for 
 import json
 from array import array
 from collections.abc import Iterable, Sequence
+from itertools import compress
+from operator import is_not
 from typing import Any, Final, Literal, NamedTuple, cast
 
 import attrs
@@ -142,12 +144,10 @@ def _message_rows(messages: list[Message], times: list[tuple[int, int]]) -> pa.R
     count = len(messages)
     index_list = [message.index for message in messages]
     indices = _int64(index_list)
-    of = [message.bundle for message in messages]
     # Of a bundle there may be some messages only: then the next one need not begin with index 0.
-    starts = [
-        0,
-        *(at for at in range(1, count) if not index_list[at] or of[at] != of[at - 1]),
-    ]
+    of = [message.bundle for message in messages]
+    changes = compress(range(1, count), map(is_not, of[1:], of))
+    starts = sorted({0, *pc.indices_nonzero(pc.equal(indices, 0)).to_pylist(), *changes})
     bundles = _bundles([messages[start] for start in starts])
     shared = bundles.take(_spread([*range(len(starts))], [*starts[1:], count])).flatten()
     columns = dict(zip(_OF_BUNDLE.names, shared, strict=True))
