@@ -64,6 +64,14 @@ def test_all_faults(seed: int) -> None:
     assert faulty.play(seed).summary()["events"] > 100
 
 
+def test_no_gap_while_daemons_and_archives_live() -> None:
+    kinds = "kill readers,pause,failing disk,failing reads,clocks"
+    summary = faulty.play(2, "none", 4.0, kinds).summary()
+    assert summary["gaps"] == 0
+    assert summary["catches"] > 4
+    assert summary["events"] > 100
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("stable", [False, True])
 def test_many_seeds(stable: bool) -> None:
