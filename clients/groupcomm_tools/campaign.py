@@ -144,6 +144,8 @@ def replay_command(seed: int, options: Options) -> str:
         words.append("--rosters")
     if options.versions:
         words.append("--versions")
+    if options.targets:
+        words.append("--targets")
     if options.byzantine:
         words.append("--byzantine")
     if options.attackers:

@@ -15,6 +15,7 @@ from groupcomm.sim.checkers import Checkers
 from groupcomm.sim.checkers.survivors import Survivors
 from groupcomm.sim.cluster.cluster import Cluster, RostersDiffer
 from groupcomm.sim.cluster.process import CoreFailure
+from groupcomm.sim.rough_programs import RoughPrograms
 from groupcomm.sim.settings import Options, Settings, draw_settings
 from groupcomm.sim.virtual_time import SECOND, microseconds, random_for
 from groupcomm.sim.workload import MOST_SENDS, SEND_INTERVAL_US, Storm, Workload
@@ -260,10 +261,17 @@ def _play(cluster: Cluster, workload: Workload, checkers: Checkers) -> None:
     workload.start()
     if settings.faults.storm:
         storm = Storm(cluster.loop, random_for(settings.seed, "storm"), workload)
+    rough: RoughPrograms | None = None
+    if settings.targets:
+        rough = RoughPrograms(
+            cluster.loop, random_for(settings.seed, "rough programs"), cluster.connect, cluster.up
+        )
     if not _run(cluster, settings.duration_s, checkers):
         return
     if storm is not None:
         storm.stop()
+    if rough is not None:
+        rough.stop()
     if settings.silence:
         workload.stop()
         cluster.run(SILENCE_S)

@@ -92,6 +92,8 @@ class Options:
         attackers: the roles of attackers that take part, see attackers/roles.py.
         rosters: whether operators add and remove daemons; disks then keep what they hold.
         versions: whether each start of a daemon may be one of another release.
+        targets: whether packets of chosen kinds are lost, held, copied or late, and programs are
+            rough; datagrams are not encrypted then, so that the network knows their kinds.
     """
 
     daemons: int | None = None
@@ -103,6 +105,7 @@ class Options:
     attackers: tuple[str, ...] = ()
     rosters: bool = False
     versions: bool = False
+    targets: bool = False
 
     def __attrs_post_init__(self) -> None:
         fault_names(self.faults)  # raises ConfigError
@@ -124,6 +127,11 @@ class Options:
             raise ConfigError(
                 "versions together with a daemon that lies or with an attacker: a lying daemon lies"
                 " about its versions, too, so nothing could be checked; run one of them"
+            )
+        if self.targets and (self.suite or self.attackers):
+            raise ConfigError(
+                "targets together with encryption or an attacker: the network could not know the"
+                " kinds of packets; run one of them"
             )
         if self.byzantine and self.attackers:
             raise ConfigError(
@@ -170,6 +178,7 @@ class Settings:
         epoch_s: the time for which a daemon seals with the same keys, in seconds.
         rosters: whether operators add and remove daemons.
         versions: whether each start of a daemon may be one of another release.
+        targets: whether packets of chosen kinds suffer, and programs are rough.
         spares: the daemons that the first roster does not have, by index.
     """
 
@@ -199,6 +208,7 @@ class Settings:
     epoch_s: float = EPOCHS_S[0]
     rosters: bool = False
     versions: bool = False
+    targets: bool = False
     spares: tuple[int, ...] = ()
 
     def __attrs_post_init__(self) -> None:
@@ -228,6 +238,8 @@ def draw_settings(seed: int, options: Options) -> Settings:
         faults = attrs.evolve(faults, disk=False)
     if options.rosters:  # a disk that forgets may break promises, and files do not count any more
         faults = attrs.evolve(faults, disk=False, files=False)
+    if options.targets:
+        faults = attrs.evolve(faults, attacker=False)
     roles = options.attackers
     if NOTHING in roles:
         faults = attrs.evolve(faults, attacker=True)
@@ -246,7 +258,7 @@ def draw_settings(seed: int, options: Options) -> Settings:
         leave_timeout_s=random_for(seed, "leaving").choice(LEAVE_TIMEOUTS_S),
         windows=random_for(seed, "windows").choice((Windows(), Windows(), SMALL_WINDOWS)),
         faults=faults,
-        suite=max(sealed, least_suite(roles)) if options.suite is None else options.suite,
+        suite=_suite_of(options, sealed),
         packet_limit=rng.choice((1340, 1340, 1340, 8000)),
         starts=_draw_starts(random_for(seed, "starts"), faults.counter_bits),
         session_cap_bytes=STORM_CAP_BYTES if faults.storm else SessionLimits().output_cap_bytes,
@@ -263,8 +275,15 @@ def draw_settings(seed: int, options: Options) -> Settings:
         epoch_s=draw_epoch_s(random_for(seed, "epochs"), roles),
         rosters=options.rosters,
         versions=options.versions,
+        targets=options.targets,
         spares=draw_spares(random_for(seed, "spares"), sites) if options.rosters else (),
     )
+
+
+def _suite_of(options: Options, drawn: int) -> int:
+    if options.targets:
+        return 0
+    return max(drawn, least_suite(options.attackers)) if options.suite is None else options.suite
 
 
 def plain_settings(

@@ -108,6 +108,11 @@ def _add_who_takes_part(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="each start of a daemon may be one of another release",
     )
+    parser.add_argument(
+        "--targets",
+        action="store_true",
+        help="packets of chosen kinds are lost, held, copied or late, and programs are rough",
+    )
 
 
 def _add_how_it_runs(parser: argparse.ArgumentParser) -> None:
@@ -158,6 +163,7 @@ def run(options: argparse.Namespace) -> int:
         byzantine=options.byzantine,
         rosters=options.rosters,
         versions=options.versions,
+        targets=options.targets,
         attackers=parse_roles(",".join(options.attacker)) if options.attacker else (),
     )
     if options.trace is not None and len(options.seeds) > 1:

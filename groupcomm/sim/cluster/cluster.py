@@ -34,6 +34,7 @@ from groupcomm.sim.cluster.operator import Operator
 from groupcomm.sim.faults.configurations import is_alike, other_configs
 from groupcomm.sim.faults.faults import Faults
 from groupcomm.sim.faults.schedule import FaultSchedule
+from groupcomm.sim.faults.targets import TargetedFaults
 from groupcomm.sim.network.links import longest_way_s
 from groupcomm.sim.network.network import Network
 from groupcomm.sim.settings import Settings, reachable_core
@@ -129,6 +130,7 @@ class Cluster:
         self.operator: Operator | None = None
         self.kept_rosters: list[Roster | None] = []
         self._schedule: FaultSchedule | None = None
+        self._targets: TargetedFaults | None = None
         self._attacker: KeylessAttacker | None = None
         self.attackers = Attackers(
             self.loop, settings, self.config, self.network, self.daemons, record
@@ -167,6 +169,7 @@ class Cluster:
 
     def _start_faults(self) -> None:
         settings = self.settings
+        self._start_targets()
         if settings.faults == Faults():
             return
         self._schedule = FaultSchedule(
@@ -180,6 +183,11 @@ class Cluster:
         if settings.faults.attacker:
             self._attacker = KeylessAttacker(self.loop, self._random("attacker"), self.daemons)
             self.network.observers.append(self._attacker.observe)
+
+    def _start_targets(self) -> None:
+        if self.settings.targets:
+            rng = self._random("targets")
+            self._targets = TargetedFaults(self.loop, rng, self.network, self.settings.daemons)
 
     def _random(self, purpose: str) -> Random:
         return random_for(self.settings.seed, purpose)
@@ -279,8 +287,7 @@ class Cluster:
         for index in self.core:
             self.daemons[index].disk.recover()
         inside = {*self.core, *self.aside}
-        if self._schedule is not None:
-            self._schedule.end()
+        self._end_schedule()
         if self._attacker is not None:
             self._attacker.stop()
         outside = [host for host in self.daemons if host.index not in inside]
@@ -305,6 +312,12 @@ class Cluster:
             self.run(LOOK_S / 10)
         self.record(Heal(self.loop.now, self._running(self.core), self._running(self.aside)))
 
+    def _end_schedule(self) -> None:
+        if self._schedule is not None:
+            self._schedule.end()
+        if self._targets is not None:
+            self._targets.end()
+
     def _settle_roster(self, operator: Operator) -> tuple[int, ...]:
         """Run without faults until all daemons of the roster have it; return their hosts.
 
@@ -314,8 +327,7 @@ class Cluster:
             RostersDiffer: they do not agree on a roster within the limit.
         """
         operator.stop()
-        if self._schedule is not None:
-            self._schedule.end()
+        self._end_schedule()
         self.kept_rosters = [
             host.rosters.agreed if host.process is None else host.core.config.roster
             for host in self.daemons

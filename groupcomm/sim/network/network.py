@@ -55,6 +55,7 @@ class Path:
 
     Attributes:
         faults: the faults of datagrams; None while there are none.
+        ruled: the treatment of chosen packets, which comes first; None for none.
         sent: the number of datagrams given to this path.
         loss: the probability that one is lost, besides `faults`; 1 while the path is cut.
         under_way_until: the time at which the last datagram sent so far arrives.
@@ -76,6 +77,7 @@ class Path:
         "faults",
         "largest_bytes",
         "loss",
+        "ruled",
         "sent",
         "under_way_until",
     )
@@ -103,6 +105,7 @@ class Path:
         self._cuts = 0
         self._thinned = 0.0
         self.faults: PathFaults | None = None
+        self.ruled: PathFaults | None = None
         self.largest_bytes = inf
         self.sent = 0
         self.loss = loss
@@ -115,9 +118,15 @@ class Path:
             return False
         if len(datagram) > self.largest_bytes:
             return False
-        if self.faults is not None:
-            return self.faults.send(datagram)
-        return self.transfer(datagram, 0, False) > 0
+        if self.ruled is not None:
+            return self.ruled.send(datagram)
+        return self.go_on(datagram, 0, False) > 0
+
+    def go_on(self, datagram: bytes, extra_us: int, overtake: bool) -> int:
+        """Let a datagram meet the faults of the path; see `transfer`, which they call."""
+        if self.faults is None or extra_us:
+            return self.transfer(datagram, extra_us, overtake)
+        return int(self.faults.send(datagram))
 
     def transfer(self, datagram: bytes, extra_us: int, overtake: bool) -> int:
         """Let a datagram arrive, `extra_us` later than usual; return its arrival.

@@ -8,9 +8,9 @@ import attrs
 
 from groupcomm.security.layout import SEAL_BYTES
 from groupcomm.sim.cluster.host import SimulatedHost
+from groupcomm.sim.faults.rules import kind_of
 from groupcomm.sim.network.links import UDP_HEADER_BYTES, SimulatedLink, SitePair
 from groupcomm.sim.plan.topology import Topology
-from groupcomm.sim.scenario.rules import kind_of
 from groupcomm.sim.virtual_time import SECOND, Loop
 
 _CHECKSUM_BYTES: Final = 4

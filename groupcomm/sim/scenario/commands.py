@@ -16,8 +16,8 @@ from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.disk import Ailment
 from groupcomm.sim.cluster.host import SimulatedHost
+from groupcomm.sim.faults.rules import ALL, ANY, KINDS, ODD, Effect, Rule
 from groupcomm.sim.network.network import Pair
-from groupcomm.sim.scenario.rules import ALL, ANY, KINDS, ODD, Effect, Rule
 from groupcomm.sim.scenario.script import Words
 from groupcomm.sim.scenario.state import PATIENCE_US, ScenarioState
 from groupcomm.sim.scenario.transcript import PADDING, QUIET_PADDING, daemon_name, together

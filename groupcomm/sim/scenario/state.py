@@ -21,9 +21,9 @@ from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.cluster.disk import REMEMBERED
 from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.cluster.process import SimulatedProcess
+from groupcomm.sim.faults.rules import Rule, RuledPath
 from groupcomm.sim.network.links import equal_links
 from groupcomm.sim.network.network import Pair
-from groupcomm.sim.scenario.rules import Rule, RuledPath
 from groupcomm.sim.scenario.script import Words
 from groupcomm.sim.scenario.transcript import LOAD, PADDING, Transcript
 from groupcomm.sim.settings import Settings

@@ -67,6 +67,7 @@ class Rule:
         kinds: the kinds of packets; ANY stands for all.
         count: the number of packets, or ALL or ODD.
         later_us: the delay of a delayed packet or a copy, microseconds.
+        spared: the number of packets that it lets pass first.
         seen: the number of packets of these kinds so far.
         done: the number of packets that it was applied to.
     """
@@ -75,6 +76,7 @@ class Rule:
     kinds: tuple[str, ...]
     count: int
     later_us: int = 0
+    spared: int = 0
     seen: int = 0
     done: int = 0
 
@@ -83,6 +85,8 @@ class Rule:
         if kind not in self.kinds and ANY not in self.kinds:
             return False
         self.seen += 1
+        if self.seen <= self.spared:
+            return False
         if self.count == ODD:
             concerned = self.seen % 2 == 1
         else:

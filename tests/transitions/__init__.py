@@ -1,0 +1,1 @@
+"""Which transitions of the state machines has a campaign reached?"""
