@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from groupcomm.clocks.stamp import Position, ViewId
-from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message
+from groupcomm.events import MemberId
 from groupcomm.level import ServiceLevel
 from groupcomm_client import filters
 from groupcomm_client.committed import markers
@@ -22,8 +22,6 @@ from groupcomm_client.end_to_end import frames
 from groupcomm_client.filters import envelope
 from groupcomm_client.filters.causal_order import stamps
 from groupcomm_client.filters.envelope import prefix_of
-from groupcomm_client.history import frames as history
-from groupcomm_client.history.places import Line
 from groupcomm_client.spread_api import flush_layer
 from tests.campaigns.fuzz.machine_targets import Members
 
@@ -105,41 +103,6 @@ def _coordination() -> Iterator[tuple[str, bytes]]:
     yield "client.coordination.mutex.resource.use", _pack(resource.Use(b"print"))
 
 
-def _history() -> Iterator[tuple[str, bytes]]:
-    bundle = _AT._replace(message=0)
-    view = GroupView(
-        group="größe",
-        id=_AT,
-        members=(_ANN, _BOB),
-        cause=Cause.JOIN,
-        changed=(_BOB,),
-        vs_set=(_ANN,),
-        own=False,
-    )
-    events: list[Line] = [
-        DaemonView(id=_AT.view, daemons=("d1", "größe"), majority=True),
-        *(Message(_ANN, n, ("g", "h"), ServiceLevel.SAFE, n, b"x", bundle, n) for n in (0, 1)),
-        view,
-    ]
-    pieces = [
-        history.piece_of(part, 7, 1, _AT, _AT, is_end=bool(part))
-        for part in ([], events[1:2], events)
-    ]
-    for piece in pieces:
-        yield "client.history.frames.events_of", history.encode(piece)
-    sent: tuple[history.Frame, ...] = (
-        history.Find(1, ("g", "größe")),
-        history.Offer(1, True, ((_AT, _AT),)),
-        history.Read(2, ("g",), _AT, None, 4),
-        history.Read(2, ("g",), None, 2**50, 4),
-        history.More(2, 8),
-        history.Stop(2),
-        *pieces,
-    )
-    for frame in sent:
-        yield "client.history.frames", history.encode(frame)
-
-
 def _received() -> Iterator[tuple[str, bytes]]:
     """Yield messages of members that have the same filters, or another secret, after the
     level."""
@@ -162,7 +125,6 @@ def client_seeds() -> Iterator[tuple[str, bytes]]:
     yield from _end_to_end()
     yield from _filters()
     yield from _coordination()
-    yield from _history()
     yield from _received()
     for marker in (markers.Begin("größe", 2**40), markers.End("q", 1, {"g": 3}, {"g": 0})):
         yield "client.committed.markers.marker", markers.encode_marker(marker)

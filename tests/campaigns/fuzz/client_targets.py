@@ -6,7 +6,6 @@ from typing import Any, Final
 import msgspec
 
 from groupcomm.clocks.stamp import Position, ViewId
-from groupcomm.errors import BadDatagram
 from groupcomm.events import MemberId
 from groupcomm.session.inbox import SEALED
 from groupcomm_client.committed import markers
@@ -20,8 +19,6 @@ from groupcomm_client.end_to_end import frames
 from groupcomm_client.filters import envelope
 from groupcomm_client.filters.causal_order import stamps
 from groupcomm_client.filters.compressing import decompress_untrusted
-from groupcomm_client.history import frames as history
-from groupcomm_client.history.places import NOWHERE, Line
 from groupcomm_client.spread_api import flush_layer
 from tests.campaigns.fuzz.checks import Target, known, stable
 
@@ -82,19 +79,6 @@ def _told(raw: bytes) -> None:
     assert head + told.group.encode() + told.data == raw
 
 
-def _events_of(raw: bytes) -> None:
-    """Decode a piece, and its events; these make a piece that has the same ones."""
-    piece = known(history.decode_untrusted(raw))
-    if not isinstance(piece, history.Piece):
-        raise BadDatagram("another kind of frame")
-    made = _piece_of(known(history.events_of_untrusted(piece)))
-    assert _piece_of(known(history.events_of_untrusted(made))) == made
-
-
-def _piece_of(events: list[Line]) -> history.Piece:
-    return history.piece_of(events, 1, 0, NOWHERE, NOWHERE)
-
-
 def _claim(raw: bytes) -> None:
     known(Claimed.decode_untrusted(Claim(Position(ViewId(1, "d", 1), 1, 0, 0, 0), (), None, raw)))
 
@@ -138,7 +122,5 @@ CLIENT_TARGETS: Final[dict[str, Target]] = {
     "client.committed.markers.marker": stable(
         lambda raw: markers.decode_marker_untrusted(markers.TYPE, raw), markers.encode_marker
     ),
-    "client.history.frames": stable(history.decode_untrusted, history.encode),
-    "client.history.frames.events_of": _events_of,
     "client.spread_api.flush_layer.flush_message": _told,
 }

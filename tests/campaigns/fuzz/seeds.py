@@ -75,6 +75,7 @@ from groupcomm.wire.messages import encode_fragment
 from groupcomm.wire.packet import PacketKind
 from groupcomm.wire.roster import RosterStep, StepKind, encode_roster
 from tests.campaigns.fuzz.client_seeds import client_seeds
+from tests.campaigns.fuzz.history_seeds import history_seeds
 from tests.campaigns.fuzz.port_seeds import port_seeds
 from tests.campaigns.fuzz.spread_targets import spread_seeds
 from tests.groupcomm.joining.world import Host, Network, joiner, mover
@@ -340,6 +341,7 @@ def _by_target() -> dict[str, list[bytes]]:
         *_rest(),
         *_direct(),
         *client_seeds(),
+        *history_seeds(),
         *port_seeds(),
         *spread_seeds(),
     ):

@@ -12,15 +12,17 @@ from typing import Final
 from groupcomm.errors import BadDatagram, SessionError
 from groupcomm_client.end_to_end.frames import BadFrame
 from groupcomm_client.filters.roles import CannotUndo
+from groupcomm_client.history.channel import BadChannel
 from tests.campaigns.fuzz.checks import Target
 from tests.campaigns.fuzz.client_targets import CLIENT_TARGETS
 from tests.campaigns.fuzz.core_targets import CORE_TARGETS
+from tests.campaigns.fuzz.history_targets import HISTORY_TARGETS
 from tests.campaigns.fuzz.identity_targets import IDENTITY_TARGETS
 from tests.campaigns.fuzz.machine_targets import MACHINE_TARGETS
 from tests.campaigns.fuzz.port_targets import PORT_TARGETS
 from tests.campaigns.fuzz.spread_targets import SPREAD_TARGETS
 
-REFUSALS: Final = (BadDatagram, SessionError, BadFrame, CannotUndo)
+REFUSALS: Final = (BadDatagram, SessionError, BadFrame, BadChannel, CannotUndo)
 
 ROOT: Final = Path(__file__).parent.parent.parent.parent
 PACKAGES: Final = {
@@ -36,6 +38,7 @@ PACKAGES: Final = {
 TARGETS: Final[dict[str, Target]] = {
     **CORE_TARGETS,
     **CLIENT_TARGETS,
+    **HISTORY_TARGETS,
     **MACHINE_TARGETS,
     **IDENTITY_TARGETS,
     **PORT_TARGETS,
