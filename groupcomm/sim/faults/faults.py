@@ -154,6 +154,11 @@ FAULT_NAMES: Final = tuple(_DRAW_ALL)
 """Names of all faults, as the command line takes them."""
 
 
+def names_of(faults: Faults) -> tuple[str, ...]:
+    """Return the names of the faults that are on."""
+    return tuple(name for name, (field, _) in _DRAW_ALL.items() if getattr(faults, field))
+
+
 def draw_faults(rng: Random, wanted: str, between_sites: Random | None = None) -> Faults:
     """Draw the faults of one run.
 

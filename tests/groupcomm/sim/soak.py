@@ -4,22 +4,28 @@ It may be stopped at any moment, also by being killed: its state is in ``soak/``
 after each run. It has the progress of the hunt for each bug, the next new seed, and a file for each
 seed that failed. After a change of the sources the hunts start again, and earlier failures run
 again first.
+
+New seeds run all kinds of clusters in turn. A seed that fails is run with less and less until it
+does not fail any more, and its file has the smallest run. Seeds that fail alike have one file.
 """
 
 import argparse
 import hashlib
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from pathlib import Path
 
+import attrs
 import msgspec
 
 from groupcomm.sim.run import RunResult
 from groupcomm.sim.settings import Options
 from groupcomm_tools.campaign import run_campaign
+from tests.groupcomm.sim.shrinking import shrink
 from tests.mutants import catalogue
 from tests.mutants.mutant import Mutant
 from tests.mutants.runs import MutantOptions, replay_command, run_seed
@@ -29,6 +35,17 @@ HUNT_SEEDS = 1000
 FIRST_NEW_SEED = 1_000_001
 BATCH = 50
 PROGRESS_S = 20.0
+KINDS = (
+    Options(),
+    Options(sites=3),
+    Options(targets=True),
+    Options(rosters=True),
+    Options(versions=True),
+    Options(targets=True, sites=3),
+    Options(suite=2),
+    Options(rosters=True, sites=3),
+)
+"""The kinds of clusters that new seeds run."""
 TABLE = "mutants.md"
 MISSED = "nothing within"
 UNHUNTED = "not hunted yet"
@@ -49,6 +66,8 @@ class Failure(msgspec.Struct):
     options: Options
     properties: list[str]
     sources: str
+    likeness: str = ""  # what it has in common with others that fail alike
+    alike: int = 0  # later seeds that do
 
 
 class State(msgspec.Struct):
@@ -169,9 +188,12 @@ class Soak:
 
     def run_new_seeds(self, until: float) -> None:
         """Run seeds that were never run, until a time of the monotonic clock."""
-        state, options = self.state, Options(duration_s=self._duration_s)
+        state = self.state
         while time.monotonic() < until:
-            seeds = range(state.next_seed, state.next_seed + BATCH)
+            options = self.kind_of(state.next_seed)
+            # A batch that was stopped goes on with the clusters that it has begun with.
+            count = BATCH - (state.next_seed - FIRST_NEW_SEED) % BATCH
+            seeds = range(state.next_seed, state.next_seed + count)
             with closing(self._run(seeds, options)) as results:
                 for result in results:
                     state.next_seed = result.settings.seed + 1
@@ -183,6 +205,11 @@ class Soak:
                     self._progress(self.summary())
                     if time.monotonic() >= until:
                         break
+
+    def kind_of(self, seed: int) -> Options:
+        """Return the options of a new seed: batches of all kinds follow each other."""
+        kind = KINDS[(seed - FIRST_NEW_SEED) // BATCH % len(KINDS)]
+        return attrs.evolve(kind, duration_s=self._duration_s)
 
     def summary(self) -> str:
         """Return one line on the new seeds of this and all earlier runs."""
@@ -197,16 +224,38 @@ class Soak:
         return self.folder / f"seed-{seed}.txt"
 
     def _fail(self, result: RunResult, options: Options) -> None:
-        seed, properties = result.settings.seed, properties_of(result)
+        seed, properties, whole = result.settings.seed, properties_of(result), options
+        likeness = _likeness_of(result)
+        first = next((one for one in self.state.failures if one.likeness == likeness), None)
+        if first is not None:
+            first.alike += 1
+            say(f"seed {seed} fails like {first.seed}: {replay_command(seed, options)}")
+            return
+        shrunk = shrink(seed, options, result, self._run_one)
+        options, result = shrunk.options, shrunk.result
         lines = [replay_command(seed, options), ""]
         for found in result.findings:
             lines.append(f"{found.property}: {found.text}")
             lines += [f"  {event}" for event in found.evidence]
         lines += ["", "the last events:", *(f"  {event}" for event in result.last_events)]
+        lines += ["", f"before shrinking: {replay_command(seed, whole)}"]
         lines += ["", f"sources {self._sources}", str(options), str(result.settings), ""]
         self.file_of(seed).write_text("\n".join(lines))
-        self.state.failures.append(Failure(seed, options, properties, self._sources))
-        say(f"seed {seed} violates {', '.join(properties)}: {replay_command(seed, options)}")
+        failure = Failure(seed, whole, properties, self._sources, likeness)
+        self.state.failures.append(failure)
+        say(f"seed {seed} violates {', '.join(properties)}: {replay_command(seed, whole)}")
+        if options != whole:
+            say(f"  and, with less: {replay_command(seed, options)}")
+
+    def _run_one(self, seed: int, options: Options) -> RunResult:
+        with closing(self._run([seed], options)) as results:
+            return next(results)
+
+
+def _likeness_of(result: RunResult) -> str:
+    """Return what failures of one cause have in common: property and sentence, without numbers."""
+    found = result.findings[0]
+    return found.property + ": " + re.sub(r"[0-9a-f]*\d[0-9a-f]*", "N", found.text)
 
 
 def say(text: str) -> None:

@@ -192,9 +192,27 @@ def test_after_a_change_what_failed_is_run_again_first(
         run = Soak(tmp_path, runs, QUICK_S)
         run.retry()
         assert [failure.seed for failure in run.state.failures] == failed
-        assert runs.seeds == ran
+        assert {bug: sorted(set(seeds)) for bug, seeds in runs.seeds.items()} == ran  # and shrunk
         assert run.file_of(seed).exists() == bool(failed)
     assert run.file_of(seed).with_suffix(".passed").exists()
+
+
+def test_seeds_that_fail_alike_are_one_failure(tmp_path: Path) -> None:
+    run = Soak(tmp_path, Runs(finds=lambda bug, seed: ("O1",)), QUICK_S)
+    run_for_a_moment(run)
+    (failure,) = run.state.failures
+    assert failure.seed == FIRST_NEW_SEED
+    assert failure.alike > 3
+    assert [path.name for path in tmp_path.glob("seed-*")] == [f"seed-{FIRST_NEW_SEED}.txt"]
+
+
+def test_batches_of_new_seeds_run_all_kinds_of_clusters(tmp_path: Path) -> None:
+    run = Soak(tmp_path, Runs(), QUICK_S)
+    starts = range(FIRST_NEW_SEED, FIRST_NEW_SEED + soak.BATCH * len(soak.KINDS), soak.BATCH)
+    kinds = [run.kind_of(seed) for seed in starts]
+    assert kinds == [attrs.evolve(kind, duration_s=QUICK_S) for kind in soak.KINDS]
+    assert run.kind_of(starts[1] - 1) == kinds[0]
+    assert run.kind_of(starts[-1] + soak.BATCH) == kinds[0]
 
 
 # ---- the command ----
