@@ -24,6 +24,15 @@ def check_group(name: str) -> str:
     return name
 
 
+def is_group(name: str) -> bool:
+    """Return whether a text is a group's name."""
+    try:
+        check_group(name)
+    except LocalProtocolError:
+        return False
+    return True
+
+
 def check_user(name: str) -> str:
     """Return a user's name (the first part of a private name), or raise LocalProtocolError."""
     return _check_part("user name", name)

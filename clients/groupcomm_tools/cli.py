@@ -171,7 +171,8 @@ GROUPS: Final = {
         ),
         "history": Command(
             "serve the history of groups to subscribers, from any place on",
-            "the store cannot be written or is damaged, no archive answers, or the session ended",
+            "the store cannot be written or is damaged, no archive answers, archives differ"
+            " (`status`), or the session ended",
             connects=True,
         ),
         "replay": Command(

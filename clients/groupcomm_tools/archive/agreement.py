@@ -268,7 +268,7 @@ class Agreement:
                         if of == group
                     ),
                 )
-                for group in groups
+                for group in dict.fromkeys(groups)
                 if group in self._held
             ),
         )

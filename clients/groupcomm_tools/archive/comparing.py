@@ -100,6 +100,9 @@ class Compact(msgspec.Struct, frozen=True, array_like=True, tag=19):
 
 Comparing: TypeAlias = Claims | Ask | Report | Compact
 
+_SPANS: Final = (1 << 40) - 1
+"""Spans are below this: a stamp has 64 bits, and a span 2^24 of its values."""
+
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final[msgspec.msgpack.Decoder[Comparing]] = msgspec.msgpack.Decoder(Comparing)
 
@@ -110,10 +113,13 @@ def encode_comparing(frame: Comparing) -> bytes:
 
 
 def decode_comparing_untrusted(data: bytes) -> Comparing | None:
-    """Return the frame in a message; None if it is none of these."""
+    """Return the frame in a message; None if it is none of these, or has an impossible span."""
     if not data.startswith(HEAD):
         return None
     try:
-        return _decoder.decode(memoryview(data)[len(HEAD) :])
+        frame = _decoder.decode(memoryview(data)[len(HEAD) :])
     except UNDECODABLE:
         return None
+    if isinstance(frame, Claims) and not all(0 <= each.span < _SPANS for each in frame.claims):
+        return None
+    return frame

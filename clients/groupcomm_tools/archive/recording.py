@@ -42,6 +42,17 @@ NUMBER_BITS: Final = 32
 """The numbers of the subscriber of log n begin at n << NUMBER_BITS, so that answers find it."""
 
 
+def log_of(number: int, logs: int) -> Sequence[int]:
+    """Return the log whose subscriber has given a question its number; none for another number.
+
+    Args:
+        number: any integer: programs that are no archives send what they like.
+        logs: the number of logs.
+    """
+    place = number >> NUMBER_BITS
+    return (place,) if 0 <= place < logs else ()
+
+
 class Recording:
     """One log in one session.
 

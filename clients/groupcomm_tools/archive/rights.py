@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from groupcomm.events import MemberId, Message
 from groupcomm.level import ServiceLevel
-from groupcomm.names import daemon_of
+from groupcomm.names import daemon_of, is_group
 from groupcomm_client.history.frames import Find, Read, decode_untrusted, encode
 from groupcomm_client.history.refusals import Refusal
 from groupcomm_client.history.subscriber import Send
@@ -52,10 +52,15 @@ class Rights:
         self._refusals: list[Send] = []
 
     def admit(self, message: Message, now: float) -> bool:
-        """Return whether a message may go on to the archive now; else it is held, or refused."""
+        """Return whether a message may go on to the archive now; else it is held, or refused.
+
+        A request for what is no name of a group gets no answer: nobody can join such a group.
+        """
         request = decode_untrusted(message.data)
         if not isinstance(request, Find | Read) or message.sender == self._me:
             return True
+        if not all(map(is_group, request.groups)):
+            return False
         pairs = _pairs(message, request)
         if not all(self._is_decided(pair, now) for pair in pairs):
             if len(self._held) < MOST_HELD:

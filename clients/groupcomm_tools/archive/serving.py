@@ -41,7 +41,7 @@ from groupcomm_tools.archive.comparing import (
 from groupcomm_tools.archive.cursor_file import CursorFile
 from groupcomm_tools.archive.cursors import ArchivedCursors, StoreCursors
 from groupcomm_tools.archive.recorded import RecordedLog, RecordedLogs, groups_text
-from groupcomm_tools.archive.recording import NUMBER_BITS, RETRY_S, Recording, Tell
+from groupcomm_tools.archive.recording import RETRY_S, Recording, Tell, log_of
 from groupcomm_tools.archive.rights import Pair, Rights
 
 Connect = Callable[[], AbstractAsyncContextManager[Connection]]
@@ -373,8 +373,7 @@ class _Session:
                 frame = decode_untrusted(event.data)
                 if not isinstance(frame, Offer | Piece | Channel):
                     return ()
-                place = frame.number >> NUMBER_BITS
-                return (place,) if place < len(self.recordings) else ()
+                return log_of(frame.number, len(self.recordings))
             if event.data != MARK:
                 of = self._recording_of
                 return list({of[group].place for group in event.groups if group in of})

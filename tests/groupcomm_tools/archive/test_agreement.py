@@ -13,6 +13,9 @@ from groupcomm_tools.archive import agreement as module
 from groupcomm_tools.archive.agreement import CLAIM_S, Agreement, Difference
 from groupcomm_tools.archive.comparing import (
     Ask,
+    Claim,
+    Claims,
+    Compact,
     Report,
     decode_comparing_untrusted,
     encode_comparing,
@@ -175,3 +178,27 @@ def test_an_archive_that_left_is_forgotten() -> None:
     del archives.all[BOB]
     archives.join()
     assert archives.compared(ANN) == {}
+
+
+@pytest.mark.parametrize("span", [-1, -(2**62), 2**40 - 1, 2**63])
+def test_claims_of_impossible_ranges_are_refused(span: int) -> None:
+    """Their places would not fit into a report."""
+    last = place(0)
+    good, bad = (Claim("g", VIEW, each, True, 1, last, b"one") for each in (0, span))
+    assert decode_comparing_untrusted(encode_comparing(Claims(False, (good,)))) is not None
+    assert decode_comparing_untrusted(encode_comparing(Claims(False, (good, bad)))) is None
+    assert encode_comparing(Compact("g", Range(VIEW, 2**40 - 2).last))
+
+
+def test_a_report_has_each_group_once_however_often_it_is_asked_for() -> None:
+    archives = Archives(ANN)
+    archives.holds(ANN, [b"one", b"two"])
+    archives.all[ANN].handle(
+        Message(
+            CAT, 1, (ARCHIVES,), ServiceLevel.FIFO, 0, encode_comparing(Ask(1, ("g",) * 9)), None
+        )
+    )
+    (action,) = archives.all[ANN].pop_actions()
+    report = decode_comparing_untrusted(action.data)
+    assert isinstance(report, Report)
+    assert [each.group for each in report.groups] == ["g"]

@@ -121,3 +121,12 @@ def test_few_requests_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     rights.admit(message(Find(1, ("i",))), 0.0)
     rights.decide([(pair, True) for pair in rights.questions(0.0)], 0.0)
     assert not rights.admit(message(Find(1, ("g",))), 0.0), "decisions are forgotten"
+
+
+@pytest.mark.parametrize("name", ["", "#ann#a", "a\0b", "x" * 256])
+def test_a_request_for_what_is_no_group_is_dropped(name: str) -> None:
+    """An archive with a pattern would try to join it."""
+    rights = Rights(ME)
+    assert not rights.admit(message(Find(1, ("g", name))), 0.0)
+    assert not rights.admit(message(Read(2, (name,), None, None, 1)), 0.0)
+    assert rights.questions(0.0) == []
