@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 import attrs
 from msgspec import structs
 
-from groupcomm.clocks.stamp import Position, ViewId
+from groupcomm.clocks.stamp import Position
 from groupcomm.events import MemberId
 from groupcomm_client.coordination.replica_messages import Claim
 from groupcomm_client.coordination.work_messages import (
@@ -20,11 +20,11 @@ from groupcomm_client.coordination.work_messages import (
     Ids,
     JobId,
     QueueClaim,
-    Seen,
     Settings,
     decode_claim_untrusted,
     encode,
 )
+from groupcomm_client.coordination.work_seen import Seen
 
 PIECE_BYTES: Final = 48 * 1024
 """The bytes of a piece that is not one large job."""
@@ -102,7 +102,7 @@ class Claimed:
     jobs: Mapping[JobId, Change]
     aside: Mapping[JobId, Change]
     added: Collection[JobId]
-    seen: Mapping[ViewId, Seen]
+    seen: Seen
     holders: Collection[MemberId]
     is_whole: bool
 
@@ -117,7 +117,7 @@ class Claimed:
             jobs={id: changes.get(at, _UNCHANGED) for at, id in enumerate(jobs)},
             aside={id: changes.get(at, _UNCHANGED) for at, id in enumerate(aside, len(jobs))},
             added=frozenset(unpack_untrusted(claim.added)),
-            seen=dict(claim.seen),
+            seen=Seen(claim.seen),
             holders=said.holders,
             is_whole=said.version is not None,
         )
@@ -132,10 +132,7 @@ class Claimed:
 
     def has_finished(self, id: JobId) -> bool:
         """Return whether the state has heard of a job, and has it no longer."""
-        if self.knows(id):
-            return False
-        found = self.seen.get(id.view)
-        return found is not None and (found.after < id <= found.upto or id in found.extra)
+        return id in self.seen and not self.knows(id)
 
 
 class Exchange:

@@ -11,6 +11,9 @@ from groupcomm_client.undecodable import UNDECODABLE
 JobId: TypeAlias = Position
 """A job is named by its place in the agreed order, for ever."""
 
+Stretch: TypeAlias = tuple[JobId, JobId]
+"""Jobs of one view of daemons: the first, the last, and all of the group between them."""
+
 
 class Settings(msgspec.Struct, frozen=True, array_like=True):
     """The rules of a worker set; all of its workers have the same.
@@ -93,20 +96,6 @@ class Entry(msgspec.Struct, array_like=True):
     why: str = ""
 
 
-class Seen(msgspec.Struct, array_like=True):
-    """The jobs of one view of daemons that a state has heard of.
-
-    Attributes:
-        after: all of them are ordered after this place.
-        upto: every job behind `after`, up to here.
-        extra: further ones, from the end of the view, when others may have been missing.
-    """
-
-    after: Position
-    upto: Position
-    extra: list[Position]
-
-
 class QueueState(msgspec.Struct, array_like=True):
     """The state of a queue, for workers that lack it.
 
@@ -114,7 +103,7 @@ class QueueState(msgspec.Struct, array_like=True):
         settings: those of the set; None before its first worker.
         workers: the workers and their limits, in the order in which they get jobs.
         jobs, aside: the unfinished jobs, and those that were set aside.
-        seen: by view of daemons, the latest last.
+        seen: the jobs that it has heard of, rising.
         since: the place from which on the set has been there.
         refused: the number of jobs that were refused.
     """
@@ -123,7 +112,7 @@ class QueueState(msgspec.Struct, array_like=True):
     workers: list[tuple[MemberId, int]]
     jobs: list[Entry]
     aside: list[Entry]
-    seen: list[tuple[ViewId, Seen]]
+    seen: list[Stretch]
     since: Position | None
     refused: int
 
@@ -173,7 +162,7 @@ class QueueClaim(msgspec.Struct, array_like=True):
     aside: Ids
     changes: list[Change]
     added: Ids
-    seen: list[tuple[ViewId, Seen]]
+    seen: list[Stretch]
     since: Position | None
     refused: int
 

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from groupcomm.clocks.stamp import Position, ViewId
+from groupcomm.clocks.stamp import Position
 from groupcomm.events import Cause, GroupView, MemberId, Message
 from groupcomm_client.coordination.replica import Step
 from groupcomm_client.coordination.replica_messages import Claim
@@ -28,13 +28,13 @@ from groupcomm_client.coordination.work_messages import (
     QueueState,
     Ready,
     Report,
-    Seen,
     Settings,
     decode_command_untrusted,
     decode_piece_untrusted,
     decode_state_untrusted,
     encode,
 )
+from groupcomm_client.coordination.work_seen import Seen, unite
 
 MOST_BYTES: Final = 48 * 2**20
 """The unfinished jobs that a set keeps; further jobs are refused. The state fits in a message."""
@@ -47,9 +47,6 @@ MOST_WHY: Final = 500
 
 MOST_AT_ONCE: Final = 10_000
 """The largest limit of one worker."""
-
-MOST_VIEWS: Final = 1000
-"""The views of daemons of which a state remembers the jobs that it has heard of."""
 
 Key: TypeAlias = Callable[[Message], bytes | None]
 """Returns the key of a job; it depends on nothing but the message."""
@@ -126,7 +123,7 @@ class WorkQueue:
     aside: dict[JobId, Entry]
     news: list[News]
     _bytes: int
-    _seen: dict[ViewId, Seen]
+    _seen: Seen
     _workers: dict[MemberId, Worker]
     _buckets: list[dict[MemberId, None]]  # by number of jobs: the workers that take more
     _least: int  # buckets below it are empty
@@ -184,7 +181,7 @@ class WorkQueue:
             self._give()
 
     def _on_job(self, message: Message, id: JobId, *, transitional: bool) -> None:
-        self._note(id, transitional=transitional)
+        self._seen.note(id, transitional=transitional)
         entry = Entry(id, message.sender, message.type, message.data, self._key_of(message))
         size = _size(entry)
         if self._bytes + size > MOST_BYTES:
@@ -202,21 +199,6 @@ class WorkQueue:
             return self._key(message)
         except Exception:  # the program's own; all workers get the same, and go on without a key
             return None
-
-    def _note(self, id: JobId, *, transitional: bool) -> None:
-        """Remember that this state has heard of a job."""
-        seen = self._seen.get(id.view)
-        if seen is None:
-            begin = Position(id.view, 0, 0, 0, 0)
-            if self.since is not None and self.since.view == id.view:
-                begin = self.since
-            seen = self._seen[id.view] = Seen(begin, begin, [])
-            if len(self._seen) > MOST_VIEWS:
-                del self._seen[next(iter(self._seen))]
-        if transitional:
-            seen.extra.append(id)
-        else:
-            seen.upto = id
 
     def _on_view(self, view: GroupView, step: Step) -> None:
         if self.since is None:
@@ -421,7 +403,7 @@ class WorkQueue:
                 self._in_turn(),
                 list(self.jobs.values()),
                 list(self.aside.values()),
-                list(self._seen.items()),
+                self._seen.stretches,
                 self.since,
                 self.refused,
             )
@@ -457,7 +439,7 @@ class WorkQueue:
                 pack(self.aside),
                 changes,
                 pack(self._added),
-                list(self._seen.items()),
+                self._seen.stretches,
                 self.since,
                 self.refused,
             )
@@ -512,7 +494,7 @@ class WorkQueue:
                 list(workers.items()),
                 jobs,
                 aside,
-                _union([claim.seen for claim in claims]),
+                unite(claim.seen for claim in claims),
                 min((claim.since for claim in claims if claim.since is not None), default=None),
                 max((claim.refused for claim in claims), default=0),
             )
@@ -527,7 +509,7 @@ class WorkQueue:
         self.refused = state.refused
         self.jobs = {entry.id: entry for entry in state.jobs}
         self.aside = {entry.id: entry for entry in state.aside}
-        self._seen = dict(state.seen)
+        self._seen = Seen(state.seen)
         self._bytes = sum(_size(entry) for entry in (*state.jobs, *state.aside))
         self._workers = {member: Worker(limit) for member, limit in state.workers}
         self._buckets, self._least = [], 0
@@ -565,21 +547,3 @@ def _size(entry: Entry) -> int:
     """Return about how many bytes of a state a job takes."""
     names = len(entry.sender.name) + len(entry.id.view.daemon) + len(entry.key or b"")
     return len(entry.data) + names + JOB_BYTES
-
-
-def _union(parts: Iterable[list[tuple[ViewId, Seen]]]) -> list[tuple[ViewId, Seen]]:
-    """Return what all parts together have heard of; less rather than more, where both differ."""
-    union: dict[ViewId, Seen] = {}
-    for part in parts:
-        for view, seen in part:
-            before = union.get(view)
-            if before is not None:
-                extra = sorted({*before.extra, *seen.extra})
-                after = max(before.after, seen.after)
-                if after <= min(before.upto, seen.upto):  # the two overlap
-                    after = min(before.after, seen.after)
-                upto = max(before.upto, seen.upto)
-                union[view] = Seen(after, upto, [id for id in extra if id > upto])
-            else:
-                union[view] = seen
-    return sorted(union.items())[-MOST_VIEWS:]

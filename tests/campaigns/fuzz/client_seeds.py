@@ -75,15 +75,12 @@ def _coordination() -> Iterator[tuple[str, bytes]]:
     ):
         yield "client.coordination.work_messages.command", work_messages.encode(command)
     entry = work_messages.Entry(_AT, _ANN, 7, b"page", b"key", 2, 1, 0, _BOB, "torn")
-    seen = work_messages.Seen(_AT, _AT, [_AT])
-    state = work_messages.QueueState(
-        rules, [(_BOB, 16)], [entry], [entry], [(_AT.view, seen)], _AT, 3
-    )
+    state = work_messages.QueueState(rules, [(_BOB, 16)], [entry], [entry], [(_AT, _AT)], _AT, 3)
     yield "client.coordination.work_messages.state", work_messages.encode(state)
     ids = work_exchange.pack([_AT, _AT._replace(message=_AT.message + 1)])
     change = work_messages.Change(0, 2, 1, 0, _BOB, "torn")
     claim = work_messages.QueueClaim(
-        rules, [(_BOB, 16)], ids, ids, [change], ids, [(_AT.view, seen)], _AT, 3
+        rules, [(_BOB, 16)], ids, ids, [change], ids, [(_AT, _AT)], _AT, 3
     )
     for target in ("work_messages.claim", "work_exchange", "work_exchange.unpack"):
         yield f"client.coordination.{target}", work_messages.encode(claim)

@@ -434,6 +434,24 @@ def test_a_merged_state_remembers_the_end_of_a_view() -> None:
     assert not merged(merged(one, other), third).queue.jobs
 
 
+def test_a_merged_state_remembers_both_stretches_of_one_view() -> None:
+    """Seed 347 of the workers under all faults: a third part brought a job back that was done."""
+    one, other, third = Bench(A), Bench(B), Bench(C)
+    for found in (one, third):
+        found.members([A, C])
+        found.ready(A, C)
+        early = found.job(b"done early")
+    one.says(A, Report(done=(early,)))
+    between = third.job(b"between them")
+    other.time = third.time + 1  # B joins when A has been cut off
+    other.members([B])
+    other.ready(B)
+    other.says(B, Report(done=(other.job(b"done late"),)))
+    both = merged(one, other)
+    assert not both.queue.jobs
+    assert list(merged(both, third).queue.jobs) == [between]
+
+
 def test_the_latest_assignment_counts_and_most_failures() -> None:
     one, other, ids = parted()
     other.ready(B, at_once=9)
