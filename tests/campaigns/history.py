@@ -31,6 +31,9 @@ from tests.groupcomm_client.history.lines import Deliveries, Reference, Seen, ke
 
 NAMES: Final = "abc"
 GROUP: Final = "orders"
+STARTED_S: Final = 180.0
+"""The time in which an archive starts and catches up, also on a busy machine."""
+
 LIFE_S: Final = (0.05, 1.5)
 """The life of a subscriber, from its first event."""
 
@@ -181,7 +184,7 @@ class Campaign:
         self._address = {name: cluster.address(name) for name in NAMES}
         self._archives = {name: self._archive(name) for name in NAMES}
         for archive in self._archives.values():
-            archive.until_live()
+            archive.until_live(STARTED_S)
 
     def _archive(self, name: str) -> ArchiveProcess:
         return ArchiveProcess(self._address[name], self._folder / name, [GROUP])
@@ -202,7 +205,7 @@ class Campaign:
         life.join()
         self._cluster.heal()
         self._archives[victim] = self._archive(victim)
-        self._archives[victim].until_live()
+        self._archives[victim].until_live(STARTED_S)
 
     def finish(self) -> None:
         """Have the subscriber read up to the last message of all."""
