@@ -7,6 +7,7 @@ by a test each, which fails while the mutant is there.
 import inspect
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -15,17 +16,37 @@ from groupcomm.errors import ConfigError
 from tests.groupcomm.sim.test_mutants import CROWD_ROWS
 from tests.groupcomm_client.coordination import test_work_exchange, test_work_queue
 from tests.groupcomm_client.history import test_live, test_subscriber
+from tests.groupcomm_tools.archive import (
+    test_agreement,
+    test_compacting,
+    test_digests,
+    test_layout,
+)
 from tests.mutants import crowds
 from tests.mutants.mutant import Mutant, Right, mutant
 
 MUTANTS: Final = [(crowd, bug) for crowd, bugs in crowds.CROWDS for bug in bugs]
 
-FINDERS: Final[dict[str, Callable[[], None]]] = {
+FINDERS: Final[dict[str, Callable[..., None]]] = {
     "lost-piece-unnoticed": (
         test_subscriber.test_a_piece_that_does_not_follow_the_last_one_is_not_given
     ),
     "mark-proves-after-the-transition": (
         test_live.test_a_mark_of_the_transitional_part_proves_nothing
+    ),
+    "digest-leaves-out-the-level": test_digests.test_every_change_of_an_event_is_seen,
+    "digest-leaves-out-the-sender": test_digests.test_every_change_of_an_event_is_seen,
+    "difference-is-taken-over-in-silence": (
+        test_agreement.test_a_difference_is_not_taken_over_and_stays
+    ),
+    "last-message-goes-for-one-of-another-group": (
+        test_compacting.test_messages_of_other_groups_in_the_log_do_not_count
+    ),
+    "key-of-one-group-counts-for-another": (
+        test_layout.test_each_group_is_compacted_by_its_own_key_and_in_its_own_log
+    ),
+    "stream-goes-on-in-the-next-snapshot": (
+        test_compacting.test_a_stream_of_a_snapshot_that_was_replaced_does_not_go_on
     ),
     "late-jobs-are-waited-for": (
         test_work_queue.test_a_late_worker_loses_all_jobs_until_it_is_ready_again
@@ -37,9 +58,11 @@ FINDERS: Final[dict[str, Callable[[], None]]] = {
         test_work_exchange.test_another_one_goes_on_for_a_worker_that_leaves
     ),
 }
-"""The tests that find what no crowd does, by mutant."""
+"""The tests that find what no crowd does, by mutant; some take a folder."""
 
-FOUND_BY_CROWD: Final = re.compile(r"(history|cursors|work): \d+ \| [a-zA-Z0-9 ]+")
+FOUND_BY_CROWD: Final = re.compile(
+    r"(history|cursors|digests|compaction|work): \d+ \| [a-zA-Z0-9 ]+"
+)
 
 
 def test_the_page_of_mutants_has_them_all() -> None:
@@ -68,11 +91,16 @@ def test_each_replaces_what_is_there_for_the_length_of_a_run(crowd: str, bug: Mu
 
 
 @pytest.mark.parametrize("name", FINDERS)
-def test_what_no_crowd_finds_a_test_finds(name: str) -> None:
+def test_what_no_crowd_finds_a_test_finds(name: str, tmp_path: Path) -> None:
     _, bug = crowds.find(name)
-    FINDERS[name]()
-    with bug.active(), pytest.raises(AssertionError):
-        FINDERS[name]()
+    run_finder(FINDERS[name], tmp_path / "right")
+    with bug.active(), pytest.raises((AssertionError, pytest.fail.Exception)):
+        run_finder(FINDERS[name], tmp_path / "wrong")
+
+
+def run_finder(test: Callable[..., None], folder: Path) -> None:
+    folder.mkdir()
+    test(*([folder] if "tmp_path" in inspect.signature(test).parameters else []))
 
 
 def test_a_hunt_ends_with_the_seed_that_finds_the_mutant(monkeypatch: pytest.MonkeyPatch) -> None:

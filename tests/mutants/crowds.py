@@ -12,13 +12,20 @@ from typing import Final
 
 from groupcomm.errors import ConfigError
 from tests.groupcomm_client.coordination import faulty_shop
-from tests.groupcomm_client.history import faulty, test_cursor_lines
+from tests.groupcomm_client.history import (
+    faulty,
+    test_compacted_lines,
+    test_cursor_lines,
+    test_same_digests,
+)
 from tests.mutants import history, work
 from tests.mutants.mutant import Mutant
 
 PLAYS: Final[dict[str, Callable[[int], object]]] = {
     "history": faulty.play,
     "cursors": lambda seed: test_cursor_lines.played(seed, test_cursor_lines.ALL),
+    "digests": test_same_digests.compared,
+    "compaction": test_compacted_lines.compacted,
     "work": faulty_shop.play,
 }
 """Run one seed of a crowd; raise AssertionError for what does not hold."""
@@ -26,6 +33,8 @@ PLAYS: Final[dict[str, Callable[[int], object]]] = {
 CROWDS: Final[tuple[tuple[str, tuple[Mutant, ...]], ...]] = (
     ("history", history.BUGS),
     ("cursors", history.CURSOR_BUGS),
+    ("digests", history.DIGEST_BUGS),
+    ("compaction", history.COMPACTION_BUGS),
     ("work", work.BUGS),
 )
 

@@ -1,16 +1,26 @@
 """Wrong ways to keep history, to read it, and to join it with live events."""
 
+from collections.abc import Iterator
+from typing import Any
+
 from groupcomm.clocks.stamp import Position
-from groupcomm.events import DaemonView, GroupView, Message
+from groupcomm.events import DaemonView, GroupView, MemberId, Message
 from groupcomm_client.history.cursor_client import CursorClient
 from groupcomm_client.history.cursors import CursorExchange
-from groupcomm_client.history.frames import Piece
+from groupcomm_client.history.frames import EncodedPiece, Piece
 from groupcomm_client.history.live import LiveLine
 from groupcomm_client.history.places import Line, Progress
 from groupcomm_client.history.subscriber import State, Subscriber
-from groupcomm_tools.archive.archive import Archive
+from groupcomm_tools.archive.agreement import Agreement
+from groupcomm_tools.archive.archive import Archive, ReadStore
+from groupcomm_tools.archive.compacting import Compacting
+from groupcomm_tools.archive.comparing import Claim
 from groupcomm_tools.archive.cursors import ArchivedCursors
+from groupcomm_tools.archive.digests import _Digesting
 from groupcomm_tools.archive.holdings import Holding
+from groupcomm_tools.archive.layout import Layout
+from groupcomm_tools.archive.rows import MessageRun, Part
+from groupcomm_tools.archive.snapshots import SnapshotFile
 from tests.mutants.mutant import Mutant, Right, mutant
 
 # ---- archives ----
@@ -210,6 +220,80 @@ def cursors_of_others_are_not_taken_over(right: Right) -> Right:
     return on_exchange
 
 
+# ---- digests ----
+
+
+@mutant((_Digesting, "add_run"))
+def digest_leaves_out_the_level(right: Right) -> Right:
+    """A digest is the same whatever the level of a message is."""
+
+    def add_run(self: _Digesting, run: MessageRun) -> None:
+        right(self, run._replace(level=0))
+
+    return add_run
+
+
+@mutant((_Digesting, "add_run"))
+def digest_leaves_out_the_sender(right: Right) -> Right:
+    """A digest is the same whoever has sent a message."""
+
+    def add_run(self: _Digesting, run: MessageRun) -> None:
+        right(self, run._replace(sender=MemberId("#anybody#a", 0)))
+
+    return add_run
+
+
+@mutant((Agreement, "_compare"))
+def difference_is_taken_over_in_silence(right: Right) -> Right:
+    """An archive that differs from another one takes that one for right, and tells nobody."""
+
+    def compare(self: Agreement, peer: object, group: str, known: Any, claim: Claim) -> None:
+        right(self, peer, group, known, claim)
+        self._differences.clear()
+        known.same |= known.differing.keys()
+        known.differing.clear()
+
+    return compare
+
+
+# ---- compaction ----
+
+
+@mutant((Compacting, "_until"))
+def last_message_goes_for_one_of_another_group(right: Right) -> Right:
+    """The last message of a key goes when a message of another group has the key later."""
+
+    def until(self: Compacting, after: Position, end: Position) -> Iterator[Part]:
+        own = self._groups
+        for batch in self._store._batches(after):
+            for groups in batch["groups"].to_pylist():
+                self._groups = tuple({*self._groups, *(groups or ())})
+        yield from right(self, after, end)
+        self._groups = own
+
+    return until
+
+
+@mutant((Layout, "_key_of"))
+def key_of_one_group_counts_for_another(_right: Right) -> Right:
+    """All groups are compacted by the key of the first one that is."""
+
+    def key_of(self: Layout, _group: str) -> str | None:
+        return self.compact[0][1] if self.compact else None
+
+    return key_of
+
+
+@mutant((SnapshotFile, "read"))
+def stream_goes_on_in_the_next_snapshot(_right: Right) -> Right:
+    """A stream of a snapshot that was replaced goes on in the new one, as if it were the same."""
+
+    def read(self: SnapshotFile, action: ReadStore) -> EncodedPiece:
+        return self._pieces.read(action)
+
+    return read
+
+
 BUGS: tuple[Mutant, ...] = (
     archive_joins_its_intervals,
     archive_offers_what_it_has_removed,
@@ -231,4 +315,16 @@ CURSOR_BUGS: tuple[Mutant, ...] = (
     cursor_answered_before_it_is_on_disk,
     cursor_of_one_archive,
     cursors_of_others_are_not_taken_over,
+)
+
+DIGEST_BUGS: tuple[Mutant, ...] = (
+    digest_leaves_out_the_level,
+    digest_leaves_out_the_sender,
+    difference_is_taken_over_in_silence,
+)
+
+COMPACTION_BUGS: tuple[Mutant, ...] = (
+    last_message_goes_for_one_of_another_group,
+    key_of_one_group_counts_for_another,
+    stream_goes_on_in_the_next_snapshot,
 )

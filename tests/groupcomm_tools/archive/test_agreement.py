@@ -202,3 +202,14 @@ def test_a_report_has_each_group_once_however_often_it_is_asked_for() -> None:
     report = decode_comparing_untrusted(action.data)
     assert isinstance(report, Report)
     assert [each.group for each in report.groups] == ["g"]
+
+
+def test_a_difference_is_not_taken_over_and_stays() -> None:
+    archives = Archives(ANN, BOB)
+    archives.holds(ANN, [b"one", b"two", b"three"])
+    archives.holds(BOB, [b"one", b"other", b"three"])
+    for _ in range(3):
+        archives.talk()
+    for member, other in ((ANN, BOB), (BOB, ANN)):
+        assert len(archives.all[member].pop_differences()) == 1
+        assert archives.compared(member)[other.name] == (place(2, 9), 2, 1)

@@ -5,6 +5,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 from groupcomm.clocks.stamp import Position, ViewId
@@ -13,6 +14,7 @@ from groupcomm.level import ServiceLevel
 from groupcomm_client.history.frames import Piece, decode_untrusted, events_of_untrusted
 from groupcomm_client.history.places import Line
 from groupcomm_log.disk import Disk
+from groupcomm_log.errors import LogRemoved
 from groupcomm_log.writer import Limits
 from groupcomm_tools.archive import compacting as module
 from groupcomm_tools.archive.archive import ReadStore
@@ -288,3 +290,46 @@ def test_a_message_from_the_middle_of_a_bundle_keeps_its_bundle() -> None:
     assert rows["stamp"].to_pylist() == [5, 8]
     assert rows["number"].to_pylist() == [1, 11]
     assert rows["message"].to_pylist() == [1, 2]
+
+
+def test_messages_of_other_groups_in_the_log_do_not_count(tmp_path: Path) -> None:
+    rng = Random(6)
+    events = [
+        msgspec.structs.replace(event, groups=("h",))
+        if isinstance(event, Message) and place(event).time % 2
+        else event
+        for event in prices(rng, 150)
+    ]
+    own = [event for event in events if not isinstance(event, Message) or event.groups == GROUP]
+    store = LogStore(tmp_path / "a", Limits(seal_bytes=8_000))
+    write(store, rng, events)
+    compacting = Compacting(store, GROUP, KEY)
+    last = place(events[-1])
+    compacting.compact(place(events[120]), [(start_of(events), last)], 1)
+    assert state(compacted_events(compacting, store, last)) == state(own)
+    store.close()
+
+
+def test_a_stream_of_a_snapshot_that_was_replaced_does_not_go_on(tmp_path: Path) -> None:
+    rng = Random(7)
+    events = prices(rng, 100)
+    store = LogStore(tmp_path / "a")
+    write(store, rng, events)
+    compacting = Compacting(store, GROUP, KEY)
+    intervals = [(start_of(events), place(events[-1]))]
+    compacting.compact(place(events[40]), intervals, 1)
+    action = ReadStore(
+        key=(READER, 1),
+        index=1,
+        groups=GROUP,
+        after=place(events[20]),
+        upto=place(events[40]),
+        since_us=None,
+        is_last=True,
+        is_compacted=True,
+    )
+    compacting.read(action)
+    compacting.compact(place(events[80]), intervals, 1)
+    with pytest.raises(LogRemoved, match="replaced"):
+        compacting.read(action)
+    store.close()

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from groupcomm.events import Cause, DaemonView, GroupView, Message
+from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message
 from groupcomm.level import ServiceLevel
 from groupcomm_client.history.places import Line
 from groupcomm_log.writer import Limits
@@ -83,6 +83,8 @@ def test_every_change_of_an_event_is_seen(tmp_path: Path) -> None:
         msgspec.structs.replace(message, type=message.type ^ 1),
         msgspec.structs.replace(message, number=message.number + 1),
         msgspec.structs.replace(message, level=other),
+        msgspec.structs.replace(message, sender=MemberId("#else#a", 9)),
+        msgspec.structs.replace(message, groups=(*message.groups, "more")),
         msgspec.structs.replace(view, members=(BOB,)),
         msgspec.structs.replace(view, cause=next(each for each in Cause if each != view.cause)),
     ]

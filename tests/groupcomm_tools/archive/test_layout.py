@@ -76,3 +76,14 @@ def test_limits_of_some_groups(tmp_path: Path) -> None:
     limits = {spec.groups: spec.limits.keep_s for spec in made.logs()}
     assert limits == {("trades",): 9.0, ("orders",): 5.0}
     assert made.own("plant.a").limits.keep_s == 7.0
+
+
+def test_each_group_is_compacted_by_its_own_key_and_in_its_own_log(tmp_path: Path) -> None:
+    compact = (("prices", "json:paper"), ("rates.*", "type"))
+    names = ("news", "orders", "prices", "rates.eur")
+    made = Layout(tmp_path, names, (), Limits(), compact=compact)
+    assert {spec.groups: spec.key for spec in made.logs()} == {
+        ("news", "orders"): None,
+        ("prices",): "json:paper",
+        ("rates.eur",): "type",
+    }
