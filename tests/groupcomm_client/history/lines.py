@@ -181,6 +181,7 @@ class Deliveries:
         seen: the events of the line, by view.
         regular: the number of events before the transition, by view.
         whole_from: the first view that it has seen from its beginning.
+        joined_at: the place from which on it is a member of all groups.
         is_over: whether its session is over.
     """
 
@@ -189,6 +190,7 @@ class Deliveries:
         self.seen: dict[ViewId, list[Line]] = defaultdict(list)
         self.regular: dict[ViewId, int] = {}
         self.whole_from: ViewId | None = None
+        self.joined_at: Position | None = None
         self.is_over = False
         self._groups = groups
         self._joined = 0
@@ -204,6 +206,8 @@ class Deliveries:
                 self.regular[event.view] = len(self.seen[event.view])
             case GroupView():
                 self._joined += event.own
+                if self._joined == self._groups and self.joined_at is None:
+                    self.joined_at = event.id
                 self.seen[event.id.view].append(event)
             case Message() if event.position is not None and not event.data.startswith(b"\xffGH"):
                 self.seen[event.position.view].append(event)
@@ -569,11 +573,13 @@ class Reference:
         """Return the events that a view must have at least, and those it may have.
 
         If some daemons go on from this view directly to the next one of the line, both are what
-        these deliver. Else everything that some daemon knew to be held by all must be there.
+        these deliver. Else everything that some daemon knew to be held by all must be there. Of a
+        view in which observers have joined, there must be what comes behind the first join.
         """
         at = self.views.index(view)
         following = self.views[at + 1] if at + 1 < len(self.views) else None
         everything: set[Seen] = set()
+        behind: list[list[Seen]] = []  # what has come behind the joins of observers
         for observer in self.observers:
             if view not in [v.id for v in observer.views]:
                 continue
@@ -582,13 +588,14 @@ class Reference:
             everything.update(keys)
             place = own.index(view)
             after = own[place + 1] if place + 1 < len(own) else None
-            if observer.whole_from is None or observer.whole_from > view:
-                continue
-            if after is not None and after == following:
-                return keys, keys
-            if after is None and following is None and not observer.is_over:
-                return keys, keys
-        return self._safe(view), sorted(everything)
+            goes_on = after == following and not (after is None and observer.is_over)
+            if observer.whole_from is not None and observer.whole_from <= view:
+                if goes_on:
+                    return keys, keys
+            elif goes_on and observer.joined_at is not None and observer.joined_at.view == view:
+                behind.append([key for key in keys if key[0] > observer.joined_at])
+        must = max(behind, key=len, default=[])
+        return must or self._safe(view), sorted(everything)
 
     def _safe(self, view: ViewId) -> list[Seen]:
         """Return the events up to the last SAFE message that was delivered in the regular part."""

@@ -72,6 +72,16 @@ def test_no_gap_while_daemons_and_archives_live() -> None:
     assert summary["events"] > 100
 
 
+def test_what_is_missing_is_found_though_no_view_of_daemons_ends() -> None:
+    lines = faulty.play(2, "none", 2.0, "none")
+    reference = Reference(observer.deliveries for observer in lines.observers)
+    past = lines.pasts[0]
+    reference.check(past)
+    del past.events[len(past.events) // 2]
+    with pytest.raises(AssertionError, match="missing"):
+        reference.check(past)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("stable", [False, True])
 def test_many_seeds(stable: bool) -> None:
