@@ -3,7 +3,7 @@
 It blocks, and may be called in several threads.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Final, Protocol
 
 import attrs
@@ -50,7 +50,7 @@ class PieceReader:
     def __init__(self, source: Source) -> None:
         """Begin without a stream."""
         self._source = source
-        self._cursors: dict[Key, _Cursor] = {}
+        self._pieces = Pieces(source.parts)
 
     def read(self, action: ReadStore) -> EncodedPiece:
         """Return the next piece of a stream.
@@ -61,15 +61,34 @@ class PieceReader:
             OSError: they cannot be read.
         """
         source = self._source
-        after, upto = action.after, action.upto
+        after = action.after
         if action.since_us is not None:
-            after = source.first_since(action.since_us, after, upto)
+            after = source.first_since(action.since_us, after, action.upto)
+        piece = self._pieces.read(action, after)
+        source.check_kept(action.after)
+        return piece
+
+
+class Pieces:
+    """Makes the pieces of streams out of parts."""
+
+    def __init__(self, parts: Callable[[Position, Collection[str]], Iterator[Part]]) -> None:
+        """Begin without a stream.
+
+        Args:
+            parts: see `Source.parts`.
+        """
+        self._parts = parts
+        self._cursors: dict[Key, _Cursor] = {}
+
+    def read(self, action: ReadStore, after: Position) -> EncodedPiece:
+        """Return the next piece of a stream, behind a place; see `PieceReader.read`."""
+        upto = action.upto
         cursor = self._cursors.pop(action.key, None)
         if cursor is None or cursor.after != after:
             cursor = _Cursor(after, iter(()))
         builder = PieceBuilder()
         self._fill(builder, cursor, upto, action.groups)
-        source.check_kept(action.after)
         self._cursors[action.key] = cursor
         if len(self._cursors) > MOST_CURSORS:
             del self._cursors[next(iter(self._cursors))]
@@ -90,7 +109,7 @@ class PieceReader:
         while True:
             part, cursor.held = cursor.held or next(cursor.parts, None), None
             if part is None and not is_fresh:
-                cursor.parts, is_fresh = self._source.parts(place, groups), True
+                cursor.parts, is_fresh = self._parts(place, groups), True
                 continue
             at = None if part is None else place_of_part(part)
             if part is None or at is None or at > upto:

@@ -98,9 +98,7 @@ class RecordedLogs:
     def read(self, action: ReadStore) -> EncodedPiece:
         """Return the next piece of a stream; see `PieceReader.read`."""
         logs = self.logs
-        wanted = [
-            place for place, log in enumerate(logs) if not set(log.groups).isdisjoint(action.groups)
-        ]
+        wanted = self._wanted(action)
         if len(wanted) == 1:
             log = logs[wanted[0]]
             if action.is_compacted and log.compacting is not None:
@@ -110,6 +108,16 @@ class RecordedLogs:
         if key not in self._merged:
             self._merged[key] = MergedLogs([(logs[at].store, logs[at].groups) for at in key])
         return self._merged[key].read(action)
+
+    def store_of(self, action: ReadStore) -> LogStore | None:
+        """Return the only log that a stream reads; None if it reads several."""
+        wanted = self._wanted(action)
+        return self.logs[wanted[0]].store if len(wanted) == 1 else None
+
+    def _wanted(self, action: ReadStore) -> list[int]:
+        """Return the numbers of the logs that a stream reads."""
+        groups = set(action.groups)
+        return [at for at, log in enumerate(self.logs) if not groups.isdisjoint(log.groups)]
 
     def close(self) -> None:
         """Seal all rows and release the folders.

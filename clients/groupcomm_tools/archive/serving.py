@@ -21,6 +21,7 @@ from groupcomm_client.history.frames import (
     ARCHIVES,
     HEAD,
     Channel,
+    EncodedPiece,
     Find,
     Offer,
     Piece,
@@ -40,6 +41,7 @@ from groupcomm_tools.archive.comparing import (
 )
 from groupcomm_tools.archive.cursor_file import CursorFile
 from groupcomm_tools.archive.cursors import ArchivedCursors, StoreCursors
+from groupcomm_tools.archive.reader_process import ReaderProcess
 from groupcomm_tools.archive.recorded import RecordedLog, RecordedLogs, groups_text
 from groupcomm_tools.archive.recording import RETRY_S, Recording, Tell, log_of
 from groupcomm_tools.archive.rights import Pair, Rights
@@ -100,6 +102,7 @@ class Serving:
         self._logs = logs
         self._tell = tell
         self._readers = trio.CapacityLimiter(READERS)
+        self._reader_process = ReaderProcess()
         self._agreement = Agreement()
         self._cursor_file = CursorFile(logs.layout.folder)
         self._cursors = self._cursor_file.read()
@@ -111,6 +114,10 @@ class Serving:
             CannotConnect, SessionEnded: there is no first session, or no other can follow.
             ConfigError: nobody can listen at the address.
         """
+        async with self._reader_process.running():
+            await self._listen(connect, reconnect)
+
+    async def _listen(self, connect: Connect, reconnect: bool) -> None:
         if self._channels is None:
             await self._serve_all(connect, reconnect)
             return
@@ -178,6 +185,7 @@ class _Session:
         self._logs = serving._logs
         self._tell = serving._tell
         self._readers = serving._readers
+        self._reader_process = serving._reader_process
         self._buffer_bytes = serving._buffer_bytes
         self._channels = serving._channels
         listening = None if self._channels is None else Listening(self._channels.addresses, urandom)
@@ -473,13 +481,23 @@ class _Session:
 
     async def _read(self, action: ReadStore) -> None:
         try:
-            piece = await trio.to_thread.run_sync(self._logs.read, action, limiter=self._readers)
+            piece = await self._piece(action)
         except (OSError, LogError) as error:
             self._tell({"event": "trouble", "text": f"the store cannot be read: {error}"})
             self.archive.failed(action.key)
         else:
             self.archive.read(action.key, piece, trio.current_time())
         self.act()
+
+    async def _piece(self, action: ReadStore) -> EncodedPiece:
+        """Read a piece, in another process if it is far from the end of its log."""
+        store = self._logs.store_of(action)
+        far = None if store is None else store.far(action)
+        if store is None or far is None or not self._reader_process.want():
+            return await trio.to_thread.run_sync(self._logs.read, action, limiter=self._readers)
+        piece = await self._reader_process.read(far)
+        store.check_kept(action.after)
+        return piece
 
     # ---- the logs ----
 

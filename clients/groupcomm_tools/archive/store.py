@@ -26,15 +26,18 @@ from groupcomm_log.errors import Damage, LogRemoved
 from groupcomm_log.reader import BEGIN, LogReader
 from groupcomm_log.schema import DAEMONS, GAP, MESSAGE, PLACE, VIEW, Offset
 from groupcomm_log.writer import Limits, LogWriter
-from groupcomm_tools.archive import pieces
 from groupcomm_tools.archive.archive import ReadStore
+from groupcomm_tools.archive.file_reader import FileRead, parts_behind
 from groupcomm_tools.archive.pieces import PieceReader
-from groupcomm_tools.archive.rows import LEVELS, READ, MessageRun, Part, parts_of, place_of_row
+from groupcomm_tools.archive.rows import LEVELS, READ, Part, place_of_row
 from groupcomm_tools.recording import columns
 from groupcomm_tools.recording.columns import EventBatch, to_rows
 
 CACHE_BYTES: Final = 64 * 1024 * 1024
 """The newest rows that stay in memory."""
+
+FAR_ROWS: Final = 50_000
+"""What is as many rows before the end another process may read from the files."""
 
 _INDEX: Final = ("epoch", "row", "kind", "received", *PLACE, "level")
 
@@ -258,18 +261,21 @@ class LogStore:
 
     def parts(self, after: Position, groups: Collection[str]) -> Iterator[Part]:
         """Yield the events of the line behind a place, in parts that are not too large."""
-        for batch in self._batches(after):
-            for start in range(0, batch.num_rows, pieces.PIECE_ROWS):
-                for part in parts_of(batch.slice(start, pieces.PIECE_ROWS), groups):
-                    if isinstance(part, MessageRun):
-                        if part.place > after:
-                            yield part
-                        elif part.last > after:
-                            yield part.behind(after)
-                    else:
-                        at = place_of(part)
-                        if at is not None and at > after:
-                            yield part
+        return parts_behind(self._batches(after), after, groups)
+
+    def far(self, action: ReadStore) -> FileRead | None:
+        """Return how another process reads a piece; None if it is better read from memory."""
+        if action.since_us is not None or action.is_compacted:
+            return None
+        with self._lock:
+            entries = self._entries
+            place = bisect_left(entries, action.after, key=lambda entry: entry.last)
+            if place == len(entries):
+                return None
+            first, newest = entries[place].first, entries[-1].first
+        if first.epoch == newest.epoch and newest.row - first.row < FAR_ROWS:
+            return None
+        return FileRead(self.folder, first, action)
 
     def _batches(self, after: Position) -> Iterator[pa.RecordBatch]:
         """Yield the rows in which the events behind a place are, from the disk or from memory."""
