@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 import trio
@@ -50,7 +50,8 @@ class ReaderProcess:
     async def _run(self) -> None:
         while True:
             await self._wanted.wait()
-            await self._run_once()
+            with suppress(OSError, trio.BrokenResourceError):  # the archive reads by itself then
+                await self._run_once()
             self._wanted = trio.Event()
             await trio.sleep(RESTART_S)
 
