@@ -187,8 +187,10 @@ async def test_a_read_that_is_cancelled_leaves_no_answer_for_the_next_one(
     second = far(log, action_of(place(events[3]), place(events[6])))
     async with process.running():
         await until_ready(process)
-        with trio.move_on_after(0):
-            await process.read(first)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(process.read, first)
+            await trio.testing.wait_all_tasks_blocked()  # it has asked
+            nursery.cancel_scope.cancel()
         await trio.testing.wait_all_tasks_blocked()
         await until_ready(process)
         assert (await process.read(second)).after == place(events[3])
