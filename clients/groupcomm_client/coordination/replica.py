@@ -265,10 +265,12 @@ class Replica:
                 self._on_message(event, event.position)
             case Message() if self._inputs and not self._inputs.isdisjoint(event.groups):
                 self._on_input(event)
-            case Transition() if self.view is not None:
+            case Transition():
                 self._transitional = True  # until the next view of the group
             case DaemonView():
                 self._majority = event.majority
+                if self.view is None:
+                    self._transitional = False  # no view of the group follows
         self._actions += map(Send, self._sender.pop())
         actions, self._actions = self._actions, []
         return actions

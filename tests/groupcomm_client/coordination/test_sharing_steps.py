@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from groupcomm.clocks.stamp import Position, ViewId
-from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message
+from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message, Transition
 from groupcomm.level import ServiceLevel
 from groupcomm_client.coordination.replica import Send
 from groupcomm_client.coordination.replica_messages import Claim, Command, decode_untrusted, encode
@@ -286,6 +286,35 @@ def test_a_newcomer_that_had_no_state_yet_knows_assignments_less_well() -> None:
     found.message(B, encode(Claim(exchange, (B, C), exchange, encode_command(claim))))
     assert found.sharing.is_current
     assert found.sharing.queue.jobs[id].worker == C
+
+
+def test_who_joins_at_the_end_of_a_view_may_lack_jobs_of_it() -> None:
+    """Seeds 394 and 632 of the workers under all faults: jobs between those it got were lost."""
+    found = Bench()
+    found.handle(Transition(view=found.view))
+    found.joins([A])
+    ids = [found.job(b"0"), found.job(b"1")]
+    found.view, found.time = ViewId(2, "d", 1), -1
+    found.handle(DaemonView(id=found.view, daemons=("d",), majority=True))
+    found.joins([A], Cause.NETWORK)
+    found.talk()
+    ids += [found.job(b"2"), found.job(b"3")]
+    claim = decode_claim_untrusted(found.sharing.queue.claim())
+    assert claim is not None
+    assert claim.seen == [(ids[0], ids[0]), (ids[1], ids[1]), (ids[2], ids[3])]
+
+
+def test_who_joins_after_a_view_has_begun_lacks_no_jobs_of_it() -> None:
+    found = Bench()
+    found.handle(Transition(view=found.view))
+    found.handle(DaemonView(id=found.view, daemons=("d",), majority=True))
+    found.joins([A])
+    found.talk()
+    ids = [found.job(b"0"), found.job(b"1")]
+    claim = decode_claim_untrusted(found.sharing.queue.claim())
+    assert claim is not None
+    assert claim.seen == [(ids[0], ids[1])]
+    assert found.start() == ids[0]
 
 
 def test_only_messages_with_a_place_in_the_agreed_order_are_jobs(alone: Bench) -> None:
