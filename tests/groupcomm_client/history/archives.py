@@ -18,6 +18,10 @@ from groupcomm_client.history.subscriber import Given
 PATIENCE_S: Final = 30.0
 
 
+STEADY: Final = 'preset = "wan"'
+"""Settings of daemons that keep their view on a busy machine, for tests of what has no gap then."""
+
+
 class ArchiveProcess:
     """`groupcomm history serve ... --json`, for the length of a block.
 

@@ -14,7 +14,7 @@ from groupcomm_client.history import EARLIEST, LATEST, CaughtUp, Cursor, subscri
 from groupcomm_client.history.blocking import BlockingSubscription
 from groupcomm_tools.archive.cursor_file import NAME
 from groupcomm_tools.running_cluster import RunningCluster
-from tests.groupcomm_client.history.archives import ArchiveProcess
+from tests.groupcomm_client.history.archives import STEADY, ArchiveProcess
 from tests.groupcomm_client.history.test_subscriptions import awaited
 from tests.groupcomm_client.kinds import PATIENCE_S, Kind
 
@@ -23,7 +23,7 @@ GROUPS = ("trio", "asyncio", "blocking", "late", "two", "moved")
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RunningCluster]:
-    with RunningCluster("ab") as running:
+    with RunningCluster("ab", settings=STEADY) as running:
         yield running
 
 

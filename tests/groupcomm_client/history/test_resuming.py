@@ -14,13 +14,13 @@ from groupcomm_client.events import Reconnected
 from groupcomm_client.filters.compressing import compression
 from groupcomm_client.history import LATEST, CaughtUp, Gap
 from groupcomm_tools.running_cluster import RunningCluster
-from tests.groupcomm_client.history.archives import ArchiveProcess, key_of
+from tests.groupcomm_client.history.archives import STEADY, ArchiveProcess, key_of
 from tests.groupcomm_client.kinds import PATIENCE_S, Kind
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RunningCluster]:
-    with RunningCluster("abc") as running:
+    with RunningCluster("abc", settings=STEADY) as running:
         yield running
 
 

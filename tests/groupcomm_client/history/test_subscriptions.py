@@ -26,13 +26,13 @@ from groupcomm_client.history.frames import Piece
 from groupcomm_client.history.subscriber import Subscriber
 from groupcomm_client.history.subscription import Begin
 from groupcomm_tools.running_cluster import RunningCluster
-from tests.groupcomm_client.history.archives import ArchiveProcess, key_of
+from tests.groupcomm_client.history.archives import STEADY, ArchiveProcess, key_of
 from tests.groupcomm_client.kinds import PATIENCE_S, Kind
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RunningCluster]:
-    with RunningCluster("abc") as running:
+    with RunningCluster("abc", settings=STEADY) as running:
         yield running
 
 

@@ -18,7 +18,7 @@ from groupcomm_log.names import list_segments
 from groupcomm_log.sealed import read_sealed, seal
 from groupcomm_tools.archive.digesting import DIGESTS
 from groupcomm_tools.running_cluster import RunningCluster
-from tests.groupcomm_client.history.archives import ArchiveProcess
+from tests.groupcomm_client.history.archives import STEADY, ArchiveProcess
 
 ALTERED = b"to be altered"
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture
 def cluster() -> Iterator[RunningCluster]:
-    with RunningCluster("ab") as running:
+    with RunningCluster("ab", settings=STEADY) as running:
         yield running
 
 

@@ -15,7 +15,7 @@ from groupcomm.level import ServiceLevel
 from groupcomm_client.blocking import BlockingConnection, connect
 from groupcomm_client.history import EARLIEST, CaughtUp, Compacted, Gap
 from groupcomm_tools.running_cluster import RunningCluster
-from tests.groupcomm_client.history.archives import ArchiveProcess
+from tests.groupcomm_client.history.archives import STEADY, ArchiveProcess
 from tests.groupcomm_client.kinds import PATIENCE_S
 
 GROUP = "prices"
@@ -24,7 +24,7 @@ PAPERS = 5
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RunningCluster]:
-    with RunningCluster("ab") as running:
+    with RunningCluster("ab", settings=STEADY) as running:
         yield running
 
 

@@ -10,7 +10,7 @@ from groupcomm.level import ServiceLevel
 from groupcomm_client.blocking import BlockingConnection, connect
 from groupcomm_client.history import EARLIEST, CaughtUp, Gap
 from groupcomm_tools.running_cluster import RunningCluster
-from tests.groupcomm_client.history.archives import ArchiveProcess
+from tests.groupcomm_client.history.archives import STEADY, ArchiveProcess
 from tests.groupcomm_client.kinds import PATIENCE_S
 
 PLANTS = ["plant.a", "plant.b"]
@@ -18,7 +18,7 @@ PLANTS = ["plant.a", "plant.b"]
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RunningCluster]:
-    with RunningCluster("ab") as running:
+    with RunningCluster("ab", settings=STEADY) as running:
         yield running
 
 
