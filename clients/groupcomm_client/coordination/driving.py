@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from groupcomm.errors import SessionEnded
+from groupcomm.errors import LocalProtocolError, SessionEnded
 from groupcomm.level import ServiceLevel
 from groupcomm_client.connection import Connection, Destinations
 from groupcomm_client.events import Received
@@ -104,6 +104,10 @@ class Driver:
                     await self.connection.multicast(to, data, level=level)
         except SessionEnded:
             return  # the receiver reports the end
+        except LocalProtocolError:
+            if self.connection.protocol.is_open:
+                raise
+            # The program has closed the connection meanwhile, and the receiver reports that.
 
     def notify(self) -> None:
         """Have waiting tasks check their conditions again."""

@@ -266,7 +266,8 @@ class Worker:
         return jobs
 
     def _may_go_on(self) -> bool:
-        return self.sharing.has_job or not self.sharing.fits
+        # Behind the end of the session no job is given, though there may be some.
+        return self.driver.ended is None and (self.sharing.has_job or not self.sharing.fits)
 
     def _pop(self) -> Job | None:
         with self.driver.thread_lock:

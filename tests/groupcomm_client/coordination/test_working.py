@@ -13,12 +13,13 @@ from groupcomm_client.blocking import connect
 from groupcomm_client.connection import Connection
 from groupcomm_client.coordination import Job, JobLost, RulesDiffer, Worker
 from groupcomm_tools.running_cluster import RunningCluster
+from tests.groupcomm_client.history.archives import STEADY
 from tests.groupcomm_client.kinds import PATIENCE_S, Kind
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RunningCluster]:
-    with RunningCluster("ab") as running:
+    with RunningCluster("ab", settings=STEADY) as running:
         yield running
 
 
