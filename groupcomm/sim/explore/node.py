@@ -136,9 +136,7 @@ class Node:
         self.starts = 0
         self.mark = 0
         self.to_store: int | None = None
-        self._given: dict[
-            tuple[str, int], int
-        ] = {}  # datagrams by sender and start: not of the state
+        self._given: dict[tuple[str, int], int] = {}  # datagrams, by sender and start
         self._sent: list[tuple[str | None, bytes]] = []
         self._inputs: list[Input] = []
 

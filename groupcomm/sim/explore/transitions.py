@@ -190,21 +190,21 @@ class TransitionSystem:
 
     def _is_over(self, state: State) -> bool:
         """Return whether nothing is left to happen at this instant."""
-        if state.now or state.later:
-            return False
         states = self._states(state)
-        if any(node.due <= lag for node, lag in zip(states, state.lags, strict=True)):
-            return False
-        if any(node.is_storing for node in states):
+        if not self._is_idle(state) or any(node.is_storing for node in states):
             return False
         return not (self._is_formed(states) and any(node.may_act for node in states))
 
     def _must_act(self, state: State) -> bool:
         """Return whether nothing else is left: an act or a write that may wait waits no longer."""
-        if state.now or state.later or state.turn + 1 < self.count:
+        return state.turn + 1 == self.count and self._is_idle(state)
+
+    def _is_idle(self, state: State) -> bool:
+        """Return whether nothing is in flight, and no daemon has to wake."""
+        if state.now or state.later:
             return False
-        states = self._states(state)
-        return not any(node.due <= lag for node, lag in zip(states, state.lags, strict=True))
+        due = (node.due for node in self._states(state))
+        return all(ticks > lag for ticks, lag in zip(due, state.lags, strict=True))
 
     def _deviations(self, state: State) -> Iterator[Move]:
         """Yield what may go wrong, as far as the bound of its kind allows it."""
