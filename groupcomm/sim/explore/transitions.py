@@ -181,19 +181,16 @@ class TransitionSystem:
     def _options(self, state: State) -> Iterator[Move]:
         """Yield what it may do in this round or in a later one."""
         turn = state.turn
-        states = self._states(state)
-        node = states[turn]
+        node = self.nodes.states[state.nodes[turn]]
         if node.is_storing:
             yield Move("store", turn)
-        if node.may_act and self._is_formed(states):
+        if node.may_act:
             yield Move("act", turn)
 
     def _is_over(self, state: State) -> bool:
         """Return whether nothing is left to happen at this instant."""
         states = self._states(state)
-        if not self._is_idle(state) or any(node.is_storing for node in states):
-            return False
-        return not (self._is_formed(states) and any(node.may_act for node in states))
+        return self._is_idle(state) and not any(node.is_storing or node.may_act for node in states)
 
     def _must_act(self, state: State) -> bool:
         """Return whether nothing else is left: an act or a write that may wait waits no longer."""
