@@ -68,6 +68,24 @@ def test_each_job_goes_to_one_worker(kind: Kind, cluster: RunningCluster) -> Non
     kind.run(scenario)
 
 
+def test_a_job_that_is_left_is_not_given_after_the_end(kind: Kind, cluster: RunningCluster) -> None:
+    async def scenario(kind: Kind) -> None:
+        async with (
+            kind.connect(cluster.address("a")) as one,
+            working(one, "left", at_once=2) as worker,
+        ):
+            await until_there(worker, 1)
+            await one.multicast("left", b"x")
+            await worker.driver.until(lambda: worker.sharing.has_job)
+            awaited(one).close_socket()
+            await worker.driver.until(lambda: worker.driver.ended is not None)
+            assert worker.sharing.has_job
+            with pytest.raises(SessionEnded):
+                await worker.next()
+
+    kind.run(scenario)
+
+
 def test_each_set_gets_each_job(kind: Kind, cluster: RunningCluster) -> None:
     async def scenario(kind: Kind) -> None:
         async with (
