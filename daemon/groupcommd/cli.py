@@ -34,6 +34,7 @@ from groupcommd.process import (
     GarbageCollection,
     Watchdog,
     feed_systemd_watchdog,
+    is_out_of_memory,
     notify_systemd,
     raise_descriptor_limit,
     retain_freed_memory,
@@ -45,6 +46,11 @@ from groupcommd.sockets import Sockets
 from groupcommd.state_dir import StateDir, StateError
 
 FAILED, USAGE, CUT_SHORT = 1, 2, 3
+
+OUT_OF_MEMORY = (
+    "out of memory: the daemon ends, as it may not have finished its last step; allow it more memory"
+    " (ulimit -v, the memory of its container), then start it again"
+)
 
 HANGS_S = 2.0
 """The process has this time to end after its core has ended; then something holds it up."""
@@ -143,6 +149,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.debug:
             raise
         print(f"groupcommd: {error}", file=sys.stderr)
+        return FAILED
+    except Exception as error:
+        if options.debug or not is_out_of_memory(error):
+            raise
+        print(f"groupcommd: {OUT_OF_MEMORY}", file=sys.stderr)
         return FAILED
 
 

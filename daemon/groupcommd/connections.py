@@ -201,6 +201,8 @@ class Connections:
             if error.errno in _NO_ROOM:
                 text = f"no room for another connection: {error.strerror}"
                 self.refusals.note("no room", text, where)
+        except MemoryError:
+            self.refusals.note("no room", "no memory is left for this connection", where)
         except Exception:
             _log.exception(
                 "this daemon has failed to serve connection %d, and closes it: please report "

@@ -95,6 +95,27 @@ def _reason(error: Exception) -> str:
     return os.strerror(cause.errno or 0) if isinstance(cause, OSError) else str(error)
 
 
+LAST_WORDS_BYTES: Final = 1024 * 1024
+
+
+class LastWords:
+    """Memory that a daemon holds back, to end in order and say why once there is no other."""
+
+    def __init__(self) -> None:
+        self._held = bytearray(LAST_WORDS_BYTES)
+
+    def free(self) -> None:
+        """Give the memory back; the next allocations have it."""
+        self._held = bytearray()
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error, or one of those that came together in it, is a lack of memory."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(map(is_out_of_memory, error.exceptions))
+    return isinstance(error, MemoryError)
+
+
 def resident_bytes() -> int:
     """Return the memory that this process uses."""
     with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 - of the kernel, no disk

@@ -52,7 +52,7 @@ from groupcommd.logs import LogWatch, log_news
 from groupcommd.mismatches import ConfigDifferences, RejectedSenders
 from groupcommd.move_client import tell_move
 from groupcommd.networks import Networks
-from groupcommd.process import connection_capacity
+from groupcommd.process import LastWords, connection_capacity
 from groupcommd.roster_config import log_roster
 from groupcommd.roster_service import RosterService
 from groupcommd.seeds import look_up_off_the_loop
@@ -190,7 +190,7 @@ class Service:
         """
         with self._scope:
             async with trio.open_nursery() as nursery:
-                self._nursery = nursery
+                self._nursery, self._last_words = nursery, LastWords()
                 most, quotas = connection_capacity(), self._config.quotas
                 if self._sockets.http is not None:
                     self._serve_http(self._sockets.http, nursery)
@@ -402,10 +402,14 @@ class Service:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        """Stop at once, as an invariant is broken: nothing wrong may be sent."""
+        """Stop at once, as a step has not ended: nothing wrong may be sent."""
         self._error = error
-        self.dump()
-        self._scope.cancel()
+        if isinstance(error, MemoryError):
+            self._last_words.free()
+            self._scope.cancel()
+        else:
+            self._scope.cancel()
+            self.dump()
 
     def _turn(self) -> None:
         connections = self.connections

@@ -1,0 +1,50 @@
+"""A daemon without memory: it ends and says so, or goes on with whole steps only."""
+
+import resource
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from groupcomm.errors import GroupCommError
+from groupcomm_client import connect
+from groupcomm_tools.local_cluster import LocalCluster
+from groupcommd import cli
+from groupcommd.process import is_out_of_memory
+
+PAGE_BYTES: Final = resource.getpagesize()
+SPARE_BYTES: Final = 1_000_000
+LARGE_BYTES: Final = 20_000_000
+
+
+def limit_memory(pid: int, spare: int) -> None:
+    """A process may have little more memory than it has."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[0])
+    _, hard = resource.prlimit(pid, resource.RLIMIT_AS)
+    resource.prlimit(pid, resource.RLIMIT_AS, (pages * PAGE_BYTES + spare, hard))
+
+
+async def test_a_daemon_without_memory_ends_and_says_so() -> None:
+    async with LocalCluster("ab") as cluster:
+        await cluster.settle("ab")
+        daemon = cluster["a"]
+        limit_memory(daemon.pid, SPARE_BYTES)
+        with trio.fail_after(60):
+            while daemon.running:
+                try:
+                    async with connect(str(daemon.unix)) as connection:
+                        await connection.join("g")
+                        await connection.multicast("g", bytes(LARGE_BYTES))
+                        await connection.receive_batch()
+                except* GroupCommError:
+                    await trio.sleep(0.01)
+        assert await daemon.ended() == cli.FAILED
+        assert daemon.last_words == f"groupcommd: {cli.OUT_OF_MEMORY}"
+        assert "Traceback" not in daemon.log.read_text()
+        await cluster.settle("b")
+
+
+def test_it_is_known_among_errors_that_came_together() -> None:
+    both = ExceptionGroup("", [ValueError(), ExceptionGroup("", [MemoryError()])])
+    assert is_out_of_memory(both)
+    assert not is_out_of_memory(ExceptionGroup("", [ValueError()]))
