@@ -9,7 +9,7 @@ DISASTERS ?= 200
 KILLS ?= 100
 FUZZ_SECONDS ?= 60
 ROUNDS ?= 3
-SAMPLE ?= 200
+EACH ?= 60
 DRAW ?= 1
 EXAMPLES ?= 1000
 .DEFAULT_GOAL := help
@@ -78,8 +78,8 @@ explore: .venv/.test  ## every order of what can happen to two and three daemons
 transitions: .venv/.test  ## which transitions of the state machines do scenarios, seeds and tests reach?
 	@$(PYTHON) -m tests.transitions
 
-mutation: .venv/.test  ## change the protocol in SAMPLE (200) places, drawn by DRAW (1): does a check notice?
-	@$(PYTHON) -m tests.mutation_testing --sample $(SAMPLE) --draw $(DRAW)
+mutation: .venv/.test  ## change the protocol in EACH (60) places of each package, drawn by DRAW (1): does a check notice?
+	@$(PYTHON) -m tests.mutation_testing --each $(EACH) --draw $(DRAW)
 
 chaos: .venv/.test  ## real daemons and programs: DISASTERS (200) kills, stops, partitions, checked
 	@$(PYTHON) -m tests.campaigns.chaos.campaign --disasters $(DISASTERS)

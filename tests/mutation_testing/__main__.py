@@ -1,100 +1,160 @@
 """Mutate the protocol, and see whether tests, scenarios and seeds notice.
 
-    python -m tests.mutation_testing --sample 200 --draw 1       # 200 mutations, drawn by a seed
+    python -m tests.mutation_testing --each 60 --draw 1          # 60 mutations of each package
     python -m tests.mutation_testing --only groupcomm/order      # all mutations of these modules
     python -m tests.mutation_testing --only groupcomm/order/order.py --number 17
 
-Prints a line of JSON for each mutation, those that survive with their place, and in the end the
-score by package: the share that was found, without those that EXPLAINED says change nothing.
+Prints a line for each mutation that survives, and in the end the score by package: the share that
+was found, without those that `explained.py` says change nothing. Verdicts are kept in a file: a
+run that was stopped goes on, and asks again only about modules that have changed since.
 """
 
 import argparse
-import json
 import sys
-from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Final
 
-import attrs
-
-from tests.mutation_testing.checks import Verdict, check
-from tests.mutation_testing.explained import EXPLAINED
+from tests.mutation_testing import checks, reach, verdicts
+from tests.mutation_testing.explained import COSTS_ONLY, EQUIVALENT
 from tests.mutation_testing.operators import Mutation, count_of, mutate
+from tests.mutation_testing.patching import LoadedFunctions
 
 PACKAGES: Final = ("engine", "order", "ring", "link", "membership", "groups", "session")
 LEFT_OUT: Final = ("engine/status.py", "engine/reports.py", "session/spread")
 """What operators and other programs read, and no protocol."""
 
+EVERYTHING: Final = ("groupcomm/",)
 
-def modules_of(only: str | None) -> list[str]:
-    """Return the paths of the modules to mutate."""
+
+def modules_of(only: Sequence[str]) -> list[str]:
+    """Return the paths of the modules to mutate: those that begin in one of these ways."""
     found = []
     for package in PACKAGES:
         for path in sorted(Path("groupcomm", package).rglob("*.py")):
             text = path.as_posix()
             if path.name != "__init__.py" and not any(part in text for part in LEFT_OUT):
                 found.append(text)
-    return [path for path in found if only is None or path.startswith(only)]
+    return [path for path in found if path.startswith(tuple(only))]
 
 
 def draw(options: argparse.Namespace) -> list[tuple[str, int]]:
     """Return the mutations to check, each as module and number."""
-    every = [
-        (module, number)
-        for module in modules_of(options.only)
-        for number in range(count_of(Path(module).read_text()))
-    ]
-    if options.number is not None:
-        return [each for each in every if each[1] == options.number]
-    if options.sample is None:
-        return every
-    return Random(options.draw).sample(every, min(options.sample, len(every)))
+    packages: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    for module in modules_of(options.only):
+        numbers = range(count_of(Path(module).read_text()))
+        packages[_package(module)] += [(module, number) for number in numbers]
+    drawn = []
+    for package, places in packages.items():
+        if options.number is not None:
+            drawn += [each for each in places if each[1] == options.number]
+        elif options.each is None:
+            drawn += places
+        else:
+            random = Random(f"{options.draw} {package}")
+            drawn += random.sample(places, min(options.each, len(places)))
+    return drawn
 
 
-def verdicts(options: argparse.Namespace) -> Iterator[tuple[Mutation, Verdict]]:
-    """Check all drawn mutations, several at a time."""
+def _package(module: str) -> str:
+    return module.split("/")[1]
 
-    def one(place: tuple[str, int]) -> tuple[Mutation, Verdict]:
-        module, number = place
-        mutation, _ = mutate(module, Path(module).read_text(), number)
-        return mutation, check(module, number, options.seeds)
 
-    with ThreadPoolExecutor(options.workers) as pool:
-        yield from pool.map(one, draw(options))
+class Run:
+    """One run of the command.
+
+    Attributes:
+        status: the exit status: 1 if a mutation survives that is not explained, 2 if checks fail.
+    """
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+        self._scores: dict[str, Counter[str]] = defaultdict(Counter)
+        self.status = 0
+
+    def run(self, tests: list[checks.Check]) -> None:
+        """Judge the drawn mutations by these tests, and by seeds."""
+        options = self._options
+        everything = [*tests, *checks.seeds(options.seeds)]
+        modules = modules_of(EVERYTHING)
+        functions = LoadedFunctions(modules)
+        kept = options.folder / "reach.jsonl"
+        try:
+            reached = reach.measure(everything, modules, functions, kept, options.workers)
+        except reach.ChecksFail as failure:
+            print(f"a check fails although nothing was changed: {failure}", file=sys.stderr)
+            self.status = 2
+            return
+        self._judge(verdicts.Judge(everything, reached, functions))
+
+    def _judge(self, judge: verdicts.Judge) -> None:
+        path = self._options.folder / "verdicts.jsonl"
+        known = verdicts.read(path)
+        asked = []
+        for module, number in draw(self._options):
+            mutation, _ = mutate(module, Path(module).read_text(), number)
+            verdict = known.get((module, verdicts.digest(module), number))
+            if verdict is None or (self._options.again and not self._is_settled(mutation, verdict)):
+                asked.append(mutation)
+            else:
+                self._count(mutation, verdict)
+        for mutation, verdict in judge.judge(asked, self._options.workers):
+            verdicts.write(path, mutation, verdict)
+            self._count(mutation, verdict)
+        self._print_scores()
+
+    def _is_settled(self, mutation: Mutation, verdict: verdicts.Verdict) -> bool:
+        return verdict.is_found or mutation.key in EQUIVALENT or mutation.key in COSTS_ONLY
+
+    def _count(self, mutation: Mutation, verdict: verdicts.Verdict) -> None:
+        score = self._scores[_package(mutation.module)]
+        if verdict.is_found:
+            score["found"] += 1
+        elif mutation.key in EQUIVALENT:
+            score["equivalent"] += 1
+        elif mutation.key in COSTS_ONLY:
+            score["costs only"] += 1
+        else:
+            score["survived"] += 1
+            self.status = 1
+            seen = f"run by {verdict.reached} checks, alters {verdict.altered} traces"
+            print(f"survives ({seen}): #{mutation.number} {mutation}", flush=True)
+
+    def _print_scores(self) -> None:
+        print(f"draw {self._options.draw}, {self._options.each or 'all'} of each package")
+        for package, score in self._scores.items():
+            total = score["found"] + score["survived"]
+            share = 100 * score["found"] / total if total else 100.0
+            counts = ", ".join(
+                f"{score[kind]} {kind}"
+                for kind in ("found", "survived", "equivalent", "costs only")
+            )
+            print(f"{package}: {counts}: {share:.1f} %")
 
 
 def main() -> int:
-    """Print verdicts and scores; return 1 if a mutation survives that is not explained."""
+    """Print survivors and scores."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", metavar="PATH", help="modules whose path begins so")
+    parser.add_argument(
+        "--only", nargs="+", default=EVERYTHING, metavar="PATH", help="modules whose path begins so"
+    )
     parser.add_argument("--number", type=int, metavar="N", help="one mutation of them")
-    parser.add_argument("--sample", type=int, metavar="N", help="draw N mutations")
+    parser.add_argument("--each", type=int, metavar="N", help="draw N mutations of each package")
     parser.add_argument("--draw", type=int, default=1, metavar="SEED", help="the sample's seed")
     parser.add_argument("--seeds", type=int, default=100, metavar="N", help="simulated runs")
-    parser.add_argument("--workers", type=int, default=2, metavar="N", help="checks at a time")
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="mutations at a time")
+    parser.add_argument("--again", action="store_true", help="ask again about survivors")
+    parser.add_argument(
+        "--tests", nargs="+", default=checks.FOLDERS, metavar="PATH", help="the tests to run"
+    )
+    parser.add_argument(
+        "--folder", type=Path, default=Path("mutation"), metavar="PATH", help="what is kept"
+    )
     options = parser.parse_args()
-    unchanged = check(modules_of(None)[0], -1, options.seeds)
-    if unchanged.is_found:
-        print(f"the checks fail although nothing was changed: {unchanged.by}", file=sys.stderr)
-        return 2
-    found: Counter[str] = Counter()
-    survived: Counter[str] = Counter()
-    for mutation, verdict in verdicts(options):
-        package = mutation.module.split("/")[1]
-        reason = EXPLAINED.get((mutation.module, mutation.function, mutation.text))
-        print(json.dumps(attrs.asdict(mutation) | attrs.asdict(verdict)), flush=True)
-        if verdict.is_found:
-            found[package] += 1
-        elif reason is None:
-            survived[package] += 1
-            print(f"survives: {mutation}", file=sys.stderr, flush=True)
-    for package in sorted(found | survived):
-        total = found[package] + survived[package]
-        print(f"{package}: {found[package]} of {total} found", file=sys.stderr)
-    return 1 if survived else 0
+    run = Run(options)
+    return checks.with_tests(options.tests, run.run) or run.status
 
 
 if __name__ == "__main__":

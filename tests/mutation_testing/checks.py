@@ -1,170 +1,168 @@
-"""The checks of a mutated module, in a process of their own: does any of them notice the change?
+"""The checks that must notice a mutation: tests, scenarios, and seeds of the simulator.
 
-First come the tests of the module's package, then those of whole daemons, the scenarios, and last
-the seeds of the simulator. The first check that fails ends it: the mutation is found.
+Pytest collects the tests once, in a process that imports everything and runs none of them. The
+processes that do are its children, made by fork: each has all it needs from the start.
 """
 
-import ast
-import importlib.abc
-import importlib.machinery
-import importlib.util
+import importlib
 import resource
 import signal
-import subprocess
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import CodeType, ModuleType
 from typing import Final
 
 import attrs
 import pytest
 
-from tests.mutation_testing.operators import mutate
+from groupcomm.sim.run import run_seed
+from groupcomm.sim.settings import Options
 
-CPU_S: Final = 600
-"""Processor time of all checks of one mutation: more means that something goes on for ever."""
+PACKAGES: Final = (
+    "engine",
+    "groups",
+    "joining",
+    "link",
+    "membership",
+    "order",
+    "ring",
+    "security",
+    "session",
+    "stream",
+    "trace",
+    "wire",
+)
+FOLDERS: Final = (
+    *(f"tests/groupcomm/{package}" for package in PACKAGES),
+    "tests/paper",
+    "tests/scenarios",
+)
+"""The tests that are run; those of the simulator take longer than all others together, and its
+seeds are run in their place."""
 
-MEMORY_BYTES: Final = 3 * 2**30
+DURATION_S: Final = 4.0
+"""The simulated time of each seed, with faults and load."""
 
-WHOLE: Final = ("tests/groupcomm/engine", "tests/paper", "tests/scenarios")
-"""The tests of whole daemons, which follow those of the package."""
+MOST_MORE_BYTES: Final = 2 * 2**30
+"""The memory that the checks of one mutation may take more than those before it."""
 
-_RESULT: Final = "found by: "
+PATIENCE: Final = (10.0, 10.0)
+"""The processor time that a check may take: seconds, and times what it takes otherwise."""
 
 
 @attrs.frozen
-class Verdict:
-    """The result of the checks of one mutation.
+class Outcome:
+    """The result of one check.
 
     Attributes:
-        is_found: whether a check noticed it.
-        by: the check, or why it counts as found.
+        is_failed: whether something was wrong.
+        trace_hash: the digest of the trace of a seed; "" for tests.
     """
 
-    is_found: bool
-    by: str
+    is_failed: bool
+    trace_hash: str = ""
 
 
-class _Loader(importlib.machinery.SourceFileLoader):
-    """Loads a module from a mutated tree."""
+@attrs.frozen
+class Check:
+    """One check.
 
-    def __init__(self, name: str, path: str, tree: ast.Module) -> None:
-        super().__init__(name, path)
-        self._tree = tree
-
-    def get_code(self, fullname: str) -> CodeType:
-        """Return the code of the mutated module."""
-        return compile(self._tree, self.path, "exec")
-
-
-class _Finder(importlib.abc.MetaPathFinder):
-    """Finds one module, and nothing else."""
-
-    def __init__(self, name: str, path: str, tree: ast.Module) -> None:
-        self._name, self._path, self._tree = name, path, tree
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        """Return the spec of the mutated module."""
-        if fullname != self._name:
-            return None
-        loader = _Loader(fullname, self._path, self._tree)
-        return importlib.util.spec_from_file_location(fullname, self._path, loader=loader)
-
-
-def check(module: str, number: int, seeds: int) -> Verdict:
-    """Check one mutation of a module, in a process of its own.
-
-    Args:
-        module: the path of the module.
-        number: the number of the mutation.
-        seeds: the number of seeds that are run last.
+    Attributes:
+        name: the name of the test, or of the seed.
+        run: runs it, given the check that follows in the same process; returns what it saw.
     """
-    command = [
-        sys.executable,
-        "-m",
-        "tests.mutation_testing.checks",
-        module,
-        str(number),
-        str(seeds),
-    ]
-    done = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, preexec_fn=_limit, check=False
-    )
-    if done.returncode < 0:
-        return Verdict(is_found=True, by=f"ended by {signal.Signals(-done.returncode).name}")
-    lines = done.stdout.decode(errors="replace").splitlines()
-    if not lines or not lines[-1].startswith(_RESULT):
-        return Verdict(is_found=True, by=f"ended with status {done.returncode}")
-    by = lines[-1].removeprefix(_RESULT)
-    return Verdict(is_found=bool(by), by=by)
+
+    name: str
+    run: "Callable[[Check | None], Outcome]"
+    item: pytest.Item | None = None
 
 
-def _limit() -> None:
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+class _Failures:
+    """Notes whether a test fails."""
 
-
-def _run(module: str, tree: ast.Module, seeds: range) -> str:
-    """Run the checks; return the one that fails, "" if none does."""
-    name = module.removesuffix(".py").replace("/", ".")
-    sys.meta_path.insert(0, _Finder(name, module, tree))
-    package = Path(module).parent.name
-    own = f"tests/groupcomm/{package}"
-    folders = [own] if Path(own).is_dir() else []
-    for folder in dict.fromkeys((*folders, *WHOLE)):
-        if found := _run_tests(folder):
-            return found
-    return _run_seeds(seeds)
-
-
-class _FirstFailure:
-    """Notes the first test that fails."""
-
-    name = ""
+    is_failed = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note a failure."""
-        if report.failed and not self.name:
-            self.name = report.nodeid
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Note a module that cannot be imported."""
-        if report.failed and not self.name:
-            self.name = report.nodeid
+        self.is_failed = self.is_failed or report.failed
 
 
-def _run_tests(folder: str) -> str:
-    failed = _FirstFailure()
-    options = ["-x", "-q", "-p", "no:cacheprovider"]
-    status = pytest.main([folder, *options], plugins=[failed])
-    return failed.name or ("" if status == pytest.ExitCode.OK else f"{folder}: {status!s}")
+class Collector:
+    """A plugin of pytest that hands over the tests instead of running them.
+
+    Args:
+        then: is given the tests as checks.
+    """
+
+    def __init__(self, then: Callable[[list[Check]], None]) -> None:
+        self._then = then
+
+    def pytest_configure(self) -> None:
+        """Have Hypothesis end at the first example that fails."""
+        # Only now: pytest warns of what it would have liked to import itself.
+        hypothesis = importlib.import_module("hypothesis")
+        phase, settings = hypothesis.Phase, hypothesis.settings
+        phases = (phase.explicit, phase.generate, phase.target)
+        settings.register_profile("mutation", settings(), phases=phases)
+        settings.load_profile("mutation")
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Hand over all tests."""
+        if session.testsfailed:
+            raise session.Interrupted("tests cannot be imported")
+        failures = _Failures()
+        session.config.pluginmanager.register(failures)
+        self._then([_of_test(item, failures) for item in session.items])
+        return True
 
 
-def _run_seeds(seeds: range) -> str:
-    # Only now: what these import may be the module that is mutated.
-    simulator = importlib.import_module("groupcomm.sim.run")
-    settings = importlib.import_module("groupcomm.sim.settings")
-    for seed in seeds:
-        options = settings.Options(duration_s=4.0, sites=3 if seed % 4 == 0 else None)
-        result = simulator.run_seed(seed, options)
-        if result.findings:
-            return f"seed {seed}: {result.findings[0].property}"
-    return ""
+def _of_test(item: pytest.Item, failures: _Failures) -> Check:
+    def run(following: Check | None) -> Outcome:
+        failures.is_failed = False
+        nextitem = None if following is None else following.item
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
+        return Outcome(failures.is_failed)
+
+    return Check(item.nodeid, run, item)
 
 
-def main() -> None:
-    """Run the checks of one mutation, and print the one that fails."""
-    module, number, seeds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    _, tree = mutate(module, Path(module).read_text(), number)
-    try:
-        by = _run(module, tree, range(1, seeds + 1))
-    except Exception as error:  # nothing can be imported, or a run ends by something unforeseen
-        by = f"{type(error).__name__}: {error}"
-    print(_RESULT + " ".join(by.split())[:1000])
+def seeds(count: int) -> list[Check]:
+    """Return the seeds from 1; some have several sites, a roster that changes, or targets."""
+    return [_of_seed(seed) for seed in range(1, count + 1)]
 
 
-if __name__ == "__main__":
-    main()
+def _of_seed(seed: int) -> Check:
+    options = Options(
+        duration_s=DURATION_S,
+        sites=3 if seed % 4 == 0 else None,
+        rosters=seed % 10 == 7,
+        versions=seed % 10 == 3,
+        targets=seed % 10 == 5,
+        suite=0 if seed % 10 == 5 else None,
+    )
+
+    def run(following: Check | None) -> Outcome:
+        try:
+            result = run_seed(seed, options)
+        except Exception:  # a mutation may break whatever it likes
+            return Outcome(is_failed=True)
+        return Outcome(bool(result.findings), result.trace_hash)
+
+    return Check(f"seed {seed}", run)
+
+
+def with_tests(folders: Sequence[str], then: Callable[[list[Check]], None]) -> int:
+    """Have pytest collect tests, and call a function with them; return pytest's status."""
+    quiet = ["-qq", "-s", "-p", "no:cacheprovider", "-o", "faulthandler_timeout=0"]
+    return int(pytest.main([*folders, *quiet], plugins=[Collector(then)]))
+
+
+def limit_memory() -> None:
+    """Let this process take some more memory than it has now."""
+    has = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (has + MOST_MORE_BYTES, has + MOST_MORE_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def limit_time(usual_s: float) -> None:
+    """End this process by SIGPROF if it takes far more processor time from now on than usual."""
+    signal.setitimer(signal.ITIMER_PROF, PATIENCE[0] + PATIENCE[1] * usual_s)

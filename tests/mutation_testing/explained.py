@@ -1,6 +1,12 @@
-"""Mutations that no check can notice, as they change nothing that anybody promises."""
+"""Mutations that no check can notice, as they change nothing that anybody promises.
+
+Each is named by `Mutation.key`: module, function, operator, and changed text.
+"""
 
 from typing import Final
 
-EXPLAINED: Final[dict[tuple[str, str, str], str]] = {}
-"""The reason, by module, function and changed text."""
+EQUIVALENT: Final[dict[str, str]] = {}
+"""The reason why nothing changes that anybody could see."""
+
+COSTS_ONLY: Final[dict[str, str]] = {}
+"""What it costs: the results are the same, but they take more time, memory or packets."""

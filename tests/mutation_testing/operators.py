@@ -45,6 +45,7 @@ class Mutation:
         number: the number of the change in the module, from 0.
         function: the function that is changed, with its class.
         line: the line.
+        statement_line: the line at which the statement begins that holds the change.
         operator: the kind of change.
         text: the changed source of the statement, or expression.
     """
@@ -53,11 +54,28 @@ class Mutation:
     number: int
     function: str
     line: int
+    statement_line: int
     operator: str
     text: str
 
     def __str__(self) -> str:
         return f"{self.module}:{self.line} {self.function}: {self.operator}: {self.text}"
+
+    @property
+    def key(self) -> str:
+        """Return its name without line and number, which other changes of the module move."""
+        return f"{self.module} {self.function}: {self.operator}: {self.text}"
+
+
+@attrs.frozen
+class _Place:
+    """A place that can be changed, and what makes the change in the tree."""
+
+    function: str
+    statement: ast.stmt
+    node: ast.AST
+    operator: str
+    change: Change
 
 
 class _Places:
@@ -66,12 +84,12 @@ class _Places:
     def __init__(self) -> None:
         self._names: list[str] = []
 
-    def changes(self, tree: ast.Module) -> Iterator[tuple[str, ast.AST, str, Change]]:
-        """Yield function, changed node, operator, and what makes the change in the tree."""
+    def changes(self, tree: ast.Module) -> Iterator[_Place]:
+        """Yield all places, in the order of the tree."""
         for node in tree.body:
             yield from self._of_definition(node)
 
-    def _of_definition(self, node: ast.stmt) -> Iterator[tuple[str, ast.AST, str, Change]]:
+    def _of_definition(self, node: ast.stmt) -> Iterator[_Place]:
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
             self._names.append(node.name)
             for each in node.body:
@@ -81,16 +99,16 @@ class _Places:
                     yield from self._of_statement(each)
             self._names.pop()
 
-    def _of_statement(self, node: ast.stmt) -> Iterator[tuple[str, ast.AST, str, Change]]:
+    def _of_statement(self, node: ast.stmt) -> Iterator[_Place]:
         if isinstance(node, ast.Assert | ast.Raise) or _is_invariant(node):
             return
         where = ".".join(self._names)
         for changed, operator, change in _of_whole(node):
-            yield where, changed, operator, change
+            yield _Place(where, node, changed, operator, change)
         for expression in _own_expressions(node):
             for each in _walk(expression):
                 for operator, change in _of_expression(each):
-                    yield where, each, operator, change
+                    yield _Place(where, node, each, operator, change)
         for body in _bodies(node):
             for statement in body:
                 if isinstance(statement, ast.FunctionDef):
@@ -229,12 +247,15 @@ def mutate(module: str, source: str, number: int) -> tuple[Mutation, ast.Module]
     """
     tree = ast.parse(source)
     if number < 0:
-        return Mutation(module, number, "", 0, "unchanged", ""), tree
-    function, node, operator, change = next(islice(_Places().changes(tree), number, None))
-    line = getattr(node, "lineno", 0)
+        return Mutation(module, number, "", 0, 0, "unchanged", ""), tree
+    place = next(islice(_Places().changes(tree), number, None))
+    node = place.node
+    line, statement_line = getattr(node, "lineno", 0), place.statement.lineno
     before = ast.unparse(node)
-    change()
+    place.change()
     ast.fix_missing_locations(tree)
     after = "" if isinstance(node, ast.Pass) else ast.unparse(node)
     text = before if after in ("", before) else f"{before}  ->  {after}"
-    return Mutation(module, number, function, line, operator, text), tree
+    return Mutation(
+        module, number, place.function, line, statement_line, place.operator, text
+    ), tree

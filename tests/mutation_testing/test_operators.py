@@ -57,7 +57,7 @@ def test_no_change_is_no_change() -> None:
     assert ast.unparse(tree) == ast.unparse(ast.parse(SOURCE))
 
 
-@pytest.mark.parametrize("module", modules_of("groupcomm/order"))
+@pytest.mark.parametrize("module", modules_of(["groupcomm/order"]))
 def test_modules_of_the_protocol_can_be_mutated(module: str) -> None:
     source = Path(module).read_text()
     assert count_of(source) > 10

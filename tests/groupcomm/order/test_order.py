@@ -1,80 +1,11 @@
 """The six levels, packet by packet: what waits for what, and for nothing else."""
 
-from collections.abc import Sequence
-
 import pytest
 
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.level import ServiceLevel
-from groupcomm.order.order import Order
-from groupcomm.stream.stream import Stream
-from groupcomm.wire.bundle import Bundle, BundleKind, decode_body_untrusted, encode_body
 from groupcomm.wire.data import DataPacket
-from tests.groupcomm.wire.payloads import encode_messages
-
-RELIABLE, FIFO, CAUSAL, AGREED, SAFE = list(ServiceLevel)[1:]
-
-
-def bundle(level: ServiceLevel, session: int, name: str) -> Bundle:
-    """One message whose text is `name`, so that a test can tell what went out."""
-    payload = encode_messages([(0, name.encode())])
-    body = encode_body(BundleKind.MESSAGES, level, 0, 1, ("g",), payload)
-    made = decode_body_untrusted(body)
-    made.address(session, "u", ())
-    return made
-
-
-class Receiver:
-    """One daemon's order, fed by hand; `out` has its deliveries."""
-
-    def __init__(self, rings: int = 1, daemons: int = 3) -> None:
-        self.out: list[str] = []
-        self.streams = [Stream(ring, 0) for ring in range(rings)]
-        self.order = Order(
-            self.streams, daemons, clock=0, on_release=self._release, counted=lambda *_: None
-        )
-
-    def _release(self, released: Bundle) -> None:
-        self.out.append(bytes(released.body[-1:]).decode())
-
-    def packet(
-        self,
-        number: int,
-        *bundles: Bundle,
-        ring: int = 0,
-        daemon: int = 0,
-        previous: int = 0,
-        time: int = 0,
-        causes: tuple[Sequence[int], Stamp] | None = None,
-    ) -> None:
-        """Receive one packet and deliver what can be."""
-        packet = DataPacket(
-            ring=ring,
-            number=number,
-            time=time or 10 * number + ring,
-            daemon=daemon,
-            previous=previous,
-            bundles=list(bundles),
-        )
-        if causes is not None:
-            packet.vector, packet.agreed = tuple(causes[0]), causes[1]
-        for place, one in enumerate(bundles):
-            one.packet, one.place = packet, place
-        stream = self.streams[ring]
-        held = stream.held
-        assert stream.accept(packet)
-        self.order.accept(packet, held)
-        self.order.drain()
-
-    def horizon(self, ring: int, value: int, upto: int) -> None:
-        """Receive a horizon notice."""
-        self.order.blocks.announce(ring, value, upto, self.streams[ring].held)
-        self.order.drain()
-
-    def frontier(self, ring: int, value: int) -> None:
-        """Learn a ring's frontier."""
-        self.order.frontiers.raise_to(ring, value)
-        self.order.drain()
+from tests.groupcomm.order.receiver import AGREED, CAUSAL, FIFO, RELIABLE, SAFE, Receiver, bundle
 
 
 def test_reliable_does_not_wait_behind_a_gap() -> None:
@@ -241,3 +172,119 @@ def test_the_invariants_stop_a_falling_stamp() -> None:
     receiver.packet(1, bundle(RELIABLE, 1, "a"), time=50)
     with pytest.raises(AssertionError, match="stamp falls"):
         receiver.packet(2, bundle(RELIABLE, 1, "b"), previous=1, time=50)
+
+
+def test_a_packet_says_whether_it_is_in_the_agreed_order_and_whether_it_is_safe() -> None:
+    receiver = Receiver()
+    none = ((0,), Stamp(0, 0))
+    for number, level in enumerate((FIFO, CAUSAL, AGREED, SAFE), 1):
+        receiver.packet(number, bundle(level, number, "x"), previous=number - 1, causes=none)
+        packet = receiver.streams[0].packets[number]
+        assert packet.in_agreed_order == (level >= AGREED)
+        assert packet.safe == (level == SAFE)
+
+
+@pytest.mark.parametrize("level", [RELIABLE, FIFO, CAUSAL, AGREED, SAFE])
+def test_a_packet_that_came_after_the_end_is_classified_by_its_highest_level(
+    level: ServiceLevel,
+) -> None:
+    receiver = Receiver()
+    packet = receiver.make(1, bundle(RELIABLE, 1, "r"), bundle(level, 2, "x"))
+    receiver.order.classify(packet)
+    assert packet.in_agreed_order == (level >= AGREED)
+    assert packet.safe == (level == SAFE)
+
+
+def test_causes_of_a_packet_after_the_end_are_those_of_the_packet_it_names() -> None:
+    receiver = Receiver()
+    causes = ((0,), Stamp(7, 0))
+    receiver.packet(1, bundle(FIFO, 1, "a"), causes=causes)
+    late = receiver.make(2, bundle(CAUSAL, 1, "b"), previous=1)
+    late.reference = 1
+    receiver.order.resolve(late)
+    assert (late.vector, late.agreed) == causes
+    del receiver.streams[0].packets[1]  # forgotten: the chain still knows its causes
+    again = receiver.make(2, bundle(CAUSAL, 1, "b"), previous=1)
+    again.reference = 1
+    receiver.order.resolve(again)
+    assert (again.vector, again.agreed) == causes
+
+
+def test_causes_that_a_packet_names_itself_are_kept_after_the_end() -> None:
+    receiver = Receiver()
+    receiver.packet(1, bundle(FIFO, 1, "a"), causes=((0,), Stamp(7, 0)))
+    late = receiver.make(2, bundle(CAUSAL, 1, "b"), previous=1, causes=((1,), Stamp(8, 0)))
+    late.reference = 1
+    receiver.order.resolve(late)
+    assert (late.vector, late.agreed) == ((1,), Stamp(8, 0))
+
+
+def test_causes_that_nobody_has_are_forgone_at_the_next_agreed_packet() -> None:
+    """Only a daemon that lies names an agreed message that does not exist."""
+    receiver = Receiver()
+    none = ((0,), Stamp(0, 0))
+    receiver.packet(1, bundle(CAUSAL, 1, "c"), causes=((0,), Stamp(9, 0)))
+    receiver.packet(2, bundle(CAUSAL, 2, "d"), daemon=1, causes=((0,), Stamp(8, 0)))
+    assert receiver.out == []
+    receiver.packet(3, bundle(AGREED, 1, "a"), daemon=2, causes=none)
+    assert sorted(receiver.out[:2]) == ["c", "d"]
+    assert receiver.out[2:] == ["a"]
+
+
+def test_a_session_may_go_on_after_causes_were_forgone() -> None:
+    receiver = Receiver()
+    none = ((0,), Stamp(0, 0))
+    receiver.packet(1, bundle(CAUSAL, 1, "c"), bundle(FIFO, 1, "f"), causes=((0,), Stamp(9, 0)))
+    receiver.packet(2, bundle(AGREED, 1, "a"), previous=1, causes=none)
+    receiver.packet(3, bundle(FIFO, 1, "g"), previous=2)
+    assert receiver.out == ["c", "f", "a", "g"]
+
+
+def test_an_agreed_packet_whose_causes_do_not_exist_is_delivered_without_them() -> None:
+    receiver = Receiver()
+    receiver.packet(1, bundle(AGREED, 1, "a"), causes=((0,), Stamp(0, 0)))
+    receiver.packet(2, bundle(AGREED, 2, "b"), daemon=1, causes=((9,), Stamp(0, 0)))
+    assert receiver.out == ["a", "b"]
+    assert receiver.streams[0].packets[1].vector == (0,), "its causes are here"
+    assert receiver.streams[0].packets[2].vector is None
+
+
+def test_hurried_stamps_wait_for_the_frontier_and_no_longer() -> None:
+    receiver = Receiver()
+    for time in (50, 30, 70):
+        receiver.order.hurry(time)
+    assert receiver.order.hurried == [30, 50, 70]
+    receiver.frontier(0, 49)
+    assert receiver.order.hurried == [50, 70]
+    receiver.frontier(0, 50)
+    assert receiver.order.hurried == [70]
+    assert receiver.order.safe_waits(69, 70)
+    assert not receiver.order.safe_waits(70, 99)
+    assert not receiver.order.safe_waits(0, 69)
+
+
+def test_causes_name_the_last_agreed_packet_with_its_ring() -> None:
+    receiver = Receiver(rings=2)
+    none = ((0, 0), Stamp(0, 0))
+    receiver.packet(1, bundle(AGREED, 1, "a"), ring=1, daemon=2, time=40, causes=none)
+    receiver.horizon(0, 60, 0)
+    assert receiver.order.causes == ((0, 1), Stamp(40, 1))
+    assert receiver.order.frontier == 40
+    assert receiver.order.progress == 40
+
+
+def test_v_does_not_fall_when_an_older_packet_comes() -> None:
+    receiver = Receiver()
+    receiver.packet(3, bundle(RELIABLE, 1, "c"), previous=2)
+    receiver.packet(1, bundle(RELIABLE, 1, "a"))
+    assert receiver.order.causes == ((3,), Stamp(0, 0))
+
+
+def test_chains_end_where_the_first_packet_of_a_daemon_is_missing() -> None:
+    receiver = Receiver(daemons=2)
+    receiver.packet(1, bundle(FIFO, 1, "a"))
+    receiver.packet(4, bundle(FIFO, 1, "d"), previous=2)
+    receiver.packet(3, bundle(FIFO, 1, "x"), daemon=1)
+    assert receiver.order.chain_ends == [1, 3]
+    receiver.packet(2, bundle(FIFO, 1, "b"), previous=1)
+    assert receiver.order.chain_ends == [4, 3]

@@ -1,0 +1,122 @@
+"""Verdicts: which check notices a mutation. They are kept in a file, so that a run can go on."""
+
+import hashlib
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import attrs
+
+from tests.mutation_testing.checks import Check, limit_memory, limit_time
+from tests.mutation_testing.children import Ended, Report, do_all
+from tests.mutation_testing.operators import Mutation, mutate
+from tests.mutation_testing.patching import LoadedFunctions
+from tests.mutation_testing.reach import Reached
+
+
+@attrs.frozen
+class Verdict:
+    """The result of the checks of one mutation.
+
+    Attributes:
+        digest: of the mutated module: the verdict is about this text of it.
+        is_found: whether a check notices it.
+        by: the check, or why it counts as found.
+        reached: the number of checks that run the statement.
+        altered: the number of seeds whose traces it alters, although no checker objects.
+    """
+
+    digest: str
+    is_found: bool
+    by: str
+    reached: int
+    altered: int
+
+
+class Judge:
+    """Has mutations checked, the likeliest and cheapest checks first."""
+
+    def __init__(
+        self, checks: list[Check], reached: dict[str, Reached], functions: LoadedFunctions
+    ) -> None:
+        self._checks = checks
+        self._reached = reached
+        self._functions = functions
+        self._found_by: dict[str, Counter[str]] = defaultdict(Counter)
+
+    def judge(
+        self, mutations: Iterable[Mutation], workers: int
+    ) -> Iterator[tuple[Mutation, Verdict]]:
+        """Yield each mutation with its verdict, as they come."""
+        for ended in do_all(mutations, self._check, workers):
+            verdict = self._verdict(ended)
+            if verdict.is_found:
+                self._found_by[ended.job.module][verdict.by] += 1
+            yield ended.job, verdict
+
+    def chosen(self, mutation: Mutation) -> list[Check]:
+        """Return the checks that run the changed statement, in the order in which they are run."""
+        found_by = self._found_by[mutation.module]
+        package = "tests/" + str(Path(mutation.module).parent) + "/"
+
+        def rank(check: Check) -> tuple[float, bool, float]:
+            cpu_s = self._reached[check.name].cpu_s
+            return -found_by[check.name] / (cpu_s + 0.01), not check.name.startswith(package), cpu_s
+
+        reaching = [
+            check
+            for check in self._checks
+            if self._reached[check.name].has(mutation.module, mutation.statement_line)
+        ]
+        return sorted(reaching, key=rank)
+
+    def _check(self, mutation: Mutation, report: Report) -> None:
+        chosen = self.chosen(mutation)
+        report(str(len(chosen)))
+        _, tree = mutate(mutation.module, Path(mutation.module).read_text(), mutation.number)
+        self._functions.replace(mutation.module, tree)
+        limit_memory()
+        for check, following in zip(chosen, [*chosen[1:], None], strict=True):
+            reached = self._reached[check.name]
+            report(check.name)
+            limit_time(reached.cpu_s)
+            outcome = check.run(following)
+            if outcome.is_failed:
+                report("found")
+                return
+            if outcome.trace_hash != reached.trace_hash:
+                report("altered")
+
+    def _verdict(self, ended: Ended[Mutation]) -> Verdict:
+        count, *lines = ended.lines or ["0"]
+        names = [line for line in lines if line not in ("found", "altered")]
+        by = ""
+        if ended.died_of:
+            by = f"{ended.died_of} in {names[-1] if names else 'no check'}"
+        elif lines[-1:] == ["found"]:
+            by = names[-1]
+        altered = lines.count("altered")
+        return Verdict(digest(ended.job.module), bool(by), by, int(count), altered)
+
+
+def digest(module: str) -> str:
+    """Return a short digest of the text of a module."""
+    return hashlib.blake2b(Path(module).read_bytes(), digest_size=6).hexdigest()
+
+
+def write(path: Path, mutation: Mutation, verdict: Verdict) -> None:
+    """Append a verdict to a file."""
+    with path.open("a") as file:
+        file.write(json.dumps(attrs.asdict(mutation) | attrs.asdict(verdict)) + "\n")
+
+
+def read(path: Path) -> dict[tuple[str, str, int], Verdict]:
+    """Return the latest verdicts of a file, by module, its digest, and number."""
+    found = {}
+    if path.exists():
+        for line in path.read_text().splitlines():
+            fields = json.loads(line)
+            verdict = Verdict(*(fields[name.name] for name in attrs.fields(Verdict)))
+            found[fields["module"], verdict.digest, fields["number"]] = verdict
+    return found
