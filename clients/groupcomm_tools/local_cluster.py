@@ -65,6 +65,10 @@ class LocalDaemon:
         self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
         self._log_bytes = 0  # the bytes that earlier starts have logged
 
+    def with_config(self, config: Path) -> "LocalDaemon":
+        """Return the same daemon with another configuration, to be started in its place."""
+        return LocalDaemon(self.unix.parent, self.name, config, self._options, prefix=self._prefix)
+
     async def start(self, within_s: float = START_S) -> None:
         """Start the daemon; return once it listens.
 

@@ -225,6 +225,11 @@ class Relay:
             self.ports[pair].suffer(faults)
         self._set_timer()
 
+    def narrow(self, pairs: Iterable[Pair], largest_bytes: float) -> None:
+        """Lose longer datagrams of these pairs silently; inf ends that."""
+        for pair in pairs:
+            self.ports[pair].path.largest_bytes = largest_bytes
+
     def hold(self, pairs: Iterable[Pair], seconds: float) -> None:
         """Hold all datagrams of these pairs for some seconds, then release them in order."""
         self._loop.run(now_us())

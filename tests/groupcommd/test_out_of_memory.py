@@ -1,7 +1,5 @@
 """A daemon without memory: it ends and says so, or goes on with whole steps only."""
 
-import resource
-from pathlib import Path
 from typing import Final
 
 import trio
@@ -11,17 +9,10 @@ from groupcomm_client import connect
 from groupcomm_tools.local_cluster import LocalCluster
 from groupcommd import cli
 from groupcommd.process import is_out_of_memory
+from tests.campaigns.chaos.hosts import limit_memory
 
-PAGE_BYTES: Final = resource.getpagesize()
 SPARE_BYTES: Final = 1_000_000
 LARGE_BYTES: Final = 20_000_000
-
-
-def limit_memory(pid: int, spare: int) -> None:
-    """A process may have little more memory than it has."""
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[0])
-    _, hard = resource.prlimit(pid, resource.RLIMIT_AS)
-    resource.prlimit(pid, resource.RLIMIT_AS, (pages * PAGE_BYTES + spare, hard))
 
 
 async def test_a_daemon_without_memory_ends_and_says_so() -> None:

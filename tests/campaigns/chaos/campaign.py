@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import trio
@@ -24,9 +24,17 @@ import trio
 from groupcomm.errors import GroupCommError
 from groupcomm_tools.relay import Line
 from groupcomm_tools.topology import Topology
-from tests.campaigns.chaos.disasters import DISASTERS, Disaster, Outcome
+from tests.campaigns.chaos.disasters import DISASTERS, Disaster, Outcome, in_turn
+from tests.campaigns.chaos.host_disasters import CLOCKS, HOST_DISASTERS
+from tests.campaigns.chaos.hosts import INSTALL, find_faketime
+from tests.campaigns.chaos.operator_disasters import OPERATOR_DISASTERS
 from tests.campaigns.chaos.programs import Load
-from tests.campaigns.chaos.sites import MAX_DAEMONS, SITES_IN_TURN, describe, draw_topology
+from tests.campaigns.chaos.sites import (
+    MAX_DAEMONS,
+    SITES_IN_TURN,
+    describe,
+    draw_topology,
+)
 from tests.campaigns.chaos.stage import open_stage
 
 
@@ -76,6 +84,16 @@ def spread(values: Sequence[float]) -> dict[str, float]:
         "p95": round(p95, 1),
         "max": round(ordered[-1], 1),
     }
+
+
+ALL_IN_TURN: Final[tuple[Disaster, ...]] = in_turn(
+    DISASTERS, (*HOST_DISASTERS, *OPERATOR_DISASTERS)
+)
+"""The disasters of a cluster in one site."""
+
+
+class LogsNotClear(GroupCommError):
+    """A daemon has ended, or gone on, with a traceback in place of a sentence."""
 
 
 class Campaign:
@@ -138,6 +156,8 @@ class Campaign:
                 await trio.sleep(rng.uniform(0.3, 0.8))
                 self.figures.outcomes.append(await disaster(stage, rng))
             await stage.settle()
+        if stage.tracebacks:
+            raise LogsNotClear("; ".join(stage.tracebacks))
 
     def _check(self, folder: Path, number: int) -> bool:
         """Have the checkers verify a round's traces; return whether everything holds."""
@@ -199,11 +219,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--rate", type=float, metavar="R", help="messages a second (1800; 600 with several sites)"
     )
     parser.add_argument("--seed", type=int, default=1, help="of load and disasters (1)")
-    names = sorted({disaster.__name__ for disaster in SITES_IN_TURN})
+    names = sorted({disaster.__name__ for disaster in (*SITES_IN_TURN, *ALL_IN_TURN)})
     parser.add_argument("--only", default="", choices=names, help="disasters of this kind only")
     parser.add_argument("--keep", action="store_true", help="keep all traces")
     options = parser.parse_args(arguments)
-    if options.sites == 1 and options.only not in ("", *(d.__name__ for d in DISASTERS)):
+    if options.sites == 1 and options.only not in ("", *(d.__name__ for d in ALL_IN_TURN)):
         parser.error(f"--only {options.only} is for several sites; give --sites, too")
     if options.daemons is None:
         options.daemons = 3 if options.sites == 1 else 2 * options.sites
@@ -211,7 +231,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.rate = 1800.0 if options.sites == 1 else 600.0
     if not options.sites <= options.daemons <= MAX_DAEMONS:
         parser.error(f"{options.daemons} daemons; there are one a site to {MAX_DAEMONS}")
-    chosen = DISASTERS if options.sites == 1 else SITES_IN_TURN
+    if not find_faketime():
+        left_out = ", ".join(disaster.__name__ for disaster in CLOCKS)
+        print(
+            f"no clock can be wrong, as faketime is missing ({INSTALL}): left out are {left_out}",
+            file=sys.stderr,
+        )
+    chosen = ALL_IN_TURN if options.sites == 1 else SITES_IN_TURN
     campaign = Campaign(
         options,
         Load(rate=options.rate),

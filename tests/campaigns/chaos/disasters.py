@@ -1,6 +1,8 @@
 """Disasters of a running cluster, one at a time; each ends with all daemons in one view again."""
 
 import signal
+from collections.abc import Sequence
+from itertools import cycle
 from random import Random
 from typing import Final, Protocol
 
@@ -133,6 +135,12 @@ class Disaster(Protocol):
     __name__: str
 
     async def __call__(self, stage: Stage, rng: Random) -> Outcome: ...
+
+
+def in_turn(one: Sequence[Disaster], other: Sequence[Disaster]) -> tuple[Disaster, ...]:
+    """Return disasters of two kinds, one of each after the other; the shorter ones come again."""
+    both = zip(range(max(len(one), len(other))), cycle(one), cycle(other))
+    return tuple(disaster for _, *pair in both for disaster in pair)
 
 
 DISASTERS: Final[tuple[Disaster, ...]] = (

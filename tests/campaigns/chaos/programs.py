@@ -4,7 +4,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ import attrs
 import trio
 
 from groupcomm_tools.local_cluster import LocalDaemon, lines_of
+from tests.campaigns.chaos.hosts import forget_clocks
 
 PROGRAM: Final = Path(__file__).with_name("program.py")
 
@@ -63,9 +64,18 @@ class ProgramProcess:
         heard, sent: messages, of all its lives.
     """
 
-    def __init__(self, daemon: LocalDaemon, load: Load, share: float, trace: Path) -> None:
-        """It has this share of the whole load."""
+    def __init__(
+        self,
+        daemon: LocalDaemon,
+        load: Load,
+        share: float,
+        trace: Path,
+        *,
+        prefix: Sequence[str] = (),
+    ) -> None:
+        """It has this share of the whole load; `prefix` begins its command line."""
         self.daemon = daemon
+        self._prefix = prefix
         self.sessions = load.sessions
         self._options = ("--steady",) if load.steady else ()
         self.open: dict[str, SessionSeen] = {}
@@ -90,7 +100,7 @@ class ProgramProcess:
         self.open, self.over = {}, set()
         self._process = await trio.lowlevel.open_process(
             [
-                *(sys.executable, str(PROGRAM), "--address", str(self.daemon.unix)),
+                *(*self._prefix, sys.executable, str(PROGRAM), "--address", str(self.daemon.unix)),
                 *("--name", self.name, "--sessions", str(self.sessions)),
                 *("--rate", str(self._rate), "--trace", str(self._trace)),
                 *("--seed", f"{seed} {self.name}"),
@@ -178,5 +188,6 @@ class ProgramProcess:
         self._process.kill()
         with trio.CancelScope(shield=True):
             await self._process.wait()
+            forget_clocks([self._process.pid])
             await self._process.stdin.aclose()
             await self._ended.wait()

@@ -1,6 +1,6 @@
 """One round's cluster: daemons and programs as processes, a relay between the daemons, traces."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -15,6 +15,7 @@ from groupcomm_tools.local_cluster import LocalCluster
 from groupcomm_tools.relay import Line, Relay
 from groupcomm_tools.topology import Topology
 from groupcommd.config_file import read_addresses
+from tests.campaigns.chaos.hosts import Host, forget_clocks, make_hosts
 from tests.campaigns.chaos.programs import Load, ProgramProcess
 
 PATIENCE_S: Final = 30.0
@@ -45,16 +46,26 @@ class Stage:
         programs: the programs by the name of their daemon.
         topology: the sites of the daemons.
         names: the names of all daemons.
+        hosts: their hosts.
+        tracebacks: what logs have that they must not; once all is over.
     """
 
     def __init__(
-        self, cluster: LocalCluster, relay: Relay, trace: Path, seed: str, topology: Topology
+        self,
+        cluster: LocalCluster,
+        relay: Relay,
+        trace: Path,
+        seed: str,
+        topology: Topology,
+        hosts: Mapping[str, Host] | None = None,
     ) -> None:
         self.cluster = cluster
         self.relay = relay
+        self.hosts = dict(hosts or {})
         self.topology = topology
         self.names = topology.daemons
         self.programs: dict[str, ProgramProcess] = {}
+        self.tracebacks: list[str] = []
         self._folder = trace
         self._trace = TraceFile(trace / "harness.jsonl")
         self._seed = seed
@@ -68,7 +79,9 @@ class Stage:
         self._nursery = nursery
         for name in self.names:
             share = 1 / len(self.names)
-            program = ProgramProcess(self.cluster[name], load, share, self._folder)
+            program = ProgramProcess(
+                self.cluster[name], load, share, self._folder, prefix=self.hosts[name].clock
+            )
             self.programs[name] = program
             await program.start(nursery, self._seed)
 
@@ -117,9 +130,14 @@ class Stage:
         """Kill it by SIGKILL; return the time, once its programs know."""
         at = now_us()
         self.cluster[name].kill()
-        self._note_kill(name)
-        await self.lost(name)
+        await self.note_end(name)
         return at
+
+    async def note_end(self, name: str) -> None:
+        """Record the end of a daemon that has ended, and wait until its programs know."""
+        self._note_kill(name)
+        forget_clocks([self.cluster[name].pid])
+        await self.lost(name)
 
     def _note_kill(self, name: str) -> None:
         """Record the end of a daemon's process, unless the daemon did so itself."""
@@ -135,6 +153,7 @@ class Stage:
             DidNotConverge: it took too long: it left without order, or was killed.
         """
         status = await self.cluster[name].leave()
+        forget_clocks([self.cluster[name].pid])
         if status:
             self._note_kill(name)
             raise DidNotConverge(f"{name} was to leave in order, and ended with status {status}")
@@ -174,10 +193,24 @@ class Stage:
         for program in self.programs.values():
             await program.end()
         self._trace.close()
+        for name in self.names:
+            text = self.cluster[name].log.read_text()
+            (self._folder / f"{name}.log").write_text(text)
+            if "Traceback" in text:
+                self.tracebacks.append(f"the log of {name} has a traceback")
 
 
 def _all_in(programs: Sequence[ProgramProcess], daemons: tuple[str, ...]) -> bool:
     return all(program.is_in(daemons) for program in programs)
+
+
+@asynccontextmanager
+async def forgetting(cluster: LocalCluster) -> AsyncIterator[None]:
+    """Clean up after the clocks of all daemons, once they have ended."""
+    try:
+        yield
+    finally:
+        forget_clocks([daemon.pid for daemon in cluster.daemons.values()])
 
 
 @asynccontextmanager
@@ -197,15 +230,15 @@ async def open_stage(
     cluster = LocalCluster(
         topology.daemons,
         topology.settings(),
-        options=("--trace", str(trace), "--via", str(via)),
         sites=topology.sites,
     )
+    hosts = make_hosts(cluster, ("--trace", str(trace), "--via", str(via)))
     relay = Relay(read_addresses(cluster.config), lines=topology.lines(within))
     relay.write(via)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(relay.run)
-        async with cluster:
-            stage = Stage(cluster, relay, trace, seed, topology)
+        async with forgetting(cluster), cluster:
+            stage = Stage(cluster, relay, trace, seed, topology, hosts)
             try:
                 await stage.start_programs(nursery, load)
                 await stage.view(stage.names, now_us())
