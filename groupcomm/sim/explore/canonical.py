@@ -14,7 +14,8 @@ import types
 from collections import deque
 from collections.abc import Callable, Mapping
 from math import isinf
-from typing import Any, Final
+from operator import attrgetter
+from typing import Any, Final, TypeAlias
 
 from groupcomm.engine.counters import Counters
 from groupcomm.engine.news import TokenWatch, ViewHistory
@@ -76,74 +77,121 @@ class _Walk:
             self._add_object(value, kind)
 
     def _add_object(self, value: Any, kind: type) -> None:
-        known = self._constants.get(id(value))
-        number = self._seen.get(id(value))
+        identity = id(value)
+        known = self._constants.get(identity)
         if known is not None:
             self._put(("constant", known))
-        elif number is not None:
+            return
+        number = self._seen.get(identity)
+        if number is not None:
             self._put(("seen", number))
-        elif isinstance(value, enum.Enum):
-            self._put((kind.__name__, value.name))
-        else:
-            self._seen[id(value)] = len(self._kept)
+            return
+        if kind not in _WAYS:
+            _WAYS[kind] = _way_of(kind)
+        way = _WAYS[kind]
+        if way is not _Walk.add_enum:  # members are the same wherever they are met
+            self._seen[identity] = len(self._kept)
             self._kept.append(value)
-            if not self._add_collection(value, kind):
-                self._add_other(value, kind)
+        way(self, value, kind)
 
-    def _add_collection(self, value: Any, kind: type) -> bool:
-        if isinstance(value, dict):
-            self._put((kind.__name__, len(value)))
-            for key, each in value.items():
-                self.add(key)
-                self.add(each)
-        elif isinstance(value, set | frozenset):
-            self._put(("set", *sorted(map(repr, value))))
-        elif isinstance(value, list | tuple | deque):
-            self._put((kind.__name__, len(value)))
-            for each in value:
-                self.add(each)
-        else:
-            return False
-        return True
+    # ---- ways to add an object, by its kind ----
 
-    def _add_other(self, value: Any, kind: type) -> None:
-        if isinstance(value, bytearray | memoryview):
-            self._put(bytes(value))
-        elif isinstance(value, int | str):
-            self._put((kind.__name__, repr(value)))
-        elif isinstance(value, types.FunctionType | types.BuiltinFunctionType | type):
-            self._add_function(value)
-        elif isinstance(value, types.MethodType):
-            self._put(("method", value.__func__.__qualname__))
-            self.add(value.__self__)
-        elif isinstance(value, functools.partial):
-            self._put("partial")
-            self.add((value.func, value.args, tuple(value.keywords.items())))
-        else:
-            self._add_attributes(value, kind)
+    def add_enum(self, value: enum.Enum, kind: type) -> None:
+        """Add a member of an enumeration."""
+        self._put((kind.__name__, value.name))
 
-    def _add_function(self, value: Any) -> None:
+    def add_dict(self, value: dict[Any, Any], kind: type) -> None:
+        """Add a dictionary, in its order."""
+        self._put((kind.__name__, len(value)))
+        for key, each in value.items():
+            self.add(key)
+            self.add(each)
+
+    def add_set(self, value: Any, _: type) -> None:
+        """Add a set, whatever its order."""
+        self._put(("set", *sorted(map(repr, value))))
+
+    def add_sequence(self, value: Any, kind: type) -> None:
+        """Add a list, a tuple or a queue."""
+        self._put((kind.__name__, len(value)))
+        for each in value:
+            self.add(each)
+
+    def add_bytes(self, value: Any, _: type) -> None:
+        """Add bytes that can change, or a part of others."""
+        self._put(bytes(value))
+
+    def add_plain(self, value: Any, kind: type) -> None:
+        """Add a number or a text of a kind of its own."""
+        self._put((kind.__name__, repr(value)))
+
+    def add_function(self, value: Any, _: type) -> None:
+        """Add a function or a class."""
         self._put(("function", value.__qualname__))
         owner = getattr(value, "__self__", None)  # of a method of a built-in type
         if owner is not None and not isinstance(owner, types.ModuleType):
             self.add(owner)
 
-    def _add_attributes(self, value: Any, kind: type) -> None:
+    def add_method(self, value: types.MethodType, _: type) -> None:
+        """Add a method with its object."""
+        self._put(("method", value.__func__.__qualname__))
+        self.add(value.__self__)
+
+    def add_partial(self, value: Any, _: type) -> None:
+        """Add a function with some of its arguments."""
+        self._put("partial")
+        self.add((value.func, value.args, tuple(value.keywords.items())))
+
+    def add_name(self, _: Any, kind: type) -> None:
+        """Add an object whose content does not count."""
         self._put(kind.__qualname__)
-        if isinstance(value, _IGNORED):
-            return
-        for name in _slots_of(kind):
-            if hasattr(value, name):
-                self._put(name)
-                self.add(getattr(value, name))
+
+    def add_attributes(self, value: Any, kind: type) -> None:
+        """Add an object with its attributes: those in slots, and all others."""
+        self._put(kind.__qualname__)
+        names, get = _slots_of(kind)
+        if get is not None:
+            try:
+                values = get(value)
+            except AttributeError:  # some are not set
+                values = tuple(getattr(value, name, _UNSET) for name in names)
+            for each in values:
+                self.add(each)
         for name, each in getattr(value, "__dict__", {}).items():
             self._put(name)
             self.add(each)
 
 
+_Way: TypeAlias = Callable[[_Walk, Any, type], None]
+
+_UNSET: Final = ("unset",)
+
+_WAYS: dict[type, _Way] = {}
+
+_KINDS: Final[tuple[tuple[Any, _Way], ...]] = (
+    (enum.Enum, _Walk.add_enum),
+    (dict, _Walk.add_dict),
+    (set | frozenset, _Walk.add_set),
+    (list | tuple | deque, _Walk.add_sequence),
+    (bytearray | memoryview, _Walk.add_bytes),
+    (int | str, _Walk.add_plain),
+    (types.FunctionType | types.BuiltinFunctionType | type, _Walk.add_function),
+    (types.MethodType, _Walk.add_method),
+    (functools.partial, _Walk.add_partial),
+    (_IGNORED, _Walk.add_name),
+)
+
+
+def _way_of(kind: type) -> _Way:
+    return next((way for base, way in _KINDS if issubclass(kind, base)), _Walk.add_attributes)
+
+
 @functools.cache
-def _slots_of(kind: type) -> tuple[str, ...]:
-    """Return the names of the slots of a class and of those it is derived from."""
+def _slots_of(kind: type) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]] | None]:
+    """Return the names of the slots of a class and of those it is derived from, and their getter.
+
+    There is no getter without any.
+    """
     names: list[str] = []
     for each in kind.__mro__:
         slots = each.__dict__.get("__slots__", ())
@@ -152,4 +200,7 @@ def _slots_of(kind: type) -> tuple[str, ...]:
                 continue
             hidden = name.startswith("__") and not name.endswith("__")
             names.append(f"_{each.__name__.lstrip('_')}{name}" if hidden else name)
-    return tuple(names)
+    if not names:
+        return (), None
+    get = attrgetter(*names)
+    return tuple(names), get if len(names) > 1 else lambda value: (get(value),)
