@@ -239,6 +239,7 @@ class Node:
         assert self.core is not None
         if output.ready:
             self._inputs += self.program.read(self.core)
+        self._inputs += self.program.close(output.ended)
 
     def finish(self, over: CoreOver) -> None:
         """See Shell."""

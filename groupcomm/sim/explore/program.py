@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from groupcomm.engine import ClientBytes, ClientOpened, DaemonCore, Input
+from groupcomm.engine import ClientBytes, ClientGone, ClientOpened, DaemonCore, Input
 from groupcomm.events import Event, GroupView, MemberId
 from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
@@ -43,13 +43,27 @@ class Leave:
 
 @attrs.frozen
 class Multicast:
-    """The program sends one message to a group."""
+    """The program sends one message.
 
-    group: str
+    Attributes:
+        groups: its groups and private names.
+        level: its level.
+        size_bytes: the least size; above some 1,200 bytes it is sent in fragments.
+        self_discard: whether the program does not want it itself.
+    """
+
+    groups: tuple[str, ...]
     level: ServiceLevel = ServiceLevel.AGREED
+    size_bytes: int = 0
+    self_discard: bool = False
 
 
-Act: TypeAlias = Connect | Join | Leave | Multicast
+@attrs.frozen
+class Disconnect:
+    """The program ends its session in order; after that it may connect again."""
+
+
+Act: TypeAlias = Connect | Join | Leave | Multicast | Disconnect
 
 
 class Program:
@@ -70,6 +84,8 @@ class Program:
         self.acts = list(acts)
         self._session = ClientSession(user)
         self._daemon = daemon
+        self._clock = clock
+        self._record = record
         self._trace = SessionTrace(clock, record)
         self._connection = 0
         self._member = MemberId("", 0)
@@ -78,8 +94,11 @@ class Program:
     @property
     def may_act(self) -> bool:
         """Return whether the next act is possible now."""
-        is_open = self._session.state is ClientSessionState.OPEN
-        return bool(self.acts) and (is_open or isinstance(self.acts[0], Connect))
+        if not self.acts:
+            return False
+        if isinstance(self.acts[0], Connect):
+            return not self._connection or self._session.closed
+        return self._session.state is ClientSessionState.OPEN
 
     def act(self, core: DaemonCore) -> list[Input]:
         """Do the next act; return the inputs of the daemon."""
@@ -88,6 +107,9 @@ class Program:
         session, trace = self._session, self._trace
         match act:
             case Connect():
+                if session.closed:
+                    self._session = ClientSession(session.user)
+                    self._trace = trace = SessionTrace(self._clock, self._record)
                 self._connection = core.next_connection()
                 self._member = MemberId(private_name(session.user, self._daemon), self._connection)
                 trace.identity = str(self._member)
@@ -97,11 +119,14 @@ class Program:
                 trace.requested("join", group, session.join(group))
             case Leave(group):
                 trace.requested("leave", group, session.leave(group))
-            case Multicast(group, level):
+            case Multicast(groups, level, size, discard):
                 self._sent += 1
-                data = b"%d" % self._sent
-                number = session.multicast(group, data, level=level)
-                trace.sent(number, level, (group,), 0, data, discard=False, ordered=False)
+                data = (b"%d" % self._sent).ljust(size)
+                number = session.multicast(groups, data, level=level, self_discard=discard)
+                trace.sent(number, level, groups, 0, data, discard=discard, ordered=False)
+            case Disconnect():
+                session.close()
+                trace.requested("disconnect")
         return inputs + self.pop_inputs()
 
     def pop_inputs(self) -> list[Input]:
@@ -115,6 +140,10 @@ class Program:
         if data:
             self._note(self._session.receive(data))
         return self.pop_inputs()
+
+    def close(self, ended: Sequence[int]) -> list[Input]:
+        """Close the connection if the daemon has ended it; return the inputs of the daemon."""
+        return [ClientGone(self._connection)] if self._connection in ended else []
 
     def end(self) -> None:
         """Note that the daemon is gone."""
