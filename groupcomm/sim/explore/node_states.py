@@ -1,12 +1,14 @@
 """The states in which daemons have been, and the steps that they have taken.
 
 A step is computed once, however many states of the cluster it is a part of: there are far fewer
-states of daemons than of clusters.
+states of daemons than of clusters. `PassingNodes` are for one path that nobody goes again: they
+keep no state.
 """
 
 import io
 import pickle
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import attrs
@@ -54,16 +56,16 @@ class NodeState:
     """One state of a daemon.
 
     Attributes:
-        image: the daemon, pickled.
+        image: the daemon, pickled and compressed; b"" if it is not kept.
         at: the time of its last step, in seconds.
         due: ticks from that to its next step; a number that is never reached without one.
         is_up: whether it runs.
         may_act: whether its program can do its next act.
-        acts: the number of acts of its program that are left.
         is_storing: whether its disk has something to store.
         starts: the number of its starts.
         view: the key of the view that is installed, if it is in it and in order; b"" otherwise.
         members: the daemons of this view.
+        holds_packets: whether it holds packets that some daemon may not have delivered.
     """
 
     image: bytes
@@ -71,11 +73,11 @@ class NodeState:
     due: int
     is_up: bool
     may_act: bool
-    acts: int
     is_storing: bool
     starts: int
     view: bytes
     members: tuple[str, ...]
+    holds_packets: bool
 
 
 @attrs.frozen(kw_only=True)
@@ -95,61 +97,83 @@ class NodeStep:
     error: str = ""
 
 
+Sent = tuple[tuple[int, int], ...]
+"""Packets that are sent: the place of the target, and the number of the packet."""
+
+
+class PacketTable:
+    """All packets that were sent, numbered."""
+
+    def __init__(self, constants: Constants) -> None:
+        self.constants = constants
+        self.packets: list[Packet] = []
+        self._numbers: dict[Packet, int] = {}
+
+    def sent(self, node: Node, datagrams: Iterable[tuple[str | None, bytes]]) -> Sent:
+        """Return the packets of datagrams that a daemon sends, for each of their targets."""
+        return tuple(
+            (place, self._number_of(node, target, datagram))
+            for target, datagram in datagrams
+            for place, name in enumerate(self.constants.names)
+            if name != node.name and target in (None, name)
+        )
+
+    def _number_of(self, node: Node, target: str | None, datagram: bytes) -> int:
+        packet = Packet(
+            node.name,
+            node.starts,
+            target or "",
+            datagram[_SCOPE_AT] == FOR_ONE,
+            datagram[HEAD_BYTES:-_CRC_BYTES],
+        )
+        number = self._numbers.get(packet)
+        if number is None:
+            number = self._numbers[packet] = len(self.packets)
+            self.packets.append(packet)
+        return number
+
+
 class NodeStates:
-    """All states of daemons that were reached, and their steps."""
+    """All states of daemons that were reached, and their steps.
+
+    Attributes:
+        constants: what is the same in all states.
+        states: the states, by number.
+        packet_table: all packets.
+        computed: the number of steps that were computed.
+    """
 
     def __init__(self, constants: Constants) -> None:
         self.constants = constants
         self.states: list[NodeState] = []
-        self.packets: list[Packet] = []
+        self.packet_table = PacketTable(constants)
         self.computed = 0
         self._by_digest: dict[bytes, int] = {}
-        self._packets: dict[Packet, int] = {}
         self._steps: dict[tuple[int, int, Any], NodeStep] = {}
+        self._model = b""  # an image that all images have much in common with
+
+    @property
+    def packets(self) -> list[Packet]:
+        """Return all packets, by number."""
+        return self.packet_table.packets
 
     def add(self, node: Node, now: float) -> int:
         """Return the number of the state of a daemon."""
-        digest = digest_of(
-            (
-                node.core,
-                node.program,
-                node.starts,
-                node.mark,
-                node.to_store,
-                node.journal.history,
-                node.name,
-            ),
-            now,
-            self.constants.names_of,
+        parts = (
+            node.core,
+            node.program,
+            node.starts,
+            node.mark,
+            node.to_store,
+            node.journal.history,
+            node.name,
         )
+        digest = digest_of(parts, now, self.constants.names_of)
         number = self._by_digest.get(digest)
         if number is None:
             number = self._by_digest[digest] = len(self.states)
-            self.states.append(self._state_of(node, now))
+            self.states.append(_state_of(node, now, self._image_of(node)))
         return number
-
-    def _state_of(self, node: Node, now: float) -> NodeState:
-        file = io.BytesIO()
-        _Pickler(file, self.constants).dump(node)
-        core = node.core
-        view: View | None = None
-        due = NEVER
-        if core is not None:
-            due = NEVER if core.deadline > 1e15 else -int((now - core.deadline) // TICK)
-            if core.state is MembershipState.OPERATIONAL:
-                view = core.view
-        return NodeState(
-            image=file.getvalue(),
-            at=now,
-            due=due,
-            is_up=core is not None,
-            may_act=core is not None and node.program.may_act,
-            acts=len(node.program.acts),
-            is_storing=node.to_store is not None,
-            starts=node.starts,
-            view=b"" if view is None else view.key,
-            members=() if view is None else tuple(daemon.name for daemon in view.daemons),
-        )
 
     def step(self, number: int, lag: int, event: NodeEvent, key: object) -> NodeStep:
         """Return a step of a daemon.
@@ -167,7 +191,9 @@ class NodeStates:
 
     def load(self, number: int) -> Node:
         """Return a daemon in one of its states."""
-        node: Node = _Unpickler(io.BytesIO(self.states[number].image), self.constants).load()
+        decompressor = zlib.decompressobj(zdict=self._model)
+        image = decompressor.decompress(self.states[number].image)
+        node: Node = _Unpickler(io.BytesIO(image), self.constants).load()
         return node
 
     def change(self, number: int, change: Callable[[Node], object]) -> int:
@@ -176,34 +202,90 @@ class NodeStates:
         change(node)
         return self.add(node, self.states[number].at)
 
+    def _image_of(self, node: Node) -> bytes:
+        file = io.BytesIO()
+        _Pickler(file, self.constants).dump(node)
+        image = file.getvalue()
+        if not self._model:
+            self._model = image
+        compressor = zlib.compressobj(1, zdict=self._model)
+        return compressor.compress(image) + compressor.flush()
+
     def _compute(self, number: int, lag: int, event: NodeEvent) -> NodeStep:
         self.computed += 1
         node = self.load(number)
         now = self.states[number].at + lag * TICK
-        try:
-            sent = node.step(event, now, self.constants)
-        except Exception as error:  # a core breaks an invariant of its own
-            events = node.journal.pop()
-            return NodeStep(state=number, events=events, error=str(CoreFailure(node.name, error)))
-        events = node.journal.pop()
-        packets = tuple(
-            (place, self._packet(node, target, datagram))
-            for target, datagram in sent
-            for place, name in enumerate(self.constants.names)
-            if name != node.name and target in (None, name)
-        )
-        return NodeStep(state=self.add(node, now), sent=packets, events=events)
+        sent, events, error = _take_step(node, event, now, self.packet_table)
+        state = number if error else self.add(node, now)
+        return NodeStep(state=state, sent=sent, events=events, error=error)
 
-    def _packet(self, node: Node, target: str | None, datagram: bytes) -> int:
-        packet = Packet(
-            node.name,
-            node.starts,
-            target or "",
-            datagram[_SCOPE_AT] == FOR_ONE,
-            datagram[HEAD_BYTES:-_CRC_BYTES],
-        )
-        number = self._packets.get(packet)
-        if number is None:
-            number = self._packets[packet] = len(self.packets)
-            self.packets.append(packet)
-        return number
+
+class PassingNodes:
+    """Daemons that go along one path, from states that were reached.
+
+    Each state counts until the next step of its daemon.
+
+    Args:
+        nodes: the states that were reached.
+        numbers: the states to begin with.
+    """
+
+    def __init__(self, nodes: NodeStates, numbers: Iterable[int]) -> None:
+        self.constants = nodes.constants
+        self.packet_table = nodes.packet_table
+        self.states: dict[int, NodeState] = {}
+        self._live: dict[int, Node] = {}
+        self._next = len(nodes.states)
+        for number in numbers:
+            self.states[number] = nodes.states[number]
+            self._live[number] = nodes.load(number)
+
+    @property
+    def packets(self) -> list[Packet]:
+        """Return all packets, by number."""
+        return self.packet_table.packets
+
+    def step(self, number: int, lag: int, event: NodeEvent, key: object) -> NodeStep:
+        """Take a step of a daemon; see `NodeStates.step`."""
+        node = self._live.pop(number)
+        now = self.states[number].at + lag * TICK
+        sent, events, error = _take_step(node, event, now, self.packet_table)
+        number, self._next = self._next, self._next + 1
+        self.states[number] = _state_of(node, now, b"")
+        self._live[number] = node
+        return NodeStep(state=number, sent=sent, events=events, error=error)
+
+
+def _take_step(
+    node: Node, event: NodeEvent, now: float, table: PacketTable
+) -> tuple[Sent, tuple[TraceEvent, ...], str]:
+    """Return the packets, the events and the broken invariant of a step that a daemon takes."""
+    try:
+        datagrams = node.step(event, now, table.constants)
+    except Exception as error:  # a core breaks an invariant of its own
+        return (), node.journal.pop(), str(CoreFailure(node.name, error))
+    return table.sent(node, datagrams), node.journal.pop(), ""
+
+
+def _state_of(node: Node, now: float, image: bytes) -> NodeState:
+    core = node.core
+    view: View | None = None
+    due = NEVER
+    holds_packets = False
+    if core is not None:
+        due = NEVER if core.deadline > 1e15 else -int((now - core.deadline) // TICK)
+        if core.state is MembershipState.OPERATIONAL:
+            view = core.view
+        holds_packets = core.view_state is not None and core.view_state.holds_packets
+    return NodeState(
+        image=image,
+        at=now,
+        due=due,
+        is_up=core is not None,
+        may_act=core is not None and node.program.may_act,
+        is_storing=node.to_store is not None,
+        starts=node.starts,
+        view=b"" if view is None else view.key,
+        members=() if view is None else tuple(daemon.name for daemon in view.daemons),
+        holds_packets=holds_packets,
+    )

@@ -7,16 +7,22 @@ import attrs
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.level import ServiceLevel
+from groupcomm.names import private_name
 from groupcomm.sim.explore.canonical import EPOCH
 from groupcomm.sim.explore.node import Constants, Node
 from groupcomm.sim.explore.node_states import NodeStates, NodeStep
-from groupcomm.sim.explore.program import Act, Connect, Join, Leave, Multicast
+from groupcomm.sim.explore.program import Act, Connect, Disconnect, Join, Leave, Multicast
 from groupcomm.sim.explore.transitions import KINDS, Bounds, Move, State, TransitionSystem
 
 _GROUP: Final = "chat"
 _MOST_MOVES: Final = 10_000
 
+_OTHER_GROUP: Final = "news"
+
 _MEMBER: Final = (Connect(), Join(_GROUP))
+_MEMBER_OF_BOTH: Final = (*_MEMBER, Join(_OTHER_GROUP))
+_LARGE_BYTES: Final = 2000
+"""Two fragments."""
 
 
 @attrs.frozen(kw_only=True)
@@ -38,10 +44,15 @@ class Scenario:
 
 
 def _messages(*levels: ServiceLevel) -> tuple[Act, ...]:
-    return tuple(Multicast(_GROUP, level) for level in levels)
+    return tuple(Multicast((_GROUP,), level) for level in levels)
+
+
+def _large(level: ServiceLevel) -> Act:
+    return Multicast((_GROUP,), level, _LARGE_BYTES)
 
 
 _A, _S, _C, _F = ServiceLevel.AGREED, ServiceLevel.SAFE, ServiceLevel.CAUSAL, ServiceLevel.FIFO
+_U = ServiceLevel.UNRELIABLE
 
 SCENARIOS: Final[Mapping[str, Scenario]] = {
     "start-2": Scenario(sentence="Two daemons start.", sites=(("a", "b"),)),
@@ -76,11 +87,63 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         before={"a": (Connect(),), "b": _MEMBER},
         acts={"a": (Join(_GROUP), *_messages(_A)), "b": (*_messages(_A), Leave(_GROUP))},
     ),
+    "names-2": Scenario(
+        sentence="A program sends, ends its session and connects again; another one sends to it.",
+        sites=(("a", "b"),),
+        before={"a": _MEMBER, "b": _MEMBER},
+        acts={
+            "a": (*_messages(_A), Disconnect(), Connect()),
+            "b": (Multicast((private_name("aa", "a"),)), *_messages(_A)),
+        },
+    ),
+    "both-2": Scenario(
+        sentence="A program sends to two groups and wants no copy; another one leaves a group.",
+        sites=(("a", "b"),),
+        before={"a": _MEMBER_OF_BOTH, "b": _MEMBER_OF_BOTH},
+        acts={
+            "a": (Multicast((_GROUP, _OTHER_GROUP), self_discard=True),),
+            "b": (Leave(_GROUP), *_messages(_F)),
+        },
+    ),
+    "large-2": Scenario(
+        sentence="Two programs send messages in fragments, and one of them UNRELIABLE ones, too.",
+        sites=(("a", "b"),),
+        before={"a": _MEMBER, "b": _MEMBER},
+        acts={"a": (_large(_F), _large(_U)), "b": (_large(_A),)},
+    ),
+    "causal-3": Scenario(
+        sentence="A program sends an AGREED message, and another one a CAUSAL one.",
+        sites=(("a", "b", "c"),),
+        before={"a": _MEMBER, "b": _MEMBER, "c": _MEMBER},
+        acts={"a": _messages(_C), "c": _messages(_A)},
+    ),
     "sites-2": Scenario(
         sentence="Two sites of one daemon each send AGREED messages.",
         sites=(("a",), ("b",)),
         before={"a": _MEMBER, "b": _MEMBER},
         acts={"a": _messages(_A), "b": _messages(_A)},
+    ),
+    "sites-3": Scenario(
+        sentence="Three sites of one daemon each; two send an AGREED and a CAUSAL message.",
+        sites=(("a",), ("b",), ("c",)),
+        before={"a": _MEMBER, "b": _MEMBER, "c": _MEMBER},
+        acts={"a": _messages(_A), "c": _messages(_C)},
+    ),
+    "pair-3": Scenario(
+        sentence="A site of two daemons and one of one daemon send AGREED and SAFE messages.",
+        sites=(("a", "b"), ("c",)),
+        before={"a": _MEMBER, "b": _MEMBER, "c": _MEMBER},
+        acts={"a": _messages(_A), "c": _messages(_S)},
+    ),
+    "local-3": Scenario(
+        sentence="The group of one site sends, and a program of the other site joins it.",
+        sites=(("a", "b"), ("c",)),
+        before={"a": _MEMBER_OF_BOTH, "b": _MEMBER, "c": (Connect(), Join(_OTHER_GROUP))},
+        acts={
+            "a": (*_messages(_F), Multicast((_OTHER_GROUP,), _C)),
+            "b": _messages(_C),
+            "c": (Join(_GROUP), Leave(_GROUP)),
+        },
     ),
 }
 """By name."""
@@ -91,12 +154,14 @@ class Beginning:
     """Where exploration begins.
 
     Attributes:
+        nodes: the states of daemons.
         system: what can happen.
         state: the first state.
         steps: the steps before it, each with its time in ticks.
         at: the ticks before exploration begins.
     """
 
+    nodes: NodeStates
     system: TransitionSystem
     state: State
     steps: tuple[tuple[int, NodeStep], ...]
@@ -136,4 +201,4 @@ def begin(scenario: Scenario, bounds: Bounds) -> Beginning:
     ]
     at = state.elapsed
     state = state._replace(nodes=tuple(numbers), turn=0, elapsed=0)
-    return Beginning(system=system, state=state, steps=tuple(steps), at=at)
+    return Beginning(nodes=nodes, system=system, state=state, steps=tuple(steps), at=at)

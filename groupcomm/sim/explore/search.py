@@ -1,10 +1,14 @@
 """The search: every state within the bounds, depth first, and the checks of what it finds.
 
 Three things are found: a core that breaks an invariant of its own, at each step; a cluster that
-    does not come to one view with all done although nothing goes wrong any more (liveness); and a
-    history that breaks a property. Histories are checked at the ends, by the checkers of the
-    simulator. A state includes the history of each daemon, so states are only equal if their
-    histories are, and no history is missed.
+does not come to rest in one view with all done although nothing goes wrong any more (liveness); and
+a history that breaks a property. Histories are checked at the ends, by the checkers of the
+simulator. A state includes the history of each daemon, so states are only equal if their histories
+are, and no history is missed.
+
+A cluster that does not come to rest either goes round in a circle, and its path meets itself (which
+depth-first search notices for every circle there is); or its states differ for ever, and its path
+has too many moves at one instant, or goes on for too long.
 """
 
 import hashlib
@@ -18,18 +22,21 @@ from msgspec.structs import replace
 
 from groupcomm.sim.checkers import Checkers
 from groupcomm.sim.explore.canonical import TICK
-from groupcomm.sim.explore.node_states import NodeStep
+from groupcomm.sim.explore.node_states import NodeStep, PassingNodes
 from groupcomm.sim.explore.scenarios import Beginning
-from groupcomm.sim.explore.transitions import Move, State
+from groupcomm.sim.explore.transitions import Move, State, TransitionSystem
 from groupcomm.trace.events import Heal, Quiet, TraceEvent
 
 SETTLE_S: Final = 12.0
-"""The simulated time in which a cluster settles once nothing goes wrong any more."""
+"""The simulated time in which a cluster comes to rest once nothing goes wrong any more."""
 
 AFTER_S: Final = 0.8
 """The simulated time after that, in which all that is deliverable is delivered."""
 
 MOST_MOVES: Final = 20_000
+
+MOST_AT_ONCE: Final = 2_000
+"""The most moves of a path at one instant: a handful of datagrams need some hundred."""
 
 LIVENESS: Final = "L"
 INVARIANT: Final = "assert"
@@ -79,12 +86,23 @@ Report = Callable[[Progress], None]
 
 @attrs.frozen
 class _Level:
-    """One state of the path that is explored now."""
+    """One state of the path that is explored now.
+
+    Attributes:
+        state: the state.
+        key: its digest.
+        move: the move that leads to it; None for the first state.
+        step: the step of the daemon that has taken one in this move.
+        moves: what can happen in it and was not tried yet.
+        at_once: the number of moves before it at the same instant.
+    """
 
     state: State
+    key: bytes
     move: Move | None
     step: NodeStep | None
     moves: Iterator[Move]
+    at_once: int
 
 
 class Search:
@@ -110,14 +128,15 @@ class Search:
     ) -> None:
         self._system = beginning.system
         self._beginning = beginning
+        self._nodes = beginning.nodes
         self._most = most_states
         self._stop_at_first = stop_at_first
         self._report = report
         self._random = None if shuffle is None else Random(shuffle)
         self._seen: set[bytes] = set()
         self._path: list[_Level] = []
-        self._until = round(beginning.system.bounds.within_s / TICK)
-        self._limit = self._until + round(SETTLE_S / TICK)
+        self._on_path: set[bytes] = set()
+        self._limit = round((beginning.system.bounds.within_s + SETTLE_S) / TICK)
         self.progress = Progress()
 
     def run(self) -> Progress:
@@ -128,7 +147,7 @@ class Search:
             level = self._path[-1]
             move = next(level.moves, None)
             if move is None:
-                self._path.pop()
+                self._on_path.remove(self._path.pop().key)
                 continue
             state, step = self._system.apply(level.state, move)
             progress.transitions += 1
@@ -142,28 +161,47 @@ class Search:
         return progress
 
     def _enter(self, state: State, move: Move | None, step: NodeStep | None) -> None:
-        key = _digest_of(state)
+        key = _digest_of(self._system.key(state))
         if key in self._seen:
+            if key in self._on_path:
+                self._check_circle(key, move, state)
             return
         self._seen.add(key)
         progress = self.progress
         progress.states += 1
         if not progress.states % 10_000:
             self._report(progress)
-        is_end = self._is_end(state)
-        moves = [] if is_end else self._system.moves(state)
+        before = self._path[-1] if self._path else None
+        at_once = 0
+        if before is not None and before.state.elapsed == state.elapsed:
+            at_once = before.at_once + 1
+        moves = self._system.moves(state)
         if self._random is not None:
             self._random.shuffle(moves)
-        self._path.append(_Level(state, move, step, iter(moves)))
-        if is_end:
+        level = _Level(state, key, move, step, iter(moves), at_once)
+        self._path.append(level)
+        self._on_path.add(key)
+        if not self._system.may_deviate(state) and not state.cut and self._system.is_at_rest(state):
             progress.ends += 1
             progress.depth = max(progress.depth, len(self._path) - 1)
             self._check_end(state)
+        elif at_once > MOST_AT_ONCE or state.elapsed > self._limit:
+            what = "at one instant" if at_once > MOST_AT_ONCE else f"within {SETTLE_S:g} s"
+            self._find(LIVENESS, f"the daemons do not come to rest {what}", self._moves(), state)
+            self._path[-1] = attrs.evolve(level, moves=iter(()))
 
-    def _is_end(self, state: State) -> bool:
-        if state.elapsed > self._limit:
-            return True
-        return state.elapsed > self._until and self._system.is_settled(state)
+    def _check_circle(self, key: bytes, move: Move | None, state: State) -> None:
+        """Check a path that has met itself: only that all wait for one daemon is no circle.
+
+        An act or a write may wait a round longer, and so for ever: somebody does it later, or has
+        to, by another path.
+        """
+        levels = self._path[next(n for n, each in enumerate(self._path) if each.key == key) + 1 :]
+        circle = [level.move for level in levels] + [move]
+        if any(each is not None and each.what != "pass" for each in circle):
+            text = f"the daemons go round in a circle of {len(circle)} moves"
+            moves = self._moves() if move is None else (*self._moves(), move)
+            self._find(LIVENESS, text, moves, state)
 
     def _moves(self) -> tuple[Move, ...]:
         return tuple(level.move for level in self._path if level.move is not None)
@@ -178,7 +216,7 @@ class Search:
     # ---- ends ----
 
     def _check_end(self, state: State) -> None:
-        """Let the cluster settle, and check the history of the whole path."""
+        """Check the history of the whole path."""
         checkers = Checkers()
         at = self._beginning.at
         for ticks, step in self._beginning.steps:
@@ -186,43 +224,34 @@ class Search:
         for level in self._path:
             if level.step is not None:
                 _feed(checkers, level.step, at + level.state.elapsed)
-        state, is_settled = self._settle(checkers, state)
-        if not is_settled:
-            text = f"no view of all with all done within {SETTLE_S:g} s after the last deviation"
-            self._find(LIVENESS, text, self._moves(), state)
-        elif not self.progress.findings or not checkers.violations:
+        self._go_on(checkers, state)
+        if not self.progress.findings or not checkers.violations:
             checkers.finish()
         for found in checkers.violations:
             self._find(found.property, found.text, self._moves(), state)
 
-    def _settle(self, checkers: Checkers, state: State) -> tuple[State, bool]:
-        """Go on with nothing going wrong; return the last state, and whether all is settled."""
+    def _go_on(self, checkers: Checkers, state: State) -> None:
+        """Go on with nothing going wrong: what can be delivered is, and it stays so."""
         names = self._system.nodes.constants.names
-        limit = state.elapsed + round(SETTLE_S / TICK)
+        states = [self._nodes.states[number] for number in state.nodes]
+        core = [
+            f"{name}/{node.starts}" for name, node in zip(names, states, strict=True) if node.is_up
+        ]
         at = self._beginning.at
-        until: int | None = None
+        checkers.feed(Heal(at + state.elapsed, tuple(core)))
+        until = state.elapsed + round(AFTER_S / TICK)
+        system = TransitionSystem(PassingNodes(self._nodes, state.nodes), self._system.bounds)
         for _ in range(MOST_MOVES):
-            if until is None and self._system.is_settled(state):
-                until = state.elapsed + round(AFTER_S / TICK)
-                states = [self._system.nodes.states[number] for number in state.nodes]
-                core = [
-                    f"{name}/{node.starts}"
-                    for name, node in zip(names, states, strict=True)
-                    if node.is_up
-                ]
-                checkers.feed(Heal(at + state.elapsed, tuple(core)))
-            if until is not None and state.elapsed > until:
+            if state.elapsed > until:
                 checkers.feed(Quiet(at + state.elapsed))
-                return state, True
-            if state.elapsed > limit:
-                return state, False
-            state, step = self._system.apply(state, self._system.usual(state))
+                return
+            state, step = system.apply(state, system.usual(state))
             if step is not None:
                 if step.error:
                     self._find(INVARIANT, step.error, self._moves(), state)
-                    return state, True
+                    return
                 _feed(checkers, step, at + state.elapsed)
-        return state, False
+        self._find(LIVENESS, "the daemons do not stay at rest", self._moves(), state)
 
 
 def _feed(checkers: Checkers, step: NodeStep, ticks: int) -> None:
@@ -231,6 +260,5 @@ def _feed(checkers: Checkers, step: NodeStep, ticks: int) -> None:
         checkers.feed(replace(event, t=ticks))
 
 
-def _digest_of(state: State) -> bytes:
-    key: Any = state.key
+def _digest_of(key: Any) -> bytes:
     return hashlib.blake2b(marshal.dumps(key, 2), digest_size=12).digest()

@@ -17,7 +17,7 @@ orders within each daemon; every other order leads to the same states at the end
 persistent sets).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 import attrs
@@ -33,7 +33,7 @@ from groupcomm.sim.explore.node import (
     Receive,
     Wake,
 )
-from groupcomm.sim.explore.node_states import NodeState, NodeStates, NodeStep
+from groupcomm.sim.explore.node_states import NodeState, NodeStates, NodeStep, PassingNodes
 from groupcomm.wire.packet import PacketKind
 
 DEFER: Final = "defer"
@@ -82,12 +82,6 @@ class State(NamedTuple):
     spent: tuple[int, ...]
     elapsed: int
 
-    @property
-    def key(self) -> tuple[object, ...]:
-        """Return the state without the order of datagrams, which has no effect."""
-        nodes, lags, turn, now, later, *rest = self
-        return nodes, lags, turn, tuple(sorted(now)), tuple(sorted(later)), *rest
-
 
 @attrs.frozen
 class Move:
@@ -106,6 +100,9 @@ class Move:
     place: int = -1
     packet: int = -1
     others: frozenset[int] = frozenset()
+
+
+_MEND: Final = Move("mend")
 
 
 @attrs.frozen(kw_only=True)
@@ -131,12 +128,13 @@ class TransitionSystem:
         bounds: the bounds.
     """
 
-    def __init__(self, nodes: NodeStates, bounds: Bounds) -> None:
+    def __init__(self, nodes: NodeStates | PassingNodes, bounds: Bounds) -> None:
         self.nodes = nodes
         self.bounds = bounds
         self.count = len(nodes.constants.names)
         self._most = tuple(bounds.most.get(kind, 0) for kind in KINDS)
         self._until = round(bounds.within_s / TICK)
+        self._is_common = all(most == 0 or most >= bounds.in_all for most in self._most)
         self._effects: dict[str, Callable[[State, Move], State]] = {
             "pass": self._pass,
             "wait": self._wait,
@@ -146,27 +144,61 @@ class TransitionSystem:
             "mend": self._mend,
         }
 
+    def key(self, state: State) -> tuple[object, ...]:
+        """Return all of a state that can make a difference from now on.
+
+        The order of datagrams makes none. Once no deviation can come any more, neither does the
+        number of those that came, nor the time since the beginning.
+        """
+        nodes, lags, turn, now, later, cut, spent, elapsed = state
+        flight = tuple(sorted(now)), tuple(sorted(later))
+        if not self.may_deviate(state):
+            return nodes, lags, turn, *flight, cut
+        return nodes, lags, turn, *flight, cut, sum(spent) if self._is_common else spent, elapsed
+
     # ---- moves ----
 
     def moves(self, state: State) -> list[Move]:
-        """Return all that can happen in a state."""
+        """Return all that can happen in a state; nothing does where exploration ends."""
+        may_deviate = self.may_deviate(state)
+        if not may_deviate and self.is_at_rest(state):
+            return list(self._recoveries(state, range(self.count)))
         due = list(self._due(state))
         options = list(self._options(state))
         found = due + options
         if not due and not (options and self._must_act(state)):
             found.append(Move("wait" if self._is_over(state) else "pass", state.turn))
-        if sum(state.spent) < self.bounds.in_all and state.elapsed <= self._until:
+        if may_deviate:
             found += self._deviations(state)
-        elif state.cut and state.turn == 0:
-            found.append(Move("mend"))
-        return found
+        return [*found, *self._recoveries(state, (state.turn,))]
+
+    def may_deviate(self, state: State) -> bool:
+        """Return whether something may still go wrong."""
+        return sum(state.spent) < self.bounds.in_all and state.elapsed <= self._until
 
     def usual(self, state: State) -> Move:
         """Return what happens next if nothing goes wrong and all is as quick as can be."""
         if state.cut and state.turn == 0:
-            return Move("mend")
+            return _MEND
         move = next(self._due(state), None) or next(self._options(state), None)
         return move or Move("wait" if self._is_over(state) else "pass", state.turn)
+
+    def _recoveries(self, state: State, places: Iterable[int]) -> Iterator[Move]:
+        """Yield how what went wrong may end: in any round after it, and at rest at the latest.
+
+        At rest the daemons that run have done all that they can do without the others. A daemon may
+        stay down for ever, but a cut ends.
+
+        Args:
+            state: the state.
+            places: the daemons that may start now.
+        """
+        if state.cut and 0 in places:
+            yield _MEND
+        for place in places:
+            node = self.nodes.states[state.nodes[place]]
+            if not node.is_up and node.starts < MOST_STARTS:
+                yield Move("boot", place)
 
     def _due(self, state: State) -> Iterator[Move]:
         """Yield what the daemon whose turn it is must do in this round."""
@@ -213,45 +245,45 @@ class TransitionSystem:
             if target == turn:
                 yield from (Move("defer", turn, packet),) if defer else ()
                 yield from (Move("lose", turn, packet),) if loss else ()
-        yield from self._starts_and_ends(self.nodes.states[state.nodes[turn]], turn, crash=crash)
-        if turn == 0:
-            if late and not self._is_over(state):
-                yield Move("wait", 0)
-            if state.cut:
-                yield Move("mend")
-            elif cut:
-                yield from (Move("cut", others=side) for side in _sides(self.count))
-
-    @staticmethod
-    def _starts_and_ends(node: NodeState, turn: int, *, crash: bool) -> Iterator[Move]:
-        if not node.is_up and node.starts < MOST_STARTS:
-            yield Move("boot", turn)
-        elif node.is_up and crash:
+        node = self.nodes.states[state.nodes[turn]]
+        if node.is_up and crash:
             yield Move("crash", turn)
             if node.is_storing:
                 yield Move("crash", turn, others=_WRITE_HAS_LASTED)
+        if turn == 0:
+            if late and not self._is_over(state):
+                yield Move("wait", 0)
+            if cut and not state.cut:
+                yield from (Move("cut", others=side) for side in _sides(self.count))
 
     def _states(self, state: State) -> list[NodeState]:
         states = self.nodes.states
         return [states[number] for number in state.nodes]
 
-    @staticmethod
-    def _is_formed(states: list[NodeState]) -> bool:
-        """Return whether all daemons that run are in one view, in order."""
-        up = [node for node in states if node.is_up]
-        return bool(up) and all(node.view and node.view == up[0].view for node in up)
-
     def is_settled(self, state: State) -> bool:
         """Return whether the daemons that run have one view with nobody else, and all is done."""
-        states = self._states(state)
-        if state.cut or not self._is_formed(states) or not self._is_over(state):
-            return False
+        return not state.cut and self._is_over(state) and self._is_formed(state)
+
+    def is_at_rest(self, state: State) -> bool:
+        """Return whether each part has settled, and no daemon holds a packet that counts."""
+        is_quiet = not any(node.holds_packets for node in self._states(state))
+        return is_quiet and self._is_over(state) and self._is_formed(state)
+
+    def _is_formed(self, state: State) -> bool:
+        """Return whether the daemons that run in each part have a view with nobody else."""
+        views: dict[bool, set[bytes]] = {}
+        members: dict[bool, set[str]] = {}
+        names = self.nodes.constants.names
         up = [
-            name
-            for name, node in zip(self.nodes.constants.names, states, strict=True)
+            (place in state.cut, names[place], node)
+            for place, node in enumerate(self._states(state))
             if node.is_up
         ]
-        return list(next(node for node in states if node.is_up).members) == up
+        for side, name, node in up:
+            views.setdefault(side, set()).add(node.view)
+            members.setdefault(side, set()).add(name)
+        is_one = all(len(each) == 1 and b"" not in each for each in views.values())
+        return is_one and all(set(node.members) == members[side] for side, _, node in up)
 
     # ---- their effects ----
 

@@ -89,7 +89,7 @@ def _lose_a_packet(core: Any) -> None:
 @pytest.mark.parametrize("change", [_lower_the_mark, _hear_later, _lose_a_packet])
 def test_no_part_of_a_daemon_is_overlooked(change: Callable[[Any], None]) -> None:
     beginning = begin(SCENARIOS["agreed-2"], Bounds())
-    nodes, number = beginning.system.nodes, beginning.state.nodes[0]
+    nodes, number = beginning.nodes, beginning.state.nodes[0]
     same = nodes.change(number, lambda node: None)
     assert same == number
     assert nodes.change(number, lambda node: change(node.core)) != number
