@@ -215,7 +215,7 @@ class NodeStates:
         self.computed += 1
         node = self.load(number)
         now = self.states[number].at + lag * TICK
-        sent, events, error = _take_step(node, event, now, self.packet_table)
+        sent, events, error = _step_of(node, event, now, self.packet_table)
         state = number if error else self.add(node, now)
         return NodeStep(state=state, sent=sent, events=events, error=error)
 
@@ -249,14 +249,14 @@ class PassingNodes:
         """Take a step of a daemon; see `NodeStates.step`."""
         node = self._live.pop(number)
         now = self.states[number].at + lag * TICK
-        sent, events, error = _take_step(node, event, now, self.packet_table)
+        sent, events, error = _step_of(node, event, now, self.packet_table)
         number, self._next = self._next, self._next + 1
         self.states[number] = _state_of(node, now, b"")
         self._live[number] = node
         return NodeStep(state=number, sent=sent, events=events, error=error)
 
 
-def _take_step(
+def _step_of(
     node: Node, event: NodeEvent, now: float, table: PacketTable
 ) -> tuple[Sent, tuple[TraceEvent, ...], str]:
     """Return the packets, the events and the broken invariant of a step that a daemon takes."""
