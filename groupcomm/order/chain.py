@@ -24,18 +24,20 @@ class Chain:
         gate: packets with causes that are not all delivered here, oldest first; V and A of a
             chain only rise, so the first bars the rest.
         full: the last of its packets with its causes in full; 0 for none.
+        vector: V of that packet; None for none.
+        agreed: A of that packet; None for none.
     """
 
     __slots__ = ("agreed", "daemon", "early", "full", "gate", "last", "queues", "vector")
 
-    def __init__(self, daemon: int, base: int, rings: int) -> None:
+    def __init__(self, daemon: int, base: int) -> None:
         self.daemon = daemon
         self.last = base
         self.early: dict[int, DataPacket] = {}
         self.queues: dict[int, deque[Bundle]] = {}
         self.gate: deque[DataPacket] = deque()
-        self.vector: tuple[int, ...] = (0,) * rings
-        self.agreed = NOTHING_AGREED
+        self.vector: tuple[int, ...] | None = None
+        self.agreed: Stamp | None = None
         self.full = 0
 
     def resolve_causes(self, packet: DataPacket) -> None:

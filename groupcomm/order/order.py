@@ -73,7 +73,7 @@ class Order:
         self.done = NOTHING_AGREED
         self._streams = streams
         self._on_release = on_release
-        self._chains = [Chain(daemon, streams[0].held, rings) for daemon in range(daemons)]
+        self._chains = [Chain(daemon, streams[0].held) for daemon in range(daemons)]
         self._agreed: list[tuple[int, int, DataPacket]] = []  # a heap by stamp
         self._safe: list[int] = []  # stamps of SAFE packets not yet delivered, rising
         self.hurried: list[int] = []
@@ -192,13 +192,14 @@ class Order:
         self.done = Stamp(packet.time, packet.ring)
 
     def _forgo_impossible(self, packet: DataPacket) -> None:
-        """Give up the causes of packets that still wait below the next agreed packet.
+        """Give up the causes of packets that still wait below the next agreed packet, and its own.
 
         All packets with lower stamps are here, and those whose causes exist were released. So these
-        causes do not exist: a daemon has lied.
+        causes do not exist: a daemon has lied. The same holds of packets with the same time, since
+        causes have lower stamps than what they cause.
         """
         for chain in list(self._gated.values()):
-            while chain.gate and chain.gate[0].time < packet.time:
+            while chain.gate and chain.gate[0].time <= packet.time:
                 self._forgo_causes(chain.gate[0])
                 self._open_gates()
 
@@ -213,7 +214,7 @@ class Order:
         packet.reference = 0
 
     def _serve(self, chain: Chain, session: int, queue: deque[Bundle]) -> None:
-        """Release the bundles after the head of a session's queue, which was just released."""
+        """Release the bundles at the head of a session's queue that wait for nothing."""
         while queue:
             head = queue[0]
             packet: DataPacket = head.packet
@@ -241,7 +242,7 @@ class Order:
         for bundle in packet.bundles:
             if bundle.level == _CAUSAL:
                 queue = chain.queues.get(bundle.session)
-                if queue and queue[0] is bundle:
+                if queue:
                     self._serve(chain, bundle.session, queue)
 
     def _has_causes(self, packet: DataPacket) -> bool:

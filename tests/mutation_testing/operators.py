@@ -33,6 +33,9 @@ ARITHMETIC: Final[dict[type[ast.operator], type[ast.operator]]] = {
     ast.BitOr: ast.BitAnd,
     ast.BitAnd: ast.BitOr,
 }
+INVARIANT: Final = "assert_"
+"""The functions that check invariants have names that begin so."""
+
 CALLS: Final = {"min": "max", "max": "min", "any": "all", "all": "any"}
 
 
@@ -90,6 +93,8 @@ class _Places:
             yield from self._of_definition(node)
 
     def _of_definition(self, node: ast.stmt) -> Iterator[_Place]:
+        if isinstance(node, ast.FunctionDef) and node.name.startswith(INVARIANT):
+            return
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
             self._names.append(node.name)
             for each in node.body:
@@ -134,7 +139,7 @@ def _is_invariant(node: ast.stmt) -> bool:
     return (
         isinstance(call, ast.Call)
         and isinstance(call.func, ast.Name)
-        and call.func.id.startswith("assert_")
+        and call.func.id.startswith(INVARIANT)
     )
 
 
@@ -171,7 +176,7 @@ def _walk(node: ast.expr) -> Iterator[ast.expr]:
         elif isinstance(each, ast.comprehension):
             for part in (each.target, each.iter, *each.ifs):
                 yield from _walk(part)
-        elif isinstance(each, ast.keyword):
+        elif isinstance(each, ast.keyword) and each.arg != "strict":  # that is an assertion, too
             yield from _walk(each.value)
 
 

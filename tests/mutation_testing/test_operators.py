@@ -20,7 +20,12 @@ def f(a: int = 1) -> bool:
     for each in [b for b in g if b]:
         each.go()
     assert_all(a)
+    zip(a, g, strict=True)
     raise ValueError(f"{a + 1} is wrong")
+
+def assert_all(a: int) -> None:
+    assert_other(a + 1)
+    g(a + 1)
 '''
 
 
@@ -49,6 +54,7 @@ def test_each_place_is_changed_once() -> None:
         ("arithmetic", "a + 1  ->  a - 1"),
         ("constant", "1  ->  2"),
         ("statement dropped", "each.go()"),
+        ("statement dropped", "zip(a, g, strict=True)"),
     ]
 
 

@@ -56,5 +56,5 @@ def test_statements_that_are_run_are_noted_and_others_are_not(functions: LoadedF
 
 def test_what_is_noted_does_not_change_results(functions: LoadedFunctions) -> None:
     functions.watch(CHAIN)
-    made = chain.Chain(3, 7, 2)
-    assert (made.daemon, made.last, made.vector) == (3, 7, (0, 0))
+    made = chain.Chain(3, 7)
+    assert (made.daemon, made.last, made.full) == (3, 7, 0)

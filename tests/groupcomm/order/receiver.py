@@ -44,10 +44,18 @@ class Receiver:
         previous: int = 0,
         time: int = 0,
         causes: tuple[Sequence[int], Stamp] | None = None,
+        reference: int = 0,
     ) -> None:
         """Receive one packet and deliver what can be."""
         packet = self.make(
-            number, *bundles, ring=ring, daemon=daemon, previous=previous, time=time, causes=causes
+            number,
+            *bundles,
+            ring=ring,
+            daemon=daemon,
+            previous=previous,
+            time=time,
+            causes=causes,
+            reference=reference,
         )
         stream = self.streams[packet.ring]
         held = stream.held
@@ -64,6 +72,7 @@ class Receiver:
         previous: int = 0,
         time: int = 0,
         causes: tuple[Sequence[int], Stamp] | None = None,
+        reference: int = 0,
     ) -> DataPacket:
         """Return a packet that has not been received."""
         packet = DataPacket(
@@ -76,6 +85,7 @@ class Receiver:
         )
         if causes is not None:
             packet.vector, packet.agreed = tuple(causes[0]), causes[1]
+        packet.reference = reference
         for place, one in enumerate(bundles):
             one.packet, one.place = packet, place
         return packet

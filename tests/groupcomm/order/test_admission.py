@@ -76,6 +76,7 @@ def test_a_stamp_is_between_those_of_its_neighbours() -> None:
     gate.receive(8, previous=7, time=80)
     assert gate.refuses(gate.x(2, time=40), "stamp")
     gate.admit(gate.x(2, time=39))
+    gate.admit(gate.x(2, time=1))
     assert gate.refuses(gate.x(6, daemon=1, previous=5, time=40), "stamp")
     gate.admit(gate.x(6, daemon=1, previous=5, time=41))
     gate.admit(gate.x(6, daemon=1, previous=5, time=79))
@@ -121,6 +122,13 @@ def test_a_packet_refers_to_the_last_one_with_its_causes_in_full() -> None:
     assert gate.refuses(wrong, "causes")
 
 
+def test_nothing_refers_to_a_packet_without_causes() -> None:
+    gate = Gate()
+    first = gate.x(2)
+    first.reference = 1
+    assert gate.refuses(first, "causes")
+
+
 def test_packets_that_wait_refer_to_the_one_that_comes_with_full_causes() -> None:
     gate = Gate()
     gate.packet(1, bundle(FIFO, 1, "x"), causes=NONE)
@@ -143,6 +151,12 @@ def test_a_packet_follows_the_last_one_of_its_daemon() -> None:
     assert gate.refuses(gate.x(3, previous=1), "chain")
     assert gate.refuses(gate.x(3, previous=0), "chain")
     gate.admit(gate.x(3, previous=2))
+
+
+def test_a_second_first_packet_of_a_daemon_is_refused_also_while_nothing_is_held() -> None:
+    gate = Gate()
+    gate.receive(2)
+    assert gate.refuses(gate.x(3), "chain")
 
 
 def test_no_two_packets_follow_the_same_one() -> None:
@@ -169,6 +183,13 @@ def test_packets_after_a_gap_that_closes_follow_those_of_their_daemons() -> None
     assert gate.refuses(gate.x(2, daemon=2), "chain"), "then packet 4 follows nothing"
     gate.receive(6, daemon=2, previous=5)
     gate.admit(gate.x(2))  # what comes behind the next gap is not looked at
+
+
+def test_a_packet_that_closes_no_gap_is_not_compared_with_those_behind_it() -> None:
+    gate = Gate()
+    gate.receive(1)
+    gate.receive(6, daemon=1, previous=3)
+    gate.admit(gate.x(5, previous=2))
 
 
 def test_a_packet_that_closes_a_gap_comes_between_those_of_its_daemon() -> None:

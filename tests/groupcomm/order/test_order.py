@@ -288,3 +288,95 @@ def test_chains_end_where_the_first_packet_of_a_daemon_is_missing() -> None:
     assert receiver.order.chain_ends == [1, 3]
     receiver.packet(2, bundle(FIFO, 1, "b"), previous=1)
     assert receiver.order.chain_ends == [4, 3]
+
+
+def test_causes_by_reference_to_a_packet_that_does_not_wait_are_waited_for() -> None:
+    receiver = Receiver(rings=2)
+    receiver.packet(1, bundle(FIFO, 1, "f"), causes=((0, 1), Stamp(0, 0)))
+    receiver.packet(2, bundle(CAUSAL, 2, "c"), previous=1, reference=1)
+    assert receiver.out == ["f"]
+    receiver.packet(1, bundle(FIFO, 1, "x"), ring=1, daemon=2)
+    assert receiver.out == ["f", "x", "c"]
+
+
+def test_the_agreed_cause_of_a_reference_is_waited_for() -> None:
+    receiver = Receiver(rings=2)
+    receiver.packet(1, bundle(AGREED, 1, "a"), time=50, causes=((0, 0), Stamp(0, 0)))
+    receiver.packet(2, bundle(FIFO, 2, "f"), daemon=1, causes=((0, 0), Stamp(50, 0)), time=60)
+    receiver.packet(3, bundle(CAUSAL, 2, "c"), daemon=1, previous=2, reference=2, time=70)
+    assert receiver.out == ["f"]
+    receiver.horizon(1, 50, 0)
+    assert receiver.out == ["f", "a", "c"]
+
+
+def test_a_causal_message_whose_causes_are_here_is_released_when_it_is_accepted() -> None:
+    receiver = Receiver()
+    packet = receiver.make(1, bundle(CAUSAL, 1, "c"), causes=((0,), Stamp(0, 0)))
+    receiver.streams[0].accept(packet)
+    receiver.order.accept(packet, 0)
+    assert receiver.out == ["c"]
+
+
+def test_a_packet_that_comes_out_of_its_gate_lets_those_of_other_daemons_out() -> None:
+    receiver = Receiver(rings=2, daemons=4)
+    receiver.packet(3, bundle(CAUSAL, 1, "b"), causes=((2, 0), Stamp(0, 0)))
+    receiver.packet(1, bundle(FIFO, 1, "x"), daemon=3)
+    receiver.packet(2, bundle(CAUSAL, 1, "a"), daemon=1, causes=((0, 1), Stamp(0, 0)))
+    assert receiver.out == ["x"]
+    receiver.packet(1, bundle(FIFO, 1, "y"), ring=1, daemon=2)
+    assert receiver.out == ["x", "y", "a", "b"]
+
+
+def test_safe_messages_that_are_delivered_do_not_wait() -> None:
+    receiver = Receiver()
+    receiver.packet(1, bundle(SAFE, 1, "s"), causes=((0,), Stamp(0, 0)))
+    assert receiver.order.safe_waits(0, 99)
+    receiver.frontier(0, 10)
+    assert receiver.out == ["s"]
+    assert not receiver.order.safe_waits(0, 99)
+
+
+def test_causes_that_are_all_held_are_not_forgone() -> None:
+    receiver = Receiver(rings=2)
+    receiver.packet(1, bundle(FIFO, 1, "x"), ring=1, daemon=2, time=5)
+    receiver.packet(1, bundle(AGREED, 1, "a"), time=10, causes=((0, 1), Stamp(0, 0)))
+    receiver.horizon(1, 10, 1)
+    assert receiver.out == ["x", "a"]
+    assert receiver.streams[0].packets[1].vector == (0, 1)
+
+
+def test_a_packet_waits_for_an_agreed_cause_that_does_not_exist_no_longer_than_for_itself() -> None:
+    """A daemon that lies once ended all others in this way: the session's order was broken."""
+    receiver = Receiver()
+    lie = ((0,), Stamp(9, 0))
+    receiver.packet(1, bundle(CAUSAL, 1, "c"), bundle(AGREED, 1, "a"), time=10, causes=lie)
+    assert receiver.out == ["c", "a"]
+
+
+def test_causes_that_were_forgone_are_not_looked_up_again() -> None:
+    receiver = Receiver()
+    receiver.packet(1, bundle(FIFO, 1, "f"), causes=((0,), Stamp(9, 0)))
+    receiver.packet(2, bundle(CAUSAL, 1, "c"), previous=1, reference=1)
+    receiver.packet(3, bundle(AGREED, 2, "a"), daemon=1, causes=((0,), Stamp(0, 0)))
+    assert receiver.out == ["f", "c", "a"]
+    packet = receiver.streams[0].packets[2]
+    receiver.order.resolve(packet)
+    assert (packet.vector, packet.agreed, packet.reference) == (None, None, 0)
+
+
+def test_bundles_say_that_they_are_released() -> None:
+    receiver = Receiver(rings=2)
+    agreed, fifo = bundle(AGREED, 1, "a"), bundle(FIFO, 2, "f")
+    receiver.packet(1, agreed, fifo, causes=((0, 0), Stamp(0, 0)))
+    assert (agreed.released, fifo.released) == (False, True)
+    receiver.horizon(1, 10, 0)
+    assert agreed.released
+
+
+def test_the_invariants_stop_a_message_that_overtakes_its_cause() -> None:
+    receiver = Receiver(rings=2)
+    receiver.packet(1, bundle(AGREED, 1, "a"), bundle(FIFO, 1, "f"), causes=((0, 0), Stamp(0, 0)))
+    receiver.packet(2, bundle(AGREED, 2, "b"), daemon=1, causes=((0, 0), Stamp(0, 0)))
+    receiver.streams[0].packets[1].pending += 1  # as if another message waited
+    with pytest.raises(AssertionError, match="undelivered below stamp 20"):
+        receiver.horizon(1, 20, 0)
