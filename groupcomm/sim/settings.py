@@ -85,7 +85,7 @@ class Options:
             sites.
         sites: the number of sites; None draws 1 for seven of eight seeds, otherwise 2 to 4 and, in
             one seed of a hundred, 5 to 8 of up to 9 daemons each.
-        faults: ``all``, ``none`` or names of faults with commas between them, see faults.py.
+        faults: ``all``, ``every``, ``none`` or names of faults with commas between them, see faults.py.
         duration_s: simulated seconds with faults and load, before everything settles.
         suite: the suite that protects datagrams, 0 to 2; None draws 0 or 1 for each seed.
         byzantine: whether a daemon of the cluster lies.
@@ -229,6 +229,7 @@ def draw_settings(seed: int, options: Options) -> Settings:
         random_for(seed, "fault settings"),
         options.faults,
         random_for(seed, "link fault settings") if several else None,
+        random_for(seed, "host fault settings") if options.faults != "all" else None,
     )
     daemons = sum(map(len, sites))
     links = draw_links(random_for(seed, "links"), len(sites), daemons, faults) if several else ()

@@ -80,7 +80,7 @@ class Clock:
         error_s: with rate 0 the largest error of the wall clock, in seconds.
     """
 
-    __slots__ = ("_base", "_rate", "_rng", "_wall")
+    __slots__ = ("_base", "_frozen", "_rate", "_rng", "_wall")
 
     def __init__(self, rng: Random, rate: float, error_s: float = 0.005) -> None:
         self._rng = rng
@@ -88,6 +88,7 @@ class Clock:
         self._rate = 1.0 + rng.uniform(-rate, rate)
         error_s = 2.0 if rate else error_s
         self._wall = EPOCH_S + rng.uniform(-error_s, error_s)
+        self._frozen: float | None = None  # the time at which the wall clock stands still
 
     def monotonic(self, now: int) -> float:
         """Return seconds on the monotonic clock at a virtual time."""
@@ -95,7 +96,15 @@ class Clock:
 
     def wall(self, now: int) -> float:
         """Return seconds since 1970 by this machine's wall clock."""
-        return self._wall + now / SECOND
+        return self._wall + now / SECOND if self._frozen is None else self._frozen
+
+    def freeze(self, now: int) -> None:
+        """Have the wall clock stand still."""
+        self._frozen = self.wall(now)
+
+    def thaw(self) -> None:
+        """Have the wall clock go on, at the time that it would have without that."""
+        self._frozen = None
 
     def jump(self) -> None:
         """Make the wall clock jump by up to a day, either way."""

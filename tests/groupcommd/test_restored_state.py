@@ -1,4 +1,4 @@
-"""State folders as operators leave them: restored from a backup, deleted, copied to a second host."""
+"""State folders as operators leave them: restored, deleted, copied to a second host."""
 
 import shutil
 from collections.abc import AsyncIterator

@@ -65,6 +65,9 @@ class Faults:
         link_cut_s: the longest time for which links are cut, alone or several at once, 0.5 to 5.
         link_flap_s: a link is cut and mended again and again with this period, to 3 token timeouts.
         gateways: daemons at the ends of links are killed.
+        card_bytes: the longest datagram that a bad network card passes for some seconds, 100 to
+            1,200.
+        frozen_s: the longest time for which a wall clock stands still, 1 to 100.
     """
 
     loss: float = 0.0
@@ -100,6 +103,8 @@ class Faults:
     link_cut_s: float = 0.0
     link_flap_s: float = 0.0
     gateways: bool = False
+    card_bytes: int = 0
+    frozen_s: float = 0.0
 
     @property
     def on_paths(self) -> bool:
@@ -148,7 +153,12 @@ _DRAW_BETWEEN_SITES: Final[dict[str, tuple[str, Callable[[Random], Any]]]] = {
     "gateways": ("gateways", lambda rng: True),
 }
 
-_DRAW_ALL: Final = _DRAW | _DRAW_BETWEEN_SITES
+_DRAW_OF_HOSTS: Final[dict[str, tuple[str, Callable[[Random], Any]]]] = {
+    "card": ("card_bytes", lambda rng: round(10 ** rng.uniform(2.0, 3.08))),
+    "frozen-clock": ("frozen_s", lambda rng: 10 ** rng.uniform(0.0, 2.0)),
+}
+
+_DRAW_ALL: Final = _DRAW | _DRAW_BETWEEN_SITES | _DRAW_OF_HOSTS
 
 FAULT_NAMES: Final = tuple(_DRAW_ALL)
 """Names of all faults, as the command line takes them."""
@@ -159,15 +169,22 @@ def names_of(faults: Faults) -> tuple[str, ...]:
     return tuple(name for name, (field, _) in _DRAW_ALL.items() if getattr(faults, field))
 
 
-def draw_faults(rng: Random, wanted: str, between_sites: Random | None = None) -> Faults:
+def draw_faults(
+    rng: Random,
+    wanted: str,
+    between_sites: Random | None = None,
+    of_hosts: Random | None = None,
+) -> Faults:
     """Draw the faults of one run.
 
     Args:
         rng: the run's source for this purpose.
-        wanted: ``all`` (each with probability 1/2), ``none``, or names with commas between them
+        wanted: ``all`` or ``every`` (each with probability 1/2), ``none``, or names with commas between them
             (each of them, for certain).
         between_sites: the random source for faults between sites; None in a run with one site,
             which has no such faults, whatever is wanted.
+        of_hosts: the random source for faults of single hosts; None for ``all``, which has none of
+            these: seeds stay as they were before there were any.
 
     Raises:
         ConfigError: a name is not one of FAULT_NAMES.
@@ -176,6 +193,8 @@ def draw_faults(rng: Random, wanted: str, between_sites: Random | None = None) -
     drawn = _draw(_DRAW, rng)
     if between_sites is not None:
         drawn |= _draw(_DRAW_BETWEEN_SITES, between_sites)
+    if of_hosts is not None:
+        drawn |= _draw(_DRAW_OF_HOSTS, of_hosts)
     on = [name for name, (lot, _) in drawn.items() if (lot if names is None else name in names)]
     return Faults(**{_DRAW_ALL[name][0]: drawn[name][1] for name in on})
 
@@ -196,11 +215,11 @@ def fault_names(wanted: str) -> frozenset[str] | None:
     Raises:
         ConfigError: a name is not one of FAULT_NAMES.
     """
-    if wanted == "all":
+    if wanted in ("all", "every"):
         return None
     names: Iterable[str] = () if wanted == "none" else wanted.split(",")
     for name in names:
         if name not in _DRAW_ALL:
             known = ", ".join(FAULT_NAMES)
-            raise ConfigError(f"no fault is named {name!r}; there are: all, none, {known}")
+            raise ConfigError(f"no fault is named {name!r}; there are: all, every, none, {known}")
     return frozenset(names)

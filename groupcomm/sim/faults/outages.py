@@ -133,6 +133,8 @@ class Outages:
         self._damage: dict[int, str] = {}  # the damage to each host's disk once its daemon is dead
         self._again: set[int] = set()  # hosts whose next daemon dies soon
         self._misled: SimulatedHost | None = None  # a host with a wall clock that is ahead
+        # Where a clock may also be behind, no clock shows that a disk has lost something.
+        self._trusts_clocks = not (faults.clock_rate or faults.frozen_s)
         for host in hosts:
             host.on_end = self._on_end
 
@@ -141,6 +143,7 @@ class Outages:
         self._running = False
         self._set_right()
         for host in self._hosts:
+            host.clock.thaw()
             host.kill_clone()
             if host.process is not None:
                 host.process.resume()
@@ -179,13 +182,13 @@ class Outages:
         if victim is None:
             return
         cloned = self._rng.random() < CLONE_SHARE
-        if cloned and not self._faults.clock_rate:
+        if cloned and self._trusts_clocks:
             victim.start_clone()
             lasts = microseconds(self._rng.uniform(0.1, LONGEST_CLONE_S))
             self._loop.at(self._loop.now + lasts, lambda _: victim.kill_clone())
             return
         damage = self._rng.choice(("lost", "rolled back"))
-        if not self._faults.clock_rate:  # if a clock is also set back, view ids may fall
+        if self._trusts_clocks:  # if a clock is also set back, view ids may fall
             self._damage[victim.index] = damage
         self._doom(victim)
 
@@ -207,6 +210,15 @@ class Outages:
         if self._misled is not None:
             self._misled.clock.set_ahead(-self._faults.ahead_s)
             self._misled = None
+
+    def freeze_clock(self) -> None:
+        """Have the wall clock of a host stand still; half of the time its daemon starts anew."""
+        host, rng = self._rng.choice(self._hosts), self._rng
+        host.clock.freeze(self._loop.now)
+        if rng.random() < 0.5:
+            host.kill()
+        lasts = microseconds(rng.uniform(SHORTEST_S, self._faults.frozen_s))
+        self._loop.at(self._loop.now + lasts, lambda _: host.clock.thaw())
 
     def pause(self) -> None:
         """Pause a daemon."""

@@ -171,6 +171,7 @@ class Disruptions:
         self._cuts = cuts
         self._sites = sites
         self._thinned: Pair | None = None
+        self._cards: dict[Pair, float] = {}  # paths with a bad card, and what they passed before
         self._for_ever: bool | None = None  # whether the cut lasts; None before the first one
         self._running = True
 
@@ -178,6 +179,7 @@ class Disruptions:
         """Cause no more disruptions; `cuts` restores the cut paths."""
         self._running = False
         self._thin(None)
+        self._mend_card()
 
     # ---- possible acts ----
 
@@ -209,6 +211,25 @@ class Disruptions:
         self._thinned = pair
         if pair is not None:
             self._network.paths[pair].thin(self._faults.directed_loss)
+
+    def spoil_card(self) -> None:
+        """Have a card lose long datagrams: to a host, from it, or on one path; one at a time."""
+        if self._cards:
+            return
+        rng, paths = self._rng, self._network.paths
+        host, end = rng.randrange(len(self._sites)), rng.choice((0, 1, None))
+        pairs = [pair for pair in sorted(paths) if end is not None and pair[end] == host]
+        self._cards = {
+            pair: paths[pair].largest_bytes for pair in pairs or [rng.choice(sorted(paths))]
+        }
+        self._network.narrow(self._cards, self._faults.card_bytes)
+        lasts = microseconds(rng.uniform(SHORTEST_LOSS_S, LONGEST_LOSS_S))
+        self._loop.at(self._loop.now + lasts, self._mend_card)
+
+    def _mend_card(self, _: Any = None) -> None:
+        for pair, largest_bytes in self._cards.items():
+            self._network.narrow([pair], largest_bytes)
+        self._cards = {}
 
     def flap(self) -> None:
         """Cut paths for half a period and restore them for half a period, for a while."""

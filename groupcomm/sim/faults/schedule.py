@@ -93,12 +93,14 @@ class FaultSchedule:
             (faults.hung_disk_s, self.disk_faults.hang),
             (faults.full_disk_s, self.disk_faults.fill_up),
             (faults.failing_disk_s, self.disk_faults.fail),
+            (faults.frozen_s, self.outages.freeze_clock),
         ]
         if len(self._hosts) > 1:
             acts += [
                 (faults.partition_s, self.disruptions.part),
                 (faults.directed_loss, self.disruptions.lose_one_way),
                 (faults.flap_s, self.disruptions.flap),
+                (faults.card_bytes, self.disruptions.spoil_card),
             ]
         if self._several_sites:
             acts += [

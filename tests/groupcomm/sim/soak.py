@@ -44,6 +44,7 @@ KINDS = (
     Options(targets=True, sites=3),
     Options(suite=2),
     Options(rosters=True, sites=3),
+    Options(faults="every"),
 )
 """The kinds of clusters that new seeds run."""
 TABLE = "mutants.md"

@@ -1,14 +1,15 @@
 """Each fault that breaks views has its effect, and all of them end."""
 
 from itertools import pairwise
+from math import inf
 
 import attrs
 import pytest
 
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.faults.faults import TOKEN_TIMEOUT_S, Faults
-from groupcomm.sim.settings import plain_settings
-from groupcomm.sim.virtual_time import SECOND
+from groupcomm.sim.settings import Options, draw_settings, plain_settings
+from groupcomm.sim.virtual_time import EPOCH_S, SECOND
 from groupcomm.trace.events import Boot, Conf, Fail, Left, TraceEvent
 
 LOOK_S = 0.02
@@ -170,3 +171,55 @@ def test_a_single_daemon_suffers_only_what_one_can_suffer() -> None:
     cluster.end_faults()
     cluster.run(1.0)
     assert cluster.agree([0])
+
+
+def test_a_card_loses_long_datagrams_and_is_well_again() -> None:
+    seen = Suffering(Faults(card_bytes=300))
+    narrow: set[frozenset[tuple[int, int]]] = set()
+    paths = seen.cluster.network.paths
+    for _ in range(400):
+        seen.run(0.1)
+        narrow.add(frozenset(pair for pair, path in paths.items() if path.largest_bytes == 300))
+    assert frozenset() in narrow
+    assert {1, 4} <= {len(pairs) for pairs in narrow}, "one path, and all of one direction"
+    seen.cluster.end_faults()
+    assert all(path.largest_bytes == inf for path in paths.values())
+
+
+def test_a_clock_stands_still_and_is_right_again() -> None:
+    seen = Suffering(Faults(frozen_s=5.0))
+    clocks = [host.clock for host in seen.cluster.daemons]
+    late: set[int] = set()
+    for _ in range(200):
+        seen.run(0.1)
+        now = seen.cluster.loop.now
+        right = EPOCH_S + now / SECOND
+        late.update(at for at, clock in enumerate(clocks) if clock.wall(now) < right - 0.5)
+    assert late
+    seen.cluster.end_faults()
+    now = seen.cluster.loop.now
+    assert all(abs(clock.wall(now) - EPOCH_S - now / SECOND) < 0.01 for clock in clocks)
+
+
+def test_faults_of_hosts_are_drawn_only_where_they_are_asked_for() -> None:
+    drawn = [draw_settings(seed, Options(faults="all")).faults for seed in range(1, 30)]
+    assert not any(faults.card_bytes or faults.frozen_s for faults in drawn)
+    every = [draw_settings(seed, Options(faults="every")).faults for seed in range(1, 30)]
+    assert 5 < sum(bool(faults.card_bytes) for faults in every) < 25
+    assert [attrs.evolve(faults, card_bytes=0, frozen_s=0.0) for faults in every] == drawn
+    assert draw_settings(1, Options(faults="card")).faults.card_bytes >= 100
+
+
+@pytest.mark.long
+def test_a_daemon_that_stands_still_for_an_hour_comes_back() -> None:
+    seen = Suffering(Faults())
+    cluster = seen.cluster
+    cluster.run(5.0)
+    paused = cluster.daemons[0].process
+    assert paused is not None
+    paused.pause(cluster.loop.now + 3600 * SECOND)
+    cluster.run(3599.0)
+    assert {host.completed for host in cluster.daemons[1:]} != {cluster.daemons[0].completed}
+    cluster.run(5.0)
+    assert len({host.completed for host in cluster.daemons}) == 1
+    assert seen.count(Fail) == 0
