@@ -74,7 +74,6 @@ class Window:
         elif self._used_up and not self.repeated:
             self.bytes = min(self._most, self.bytes + self.bytes // PART)
         self.repeated = 0
-        self._used_up = False
 
 
 # ---- limits of the lag of other rings ----

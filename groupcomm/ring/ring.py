@@ -584,7 +584,7 @@ class Ring:
         else:
             self._time_gap(now)
         missing_at = self._gap_at
-        if self._gaps or not self._single:
+        if not self._single:
             missing_at = min(missing_at, self._missing_deadline())
         waits = self._packer.source.size > 0
         monitor.step(
@@ -608,12 +608,15 @@ class Ring:
             self._doubted = stream.known
 
     def _missing_deadline(self) -> float:
-        """Return the time at which a foreign packet or notice is missing for too long, or inf."""
+        """Return the time at which a foreign packet or notice is missing for too long, or inf.
+
+        There are other rings.
+        """
         deadline = inf
         for gaps in self._gaps:
             if gaps.deadline < deadline:
                 deadline = gaps.deadline
-        if not self._single and self._context.holds_packets:
+        if self._context.holds_packets:
             deadline = min(deadline, self.notices.missed_at())
         return deadline
 

@@ -74,7 +74,6 @@ class TokenMonitor:
         "_me",
         "_passes_within_s",
         "_repeats",
-        "_rest_hop",
         "_ring",
         "_timeout_s",
         "at_rest",
@@ -108,8 +107,7 @@ class TokenMonitor:
         self._passes_within_s = 2 * timing.token_retransmit_s  # even if a copy is needed
         self._copy = b""  # the passed token, until its arrival is known
         self._copy_to = me
-        self._rest_hop = hop  # the hop of the last rest notice
-        self._holder = holder  # the daemon that sent that notice
+        self._holder = holder  # the daemon that sent the last rest notice
         self._ask_holder = False  # whether the next request is the first one since that notice
         self.at_rest = True
         self.heard_at = self.passed_at = now
@@ -123,7 +121,7 @@ class TokenMonitor:
     def passed_on(self, packet: bytes, to: int, hop: int, now: float) -> None:
         """Note that the token has just left for another daemon."""
         self.hop = hop
-        self.at_rest = self._rest_hop == hop
+        self.at_rest = False
         self._copy = packet
         self._copy_to = to
         self._repeats.start(now)
@@ -133,7 +131,7 @@ class TokenMonitor:
     def came_by(self, hop: int) -> None:
         """Note that the token is here, so the daemon need not ask for it."""
         self.hop = hop
-        self.at_rest = self._rest_hop == hop
+        self.at_rest = False
         if self._repeats.at != inf:  # the token comes by often, and a look costs less than a call
             self._repeats.stop()
         if self._asking.at != inf:
@@ -141,7 +139,7 @@ class TokenMonitor:
 
     def rests(self, hop: int, holder: int, now: float, *, wanted: bool) -> None:
         """Note that the token rests with `holder`; if `wanted`, ask that daemon at once."""
-        self.hop = self._rest_hop = hop
+        self.hop = hop
         self.at_rest = True
         self._holder = holder
         self._ask_holder = False
@@ -151,7 +149,6 @@ class TokenMonitor:
 
     def lingers(self, holder: int, now: float, *, wanted: bool) -> None:
         """Note that `holder` has numbered a packet and keeps the token until asked for it."""
-        self._rest_hop = self.hop
         self.at_rest = True
         self._holder = holder
         self._ask_holder = False

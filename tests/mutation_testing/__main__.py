@@ -58,6 +58,23 @@ def draw(options: argparse.Namespace) -> list[tuple[str, int]]:
     return drawn
 
 
+def drawn(options: argparse.Namespace) -> list[Mutation]:
+    """Return the mutations to check."""
+    return [mutate(path, Path(path).read_text(), number)[0] for path, number in draw(options)]
+
+
+def survivors(path: Path) -> list[Mutation]:
+    """Return those that survived before, wherever they stand now; some may be gone."""
+    keys, found = verdicts.survivors(path), []
+    for module in modules_of(sorted({key.partition(" ")[0] for key in keys})):
+        source = Path(module).read_text()
+        for number in range(count_of(source)):
+            mutation, _ = mutate(module, source, number)
+            if mutation.key in keys:
+                found.append(mutation)
+    return found
+
+
 def _package(module: str) -> str:
     return module.split("/")[1]
 
@@ -91,12 +108,13 @@ class Run:
 
     def _judge(self, judge: verdicts.Judge) -> None:
         path = self._options.folder / "verdicts.jsonl"
-        known = verdicts.read(path)
+        known = {} if self._options.again else verdicts.read(path)
         asked = []
-        for module, number in draw(self._options):
-            mutation, _ = mutate(module, Path(module).read_text(), number)
-            verdict = known.get((module, verdicts.digest(module), number))
-            if verdict is None or (self._options.again and not self._is_settled(mutation, verdict)):
+        for mutation in survivors(path) if self._options.again else drawn(self._options):
+            verdict = known.get(
+                (mutation.module, verdicts.digest(mutation.module), mutation.number)
+            )
+            if verdict is None:
                 asked.append(mutation)
             else:
                 self._count(mutation, verdict)
@@ -104,9 +122,6 @@ class Run:
             verdicts.write(path, mutation, verdict)
             self._count(mutation, verdict)
         self._print_scores()
-
-    def _is_settled(self, mutation: Mutation, verdict: verdicts.Verdict) -> bool:
-        return verdict.is_found or mutation.key in EQUIVALENT or mutation.key in COSTS_ONLY
 
     def _count(self, mutation: Mutation, verdict: verdicts.Verdict) -> None:
         score = self._scores[_package(mutation.module)]
@@ -145,7 +160,7 @@ def main() -> int:
     parser.add_argument("--draw", type=int, default=1, metavar="SEED", help="the sample's seed")
     parser.add_argument("--seeds", type=int, default=100, metavar="N", help="simulated runs")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="mutations at a time")
-    parser.add_argument("--again", action="store_true", help="ask again about survivors")
+    parser.add_argument("--again", action="store_true", help="only those that survived before")
     parser.add_argument(
         "--tests", nargs="+", default=checks.FOLDERS, metavar="PATH", help="the tests to run"
     )

@@ -10,7 +10,7 @@ from tests.mutation_testing.explained import COSTS_ONLY, EQUIVALENT
 from tests.mutation_testing.operators import Mutation, mutate
 from tests.mutation_testing.patching import LoadedFunctions
 from tests.mutation_testing.reach import Reached
-from tests.mutation_testing.verdicts import Judge, Verdict, digest, read, write
+from tests.mutation_testing.verdicts import Judge, Verdict, digest, read, survivors, write
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 """Later releases of Python warn of forks in a process with threads."""
@@ -63,9 +63,11 @@ def test_verdicts_are_kept_and_the_last_one_counts(tmp_path: Path) -> None:
     path, judged = tmp_path / "verdicts.jsonl", mutation()
     assert read(path) == {}
     write(path, judged, Verdict(digest(MODULE), is_found=False, by="", reached=3, altered=1))
+    assert survivors(path) == {judged.key}
     last = Verdict(digest(MODULE), is_found=True, by="a test", reached=4, altered=0)
     write(path, judged, last)
     assert read(path) == {(MODULE, digest(MODULE), judged.number): last}
+    assert survivors(path) == set()
 
 
 def is_there(key: str) -> bool:

@@ -111,6 +111,18 @@ def write(path: Path, mutation: Mutation, verdict: Verdict) -> None:
         file.write(json.dumps(attrs.asdict(mutation) | attrs.asdict(verdict)) + "\n")
 
 
+def survivors(path: Path) -> set[str]:
+    """Return the keys of the mutations that survived when they were last asked about."""
+    survived: dict[str, bool] = {}
+    if path.exists():
+        for line in path.read_text().splitlines():
+            fields = json.loads(line)
+            names = attrs.fields(Mutation)
+            key = Mutation(*(fields[name.name] for name in names)).key
+            survived[key] = not fields["is_found"]
+    return {key for key, has_survived in survived.items() if has_survived}
+
+
 def read(path: Path) -> dict[tuple[str, str, int], Verdict]:
     """Return the latest verdicts of a file, by module, its digest, and number."""
     found = {}

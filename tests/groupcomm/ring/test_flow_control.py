@@ -1,10 +1,12 @@
 """The lag of other rings: small for packets that they get whole, larger for those that stay."""
 
 from groupcomm.clocks.stamp import ViewId
-from groupcomm.config.core import CoreConfig
+from groupcomm.config.core import CoreConfig, Windows
 from groupcomm.config.view import DaemonId, Incarnation, View
 from groupcomm.ring.flow_control import LEAST_AHEAD_BYTES, MOST_HEADERS, FlowControl
+from groupcomm.ring.token_handling import first_token
 from groupcomm.stream.stream import Stream
+from groupcomm.wire.token import Token
 
 CONFIG = CoreConfig(sites=(("a",), ("b",), ("c",)))
 VIEW = View(
@@ -69,3 +71,68 @@ def test_what_all_hold_is_forgotten_and_counts_as_before() -> None:
     one.on_held_remotely(1, held, 2.0)
     assert one.may_leave_ring(held + LIMIT - 1)
     assert not one.may_leave_ring(held + LIMIT)
+
+
+TRIO = View(
+    id=ViewId(1, "a", 1),
+    daemons=tuple(DaemonId(name, Incarnation(1, 1)) for name in "abc"),
+    rings=((0, 1, 2),),
+    links=(),
+)
+
+
+def one_ring(windows: Windows) -> tuple[FlowControl, Token]:
+    """Return the limits of a daemon in a ring of three, and its token."""
+    stream = Stream(0, 0)
+    config = CoreConfig(windows=windows)
+    token = first_token(0, (0, 1, 2), hop=1, clock=0, streams=[stream])
+    return FlowControl(config, TRIO, stream), token
+
+
+def test_what_was_numbered_in_this_round_is_taken_off() -> None:
+    limits, token = one_ring(Windows(visit_bytes=5000, ring_bytes=8000))
+    row = token.rows[0]
+    assert limits.budget(token, row) == 5000
+    row.sent = token.burst = 3000
+    assert limits.budget(token, row) == 2000
+
+
+def test_each_daemon_that_has_numbered_something_gets_its_share() -> None:
+    limits, token = one_ring(Windows(visit_bytes=50_000, ring_bytes=9000))
+    assert limits.budget(token, token.rows[0]) == 9000
+    token.rows[1].sent, token.burst = 1, 8999
+    assert limits.budget(token, token.rows[0]) == 4500, "even a byte makes a sender"
+    token.rows[2].sent, token.burst = 1, 9000
+    assert limits.budget(token, token.rows[0]) == 3000
+    token.burst = 2
+    assert limits.budget(token, token.rows[0]) == 8998, "what the others leave is more"
+
+
+def test_the_stream_is_ahead_by_bytes_or_by_packets_whichever_is_less() -> None:
+    few_bytes = Windows(stream_packets=8192, stream_bytes=10 * TRIO.packet_limit)
+    few_packets = Windows(stream_packets=10, stream_bytes=8192 * TRIO.packet_limit)
+    for windows in (few_bytes, few_packets):
+        limits, token = one_ring(windows)
+        token.last = 9
+        assert limits.budget(token, token.rows[0]) > 0
+        token.last = 10
+        assert limits.budget(token, token.rows[0]) == 0
+
+
+def test_the_window_grows_when_the_token_is_back_and_the_burst_is_over() -> None:
+    limits, token = one_ring(Windows(visit_bytes=80_000))
+    row = token.rows[0]
+    row.sent, token.burst = 80_000, 100_000
+    limits.window.token_left(row.sent)
+    limits.token_returned(token, row)
+    assert limits.window.bytes == 90_000
+    assert (row.sent, token.burst) == (0, 20_000)
+
+
+def test_a_slow_client_stops_the_report() -> None:
+    limits, _ = one_ring(Windows())
+    limits.blocked = True
+    assert limits.to_report([3]) == [3], "the first report has to be made"
+    assert limits.to_report([5]) == [3]
+    limits.blocked = False
+    assert limits.to_report([5]) == [5]

@@ -2,7 +2,7 @@
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.level import ServiceLevel
-from groupcomm.ring.lingering import STEADY
+from groupcomm.ring.lingering import STEADY, Holdings
 from groupcomm.ring.ring import TokenState
 from groupcomm.wire.data import decode_data_untrusted
 from groupcomm.wire.packet import PacketKind
@@ -110,3 +110,18 @@ def test_in_a_larger_ring_the_token_goes_round() -> None:
     first.step(0.0)
     first.submit(level=SAFE)
     assert set(kinds(first.step(1.0))) == {DATA, TOKEN}
+
+
+def test_a_frontier_is_collected_once() -> None:
+    holdings = Holdings((0, 1, 2), 0)
+    holdings.on_frontier(1, 5)
+    assert holdings.pop_risen(9) == 0, "daemon 2 has reported nothing"
+    holdings.on_frontier(2, 7)
+    assert holdings.news
+    assert holdings.pop_risen(9) == 5
+    assert not holdings.news
+    assert holdings.pop_risen(9) == 0
+    holdings.on_frontier(1, 4)
+    assert not holdings.news
+    holdings.on_frontier(1, 8)
+    assert holdings.pop_risen(6) == 6, "its own frontier counts, too"

@@ -55,3 +55,12 @@ def test_holdings_are_reported_while_they_are_new_and_all_of_them_now_and_then()
         assert told.pop_next([5, 6, 9], 1.03 + now / 1000) == [(2, 9)], "a notice may be lost"
     assert told.pop_next([5, 6, 9], 1.04) == []
     assert told.pop_next([5, 6, 9], 1.15) == [(0, 5), (1, 6), (2, 9)]
+
+
+def test_a_ring_lags_by_what_was_not_reported() -> None:
+    report = HoldingsReport(2, all_interval_s=1.0)
+    assert not report.lags([9, 9], 10)
+    assert report.lags([0, 10], 10)
+    report.pop_next([9, 10], 0.0)
+    assert not report.lags([18, 19], 10)
+    assert report.lags([19, 10], 10)

@@ -2,7 +2,13 @@
 
 from collections import deque
 
-from groupcomm.ring.flow_control import FACTOR, LEAST_AHEAD_BYTES, MEMORY_S, RemoteRingWindow
+from groupcomm.ring.flow_control import (
+    FACTOR,
+    LEAST_AHEAD_BYTES,
+    MEMORY_S,
+    SPAN_S,
+    RemoteRingWindow,
+)
 
 PACKET = 1000
 MOST = 100_000
@@ -80,3 +86,12 @@ def test_what_was_heard_before_changes_nothing() -> None:
     far.on_held(4, 4, 1.0)
     far.on_held(5, 5, 1.0)
     assert (far.held, far.limit) == (5, LEAST)
+
+
+def test_a_rate_is_measured_over_the_shortest_time_that_is_long_enough() -> None:
+    window = RemoteRingWindow(held=0, packet_limit=1000, most=10**9, round_trip_s=1.0)
+    window.on_held(1, 1, 0.0)
+    window.on_held(1001, 1001, SPAN_S)
+    assert window.limit == 8000, "twice 1,000 packets in a quarter of a second"
+    window.on_held(5001, 5001, 2 * SPAN_S)
+    assert window.limit == 32_000, "twice 4,000 packets in a quarter of a second"

@@ -390,3 +390,99 @@ def test_no_token_that_moves_is_asked_for_because_safe_waits() -> None:
     b.hear([(RING, notice.encode(bytes(16)))], 0.2)
     sent = [packet for step in range(100) for packet in b.step(0.2 + 0.001 * step)]
     assert PacketKind.REQUEST in kinds(sent), "its holder does not see the need"
+
+
+def rest_notice(hop: int, last: int = 0, holder: int = 2) -> list[tuple[int, bytes]]:
+    """Return the notice of a token that rests in a ring of three."""
+    notice = RestNotice(ring=0, hop=hop, holder=holder, last=last, horizon=9, frontiers=[0] * 3)
+    return [(RING, notice.encode(bytes(16)))]
+
+
+def test_all_hold_what_a_rest_notice_names_and_an_older_notice_takes_nothing_back() -> None:
+    _, b, _ = trio()
+    b.hear(rest_notice(5, last=4), 0.0)
+    assert (b.ring.held_by_all, b.own.known) == (4, 4)
+    b.hear(rest_notice(4, last=3), 0.0)
+    assert b.ring.held_by_all == 4
+
+
+def test_a_rest_notice_that_comes_late_says_nothing_about_where_the_token_is() -> None:
+    a, b, _ = trio()
+    a.step(0.0)
+    a.submit()
+    sent = a.step(0.0)
+    a.hear(rest_notice(0), 0.0)
+    assert not a.ring.monitor.at_rest, "the token has moved on since"
+    b.hear(sent, 0.0)
+    b.hear(rest_notice(9), 0.0)
+    assert not b.ring.monitor.at_rest, "the token is here"
+
+
+def test_repeated_packets_of_its_own_make_a_window_smaller_and_others_do_not() -> None:
+    a, b, _ = trio()
+    a.step(0.0)
+    a.submit()
+    first = a.step(0.0)
+    b.hear(first, 0.0)
+    b.step(0.0)
+    for daemon, repeated in ((a, len(first[0][1])), (b, 0)):
+        token = token_in(first)
+        token.hop, token.requests = 10, [(0, 1, 1)]
+        daemon.hear([(0, token.encode(bytes(16)))], 0.1)
+        assert kinds(daemon.step(0.1))[0] == PacketKind.DATA
+        assert daemon.ring.flow.window.repeated == repeated
+        assert daemon.ring_counts.repeated_packets == 1
+
+
+def test_a_gateway_leaves_requests_for_the_rings_own_packets_in_the_token() -> None:
+    gateway = Daemon(make_view((0, 1), (2,)), 0)
+    token = Daemon(make_view((0, 1), (2,)), 1).ring._token
+    token.hop, token.last, token.requests = 5, 3, [(0, 2, 3), (1, 1, 3)]
+    gateway.hear([(0, token.encode(bytes(16)))], 0.0)
+    assert token_in(gateway.step(0.0)).requests == [(0, 2, 3)]
+
+
+def test_a_daemon_without_gaps_asks_for_the_token_when_no_notice_comes() -> None:
+    view = make_view((0, 1), (2,))
+    gateway, member = Daemon(view, 0), Daemon(view, 1)
+    member.hear(gateway.step(0.0), 0.0)
+    member.submit()
+    gateway.hear(member.step(0.0), 0.0)
+    assert PacketKind.TOKEN in kinds(gateway.step(0.0))
+    assert gateway.gaps == []
+    gateway.hear(rest_notice_of_two(9), 0.0)
+    gateway.holds_packets = True
+    missed_at = gateway.ring.notices.missed_at()
+    assert PacketKind.REQUEST not in kinds(gateway.step(missed_at - 1e-6))
+    gateway.step(missed_at)
+    wait_s = CoreConfig().timing.request_retry_s
+    assert PacketKind.REQUEST in kinds(gateway.step(missed_at + wait_s))
+
+
+def rest_notice_of_two(hop: int) -> list[tuple[int, bytes]]:
+    """Return the notice of a token that rests with daemon 1 in a ring of two."""
+    notice = RestNotice(ring=0, hop=hop, holder=1, last=0, horizon=9, frontiers=[0, 0])
+    return [(RING, notice.encode(bytes(16)))]
+
+
+def test_a_ring_of_one_goes_on_numbering_at_once_when_its_window_was_full() -> None:
+    alone = Daemon(make_view((0,)), 0, CoreConfig(windows=Windows(visit_bytes=5000)))
+    alone.submit(count=12, size=1000)
+    steps = []
+    now = 1.0
+    while alone.backlog.size:
+        steps.append(kinds(alone.step(now)).count(PacketKind.DATA))
+        if alone.backlog.size:
+            assert alone.ring.deadline == now
+    assert sum(steps) == 12
+    assert len(steps) > 1
+    assert alone.ring.deadline == inf
+
+
+def test_a_message_at_the_moment_when_the_token_must_go_takes_it_along() -> None:
+    a, b, _ = trio(CoreConfig())
+    b.hear(a.step(0.0), 0.0)
+    a.submit()
+    assert kinds(a.step(1.0)) == [PacketKind.DATA]
+    a.submit()
+    assert kinds(a.step(a.ring.deadline)) == [PacketKind.DATA, PacketKind.TOKEN]
