@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 import attrs
@@ -265,9 +266,9 @@ class Constants:
             for place, name in enumerate(self.names)
             for start in range(1, MOST_STARTS + 1)
         }
-        self.identities = {
-            daemon: f"{name}/{start}" for (name, start), daemon in self._daemons.items()
-        }
+        self.identities = MappingProxyType(
+            {daemon: f"{name}/{start}" for (name, start), daemon in self._daemons.items()}
+        )
         self.cluster = cluster_number(config.cluster)
         self.objects: dict[str, object] = {
             "config": config,

@@ -24,8 +24,18 @@ from groupcomm.trace.events import TraceEvent
 NEVER: Final = 2**62
 """Ticks that never pass."""
 
+_LARGE_BYTES: Final = 4_500
+"""An image that is still so large after compression is the model of those after it."""
+
+_MOST_MODELS: Final = 1_000
+
 _CRC_BYTES: Final = 4
 _SCOPE_AT: Final = 2
+
+
+def _constant(_name: str) -> object:
+    """Stand in an image for the object of this name; see `_Unpickler`."""
+    raise AssertionError("an image is loaded without its constants")
 
 
 class _Pickler(pickle.Pickler):
@@ -33,10 +43,10 @@ class _Pickler(pickle.Pickler):
         super().__init__(file, -1)
         self._constants = constants.names_of
 
-    def persistent_id(self, obj: Any) -> str | None:
-        return self._constants.get(id(obj))
-
     def reducer_override(self, obj: Any) -> Any:
+        name = self._constants.get(id(obj))
+        if name is not None:
+            return _constant, (name,)
         if isinstance(obj, memoryview):  # a part of a packet
             return memoryview, (bytes(obj),)
         return NotImplemented
@@ -47,8 +57,10 @@ class _Unpickler(pickle.Unpickler):
         super().__init__(file)
         self._objects = constants.objects
 
-    def persistent_load(self, name: str) -> object:
-        return self._objects[name]
+    def find_class(self, module_name: str, global_name: str, /) -> Any:
+        if global_name == _constant.__name__:
+            return self._objects.__getitem__
+        return super().find_class(module_name, global_name)
 
 
 @attrs.frozen(kw_only=True)
@@ -57,6 +69,7 @@ class NodeState:
 
     Attributes:
         image: the daemon, pickled and compressed; b"" if it is not kept.
+        model: the number of the image that this one was compressed with.
         at: the time of its last step, in seconds.
         due: ticks from that to its next step; a number that is never reached without one.
         is_up: whether it runs.
@@ -69,6 +82,7 @@ class NodeState:
     """
 
     image: bytes
+    model: int
     at: float
     due: int
     is_up: bool
@@ -150,7 +164,8 @@ class NodeStates:
         self.computed = 0
         self._by_digest: dict[bytes, int] = {}
         self._steps: dict[tuple[int, int, Any], NodeStep] = {}
-        self._model = b""  # an image that all images have much in common with
+        self._models = [b""]  # images that others have much in common with
+        self._model_of: dict[str, int] = {}  # that of each daemon's next image
 
     @property
     def packets(self) -> list[Packet]:
@@ -172,7 +187,8 @@ class NodeStates:
         number = self._by_digest.get(digest)
         if number is None:
             number = self._by_digest[digest] = len(self.states)
-            self.states.append(_state_of(node, now, self._image_of(node)))
+            model = self._model_of.get(node.name, 0)
+            self.states.append(_state_of(node, now, self._image_of(node), model))
         return number
 
     def step(self, number: int, lag: int, event: NodeEvent, key: object) -> NodeStep:
@@ -191,8 +207,9 @@ class NodeStates:
 
     def load(self, number: int) -> Node:
         """Return a daemon in one of its states."""
-        decompressor = zlib.decompressobj(zdict=self._model)
-        image = decompressor.decompress(self.states[number].image)
+        state = self.states[number]
+        decompressor = zlib.decompressobj(zdict=self._models[state.model])
+        image = decompressor.decompress(state.image)
         node: Node = _Unpickler(io.BytesIO(image), self.constants).load()
         return node
 
@@ -206,10 +223,12 @@ class NodeStates:
         file = io.BytesIO()
         _Pickler(file, self.constants).dump(node)
         image = file.getvalue()
-        if not self._model:
-            self._model = image
-        compressor = zlib.compressobj(1, zdict=self._model)
-        return compressor.compress(image) + compressor.flush()
+        compressor = zlib.compressobj(1, zdict=self._models[self._model_of.get(node.name, 0)])
+        compressed = compressor.compress(image) + compressor.flush()
+        if len(compressed) > _LARGE_BYTES and len(self._models) < _MOST_MODELS:
+            self._model_of[node.name] = len(self._models)
+            self._models.append(image)
+        return compressed
 
     def _compute(self, number: int, lag: int, event: NodeEvent) -> NodeStep:
         self.computed += 1
@@ -251,7 +270,7 @@ class PassingNodes:
         now = self.states[number].at + lag * TICK
         sent, events, error = _step_of(node, event, now, self.packet_table)
         number, self._next = self._next, self._next + 1
-        self.states[number] = _state_of(node, now, b"")
+        self.states[number] = _state_of(node, now, b"", 0)
         self._live[number] = node
         return NodeStep(state=number, sent=sent, events=events, error=error)
 
@@ -267,7 +286,7 @@ def _step_of(
     return table.sent(node, datagrams), node.journal.pop(), ""
 
 
-def _state_of(node: Node, now: float, image: bytes) -> NodeState:
+def _state_of(node: Node, now: float, image: bytes, model: int) -> NodeState:
     core = node.core
     view: View | None = None
     due = NEVER
@@ -279,6 +298,7 @@ def _state_of(node: Node, now: float, image: bytes) -> NodeState:
         holds_packets = core.view_state is not None and core.view_state.holds_packets
     return NodeState(
         image=image,
+        model=model,
         at=now,
         due=due,
         is_up=core is not None,
