@@ -16,20 +16,19 @@ import multiprocessing
 import resource
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 
-from groupcomm.sim.explore.scenarios import SCENARIOS, begin
+from groupcomm.sim.explore.scenarios import SCENARIOS, Beginning, begin
 from groupcomm.sim.explore.script import write_path
 from groupcomm.sim.explore.search import Progress, Search
 from groupcomm.sim.explore.transitions import CRASH, CUT, DEFER, KINDS, LATE, LOSS, Bounds
 from groupcomm_tools.terminal import say
-from tests.mutants.catalogue import MUTANTS, find_mutant
-from tests.mutants.mutant import Mutant
+from tests.mutants.catalogue import find_mutant
 
 _KIB: Final = 1024
 
@@ -43,20 +42,22 @@ class Exploration:
         deviations: the most deviations together.
         within_s: the simulated seconds in which they happen.
         kinds: their kinds.
+        most_of_a_kind: the most deviations of one kind; 0 if they may all be of one.
     """
 
     scenario: str
     deviations: int
     within_s: float
     kinds: tuple[str, ...] = KINDS
+    most_of_a_kind: int = 0
 
-    def run(self, *, most_states: int, **options: Any) -> tuple[Progress, int]:
-        """Explore; return how far it has come, and the number of states of daemons."""
-        most = dict.fromkeys(self.kinds, self.deviations)
+    def run(self, *, most_states: int, **options: Any) -> tuple[Progress, Beginning]:
+        """Explore; return how far it has come, and where it began."""
+        most = dict.fromkeys(self.kinds, self.most_of_a_kind or self.deviations)
         bounds = Bounds(most=most, in_all=self.deviations, within_s=self.within_s)
         beginning = begin(SCENARIOS[self.scenario], bounds)
         search = Search(beginning, most_states=most_states, **options)
-        return search.run(), len(beginning.nodes.states)
+        return search.run(), beginning
 
     def __str__(self) -> str:
         if not self.deviations:
@@ -90,42 +91,111 @@ LARGE: Final = (
 )
 """Sets of bounds that take minutes to an hour."""
 
-_IN_ORDER: Final = ("agreed-2", "levels-2", "groups-2", "both-2", "large-2", "names-2")
-_THREE: Final = ("agreed-3", "causal-3", "safe-3")
-_SITES: Final = ("sites-2", "pair-3", "local-3", "sites-3")
+HUNTS: Final[Mapping[str, str]] = {
+    "announced-as-of-the-freeze": "groups-2 cut, groups-2 crash, groups-2 loss+cut, names-2 cut",
+    "announcements-but-one": "agreed-2",
+    "block-off-by-one": "agreed-2, sites-2, sites-2 defer, sites-3, pair-3",
+    "causal-without-agreed": "causal-3 defer, causal-3 loss, causal-3 defer+loss, sites-3 loss",
+    "clock-ignores-stamps": "agreed-2, sites-2, agreed-3",
+    "credit-lost-with-the-view": "agreed-2 cut, levels-2 cut, agreed-2 loss+cut",
+    "delivery-before-announcements": "agreed-2 cut, agreed-2 crash, groups-2 cut",
+    "disconnect-overtakes": "names-2",
+    "everybody-came-along": "agreed-2 cut, agreed-2 crash",
+    "far-end-unwatched": "sites-2 crash, sites-2 cut, pair-3 crash",
+    "fifo-ignores-session": "levels-2, levels-2 loss, levels-2 defer",
+    "fifo-on-receipt": "levels-2 loss, levels-2 defer, levels-2 defer+loss",
+    "forgets-by-own-frontier": "agreed-2 loss, agreed-3 loss, agreed-2 loss+cut, sites-2 loss",
+    "forgotten-by-own-site": "sites-2 loss, pair-3 loss, sites-3 loss",
+    "fragments-go-on": "large-2 cut, large-2 crash, large-2 loss+cut",
+    "frontier-is-highest": "levels-2, safe-3, levels-2 loss, safe-3 loss",
+    "frontier-of-the-sender": "pair-3, pair-3 loss, pair-3 defer",
+    "gateway-counts-at-once": "sites-2 loss, sites-2 defer, pair-3 loss",
+    "ghost-in-group": "names-2",
+    "headers-before-the-packet-is-everywhere": "local-3 loss, local-3 defer",
+    "held-far-unheard": "sites-2, pair-3",
+    "held-though-some-is-missing": "safe-3 loss, levels-2 loss, agreed-3 loss",
+    "hop-in-32-bits": "agreed-2 cut, start-2 cut, agreed-2 crash",
+    "horizon-beyond-clock": "sites-2, pair-3, sites-2 late, agreed-2 late",
+    "horizon-counts-at-once": "sites-2 loss, sites-2 defer, pair-3 loss",
+    "horizon-taken-for-frontier": "pair-3 loss, sites-2 loss, sites-2 loss+cut, pair-3 loss+cut",
+    "horizon-without-token": "agreed-2, agreed-2 late, pair-3, sites-2",
+    "install-before-all-recovered": "agreed-2 loss+cut, agreed-3 loss+crash, safe-3 loss+crash",
+    "join-before-all-know": "local-3, local-3 defer, local-3 late, local-3 loss",
+    "join-when-asked": "groups-2",
+    "link-without-probes": "sites-2 loss, pair-3 loss",
+    "links-number-anew": "sites-3 cut, pair-3 crash",
+    "lost-on-a-link-for-good": "sites-2 loss, pair-3 loss",
+    "lost-tail-unnoticed": "agreed-2 loss, agreed-3 loss, sites-2 loss",
+    "members-by-name-alone": "agreed-2 loss+cut, agreed-3 cut, agreed-2 cut",
+    "membership-not-passed-on": "sites-3 cut, sites-3 loss",
+    "merge-keeps-the-lower-counter": "start-2 cut, agreed-2 cut, start-3 cut, agreed-3 cut",
+    "notice-of-what-is-held": "pair-3, pair-3 loss, pair-3 defer",
+    "notices-not-passed-on": "sites-3, pair-3",
+    "numbers-reused": "agreed-2 loss, agreed-2 late, agreed-3 loss",
+    "obligations-forgotten": "agreed-3 loss+crash, agreed-3 loss+cut",
+    "old-view-goes-on": "agreed-2 cut, agreed-2 loss+cut, safe-3 cut",
+    "once-per-group": "both-2",
+    "one-book-for-all-links": "sites-3, pair-3",
+    "ordered-at-stamping": "safe-3, levels-2",
+    "own-horizons-at-the-boundary": "sites-2 loss+cut, agreed-3 loss+cut, agreed-3 loss+crash",
+    "private-by-name": "names-2",
+    "pruned-by-the-senders-group-table": "local-3, local-3 defer",
+    "reassembly-by-sender": "large-2",
+    "recovery-within-the-site": "sites-2 loss+cut, sites-2 cut, pair-3 loss+cut",
+    "request-sent-once": "agreed-2 loss, agreed-3 loss, levels-2 loss",
+    "safe-by-own-frontier": "levels-2, safe-3",
+    "safe-by-own-ring": "pair-3, sites-2, sites-3",
+    "safe-whatever-the-frontier": "levels-2 cut, safe-3 cut, safe-3 crash, safe-3 loss+cut",
+    "self-discard-ignored": "both-2",
+    "stale-commits-count": "agreed-3 loss+crash, start-3 loss+cut, agreed-3 late+cut",
+    "stays-if-its-first-bundle-does": "local-3, local-3 defer",
+    "ties-by-arrival": "sites-2, sites-2 defer, sites-3",
+    "token-copy-taken": "agreed-2 late, agreed-2 loss, agreed-3 late",
+    "transitional-rule-by-the-streams-holes": "agreed-3 loss+cut, agreed-3 loss+crash",
+    "undeliverable-when-taken": "names-2",
+    "unreliable-ends-others": "large-2",
+    "unreliable-over-two-ways": "sites-3",
+    "unsubscribed-while-a-join-is-under-way": "local-3",
+    "vector-is-prefix": "causal-3 loss, causal-3 defer, levels-2 loss",
+    "vector-is-shared": "sites-2, sites-3, pair-3",
+    "view-counters-forgotten": "agreed-2 crash, start-2 crash",
+    "view-stands-without-a-way": "sites-2 cut, sites-3 cut",
+    "views-wait-for-every-disk": "start-2, start-2 crash, start-2 cut",
+    "waiting-lost-with-the-view": "agreed-2 cut, levels-2 cut, agreed-3 cut",
+    "walked-twice": "agreed-2 cut, agreed-2 crash",
+}
+"""Where each bug is looked for that may show in these clusters: the clusters, each with a deviation
+of one kind, or of each of two kinds."""
 
 
-def _hunts(names: Iterable[str], within_s: float = 0.02) -> list[Exploration]:
-    """Return where bugs are looked for in some clusters: without faults, then with more of them."""
-    names = list(names)
-    found = [Exploration(name, 0, within_s) for name in names]
-    for kind in (LOSS, DEFER, LATE, CRASH, CUT):
-        found += [Exploration(name, 1, within_s, (kind,)) for name in names]
-    for kinds in ((DEFER, LOSS), (LOSS, CRASH), (LATE, CUT), (LOSS, CUT), (CRASH, CUT)):
-        found += [Exploration(name, 2, within_s, kinds) for name in names]
+def _hunts(text: str) -> list[Exploration]:
+    """Return explorations that are written as `HUNTS` writes them."""
+    found = []
+    for each in text.split(", "):
+        scenario, _, kinds = each.partition(" ")
+        chosen = tuple(kinds.split("+")) if kinds else ()
+        within_s = 0.1 if SCENARIOS[scenario].sites[1:] else 0.02
+        found.append(Exploration(scenario, len(chosen), within_s, chosen, 1))
     return found
-
-
-HUNTS: Final = _hunts((*_IN_ORDER, "start-2", *_THREE, "start-3"))
-HUNTS_OF_SITES: Final = _hunts(_SITES, 0.2)
 
 
 def explore(each: Exploration, most_states: int, folder: Path) -> dict[str, Any]:
     """Explore within one set of bounds; return the figures, and leave the paths to findings."""
     began = time.process_time()
-    progress, local = each.run(
+    progress, beginning = each.run(
         most_states=most_states,
         report=lambda p: say(f"{each}: {p.states} states, {p.ends} ends"),
     )
     for number, found in enumerate(progress.findings, 1):
         file = folder / f"{each.scenario}-{each.deviations}-{'-'.join(each.kinds)}-{number}.txt"
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(write_path(each.scenario, found.moves, f"{found.property}: {found.text}"))
+        comment = f"{found.property}: {found.text}"
+        file.write_text(write_path(beginning, each.scenario, found.moves, comment))
         say(f"see it again with: groupcomm explore --replay {file}")
     return {
         **attrs.asdict(each),
         **attrs.asdict(progress, filter=lambda field, _: field.name != "findings"),
-        "daemon_states": local,
+        "daemon_states": len(beginning.nodes.states),
         "findings": [f"{found.property}: {found.text}" for found in progress.findings],
         "processor_s": round(time.process_time() - began, 1),
         "memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // _KIB,
@@ -138,10 +208,12 @@ def hunt(name: str, most_states: int, folder: Path) -> dict[str, Any]:
     began = time.process_time()
     tried = 0
     row: dict[str, Any] = {"bug": bug.name, "found": False}
-    for order, each in enumerate(HUNTS if bug.sites is None else HUNTS_OF_SITES):
+    for order, each in enumerate(_hunts(HUNTS[name])):
         with bug.active():
             try:
-                progress, _ = each.run(most_states=most_states, stop_at_first=True, shuffle=order)
+                progress, beginning = each.run(
+                    most_states=most_states, stop_at_first=True, shuffle=order
+                )
             except AssertionError as error:  # no exploration can begin
                 row |= {"found": True, "where": each.scenario, "property": "-", "text": str(error)}
                 break
@@ -149,7 +221,8 @@ def hunt(name: str, most_states: int, folder: Path) -> dict[str, Any]:
             if progress.findings:
                 found = progress.findings[0]
                 folder.mkdir(parents=True, exist_ok=True)
-                path = write_path(each.scenario, found.moves, f"{found.property}: {found.text}")
+                comment = f"{bug.name}: {found.property}: {found.text}"
+                path = write_path(beginning, each.scenario, found.moves, comment)
                 (folder / f"{bug.name}.txt").write_text(path)
                 row |= {"found": True, "where": str(each), "states": progress.states}
                 row |= {"property": found.property, "text": found.text, "spent": found.deviations}
@@ -185,11 +258,6 @@ def table_of_bugs(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def fits(bug: Mutant) -> bool:
-    """Return whether a bug can show in the clusters that are explored: with one roster, release."""
-    return not (bug.rosters or bug.versions)
-
-
 def main() -> int:
     """Explore or hunt; return 1 if something was found where nothing should be."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -205,8 +273,8 @@ def main() -> int:
     only = options.only
     with pool:
         if options.bugs:
-            names = [bug.name for bug in MUTANTS if fits(bug) and (not only or bug.name in only)]
-            states = options.states or 1_500
+            names = [name for name in HUNTS if not only or name in only]
+            states = options.states or 3_000
             tasks = [pool.submit(hunt, name, states, options.folder) for name in names]
         else:
             chosen = [*SMALL, *LARGE] if options.all else SMALL

@@ -11,7 +11,7 @@ import attrs
 from groupcomm.errors import ConfigError
 from groupcomm.host.option_types import natural, one_or_more, positive
 from groupcomm.sim.explore.canonical import TICK
-from groupcomm.sim.explore.scenarios import SCENARIOS, begin
+from groupcomm.sim.explore.scenarios import SCENARIOS, Beginning, begin
 from groupcomm.sim.explore.script import read_path, write_path
 from groupcomm.sim.explore.search import Finding, Progress, Search
 from groupcomm.sim.explore.transitions import KINDS, Bounds
@@ -91,12 +91,12 @@ def run(options: argparse.Namespace) -> int:
     try:
         search.run()
     except KeyboardInterrupt:
-        _show(options, search.progress, len(beginning.system.nodes.states), began)
+        _show(options, search.progress, len(beginning.nodes.states), began)
         return INTERRUPTED
     progress = search.progress
     for finding in progress.findings:
-        _show_finding(options, finding)
-    _show(options, progress, len(beginning.system.nodes.states), began)
+        _show_finding(options, beginning, finding)
+    _show(options, progress, len(beginning.nodes.states), began)
     return 1 if progress.findings else 0
 
 
@@ -104,9 +104,10 @@ def _tell(progress: Progress) -> None:
     say(f"{progress.states} states, {progress.ends} ends, {len(progress.findings)} findings")
 
 
-def _show_finding(options: argparse.Namespace, finding: Finding) -> None:
+def _show_finding(options: argparse.Namespace, beginning: Beginning, finding: Finding) -> None:
     say(f"{finding.property}: {finding.text}")
-    text = write_path(options.scenario, finding.moves, f"{finding.property}: {finding.text}")
+    comment = f"{finding.property}: {finding.text}"
+    text = write_path(beginning, options.scenario, finding.moves, comment)
     if options.save is not None and not options.save.exists():
         options.save.write_text(text)
         say(f"see it again with: groupcomm explore --replay {options.save}")

@@ -50,12 +50,14 @@ class Multicast:
         level: its level.
         size_bytes: the least size; above some 1,200 bytes it is sent in fragments.
         self_discard: whether the program does not want it itself.
+        is_ordered: whether the program waits for its position.
     """
 
     groups: tuple[str, ...]
     level: ServiceLevel = ServiceLevel.AGREED
     size_bytes: int = 0
     self_discard: bool = False
+    is_ordered: bool = False
 
 
 @attrs.frozen
@@ -119,11 +121,13 @@ class Program:
                 trace.requested("join", group, session.join(group))
             case Leave(group):
                 trace.requested("leave", group, session.leave(group))
-            case Multicast(groups, level, size, discard):
+            case Multicast(groups, level, size, discard, is_ordered):
                 self._sent += 1
                 data = (b"%d" % self._sent).ljust(size)
-                number = session.multicast(groups, data, level=level, self_discard=discard)
-                trace.sent(number, level, groups, 0, data, discard=discard, ordered=False)
+                number = session.multicast(
+                    groups, data, level=level, self_discard=discard, ordered=is_ordered
+                )
+                trace.sent(number, level, groups, 0, data, discard=discard, ordered=is_ordered)
             case Disconnect():
                 session.close()
                 trace.requested("disconnect")

@@ -44,7 +44,7 @@ class Scenario:
 
 
 def _messages(*levels: ServiceLevel) -> tuple[Act, ...]:
-    return tuple(Multicast((_GROUP,), level) for level in levels)
+    return tuple(Multicast((_GROUP,), level, is_ordered=level >= _A) for level in levels)
 
 
 def _large(level: ServiceLevel) -> Act:
@@ -76,10 +76,10 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         acts={"a": _messages(_S), "c": _messages(_F)},
     ),
     "levels-2": Scenario(
-        sentence="A program sends CAUSAL and SAFE, the other one FIFO and AGREED messages.",
+        sentence="A program sends CAUSAL and SAFE, the other one AGREED and FIFO messages.",
         sites=(("a", "b"),),
         before={"a": _MEMBER, "b": _MEMBER},
-        acts={"a": _messages(_C, _S), "b": _messages(_F, _A)},
+        acts={"a": _messages(_C, _S), "b": _messages(_A, _F)},
     ),
     "groups-2": Scenario(
         sentence="A program joins and one leaves while the other one sends.",
@@ -124,10 +124,10 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         acts={"a": _messages(_A), "b": _messages(_A)},
     ),
     "sites-3": Scenario(
-        sentence="Three sites of one daemon each; two send an AGREED and a CAUSAL message.",
+        sentence="Three sites of one daemon each send AGREED, UNRELIABLE and CAUSAL messages.",
         sites=(("a",), ("b",), ("c",)),
         before={"a": _MEMBER, "b": _MEMBER, "c": _MEMBER},
-        acts={"a": _messages(_A), "c": _messages(_C)},
+        acts={"a": _messages(_A), "b": _messages(_U), "c": _messages(_C)},
     ),
     "pair-3": Scenario(
         sentence="A site of two daemons and one of one daemon send AGREED and SAFE messages.",

@@ -40,16 +40,16 @@ def words_of(system: TransitionSystem, state: State) -> dict[str, Move]:
     return found
 
 
-def write_path(name: str, moves: Iterable[Move], comment: str) -> str:
+def write_path(beginning: Beginning, name: str, moves: Iterable[Move], comment: str) -> str:
     """Return the text of a path.
 
     Args:
+        beginning: where the search began that has found it: packets have their numbers from there.
         name: the name of the scenario.
         moves: what happens.
         comment: what the text says first.
     """
-    beginning = begin(SCENARIOS[name], _ANY)
-    system, state = beginning.system, beginning.state
+    system, state = TransitionSystem(beginning.nodes, _ANY), beginning.state
     lines = [*(f"# {line}" for line in comment.splitlines()), f"{_HEAD}{name}"]
     for move in moves:
         found = words_of(system, state)

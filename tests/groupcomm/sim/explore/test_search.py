@@ -6,7 +6,7 @@ import pytest
 from groupcomm.errors import ConfigError
 from groupcomm.membership.failure_detector import FailureDetector
 from groupcomm.sim.explore.canonical import TICK
-from groupcomm.sim.explore.scenarios import SCENARIOS, begin
+from groupcomm.sim.explore.scenarios import SCENARIOS, Beginning, begin
 from groupcomm.sim.explore.script import read_path, write_path
 from groupcomm.sim.explore.search import LIVENESS, Progress, Search
 from groupcomm.sim.explore.transitions import (
@@ -22,13 +22,26 @@ from groupcomm.sim.explore.transitions import (
 from tests.mutants.catalogue import find_mutant
 
 
-def explore(
-    name: str, kind: str = "", *, within_s: float = 0.01, most_states: int = 10**9
-) -> Progress:
+def search(
+    name: str,
+    kind: str = "",
+    *,
+    within_s: float = 0.01,
+    most_states: int = 10**9,
+    shuffle: int | None = None,
+) -> tuple[Beginning, Progress]:
     """Explore with at most one deviation of a kind."""
     bounds = Bounds(most={kind: 1}, in_all=1 if kind else 0, within_s=within_s)
     beginning = begin(SCENARIOS[name], bounds)
-    return Search(beginning, most_states=most_states, stop_at_first=True).run()
+    one = Search(beginning, most_states=most_states, stop_at_first=True, shuffle=shuffle)
+    return beginning, one.run()
+
+
+def explore(
+    name: str, kind: str = "", *, within_s: float = 0.01, most_states: int = 10**9
+) -> Progress:
+    """Explore with at most one deviation of a kind; return how far it has come."""
+    return search(name, kind, within_s=within_s, most_states=most_states)[1]
 
 
 @pytest.mark.parametrize("name", ["start-2", "agreed-2", "both-2", "agreed-3", "sites-2"])
@@ -73,11 +86,18 @@ def test_a_cluster_that_does_not_settle_is_found(monkeypatch: pytest.MonkeyPatch
     assert {found.property for found in progress.findings} == {LIVENESS}
 
 
-def test_the_path_to_a_finding_can_be_gone_again() -> None:
-    bug = find_mutant("announcements-but-one")
-    with bug.active():
-        finding = explore("agreed-2").findings[0]
-        text = write_path("agreed-2", finding.moves, finding.text)
+@pytest.mark.parametrize(
+    ("name", "scenario", "shuffle"),
+    [("announcements-but-one", "agreed-2", None), ("join-when-asked", "groups-2", 0)],
+)
+def test_the_path_to_a_finding_can_be_gone_again(
+    name: str, scenario: str, shuffle: int | None
+) -> None:
+    """Also where the search has met the packets in another order than the path does."""
+    with find_mutant(name).active():
+        beginning, progress = search(scenario, shuffle=shuffle)
+        finding = progress.findings[0]
+        text = write_path(beginning, scenario, finding.moves, finding.text)
         happened = list(read_path(text).replay())
     assert len(happened) == len(finding.moves)
     assert text.startswith(f"# {finding.text}")
