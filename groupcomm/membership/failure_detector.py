@@ -80,7 +80,6 @@ class FailureDetector:
             used: returns the number up to which any may have been used, here or by others.
         """
         self._timing = config.timing
-        self._versions = config.versions
         self._flood = flood
         self.reservation = reservation
         self._restarted = restarted
@@ -219,15 +218,13 @@ class FailureDetector:
 
     # ---- beacons ----
 
-    def make_beacon(self, view: View | None, now: float) -> Beacon:
+    def make_beacon(self, view: View, now: float) -> Beacon:
         """Return the beacon of this daemon in a view."""
-        counter, key = (view.id.counter, view.key) if view is not None else (0, bytes(16))
         heard, disk = self.heard_since(self.fresh_since(now)), self.reservation
         told = self.comparison.digests, disk.used, disk.mark, int(1e6 * disk.write_s)
-        versions = self._versions if view is None else view.versions
-        return Beacon(counter, key, heard, *told, spoken_of(versions))
+        return Beacon(view.id.counter, view.key, heard, *told, spoken_of(view.versions))
 
-    def send_beacon_to(self, peer: PeerDaemon, view: View | None, now: float) -> None:
+    def send_beacon_to(self, peer: PeerDaemon, view: View, now: float) -> None:
         """Notify a daemon that it is heard, if it does not know."""
         if self._may_answer(peer, now):
             self._flood.send_to(peer.name or "", self.make_beacon(view, now))

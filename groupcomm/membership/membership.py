@@ -250,6 +250,7 @@ class Membership:
             if join.attempt > attempt:
                 self.gather(GatherReason.FELLOW_GATHERS, now)
         elif direct and not peer.left and self.state is MembershipState.OPERATIONAL:
+            assert self.view is not None
             if self._detector.key not in join.heard:
                 self._detector.send_beacon_to(peer, self.view, now)
             elif self._detector.may_seek_view_with(peer, join, self.view, now):

@@ -196,6 +196,7 @@ class OperationalPhase:
         if now >= self._beacon_due or self.owes_mark:
             self._beacon_due = now + self._timing.beacon_interval_s
             self.announced_mark = detector.reservation.mark
+            assert self._view is not None
             self._flood.send_all(detector.make_beacon(self._view, now))
             if self._repeats or (self._links is not None and self._links.own):
                 self._repeats = max(self._repeats - 1, 0)

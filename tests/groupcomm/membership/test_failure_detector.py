@@ -1,15 +1,28 @@
 """The daemons that a daemon knows, and those to which it passes messages on."""
 
 import msgspec
+import pytest
 
+from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.view import Incarnation, Start
-from groupcomm.membership.failure_detector import MAX_STRANGERS, FailureDetector
+from groupcomm.config.view import Adoption, DaemonId, Incarnation, Start, View
+from groupcomm.errors import ProtocolViolation
+from groupcomm.membership.failure_detector import (
+    FIRST_BACKOFF_S,
+    LATELY_S,
+    LONGEST_BACKOFF_S,
+    MAX_STRANGERS,
+    MOST_AHEAD,
+    PATIENCE_S,
+    STALEMATE_S,
+    FailureDetector,
+    OutdatedStart,
+)
 from groupcomm.membership.flood import Flood
-from groupcomm.membership.peer import PeerDaemon
+from groupcomm.membership.peer import HEARSAY_S, PeerDaemon
 from groupcomm.membership.reservation import Reservation
 from groupcomm.names import daemon_number
-from groupcomm.wire.membership import Beacon, Commit, ControlKind, Proposal
+from groupcomm.wire.membership import Beacon, Commit, ControlKind, Outdated, Proposal
 from tests.groupcomm.membership.stage import FIRST, PLENTY, join_of
 
 CONFIG = CoreConfig(sites=(("a",), ("b",), ("c",), ("d",)))
@@ -72,3 +85,175 @@ def test_only_so_many_are_kept_that_are_not_listed() -> None:
     assert len(one.peers) <= MAX_STRANGERS + len(one.listed)
     for number in one.listed:
         assert one.on_heard(number, Incarnation(1, 1), 0.0) is not None
+
+
+# ---- starts that only others mention ----
+
+
+def test_of_starts_that_were_never_heard_the_first_one_counts_while_it_is_mentioned() -> None:
+    one = detector()
+    number = daemon_number("a")
+    peer = one.on_mentioned(number, Incarnation(3, 1), 0.0)
+    assert peer is not None
+    peer.mentioned_at = 0.0
+    assert one.on_mentioned(number, Incarnation(3, 2), 0.0) is None, "as many restarts"
+    assert one.on_mentioned(number, Incarnation(2, 2), HEARSAY_S) is None
+    assert peer.incarnation == Incarnation(3, 1)
+    later = HEARSAY_S * 1.001
+    assert one.on_mentioned(number, Incarnation(2, 2), later) is peer, "nobody mentions it now"
+    assert peer.incarnation == Incarnation(2, 2)
+
+
+def test_a_later_start_that_is_mentioned_counts_at_once() -> None:
+    one = detector()
+    number = daemon_number("a")
+    one.on_mentioned(number, Incarnation(3, 1), NOW)
+    peer = one.on_mentioned(number, Incarnation(4, 2), NOW)
+    assert peer is not None
+    assert peer.incarnation == Incarnation(4, 2)
+
+
+def test_what_others_mention_of_a_daemon_that_is_heard_is_ignored() -> None:
+    one = detector()
+    peer = heard(one, "a", NOW)
+    assert one.on_mentioned(peer.number, Incarnation(9, 9), NOW) is None
+    silent = NOW + 10 * CONFIG.timing.token_timeout_s
+    assert one.on_mentioned(peer.number, Incarnation(9, 9), silent) is peer
+
+
+def test_nobody_mentions_this_daemon_to_itself() -> None:
+    assert detector().on_mentioned(daemon_number("b"), Incarnation(9, 9), NOW) is None
+
+
+# ---- silence ----
+
+VIEW = View(
+    id=ViewId(1, "a", 0),
+    daemons=tuple(DaemonId(name, Incarnation(1, 1)) for name in "abc"),
+    rings=((0,), (1,), (2,)),
+    links=((0, 1), (1, 2)),
+)
+LIMIT_S = CONFIG.timing.token_timeout_s + CONFIG.timing.longest_delay_s
+
+
+def test_members_are_silent_from_the_view_on_and_not_from_before_it() -> None:
+    one = detector()
+    peers = {heard(one, name, NOW).number for name in "ac"}
+    one.watch(VIEW, NOW, 100.0)
+    assert one.silence_due == 100.0
+    assert one.pop_silent(100.0) == []
+    assert one.silence_due == 100.0 + LIMIT_S
+    assert one.pop_silent(100.0 + LIMIT_S - 1e-6) == []
+    assert {peer.number for peer in one.pop_silent(100.0 + LIMIT_S)} == peers
+    assert one.pop_silent(200.0) == [], "nobody is silent twice"
+
+
+def test_who_is_heard_is_not_silent() -> None:
+    one = detector()
+    a, c = heard(one, "a", NOW), heard(one, "c", NOW)
+    one.watch(VIEW, NOW, 100.0)
+    a.heard_at = 101.0
+    assert one.pop_silent(100.0 + LIMIT_S) == [c]
+    assert one.silence_due == 101.0 + LIMIT_S
+
+
+def test_a_link_that_is_heard_again_is_watched_with_its_delay() -> None:
+    one = detector()
+    peer = heard(one, "a", NOW)
+    one.watch_again(peer, 50.0)
+    assert one.silence_due == 50.0 + LIMIT_S
+    assert one.pop_silent(50.0 + LIMIT_S - 1e-6) == []
+    assert one.pop_silent(50.0 + LIMIT_S) == [peer]
+
+
+def test_who_was_heard_and_is_not_in_the_view_is_ignored_for_longer_each_time() -> None:
+    one = detector()
+    for name in "ac":
+        heard(one, name, NOW)
+    outside, gone = heard(one, "d", NOW), heard(one, "e", NOW - 5.0)
+    one.watch(VIEW, NOW, NOW)
+    assert outside.ignored_until == NOW + FIRST_BACKOFF_S
+    assert gone.backoff_s == 0.0, "it was not heard since the search began"
+    one.watch(VIEW, NOW, NOW)
+    assert outside.ignored_until == NOW + 2 * FIRST_BACKOFF_S
+    for _ in range(20):
+        one.watch(VIEW, NOW, NOW)
+    assert outside.backoff_s == LONGEST_BACKOFF_S
+
+
+# ---- a start that others know to be outdated ----
+
+
+class Reports:
+    """The reports to an outdated start; some daemons hear it."""
+
+    def __init__(self, hearers: str = "") -> None:
+        self.one = detector()
+        self.start = OutdatedStart(START, self.one.peers.values)
+        for name in hearers:
+            self.hears(name, 0.0)
+
+    def hears(self, name: str, at: float) -> None:
+        """Have a daemon say that it hears this start."""
+        key = (START.daemon.number, START.incarnation.random_id)
+        peer = heard(self.one, name, at)
+        assert peer.beacon is not None
+        peer.beacon = msgspec.structs.replace(peer.beacon, heard=(key,))
+
+    def tell(self, name: str, at: float, restarts: int = 5, counter: int = 7) -> Adoption | None:
+        """Have a daemon report the start as outdated."""
+        peer = self.one.on_heard(daemon_number(name), Incarnation(1, 1), at)
+        assert peer is not None
+        told = Outdated(START.incarnation.random_id, restarts, counter)
+        return self.start.receive(peer, told, at)
+
+
+def test_reports_are_believed_once_they_have_lasted() -> None:
+    reports = Reports()
+    assert reports.tell("a", 0.0, restarts=5, counter=7) is None
+    assert reports.tell("c", PATIENCE_S - 1e-6, restarts=4, counter=9) is None
+    believed = reports.tell("a", PATIENCE_S, restarts=5, counter=7)
+    assert believed == Adoption().united(5, 9)
+
+
+def test_reports_with_a_pause_between_them_have_not_lasted() -> None:
+    reports = Reports()
+    reports.tell("a", 0.0)
+    assert reports.tell("a", LATELY_S * 1.01) is None
+    assert reports.tell("a", LATELY_S * 1.01 + PATIENCE_S) is not None
+
+
+def test_reports_that_as_many_deny_are_believed_much_later() -> None:
+    reports = Reports("c")
+    now = 0.0
+    believed = None
+    while believed is None:
+        believed = reports.tell("a", now)
+        now += 0.25
+        reports.hears("c", now)
+    assert now - 0.25 == STALEMATE_S
+
+
+def test_reports_that_more_deny_are_not_believed() -> None:
+    reports = Reports("cd")
+    for step in range(60):
+        assert reports.tell("a", 0.25 * step) is None
+        for name in "cd":
+            reports.hears(name, 0.25 * step)
+
+
+def test_reports_of_impossible_restarts_are_violations() -> None:
+    own = START.incarnation.restarts
+    for restarts in (own - 1, own + MOST_AHEAD + 1):
+        with pytest.raises(ProtocolViolation):
+            Reports().tell("a", 0.0, restarts=restarts)
+    for restarts in (own, own + MOST_AHEAD):
+        assert Reports().tell("a", 0.0, restarts=restarts) is None
+
+
+def test_a_report_to_another_start_says_nothing() -> None:
+    reports = Reports()
+    peer = heard(reports.one, "a", 0.0)
+    for now in (0.0, PATIENCE_S):
+        told = Outdated(START.incarnation.random_id + 1, 5, 7)
+        assert reports.start.receive(peer, told, now) is None
