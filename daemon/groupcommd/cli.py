@@ -48,8 +48,8 @@ from groupcommd.state_dir import StateDir, StateError
 FAILED, USAGE, CUT_SHORT = 1, 2, 3
 
 OUT_OF_MEMORY = (
-    "out of memory: the daemon ends, as it may not have finished its last step; allow it more memory"
-    " (ulimit -v, the memory of its container), then start it again"
+    "out of memory: the daemon ends, as it may not have finished its last step; allow it more"
+    " memory (ulimit -v, the memory of its container), then start it again"
 )
 
 HANGS_S = 2.0

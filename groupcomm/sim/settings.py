@@ -85,7 +85,8 @@ class Options:
             sites.
         sites: the number of sites; None draws 1 for seven of eight seeds, otherwise 2 to 4 and, in
             one seed of a hundred, 5 to 8 of up to 9 daemons each.
-        faults: ``all``, ``every``, ``none`` or names of faults with commas between them, see faults.py.
+        faults: ``all``, ``every``, ``none`` or names of faults with commas between them, see
+            faults.py.
         duration_s: simulated seconds with faults and load, before everything settles.
         suite: the suite that protects datagrams, 0 to 2; None draws 0 or 1 for each seed.
         byzantine: whether a daemon of the cluster lies.

@@ -66,7 +66,8 @@ def _add_what_runs(parser: argparse.ArgumentParser) -> None:
         "--faults",
         default="all",
         metavar="all|none|NAME,...",
-        help=f"all: each with probability 1/2; every: the last two as well; or names: {faults} (default: all)",
+        help="all: each with probability 1/2; every: the last two as well; or names:"
+        f" {faults} (default: all)",
     )
     parser.add_argument(
         "--duration-s",

@@ -179,8 +179,8 @@ def draw_faults(
 
     Args:
         rng: the run's source for this purpose.
-        wanted: ``all`` or ``every`` (each with probability 1/2), ``none``, or names with commas between them
-            (each of them, for certain).
+        wanted: ``all`` or ``every`` (each with probability 1/2), ``none``, or names with commas
+            between them (each of them, for certain).
         between_sites: the random source for faults between sites; None in a run with one site,
             which has no such faults, whatever is wanted.
         of_hosts: the random source for faults of single hosts; None for ``all``, which has none of
