@@ -81,9 +81,11 @@ transitions: .venv/.test  ## which transitions of the state machines do scenario
 mutation: .venv/.test  ## change the protocol in EACH (60) places of each package, drawn by DRAW (1): does a check notice?
 	@$(PYTHON) -m tests.mutation_testing --each $(EACH) --draw $(DRAW)
 
-chaos: .venv/.test  ## real daemons and programs: DISASTERS (200) kills, stops, partitions, checked
-	@$(PYTHON) -m tests.campaigns.chaos.campaign --disasters $(DISASTERS)
-	@$(PYTHON) -m tests.campaigns.chaos.campaign --disasters $(DISASTERS) --sites 3
+chaos: .venv/.test  ## real daemons and programs: DISASTERS (200) of all kinds, checked; goes on where it was stopped
+	@$(PYTHON) -m tests.campaigns.chaos.campaign --disasters $(DISASTERS) \
+		--records build/chaos --totals build/chaos/totals.jsonl
+	@$(PYTHON) -m tests.campaigns.chaos.campaign --disasters $(DISASTERS) --sites 3 \
+		--totals build/chaos/totals-sites.jsonl
 
 sites-kill: .venv/.test  ## gateways of three sites killed KILLS (100) times: when is traffic on again?
 	@$(PYTHON) -m tests.campaigns.chaos.sites_kill --kills $(KILLS)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
@@ -35,7 +35,10 @@ from tests.campaigns.chaos.sites import (
     describe,
     draw_topology,
 )
-from tests.campaigns.chaos.stage import open_stage
+from tests.campaigns.chaos.stage import Stage, open_stage
+from tests.campaigns.chaos.totals import Totals
+from tests.campaigns.consistency.operations import write_operations
+from tests.campaigns.consistency.programs import open_programs
 
 
 @attrs.define
@@ -47,9 +50,23 @@ class Figures:
     sent: int = 0
     deliveries: int = 0
     events: int = 0
+    operations: int = 0
     violations: int = 0
     loaded_s: float = 0.0
     checked_s: float = 0.0
+
+    def since(self, before: "Figures") -> dict[str, Any]:
+        """Return what has come since earlier figures, as JSON."""
+        outcomes = self.outcomes[len(before.outcomes) :]
+        return {
+            "disasters": len(outcomes),
+            "kinds": dict(Counter(outcome.kind for outcome in outcomes)),
+            "events": self.events - before.events,
+            "deliveries": self.deliveries - before.deliveries,
+            "operations": self.operations - before.operations,
+            "violations": self.violations - before.violations,
+            "failures": self.failures[len(before.failures) :],
+        }
 
     def summary(self) -> dict[str, Any]:
         """Return them as JSON, times in milliseconds."""
@@ -67,6 +84,7 @@ class Figures:
             "sent_per_s": round(self.sent / self.loaded_s) if self.loaded_s else 0,
             "deliveries": self.deliveries,
             "events": self.events,
+            "operations": self.operations,
             "view_ms": {kind: spread(found) for kind, found in sorted(views.items())},
             "heal_ms": {kind: spread(found) for kind, found in sorted(heals.items())},
             "loaded_s": round(self.loaded_s, 1),
@@ -94,6 +112,10 @@ ALL_IN_TURN: Final[tuple[Disaster, ...]] = in_turn(
 
 class LogsNotClear(GroupCommError):
     """A daemon has ended, or gone on, with a traceback in place of a sentence."""
+
+
+class PromiseBroken(GroupCommError):
+    """Shared objects did not do what is promised for them."""
 
 
 class Campaign:
@@ -125,13 +147,20 @@ class Campaign:
         self._draw = draw
         self._within = within
         self._look = look
+        kind = {"seed": options.seed, "sites": getattr(options, "sites", 1)}
+        path = getattr(options, "totals", None)
+        self.totals = Totals(path, kind) if path is not None else None
         self.figures = Figures()
 
     async def run(self) -> None:
         """All rounds."""
         kinds, size = self._kinds, self._options.round
-        todo = [kinds[n % len(kinds)] for n in range(self._options.disasters)]
-        for number, first in enumerate(range(0, len(todo), size), 1):
+        totals = self.totals
+        rounds, done = totals.done() if totals is not None else (0, 0)
+        todo = [kinds[(done + n) % len(kinds)] for n in range(self._options.disasters)]
+        for number, first in enumerate(range(0, len(todo), size), rounds + 1):
+            before, asked = attrs.evolve(self.figures), len(todo[first : first + size])
+            before.outcomes, before.failures = list(before.outcomes), list(before.failures)
             folder = Path(tempfile.mkdtemp(prefix=f"chaos-{number}-"))
             started = time.monotonic()
             try:
@@ -142,6 +171,9 @@ class Campaign:
             good = self._check(folder, number)
             self._look(folder)
             self._report(number, folder if not good else None)
+            if totals is not None:
+                seconds = time.monotonic() - started
+                totals.add({"asked": asked, "seconds": seconds, **self.figures.since(before)})
             if good and not self._options.keep:
                 shutil.rmtree(folder)
 
@@ -152,12 +184,38 @@ class Campaign:
         if topology.links:
             print(f"round {number}: {describe(topology)}", file=sys.stderr, flush=True)
         async with open_stage(folder, seed, self._load, topology, self._within) as stage:
-            for disaster in disasters:
-                await trio.sleep(rng.uniform(0.3, 0.8))
-                self.figures.outcomes.append(await disaster(stage, rng))
-            await stage.settle()
+            if getattr(self._options, "records", None) is None:
+                await self._cause(disasters, stage, rng)
+                await stage.settle()
+            else:
+                await self._cause_beside_objects(disasters, stage, rng, folder, seed)
         if stage.tracebacks:
             raise LogsNotClear("; ".join(stage.tracebacks))
+
+    async def _cause(self, disasters: Sequence[Disaster], stage: Stage, rng: Random) -> None:
+        for disaster in disasters:
+            await trio.sleep(rng.uniform(0.3, 0.8))
+            self.figures.outcomes.append(await disaster(stage, rng))
+
+    async def _cause_beside_objects(
+        self, disasters: Sequence[Disaster], stage: Stage, rng: Random, folder: Path, seed: str
+    ) -> None:
+        """Have programs use shared objects meanwhile, and verify what they did."""
+        clocks = {name: host.clock for name, host in stage.hosts.items()}
+        path = self._options.records / f"seed-{seed.replace(' ', '-')}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        async with open_programs(stage.cluster.daemons, seed, clocks, folder) as programs:
+            try:
+                await programs.ready()
+                await self._cause(disasters, stage, rng)
+                verdict = await programs.finish()
+                await stage.settle()
+            finally:
+                write_operations(path, programs.operations)
+        self.figures.operations += len(programs.operations)
+        print(f"objects: {verdict.text()}; {path}", file=sys.stderr, flush=True)
+        if not verdict.holds:
+            raise PromiseBroken(f"{verdict.broken or verdict.undecided}; see {path}")
 
     def _check(self, folder: Path, number: int) -> bool:
         """Have the checkers verify a round's traces; return whether everything holds."""
@@ -221,6 +279,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="of load and disasters (1)")
     names = sorted({disaster.__name__ for disaster in (*SITES_IN_TURN, *ALL_IN_TURN)})
     parser.add_argument("--only", default="", choices=names, help="disasters of this kind only")
+    parser.add_argument(
+        "--records",
+        type=Path,
+        metavar="DIR",
+        help="programs use shared objects, and what they did is written there and verified",
+    )
+    parser.add_argument(
+        "--totals",
+        type=Path,
+        metavar="FILE",
+        help="go on behind the rounds of this seed in FILE, add each round, and print the sums",
+    )
     parser.add_argument("--keep", action="store_true", help="keep all traces")
     options = parser.parse_args(arguments)
     if options.sites == 1 and options.only not in ("", *(d.__name__ for d in ALL_IN_TURN)):
@@ -247,6 +317,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     trio.run(campaign.run)
     print(json.dumps(campaign.figures.summary()))
+    if campaign.totals is not None:
+        print(json.dumps({"totals": campaign.totals.summary()}))
     return 1 if campaign.figures.violations or campaign.figures.failures else 0
 
 
