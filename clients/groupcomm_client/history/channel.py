@@ -68,11 +68,17 @@ def is_proved(data: bytes, key: bytes) -> bool:
 
 
 class PieceSealer:
-    """The archive's side of one channel."""
+    """The archive's side of one channel.
 
-    def __init__(self, key: bytes) -> None:
+    Attributes:
+        key: its key.
+        count: the number of chunks that were sealed; another sealer may go on from it.
+    """
+
+    def __init__(self, key: bytes, count: int = 0) -> None:
+        self.key = key
+        self.count = count
         self._encrypt = AESGCM(key).encrypt
-        self._count = 0
 
     def seal(self, piece: bytes) -> list[bytes]:
         """Return a piece, sealed; its parts are to be sent in this order."""
@@ -82,8 +88,8 @@ class PieceSealer:
             chunk = view[start : start + CHUNK_BYTES]
             more = _MORE if start + CHUNK_BYTES < len(piece) else 0
             length = _LENGTH.pack(more | (len(chunk) + _SEAL_BYTES))
-            nonce = _NONCE.pack(_FROM_ARCHIVE, self._count)
-            self._count += 1
+            nonce = _NONCE.pack(_FROM_ARCHIVE, self.count)
+            self.count += 1
             parts += (length, self._encrypt(nonce, chunk, length))
         return parts
 

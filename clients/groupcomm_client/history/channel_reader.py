@@ -1,7 +1,7 @@
 """The subscriber's side of channels on sockets: one is open at a time, in any event loop.
 
-The machine says which one (`OpenChannel`) and gets the pieces; when a channel cannot be opened or
-breaks, it is told, and reads through the daemons.
+The machine says which one (`OpenChannel`) and gets the pieces, or is told that the channel cannot
+be opened, or has broken. While it wants none (`PauseChannel`), nothing is read: the archive waits.
 """
 
 import socket
@@ -22,7 +22,13 @@ from groupcomm_client.history.frames import (
     decode_untrusted,
     events_of_untrusted,
 )
-from groupcomm_client.history.subscriber import CloseChannel, OpenChannel, Subscriber
+from groupcomm_client.history.streams import (
+    ChannelAction,
+    OpenChannel,
+    PauseChannel,
+    ResumeChannel,
+)
+from groupcomm_client.history.subscriber import Subscriber
 from groupcomm_client.loops import Loop, Target
 from groupcomm_client.targets import connect_to
 
@@ -61,15 +67,18 @@ class ChannelReader:
         self._subscriber = subscriber
         self._act = act
         self._wanted: Channel | None = None
+        self._is_paused = False
         self._changed = loop.event()
         self._socket: socket.socket | None = None
 
-    def do(self, action: OpenChannel | CloseChannel) -> None:
-        """Open a channel, or close it; the caller holds the lock."""
-        self._wanted = action.channel if isinstance(action, OpenChannel) else None
-        if self._socket is not None:
-            with suppress(OSError):  # it was closed, or is not connected yet
-                self._socket.shutdown(socket.SHUT_RDWR)  # wakes the task that reads
+    def do(self, action: ChannelAction) -> None:
+        """Do what the machine wants; the caller holds the lock."""
+        self._is_paused = isinstance(action, PauseChannel)
+        if not isinstance(action, PauseChannel | ResumeChannel):
+            self._wanted = action.channel if isinstance(action, OpenChannel) else None
+            if self._socket is not None:
+                with suppress(OSError):  # it was closed, or is not connected yet
+                    self._socket.shutdown(socket.SHUT_RDWR)  # wakes the task that reads
         changed, self._changed = self._changed, self._loop.event()
         changed.set()
 
@@ -106,6 +115,10 @@ class ChannelReader:
         try:
             opener = sealing.PieceOpener(channel.key)
             while channel is self._wanted:
+                changed = self._changed
+                if self._is_paused:
+                    await changed.wait()
+                    continue
                 data = await self._next(opener)
                 piece = decode_untrusted(data)
                 if not isinstance(piece, Piece):

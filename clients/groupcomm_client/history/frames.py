@@ -69,8 +69,9 @@ class Read(msgspec.Struct, frozen=True, array_like=True, tag=2):
         after: the place behind which the stream begins; None for the first event.
         since_us: begin with the first event received then or later, in microseconds since 1970, in
             place of `after`.
-        granted: the number of pieces that may be sent.
-        by_channel: whether the subscriber can read by a channel of its own.
+        granted: the number of pieces that may be sent through the daemons.
+        by_channel: whether the subscriber can read by a channel of its own: then it takes pieces
+            from there as it likes, without grants.
         compacted: whether to begin in the compacted part of the archive.
     """
 

@@ -5,8 +5,12 @@ states, and says why a view continues the one before.
 """
 
 from collections import deque
-from collections.abc import Collection, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import Final
+
+import attrs
 
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.events import (
@@ -32,9 +36,44 @@ MARK: Final = b"\xffGH\x00"
 MARK_S: Final = 0.05
 """The time from one mark to the next."""
 
-Queued: TypeAlias = tuple[Position, Received, bool]
-"""A place, the event, and whether it has this place itself; else it only came behind it."""
 
+@attrs.frozen
+class Queued:
+    """Messages of one bundle, or one other event.
+
+    Attributes:
+        first, last: the places of the first and of the last one.
+        events: what it holds.
+        counts: whether they have these places themselves; else they only came behind them.
+    """
+
+    first: Position
+    last: Position
+    events: Sequence[Received]
+    counts: bool
+
+    @property
+    def size(self) -> int:
+        """Return its memory in bytes."""
+        events = self.events
+        if type(events[0]) is not Message:
+            return EVENT_BYTES
+        return EVENT_BYTES * len(events) + sum(map(len, map(_DATA, events)))
+
+    def behind(self, place: Position) -> "Queued":
+        """Return what is behind a place of the same bundle."""
+        count = place.message - self.first.message + 1
+        first = place._replace(message=place.message + 1)
+        return Queued(first, self.last, self.events[count:], self.counts)
+
+    def upto(self, place: Position) -> "Queued":
+        """Return what is up to a place of the same bundle."""
+        count = place.message - self.first.message + 1
+        return Queued(self.first, place, self.events[:count], self.counts)
+
+
+_BUNDLE: Final = attrgetter("bundle")
+_DATA: Final = attrgetter("data")
 _FIRST: Final = Position(ViewId(0, "", 0), 0, 0, 0, 0)
 
 
@@ -133,10 +172,21 @@ class LiveLine:
             return False
         if self.complete_after is None or self._groups.isdisjoint(message.groups):
             return False
-        place = place_of(message)
+        return self._put_messages([event], message, message)
+
+    def handle_run(self, messages: Sequence[Message]) -> bool:
+        """Handle messages of one bundle, which are no marks; see `handle`."""
+        if self.complete_after is None or self._groups.isdisjoint(messages[0].groups):
+            return False
+        return self._put_messages(messages, messages[0], messages[-1])
+
+    def _put_messages(self, events: Sequence[Received], first: Message, last: Message) -> bool:
+        assert self.complete_after is not None, "checked by the caller"
+        place = place_of(first)
         if place is not None:
-            return self._put(place, event)
-        return self._put(max(self._latest, self.complete_after), event, counts=False)
+            return self._put(place, place._replace(message=last.index), events)
+        came_behind = max(self._latest, self.complete_after)
+        return self._put(came_behind, came_behind, events, counts=False)
 
     def _on_mark(self, mark: Message) -> None:
         self.has_mark_in_flight = False
@@ -153,7 +203,7 @@ class LiveLine:
             self._joined.add(view.group)
             if self._joined == self._groups and self.is_on_line and self.complete_after is None:
                 self.complete_after = self.passed = just_before(view.id)
-        return self._put(view.id, view) if self.complete_after is not None else False
+        return self._put(view.id, view.id, [view]) if self.complete_after is not None else False
 
     def _on_view(self, view: DaemonView) -> bool:
         before, self._view = self._view, view
@@ -162,11 +212,11 @@ class LiveLine:
         start = just_before(Position(view.id, 0, 0, 0, 0))
         if continues and self.complete_after is not None:
             self._prove(start)
-            return self._put(Position(view.id, 0, 0, 0, 0), view)
+            return self._put_view(view)
         is_whole = self.is_on_line and self._joined == self._groups
         dropped = self._drop(start if is_whole else None)
         if is_whole:
-            self._put(Position(view.id, 0, 0, 0, 0), view)
+            self._put_view(view)
         return dropped
 
     def _continues(self, before: DaemonView, view: DaemonView) -> bool:
@@ -192,14 +242,21 @@ class LiveLine:
 
     # ---- the queue ----
 
-    def _put(self, place: Position, event: Received, *, counts: bool = True) -> bool:
-        self._latest = place
-        self._queue.append((place, event, counts))
-        self._bytes += _size_of(event)
+    def _put_view(self, view: DaemonView) -> bool:
+        place = Position(view.id, 0, 0, 0, 0)
+        return self._put(place, place, [view])
+
+    def _put(
+        self, first: Position, last: Position, events: Sequence[Received], *, counts: bool = True
+    ) -> bool:
+        self._latest = last
+        queued = Queued(first, last, events, counts)
+        self._queue.append(queued)
+        self._bytes += queued.size
         if self._bytes > self._most_bytes:
             return self._drop(self._latest)
         if self._regular and not self._stable:
-            self._proven = place
+            self._proven = last
         return False
 
     def _prove(self, place: Position) -> None:
@@ -235,18 +292,34 @@ class LiveLine:
     def drop_upto(self, place: Position) -> None:
         """Remove the events of the line up to a place: they were given already."""
         queue = self._queue
-        while queue and (queue[0][0] < place or (queue[0][0] == place and queue[0][2])):
-            self._bytes -= _size_of(queue.popleft()[1])
+        while queue and (queue[0].last < place or (queue[0].last == place and queue[0].counts)):
+            self._bytes -= queue.popleft().size
+        if queue and queue[0].counts and queue[0].first <= place < queue[0].last:
+            self._bytes -= queue[0].size
+            queue[0] = queue[0].behind(place)
+            self._bytes += queue[0].size
 
     def pop(self) -> list[Queued]:
         """Remove and return the events that may be given, in order."""
         queue, proven = self._queue, self._proven
         found: list[Queued] = []
-        while queue and queue[0][0] <= proven:
+        while queue and queue[0].last <= proven:
             found.append(queue.popleft())
-        self._bytes -= sum([_size_of(event) for _, event, _ in found])
+        if queue and queue[0].first <= proven:
+            found.append(queue[0].upto(proven))
+            queue[0] = queue[0].behind(proven)
+        self._bytes -= sum([each.size for each in found])
         return found
 
 
-def _size_of(event: Received) -> int:
-    return EVENT_BYTES + (len(event.data) if type(event) is Message else 0)
+def runs_of(events: Iterable[Received]) -> Iterator[list[Received]]:
+    """Yield the messages of each bundle together, and each other event by itself."""
+    for kind, part in groupby(events, type):
+        if kind is not Message:
+            yield from ([event] for event in part)
+            continue
+        for bundle, run in groupby(part, _BUNDLE):
+            if bundle is None:
+                yield from ([event] for event in run)
+            else:
+                yield list(run)

@@ -7,7 +7,7 @@ archive is a subscriber, too: it fetches what it lacks. docs/history.md has the 
 import enum
 from collections import deque
 from collections.abc import Collection, Sequence
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 import attrs
 
@@ -30,9 +30,17 @@ from groupcomm_client.history.frames import (
     encode,
     events_of_untrusted,
 )
-from groupcomm_client.history.live import MARK, MARK_S, QUEUE_BYTES, LiveLine
+from groupcomm_client.history.live import MARK, MARK_S, QUEUE_BYTES, LiveLine, Queued, runs_of
 from groupcomm_client.history.offers import best_of, lowest_of, reach
 from groupcomm_client.history.places import Line, Progress, place_of
+from groupcomm_client.history.streams import (
+    ChannelAction,
+    CloseChannel,
+    OpenChannel,
+    PauseChannel,
+    ResumeChannel,
+    Stream,
+)
 
 FIND_S: Final = 0.5
 """The time for which a subscriber waits for offers."""
@@ -59,20 +67,17 @@ UNREACHABLE_S: Final = 60.0
 """The time for which a subscriber opens no channel to an archive after one has failed."""
 
 WINDOW: Final = 4
-"""The pieces that an archive may send ahead."""
+"""The pieces that an archive may send ahead through the daemons."""
 
 READ_AHEAD: Final = 50_000
-"""No more pieces are granted while as many events wait for the program."""
+"""No more pieces are granted, or taken from a channel, while more events wait for the program."""
 
 MOST_WAITING: Final = 200_000
 """With more events that wait for the program, live ones stay in their queue."""
 
 
 AT_ONCE: Final = 1000
-"""The live messages that are handled before any is given."""
-
-_OWN: Final = HEAD[:3]
-"""The start of frames and of marks."""
+"""About as many live messages are handled before any is given."""
 
 
 class Start(enum.Enum):
@@ -158,40 +163,7 @@ class Send:
     level: ServiceLevel
 
 
-@attrs.frozen
-class OpenChannel:
-    """An action: read the pieces of a stream by this channel; an earlier one is over."""
-
-    channel: Channel
-
-
-@attrs.frozen
-class CloseChannel:
-    """An action: close the channel."""
-
-
-Action: TypeAlias = Send | OpenChannel | CloseChannel
-
-
-@attrs.frozen
-class _Stream:
-    """The stream that is read.
-
-    Attributes:
-        archive: where it comes from.
-        number: its number.
-        granted: the number of pieces that were granted.
-        by_channel: whether a channel was asked for.
-        has_channel: whether there is one.
-        next_piece: the number of pieces that have come.
-    """
-
-    archive: MemberId
-    number: int
-    granted: int
-    by_channel: bool
-    has_channel: bool = False
-    next_piece: int = 0
+Action: TypeAlias = Send | ChannelAction
 
 
 class Subscriber:
@@ -258,7 +230,7 @@ class Subscriber:
         self._offers: dict[MemberId, Offer] = {}
         self._since = now  # of this state
         self._asked_at: float | None = None  # of the Find that is open
-        self._stream: _Stream | None = None
+        self._stream: Stream | None = None
         self._heard_at = now  # of the last piece, or grant
         self._piece_s, self._retry_s = PIECE_S, RETRY_S
         self._archives: Collection[MemberId] = ()  # the other members of their group, if known
@@ -282,22 +254,29 @@ class Subscriber:
 
     def handle_all(self, events: Sequence[Received], now: float) -> None:
         """Handle events of the session, in order; quicker than one call for each."""
-        if self._is_far and self.live.may_drop and not any(map(_is_special, events)):
+        runs = list(runs_of(events))
+        if self._is_far and self.live.may_drop and not any(map(self._is_special, runs)):
             self.live.drop_all(events)
             return
-        count = 0
-        for event in events:
-            if type(event) is Message and not event.data.startswith(_OWN):
-                if self.live.handle_message(event, event) and self.state is State.LIVE:
-                    self._find(now)
-                count += 1
-                if count % AT_ONCE:
-                    continue
-                self._follow(now)
-            else:
+        count = 0  # of messages that were handled, and not followed
+        for run in runs:
+            if self._is_special(run):
                 self._follow(now)  # a view may drop what is not given yet
-                self.handle(event, now)
+                for event in run:
+                    self.handle(event, now)
+                count = 0
+                continue
+            if self.live.handle_run(cast(list[Message], run)) and self.state is State.LIVE:
+                self._find(now)
+            count += len(run)
+            if count >= AT_ONCE:
+                self._follow(now)
+                count = 0
         self._follow(now)
+
+    def _is_special(self, run: Sequence[Received]) -> bool:
+        """Return whether there are frames or marks among events, or what is no message."""
+        return type(run[0]) is not Message or self._is_private(run[0])
 
     @property
     def _is_far(self) -> bool:
@@ -379,8 +358,7 @@ class Subscriber:
     @property
     def _expects_piece(self) -> bool:
         stream = self._stream
-        reads = self.state is State.READING and stream is not None
-        return reads and stream is not None and stream.next_piece < stream.granted
+        return self.state is State.READING and stream is not None and stream.expects_piece
 
     def _find(self, now: float) -> None:
         """Look for an archive that has what comes next."""
@@ -428,7 +406,7 @@ class Subscriber:
             self._on_offer(message.sender, frame, now)
         elif isinstance(frame, Piece):
             stream = self._stream
-            if stream is not None and (message.sender, frame.number) == _name(stream):
+            if stream is not None and (message.sender, frame.number) == stream.name:
                 self._on_piece(frame, events_of_untrusted(frame), now)
         elif isinstance(frame, Channel):
             self._on_channel(message.sender, frame, now)
@@ -509,7 +487,7 @@ class Subscriber:
         self.state = State.READING
         self._numbers += 1
         by_channel = self._has_channels and now >= self._unreachable.get(archive, now)
-        self._stream = _Stream(archive, self._numbers, WINDOW, by_channel)
+        self._stream = Stream(archive, self._numbers, WINDOW, by_channel)
         self._heard_at = now
         after = self._progress.after
         since_us = self._start if after is None and isinstance(self._start, int) else None
@@ -521,7 +499,7 @@ class Subscriber:
 
     def _on_channel(self, sender: MemberId, channel: Channel, now: float) -> None:
         stream = self._stream
-        if stream is None or (sender, channel.number) != _name(stream):
+        if stream is None or (sender, channel.number) != stream.name:
             return
         if stream.by_channel and not stream.has_channel:
             self._stream = attrs.evolve(stream, has_channel=True)
@@ -542,10 +520,14 @@ class Subscriber:
             self._set_deadline(now)
 
     def handle_failure(self, number: int, now: float) -> None:
-        """Go on through the daemons: the channel of a stream cannot be opened, or has broken."""
+        """Read again: the channel of a stream has broken, or cannot be opened.
+
+        If it has brought nothing, the next stream goes through the daemons.
+        """
         stream = self._stream
         if stream is not None and stream.has_channel and stream.number == number:
-            self._avoid_channel(stream.archive, now)
+            if not stream.next_piece:
+                self._avoid_channel(stream.archive, now)
             self._stop()
             self._read(stream.archive, now)
             self._set_deadline(now)
@@ -598,9 +580,18 @@ class Subscriber:
             progress.give_all(events[start:])
 
     def _grant(self, now: float) -> None:
-        """Let the archive send more, if there is room for it."""
+        """Let the archive send more if there is room for it, else no more."""
         stream = self._stream
-        if self.state is not State.READING or stream is None or len(self.waiting) > READ_AHEAD:
+        if self.state is not State.READING or stream is None:
+            return
+        is_full = len(self.waiting) > READ_AHEAD
+        if stream.has_channel:
+            if is_full != stream.is_paused:
+                self._stream = attrs.evolve(stream, is_paused=is_full)
+                self._heard_at = now
+                self._actions.append(PauseChannel() if is_full else ResumeChannel())
+            return
+        if is_full:
             return
         granted = stream.next_piece + WINDOW
         if granted - stream.granted >= WINDOW // 2:
@@ -641,16 +632,25 @@ class Subscriber:
         if self.state is not State.LIVE or len(self.waiting) > MOST_WAITING:
             return
         progress = self._progress
-        for place, event, counts in self.live.pop():
-            if counts:
-                line = event.message if isinstance(event, Unfiltered | Unreadable) else event
-                assert isinstance(line, Line)
-                if not progress.is_new(line, place):
-                    continue
-                progress.give(line, place)
-            self.waiting.append(event)
+        for queued in self.live.pop():
+            if not queued.counts:
+                self.waiting += queued.events
+            elif progress.last is None or queued.first > progress.last:
+                self.waiting += queued.events
+                progress.give_all(list(map(_line_of, queued.events[-1:])))
+            else:
+                self._give_new(queued)
         if self.live.passed is not None:
             progress.complete(self.live.passed)
+
+    def _give_new(self, queued: Queued) -> None:
+        """Give what was not given yet."""
+        for event in queued.events:
+            line = _line_of(event)
+            place = place_of(line)
+            if place is not None and self._progress.is_new(line, place):
+                self._progress.give(line, place)
+                self.waiting.append(event)
 
     # ---- time ----
 
@@ -676,14 +676,10 @@ class Subscriber:
         self._actions.append(Send(to, encode(frame), ServiceLevel.FIFO))
 
 
-def _is_special(event: Received) -> bool:
-    """Return whether an event is something else than a message of a program."""
-    return type(event) is not Message or event.data.startswith(_OWN)
-
-
-def _name(stream: _Stream) -> tuple[MemberId, int]:
-    """Return what names a stream: its archive and its number."""
-    return stream.archive, stream.number
+def _line_of(event: Received) -> Line:
+    line = event.message if isinstance(event, Unfiltered | Unreadable) else event
+    assert isinstance(line, Line)
+    return line
 
 
 def _is_new(progress: Progress, event: Line) -> bool:

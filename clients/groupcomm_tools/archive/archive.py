@@ -116,6 +116,7 @@ class _Stream:
     """One stream: how far it is, and what its subscriber has granted.
 
     Attributes:
+        is_reading: whether the store reads for it, or another process sends its pieces.
         begin: where to look for the first event, while `after` is None; None: from the beginning.
         channel: its channel; None if its pieces go through the daemons.
         unsent: the pieces that wait to be sent by the channel.
@@ -137,8 +138,11 @@ class _Stream:
     @property
     def is_ready(self) -> bool:
         """Return whether another piece may be read for it."""
-        has_way = self.channel is None or (self.channel.is_open and self.unsent < MOST_UNSENT)
-        return has_way and not self.is_reading and self.sent < self.granted
+        if self.is_reading:
+            return False
+        if self.channel is None:
+            return self.sent < self.granted
+        return self.channel.is_open and self.unsent < MOST_UNSENT
 
     @property
     def seeks(self) -> bool:
@@ -235,6 +239,21 @@ class Archive:
         else:
             self._send_piece(key, stream, piece, now)
         self._pump(now)
+
+    def streamed(self, key: Key, pieces: int, after: Position, now: float) -> None:
+        """Note that another process has sent pieces of a stream, in place of one that was read.
+
+        Args:
+            key: the stream.
+            pieces: the pieces that the stream has had.
+            after: the place up to which it has had everything.
+            now: the time in seconds.
+        """
+        stream = self.streams.get(key)
+        if stream is not None and stream.is_reading:
+            stream.is_reading = False
+            stream.sent, stream.after, stream.used_at = pieces, after, now
+            self._pump(now)
 
     def _seek_behind(self, stream: _Stream, last: Position) -> None:
         """Go on with looking for a time in the interval behind a place."""

@@ -9,8 +9,9 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from math import inf
-from typing import Final
+from typing import Final, TypeAlias
 
+import attrs
 import trio
 
 from groupcomm.errors import ConfigError
@@ -24,6 +25,8 @@ from groupcomm_client.history.channel import (
 )
 from groupcomm_client.history.channel_reader import LOCAL
 from groupcomm_tools.archive.archive import Archive, EndChannel, Key, SendPiece
+from groupcomm_tools.archive.file_reader import SEND_S, FileRead
+from groupcomm_tools.archive.reader_process import ReaderProcess
 
 HELLO_S: Final = 5.0
 """The time in which a connection must say which channel it is."""
@@ -31,11 +34,25 @@ HELLO_S: Final = 5.0
 MOST_UNKNOWN: Final = 100
 """The connections that may be open without having said it."""
 
-SEND_S: Final = 60.0
-"""The time in which a subscriber must take a piece."""
-
 _BACKLOG: Final = 128
 _BUFFER_BYTES: Final = 1024 * 1024
+
+Failed: TypeAlias = Callable[[Key, str], None]
+"""A function that is told that the store cannot be read for a stream, and why."""
+
+
+@attrs.define
+class _Open:
+    """An open channel: what it is to send, and its socket while another process sends by it."""
+
+    outgoing: trio.MemorySendChannel[bytes | FileRead]
+    passed_on: trio.socket.SocketType | None = None
+
+    def close(self) -> None:
+        self.outgoing.close()
+        if self.passed_on is not None:
+            with suppress(OSError):  # the subscriber has closed it
+                self.passed_on.shutdown(socket.SHUT_RDWR)
 
 
 class ChannelServer:
@@ -46,12 +63,19 @@ class ChannelServer:
         archive: the machine of the present session; None between sessions.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, process: ReaderProcess) -> None:
+        """Begin without a session.
+
+        Args:
+            process: sends what is in files.
+        """
+        self._process = process
         self.addresses: tuple[str, ...] = ()
         self.archive: Archive | None = None
         self._act: Callable[[], None] = lambda: None
+        self._failed: Failed = lambda key, error: None
         self._unknown = 0
-        self._open: dict[Key, trio.MemorySendChannel[bytes]] = {}
+        self._open: dict[Key, _Open] = {}
 
     @asynccontextmanager
     async def listen(self, address: Address | None) -> AsyncIterator[None]:
@@ -87,29 +111,38 @@ class ChannelServer:
         """Return the number of open channels."""
         return len(self._open)
 
-    def begin(self, archive: Archive, act: Callable[[], None]) -> None:
+    def begin(self, archive: Archive, act: Callable[[], None], failed: Failed) -> None:
         """Begin a session of the archive.
 
         Args:
             archive: its machine.
             act: carries out what the machine wants.
+            failed: see `Failed`.
         """
-        self.archive, self._act = archive, act
+        self.archive, self._act, self._failed = archive, act, failed
 
     def end(self) -> None:
         """End the session: close all channels."""
         self.archive = None
-        for outgoing in self._open.values():
-            outgoing.close()
+        for each in self._open.values():
+            each.close()
         self._open = {}
 
     def do(self, action: SendPiece | EndChannel) -> None:
         """Send a piece, or close a channel once everything is sent."""
         if isinstance(action, SendPiece):
             if action.key in self._open:
-                self._open[action.key].send_nowait(action.data)
-        elif (outgoing := self._open.pop(action.key, None)) is not None:
-            outgoing.close()
+                self._open[action.key].outgoing.send_nowait(action.data)
+        elif (ended := self._open.pop(action.key, None)) is not None:
+            ended.close()
+
+    def send_from_files(self, wanted: FileRead) -> bool:
+        """Have the process send pieces; return False if it, or the channel, is not there."""
+        channel = self._open.get(wanted.action.key)
+        if channel is None or not self._process.want():
+            return False
+        channel.outgoing.send_nowait(wanted)
+        return True
 
     async def _serve(self, stream: trio.SocketStream) -> None:
         """Serve one connection."""
@@ -121,14 +154,14 @@ class ChannelServer:
                 secret = None if archive is None else archive.secret_of(channel)
                 if archive is None or secret is None or not is_proved(hello, secret):
                     return
-                outgoing, pieces = trio.open_memory_channel[bytes](inf)
+                outgoing, pieces = trio.open_memory_channel[bytes | FileRead](inf)
                 key = archive.connected(channel, trio.current_time())
-                self._open[key] = outgoing
+                opened = self._open[key] = _Open(outgoing)
                 self._act()
                 try:
                     await self._send(stream, pieces, PieceSealer(secret), archive, key)
                 finally:
-                    if self._open.get(key) is outgoing:
+                    if self._open.get(key) is opened:
                         del self._open[key]
                     archive.disconnected(key)
 
@@ -152,13 +185,17 @@ class ChannelServer:
     async def _send(
         self,
         stream: trio.SocketStream,
-        pieces: trio.MemoryReceiveChannel[bytes],
+        pieces: trio.MemoryReceiveChannel[bytes | FileRead],
         sealer: PieceSealer,
         archive: Archive,
         key: Key,
     ) -> None:
         """Send pieces until the machine ends the channel, or the subscriber does not take them."""
         async for piece in pieces:
+            if isinstance(piece, FileRead):
+                if not await self._pass_on(stream, piece, sealer, archive, key):
+                    return
+                continue
             with trio.move_on_after(SEND_S) as patience:
                 for part in sealer.seal(piece):
                     await stream.send_all(part)
@@ -166,6 +203,33 @@ class ChannelServer:
                 return
             archive.piece_sent(key, trio.current_time())
             self._act()
+
+    async def _pass_on(
+        self,
+        stream: trio.SocketStream,
+        wanted: FileRead,
+        sealer: PieceSealer,
+        archive: Archive,
+        key: Key,
+    ) -> bool:
+        """Have the process send; return whether the channel may be used any more."""
+        opened = self._open.get(key)
+        if opened is None:
+            return False  # the machine has ended it
+        opened.passed_on = stream.socket
+        try:
+            answer = await self._process.send(wanted, stream.socket, sealer)
+        except OSError:
+            return False
+        finally:
+            opened.passed_on = None
+        if answer.error is not None:
+            self._failed(key, answer.error)
+        elif not answer.is_broken:
+            archive.streamed(key, answer.pieces, answer.after, trio.current_time())
+            self._act()
+            return True
+        return False
 
 
 def _listening(family: int, address: object, text: str) -> socket.socket:

@@ -1,20 +1,17 @@
-"""Reads pieces from the files of logs, in a process of its own: it is the program of one.
+"""The process that sends what an archive has in files: pieces do not go through the archive itself.
 
-The archive records live messages meanwhile, and neither waits for the interpreter of the other. The
-archive asks on standard input, which is a socket, and gets its answers there::
-
-    archive: length u32, a pickled FileRead
-    reader:  one byte once it is ready; length u32, a pickled EncodedPiece, or the text of an error
-
-It ends with the archive, whose end closes the socket.
+The archive passes a channel to which a subscriber has connected, and gets it back once everything
+up to a place is sent. Each stream has its turn whenever its subscriber takes more; meanwhile pieces
+are prepared. Run by `groupcomm_tools.archive.reader_process`.
 """
 
 import os
 import pickle
-import select
+import selectors
 import signal
 import socket
-import struct
+import time
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -24,40 +21,84 @@ import attrs
 import pyarrow as pa
 
 from groupcomm.clocks.stamp import Position
-from groupcomm_client.history.frames import EncodedPiece
+from groupcomm_client.history.channel import PieceSealer
 from groupcomm_client.history.places import place_of
-from groupcomm_log.errors import LogError
+from groupcomm_log.errors import LogError, LogRemoved
 from groupcomm_log.reader import LogReader
 from groupcomm_log.schema import Offset
 from groupcomm_tools.archive import pieces
-from groupcomm_tools.archive.archive import Key, ReadStore
+from groupcomm_tools.archive.archive import ReadStore
 from groupcomm_tools.archive.pieces import Pieces
 from groupcomm_tools.archive.rows import READ, MessageRun, Part, parts_of
 
 READY: Final = b"r"
 
-LENGTH: Final = struct.Struct("!I")
-
 NICENESS: Final = 5
 """Live messages come first: daemon, archive and programs get the processor before this process."""
 
-MOST_PREPARED: Final = 10
-"""The pieces that are kept because they are likely to be asked for next, each of another stream."""
+SEND_S: Final = 60.0
+"""The time in which a subscriber must take something."""
+
+MOST_PREPARED: Final = 2
+"""The pieces of a stream that wait in memory."""
+
+REQUEST_BYTES: Final = 1024 * 1024
+"""The most bytes of a request, or of its answer."""
+
+_TURN_S: Final = 1.0
+_BUFFER_BYTES: Final = 1024 * 1024
 
 
 @attrs.frozen
 class FileRead:
-    """A piece that is wanted.
+    """Pieces that are wanted.
 
     Attributes:
         folder: the folder of the log.
-        first: the offset of a row at or before its first event.
-        action: which piece.
+        first: the offset of a row at or before the first event.
+        action: the first piece, and the place up to which everything is wanted.
     """
 
     folder: Path
     first: Offset
     action: ReadStore
+
+
+@attrs.frozen
+class Request:
+    """A request of the archive; the socket of the channel comes with it.
+
+    Attributes:
+        number: the number of the request.
+        wanted: what to send.
+        key, count: the key of the channel, and the chunks that were sealed with it already.
+    """
+
+    number: int
+    wanted: FileRead
+    key: bytes
+    count: int
+
+
+@attrs.frozen
+class Answer:
+    """The end of a request.
+
+    Attributes:
+        number: the number of the request.
+        pieces: the pieces of the stream that were sent, with those before the request.
+        after: the place up to which everything was sent.
+        count: the chunks that were sealed.
+        error: why the files cannot be read; None if they can.
+        is_broken: whether the subscriber has closed the channel, or takes nothing.
+    """
+
+    number: int
+    pieces: int
+    after: Position
+    count: int
+    error: str | None = None
+    is_broken: bool = False
 
 
 def parts_behind(
@@ -78,107 +119,165 @@ def parts_behind(
                         yield part
 
 
-class _Files:
-    """The files of one log."""
+class FileStream:
+    """The pieces of one stream, from the files of a log.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    Attributes:
+        index: the pieces that the stream has had.
+        after: the place up to which it has had everything.
+    """
+
+    def __init__(self, wanted: FileRead) -> None:
+        """Begin with the first piece that is wanted."""
+        self.index, self.after = wanted.action.index, wanted.action.after
+        self._folder, self._first = wanted.folder, wanted.first
+        self._action = wanted.action
         self._pieces = Pieces(self._parts)
-        self._first = Offset(0, 0)
 
-    def read(self, wanted: FileRead) -> EncodedPiece:
-        """Return a piece; see `PieceReader.read`."""
-        self._first = wanted.first
-        return self._pieces.read(wanted.action, wanted.action.after)
+    @property
+    def is_over(self) -> bool:
+        """Return whether it has had everything that is wanted."""
+        return self.after >= self._action.upto
 
-    def _parts(self, after: Position, groups: Collection[str]) -> Iterator[Part]:
-        batches = LogReader(self._folder).batches(self._first, None, READ)
-        return parts_behind(batches, after, groups)
-
-
-class FileReader:
-    """Reads the pieces of streams, and prepares those that are likely to be asked for next."""
-
-    def __init__(self) -> None:
-        """Begin without a stream."""
-        self._files: dict[Path, _Files] = {}
-        self._prepared: dict[Key, tuple[FileRead, EncodedPiece]] = {}
-
-    def read(self, wanted: FileRead) -> EncodedPiece:
-        """Return a piece; see `PieceReader.read`. What was removed meanwhile may be missing."""
-        before, piece = self._prepared.pop(wanted.action.key, (None, None))
-        if piece is not None and before is not None and _are_same(before, wanted):
-            return piece
-        if wanted.folder not in self._files:
-            self._files[wanted.folder] = _Files(wanted.folder)
-        return self._files[wanted.folder].read(wanted)
-
-    def prepare(self, wanted: FileRead, piece: EncodedPiece) -> None:
-        """Read the piece behind one that was wanted, if it is certain what it will be.
+    def next(self) -> bytes:
+        """Return the next piece.
 
         Raises:
-            LogError, OSError: see `PieceReader.read`.
+            LogRemoved: rows were removed before they were read.
+            LogError: they are damaged.
+            OSError: they cannot be read.
         """
-        action = wanted.action
-        if piece.upto >= action.upto or len(self._prepared) >= MOST_PREPARED:
-            return
-        next_action = attrs.evolve(action, index=action.index + 1, after=piece.upto)
-        following = attrs.evolve(wanted, action=next_action)
-        found = self.read(following)
-        if found.upto < action.upto:  # else it may have more when it is asked for
-            self._prepared[action.key] = following, found
+        first = self._first
+        # The archive says that an interval ends: what it holds may have grown meanwhile.
+        action = attrs.evolve(self._action, index=self.index, after=self.after, is_last=True)
+        piece = self._pieces.read(action, self.after)
+        if LogReader(self._folder).begin() > first:
+            raise LogRemoved(f"{self._folder}: what was to be read next was removed meanwhile")
+        self.index, self.after = self.index + 1, piece.upto
+        return piece.data
+
+    def _parts(self, after: Position, groups: Collection[str]) -> Iterator[Part]:
+        return parts_behind(self._batches(), after, groups)
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield rows, and note where to go on if there are more later."""
+        for batch in LogReader(self._folder).batches(self._first, None, READ):
+            self._first = Offset(batch["epoch"][0].as_py(), batch["row"][0].as_py())
+            yield batch
 
 
-def _are_same(one: FileRead, other: FileRead) -> bool:
-    """Return whether two requests want the same piece; the log may have grown between them."""
-    first, second = one.action, other.action
-    return (one.folder, first.index, first.after, first.groups) == (
-        *(other.folder, second.index, second.after, second.groups),
-    )
+class _Sending:
+    """A stream and the channel by which it is sent."""
 
+    def __init__(self, request: Request, end: socket.socket) -> None:
+        self.end = end
+        self.error: str | None = None
+        self.is_broken = False
+        self._number = request.number
+        self._stream = FileStream(request.wanted)
+        self._sealer = PieceSealer(request.key, request.count)
+        self._prepared: deque[list[memoryview]] = deque()
+        self._sent_at = time.monotonic()
 
-def serve(end: socket.socket) -> None:
-    """Answer until the archive closes the socket."""
-    reader = FileReader()
-    end.sendall(READY)
-    while (size := _exactly(end, LENGTH.size)) is not None:
-        request = _exactly(end, LENGTH.unpack(size)[0])
-        if request is None:
-            return
-        wanted: FileRead = pickle.loads(request)
+    @property
+    def is_done(self) -> bool:
+        is_over = self._stream.is_over or self.error is not None
+        return self.is_broken or (is_over and not self._prepared)
+
+    @property
+    def may_prepare(self) -> bool:
+        is_over = self._stream.is_over or self.error is not None
+        return not is_over and len(self._prepared) < MOST_PREPARED
+
+    def prepare(self) -> None:
+        """Make the next piece."""
         try:
-            piece = reader.read(wanted)
+            piece = self._stream.next()
         except (LogError, OSError) as error:
-            _answer(end, str(error))
-            continue
-        _answer(end, piece)
-        if not select.select([end], [], [], 0)[0]:
-            with suppress(LogError, OSError):  # who asks for it is told
-                reader.prepare(wanted, piece)
+            self.error = str(error)
+        else:
+            self._prepared.append([memoryview(part) for part in self._sealer.seal(piece)])
+
+    def send(self) -> None:
+        """Send as much as the subscriber takes."""
+        if not self._prepared and self.may_prepare:
+            self.prepare()
+        try:
+            while self._prepared:
+                parts = self._prepared[0]
+                sent = self.end.sendmsg(parts)
+                self._sent_at = time.monotonic()
+                while parts and sent >= len(parts[0]):
+                    sent -= len(parts.pop(0))
+                if parts:
+                    parts[0] = parts[0][sent:]
+                else:
+                    self._prepared.popleft()
+        except BlockingIOError:
+            return
+        except OSError:
+            self.is_broken = True
+
+    def check_time(self) -> None:
+        """Give up a subscriber that takes nothing."""
+        self.is_broken |= time.monotonic() > self._sent_at + SEND_S
+
+    def answer(self) -> Answer:
+        stream = self._stream
+        of = (self._number, stream.index, stream.after, self._sealer.count)
+        return Answer(*of, self.error, self.is_broken)
 
 
-def _answer(end: socket.socket, answer: EncodedPiece | str) -> None:
-    data = pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)
-    end.sendall(LENGTH.pack(len(data)))
-    end.sendall(data)
+class _Server:
+    """All streams that this process sends at present."""
 
+    def __init__(self, archive: socket.socket) -> None:
+        self._archive = archive
+        self._streams: list[_Sending] = []
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(archive, selectors.EVENT_READ)
 
-def _exactly(end: socket.socket, size: int) -> bytes | None:
-    """Return this number of bytes; None if the archive has closed the socket before."""
-    data = end.recv(size, socket.MSG_WAITALL)
-    return data if len(data) == size else None
+    def run(self) -> None:
+        """Serve until the archive closes its socket."""
+        while True:
+            waiting = [each for each in self._streams if each.may_prepare]
+            ready = [key for key, _ in self._selector.select(0 if waiting else _TURN_S)]
+            for key in ready:
+                if key.fileobj is not self._archive:
+                    key.data.send()
+                elif not self._begin():
+                    return
+            if not ready and waiting:
+                waiting[0].prepare()
+            self._end_done()
+
+    def _begin(self) -> bool:
+        """Begin the stream that the archive asks for; return False if there is no archive."""
+        data, ends, _, _ = socket.recv_fds(self._archive, REQUEST_BYTES, 1)
+        if not data:
+            return False
+        end = socket.socket(fileno=ends[0])
+        end.setblocking(False)
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
+        sending = _Sending(pickle.loads(data), end)
+        self._streams.append(sending)
+        self._selector.register(end, selectors.EVENT_WRITE, sending)
+        return True
+
+    def _end_done(self) -> None:
+        for each in list(self._streams):
+            each.check_time()
+            if each.is_done:
+                self._streams.remove(each)
+                self._selector.unregister(each.end)
+                each.end.close()
+                self._archive.sendall(pickle.dumps(each.answer(), pickle.HIGHEST_PROTOCOL))
 
 
 def main() -> None:
     """Serve the archive that has started this process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the archive, which closes the socket
     os.nice(NICENESS)
-    with socket.socket(fileno=0) as end:
-        try:
-            serve(end)
-        except ConnectionError:
-            return  # the archive has ended
-
-
-if __name__ == "__main__":
-    main()
+    with socket.socket(fileno=0) as archive, suppress(ConnectionError):  # the archive has ended
+        archive.sendall(READY)
+        _Server(archive).run()

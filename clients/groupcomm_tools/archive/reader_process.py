@@ -1,27 +1,40 @@
-"""The process of an archive that reads its files: it is started once it is wanted, and ended."""
+"""The process of an archive that sends from files: it is started once it is wanted, and ended."""
 
+import array
 import pickle
 import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from itertools import count
 from typing import Final
 
+import attrs
 import trio
 
-from groupcomm_client.history.frames import EncodedPiece
-from groupcomm_log.errors import LogError
-from groupcomm_tools.archive.file_reader import LENGTH, FileRead
+from groupcomm_client.history.channel import PieceSealer
+from groupcomm_tools.archive.file_reader import REQUEST_BYTES, Answer, FileRead, Request
 
 RESTART_S: Final = 1.0
 """The time after the end of a process until there is another one."""
 
-_BUFFER_BYTES: Final = 1024 * 1024
+COMMAND: Final = (
+    *(sys.executable, "-c"),
+    "from groupcomm_tools.archive.file_reader import main; main()",  # pickles name the module
+)
+
+
+@attrs.define
+class _Wait:
+    """A request that is open."""
+
+    answer: Answer | None = None
+    has_ended: trio.Event = attrs.field(factory=trio.Event)
 
 
 class ReaderProcess:
-    """A process that reads pieces; see `groupcomm_tools.archive.file_reader`.
+    """A process that sends pieces; see `groupcomm_tools.archive.file_reader`.
 
     Attributes:
         pid: its process id; None while there is none that is ready.
@@ -29,10 +42,10 @@ class ReaderProcess:
 
     def __init__(self) -> None:
         self.pid: int | None = None
-        self._stream: trio.SocketStream | None = None
+        self._socket: trio.socket.SocketType | None = None
         self._wanted = trio.Event()
-        self._broken = trio.Event()
-        self._turn = trio.Lock()
+        self._numbers = count()
+        self._waits: dict[int, _Wait] = {}
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -45,67 +58,68 @@ class ReaderProcess:
     def want(self) -> bool:
         """Return whether the process is ready; start it if there is none."""
         self._wanted.set()
-        return self._stream is not None
+        return self._socket is not None
 
     async def _run(self) -> None:
         while True:
             await self._wanted.wait()
-            with suppress(OSError, trio.BrokenResourceError):  # the archive reads by itself then
+            with suppress(OSError):  # the archive reads by itself then
                 await self._run_once()
             self._wanted = trio.Event()
             await trio.sleep(RESTART_S)
 
     async def _run_once(self) -> None:
         """Run a process until it breaks."""
-        own, other = socket.socketpair()
-        for each in (own, other):
-            each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
-        async with trio.SocketStream(trio.socket.from_stdlib_socket(own)) as stream:
+        own, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with trio.socket.from_stdlib_socket(own) as end:
             with other:
-                command = [sys.executable, "-m", "groupcomm_tools.archive.file_reader"]
-                process = subprocess.Popen(command, stdin=other.fileno(), stdout=subprocess.DEVNULL)
+                process = subprocess.Popen(COMMAND, stdin=other.fileno(), stdout=subprocess.DEVNULL)
             try:
-                if await stream.receive_some(1):
-                    self._broken = trio.Event()
-                    self._stream, self.pid = stream, process.pid
-                    await self._broken.wait()
+                if await end.recv(1):
+                    self._socket, self.pid = end, process.pid
+                    await self._receive(end)
             finally:
-                self._stream = self.pid = None
+                self._socket = self.pid = None
                 process.kill()  # it only reads
                 process.wait()
+                for wait in self._waits.values():
+                    wait.has_ended.set()
+                self._waits.clear()
 
-    async def read(self, wanted: FileRead) -> EncodedPiece:
-        """Return a piece; `want` must have returned True.
+    async def _receive(self, end: trio.socket.SocketType) -> None:
+        while data := await end.recv(REQUEST_BYTES):
+            answer: Answer = pickle.loads(data)
+            wait = self._waits.pop(answer.number, None)
+            if wait is not None:
+                wait.answer = answer
+                wait.has_ended.set()
+
+    async def send(
+        self, wanted: FileRead, channel: trio.socket.SocketType, sealer: PieceSealer
+    ) -> Answer:
+        """Send pieces by a channel, up to the place that is wanted.
+
+        Nobody else may send by it until this returns. The sealer goes on where the process ended.
 
         Raises:
-            LogError: the rows are damaged, or were removed.
-            OSError: the process has ended.
+            OSError: there is no process, or it has ended; what it has sent is not known.
         """
-        async with self._turn:
-            stream = self._stream
-            if stream is None:
-                raise ConnectionError("the process that reads files has ended")
-            try:
-                request = pickle.dumps(wanted, pickle.HIGHEST_PROTOCOL)
-                await stream.send_all(LENGTH.pack(len(request)) + request)
-                size = LENGTH.unpack(await _exactly(stream, LENGTH.size))[0]
-                answer = pickle.loads(await _exactly(stream, size))
-            except BaseException as error:
-                self._broken.set()  # what it would say next is not known
-                if isinstance(error, trio.BrokenResourceError):
-                    raise ConnectionError("the process that reads files has ended") from None
-                raise
-        if isinstance(answer, str):
-            raise LogError(answer)
-        assert isinstance(answer, EncodedPiece)
-        return answer
-
-
-async def _exactly(stream: trio.SocketStream, size: int) -> bytearray:
-    data = bytearray()
-    while len(data) < size:
-        more = await stream.receive_some(size - len(data))
-        if not more:
-            raise trio.BrokenResourceError
-        data += more
-    return data
+        end = self._socket
+        if end is None:
+            raise ConnectionError("the process that sends from files has ended")
+        number, wait = next(self._numbers), _Wait()
+        self._waits[number] = wait
+        request = pickle.dumps(Request(number, wanted, sealer.key, sealer.count))
+        descriptors = array.array("i", [channel.fileno()])
+        try:
+            await end.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
+            await wait.has_ended.wait()
+        finally:
+            self._waits.pop(number, None)
+            if wait.answer is None:
+                with suppress(OSError):  # the subscriber has closed it
+                    channel.shutdown(socket.SHUT_RDWR)  # so the process sends nothing any more
+        if wait.answer is None:
+            raise ConnectionError("the process that sends from files has ended")
+        sealer.count = wait.answer.count
+        return wait.answer

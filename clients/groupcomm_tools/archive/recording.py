@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import attrs
 import trio
@@ -12,7 +12,7 @@ import trio
 from groupcomm.clocks.stamp import Position, format_position
 from groupcomm.events import DaemonView, GroupView, Message
 from groupcomm_client.connection import Connection
-from groupcomm_client.events import Unfiltered, Unreadable
+from groupcomm_client.events import Received, Unfiltered, Unreadable
 from groupcomm_client.history.channel_reader import ChannelReader
 from groupcomm_client.history.places import Line, place_of
 from groupcomm_client.history.subscriber import (
@@ -37,6 +37,11 @@ Tell: TypeAlias = Callable[[dict[str, Any]], None]
 RETRY_S: Final = 1.0
 
 Done = TypeVar("Done")
+
+_ROWS: Final = frozenset((Message, GroupView, DaemonView, Unfiltered, Unreadable, Gap))
+"""What is written."""
+
+_MARKS: Final = frozenset((Gap, CaughtUp))
 
 NUMBER_BITS: Final = 32
 """The numbers of the subscriber of log n begin at n << NUMBER_BITS, so that answers find it."""
@@ -134,7 +139,7 @@ class Recording:
         position = subscriber.position
         given = list(subscriber.waiting)
         subscriber.waiting.clear()
-        if self._fetching is not None or any(isinstance(each, Compacted) for each in given):
+        if self._fetching is not None or Compacted in set(map(type, given)):
             given = await self._without_fetched(given, position)
             if self._fetching is not None:
                 subscriber.taken(trio.current_time())
@@ -147,15 +152,12 @@ class Recording:
 
     async def _store_all(self, given: list[Given]) -> None:
         """Store events; retry until they are on disk."""
-        rows = [
-            each
-            for each in given
-            if isinstance(each, Message | GroupView | DaemonView | Unfiltered | Unreadable | Gap)
-        ]
+        kinds = set(map(type, given))
+        rows = given if kinds <= _ROWS else [each for each in given if type(each) in _ROWS]
         if rows:
-            batch = [(_now_us(), rows)]
+            batch = [(_now_us(), cast(list[Received | Gap], rows))]
             await self._until_done(partial(self.log.store.append, batch))
-        for each in given:
+        for each in given if kinds & _MARKS else ():
             if isinstance(each, Gap):
                 if each.after is not None:
                     self._archive.stored(each.after, trio.current_time(), self.place)

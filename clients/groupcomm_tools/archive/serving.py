@@ -21,18 +21,17 @@ from groupcomm_client.history.frames import (
     ARCHIVES,
     HEAD,
     Channel,
-    EncodedPiece,
     Find,
     Offer,
     Piece,
     decode_untrusted,
 )
-from groupcomm_client.history.live import MARK
+from groupcomm_client.history.live import MARK, runs_of
 from groupcomm_client.history.subscriber import Send
 from groupcomm_client.reconnecting import FIRST_PAUSE_S, FOR_GOOD, LONGEST_PAUSE_S
 from groupcomm_log.errors import LogError
 from groupcomm_tools.archive.agreement import Agreement, Difference
-from groupcomm_tools.archive.archive import Archive, Listening, ReadStore
+from groupcomm_tools.archive.archive import Archive, Key, Listening, ReadStore
 from groupcomm_tools.archive.channels import ChannelServer
 from groupcomm_tools.archive.comparing import (
     Compact,
@@ -96,13 +95,13 @@ class Serving:
             OSError: it cannot be read.
         """
         self._buffer_bytes = buffer_bytes
-        self._channels = ChannelServer() if channels else None
+        self._reader_process = ReaderProcess()
+        self._channels = ChannelServer(self._reader_process) if channels else None
         self._address = address
         self.archive: Archive | None = None
         self._logs = logs
         self._tell = tell
         self._readers = trio.CapacityLimiter(READERS)
-        self._reader_process = ReaderProcess()
         self._agreement = Agreement()
         self._cursor_file = CursorFile(logs.layout.folder)
         self._cursors = self._cursor_file.read()
@@ -144,7 +143,7 @@ class Serving:
         session = _Session(self, connection)
         self.archive = session.archive
         if self._channels is not None:
-            self._channels.begin(session.archive, session.act)
+            self._channels.begin(session.archive, session.act, session.failed)
         try:
             async with trio.open_nursery() as nursery:
                 session.start = nursery.start_soon
@@ -185,7 +184,6 @@ class _Session:
         self._logs = serving._logs
         self._tell = serving._tell
         self._readers = serving._readers
-        self._reader_process = serving._reader_process
         self._buffer_bytes = serving._buffer_bytes
         self._channels = serving._channels
         listening = None if self._channels is None else Listening(self._channels.addresses, urandom)
@@ -203,6 +201,7 @@ class _Session:
         self._wanted: dict[str, None] = {}  # groups that a pattern stands for, to be recorded
         self._to_join: deque[str] = deque([ARCHIVES])
         self._has_to_join = trio.Event()
+        self._own = frozenset((ARCHIVES, connection.member.name))
         self._is_marked = False  # whether a mark is on its way
         self._outgoing: deque[Send] = deque()
         self._has_outgoing = trio.Event()
@@ -313,16 +312,22 @@ class _Session:
         while True:
             events = await self._connection.receive_batch()
             now = trio.current_time()
-            start = 0
-            for place, event in enumerate(events):
-                if type(event) is Message and not event.data.startswith(HEAD):
+            start = end = 0
+            for run in runs_of(events):
+                end += len(run)
+                if self._is_only_recorded(run[0]):
                     continue
-                if isinstance(event, Transition | DaemonView | Message):
-                    self._pass_on(events[start : place + 1], now)
-                    start = place + 1
-                self._handle(event, now)
+                if isinstance(run[0], Transition | DaemonView | Message):
+                    self._pass_on(events[start:end], now)
+                    start = end
+                for event in run:
+                    self._handle(event, now)
             self._pass_on(events[start:], now)
             self.act()
+
+    def _is_only_recorded(self, event: Received) -> bool:
+        """Return whether an event is a message that is neither for this archive nor for all."""
+        return type(event) is Message and not self._own.intersection(event.groups)
 
     def _handle(self, event: Received, now: float) -> None:
         """Handle an event that is not only for the logs, and that these have."""
@@ -366,9 +371,11 @@ class _Session:
             self.recordings[0].subscriber.handle_all(events, now)
             return
         found: list[list[Received]] = [[] for _ in self.recordings]
-        for event in events:
-            for place in self._logs_of(event):
-                found[place].append(event)
+        for run in runs_of(events):
+            parts = [run] if self._is_only_recorded(run[0]) else [[event] for event in run]
+            for part in parts:
+                for place in self._logs_of(part[0]):
+                    found[place] += part
         self._note_mark(events)
         for recording, part in zip(self.recordings, found, strict=True):
             if part:
@@ -396,7 +403,9 @@ class _Session:
             me = self._connection.member
             self._is_marked = not any(
                 type(event) is Message and event.data == MARK and event.sender == me
-                for event in events
+                for run in runs_of(events)
+                if not self._is_only_recorded(run[0])
+                for event in run
             )
 
     async def keep_time(self) -> None:
@@ -432,7 +441,7 @@ class _Session:
         self._outgoing += self.rights.pop_actions()
         for wanted in self.archive.pop_actions():
             if isinstance(wanted, ReadStore):
-                self.start(self._read, wanted)
+                self._read(wanted)
             elif isinstance(wanted, Send):
                 self._outgoing.append(wanted)
             elif self._channels is not None:
@@ -479,25 +488,27 @@ class _Session:
                 action = self._outgoing.popleft()
                 await self._connection.multicast(action.to, action.data, level=action.level)
 
-    async def _read(self, action: ReadStore) -> None:
+    def _read(self, action: ReadStore) -> None:
+        """Read a piece; if it is far from the end of its log, another process sends it."""
+        store = self._logs.store_of(action)
+        far = None if store is None or self._channels is None else store.far(action)
+        if far is None or self._channels is None or not self._channels.send_from_files(far):
+            self.start(self._read_here, action)
+
+    async def _read_here(self, action: ReadStore) -> None:
         try:
-            piece = await self._piece(action)
+            piece = await trio.to_thread.run_sync(self._logs.read, action, limiter=self._readers)
         except (OSError, LogError) as error:
-            self._tell({"event": "trouble", "text": f"the store cannot be read: {error}"})
-            self.archive.failed(action.key)
+            self.failed(action.key, str(error))
         else:
             self.archive.read(action.key, piece, trio.current_time())
-        self.act()
+            self.act()
 
-    async def _piece(self, action: ReadStore) -> EncodedPiece:
-        """Read a piece, in another process if it is far from the end of its log."""
-        store = self._logs.store_of(action)
-        far = None if store is None else store.far(action)
-        if store is None or far is None or not self._reader_process.want():
-            return await trio.to_thread.run_sync(self._logs.read, action, limiter=self._readers)
-        piece = await self._reader_process.read(far)
-        store.check_kept(action.after)
-        return piece
+    def failed(self, key: Key, error: str) -> None:
+        """Tell that the store cannot be read; the subscriber looks for another archive."""
+        self._tell({"event": "trouble", "text": f"the store cannot be read: {error}"})
+        self.archive.failed(key)
+        self.act()
 
     # ---- the logs ----
 

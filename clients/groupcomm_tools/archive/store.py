@@ -11,7 +11,7 @@ import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import attrs
 import pyarrow as pa
@@ -163,7 +163,7 @@ class LogStore:
         Raises:
             OSError: they are not on disk. A call with the same events tries again.
         """
-        rows = to_rows(EventBatch(at, [_recorded(each) for each in part]) for at, part in batches)
+        rows = to_rows(EventBatch(at, _recorded(part)) for at, part in batches)
         last = self._writer.append(rows)
         first = last._replace(row=last.row - rows.num_rows + 1)
         place = next(
@@ -358,10 +358,14 @@ def _with_offsets(rows: pa.RecordBatch, first: Offset) -> pa.RecordBatch:
     )
 
 
-def _recorded(event: Received | Gap) -> Received | columns.Gap:
-    """Return an event as a log records it."""
-    if not isinstance(event, Gap):
-        return event
-    after, upto = event.after, event.upto
+def _recorded(events: Sequence[Received | Gap]) -> list[Received | columns.Gap]:
+    """Return events as a log records them."""
+    if Gap not in set(map(type, events)):
+        return cast(list[Received | columns.Gap], events)
+    return [_gap_row(each) if isinstance(each, Gap) else each for each in events]
+
+
+def _gap_row(gap: Gap) -> columns.Gap:
+    after, upto = gap.after, gap.upto
     details = {"after": None if after is None else [*after.view, *after[1:]]}
     return columns.Gap(cause="missed", details={**details, "upto": [*upto.view, *upto[1:]]})

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
+import attrs
+
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.events import (
     Closed,
@@ -38,11 +40,10 @@ from groupcomm_client.history.frames import (
     piece_of,
 )
 from groupcomm_client.history.places import Line, Progress, place_of
+from groupcomm_client.history.streams import CloseChannel, OpenChannel, PauseChannel, ResumeChannel
 from groupcomm_client.history.subscriber import (
     CaughtUp,
-    CloseChannel,
     Gap,
-    OpenChannel,
     Send,
     Start,
     Subscriber,
@@ -121,6 +122,7 @@ class Program:
         self.is_over = False
         self.channel: Channel | None = None  # by which it reads from an archive
         self.pieces: list[bytes] | None = None  # that have come by it
+        self.channel_is_paused = False
 
     @property
     def now(self) -> float:
@@ -153,7 +155,10 @@ class Program:
             connected = self.client.connected and not self.client.closed
             if isinstance(action, Send) and connected:
                 self.client.multicast([action.to], action.data, level=action.level)
+            elif isinstance(action, PauseChannel | ResumeChannel):
+                self.channel_is_paused = isinstance(action, PauseChannel)
             elif isinstance(action, OpenChannel | CloseChannel):
+                self.channel_is_paused = False
                 self.lines.end(self.channel)
                 self.channel = action.channel if isinstance(action, OpenChannel) else None
                 self.pieces = self.lines.open(self.channel)
@@ -166,7 +171,7 @@ class Program:
                 self.channel = None
                 subscriber.handle_failure(channel.number, self.now)
             return
-        while pieces and self.channel is channel:
+        while pieces and self.channel is channel and not self.channel_is_paused:
             piece = decode_untrusted(pieces.pop(0))
             assert isinstance(piece, Piece)
             self.lines.by_channel += 1
@@ -351,6 +356,23 @@ class Keeping(Program):
             pieces.append(action.data)
             self.archive.piece_sent(action.key, self.now)
 
+    def read(self, action: ReadStore) -> None:
+        """Read a piece; or another process sends several, where there is a channel."""
+        assert self.archive is not None
+        pieces = self.channels.get(action.key)
+        count = self.lines.rng.randrange(4) if pieces is not None else 0
+        after, index = action.after, action.index
+        while pieces is not None and count and after < action.upto and action.since_us is None:
+            of = attrs.evolve(action, after=after, index=index, is_last=True)
+            piece = self.store.read(of)
+            pieces.append(piece.data)
+            after, index, count = piece.upto, index + 1, count - 1
+        if index == action.index:
+            self.archive.read(action.key, self.store.read(action), self.now)
+        else:
+            self.lines.sent_from_files += index - action.index
+            self.archive.streamed(action.key, index, after, self.now)
+
     def drain(self) -> None:
         subscriber, archive = self.subscriber, self.archive
         assert subscriber is not None
@@ -374,7 +396,7 @@ class Keeping(Program):
             self.send(actions)
             for action in actions:
                 if isinstance(action, ReadStore):
-                    archive.read(action.key, self.store.read(action), self.now)
+                    self.read(action)
                 elif isinstance(action, SendPiece | EndChannel):
                     self.do(action)
 
@@ -404,6 +426,7 @@ class Lines:
         self._sent = 0
         self._cuts: list[tuple[tuple[int, int], ...]] = []
         self.killed = 0
+        self.sent_from_files = 0  # those of them that another process has sent
         self.by_channel = 0  # the pieces that came by channels
 
     # ---- channels ----

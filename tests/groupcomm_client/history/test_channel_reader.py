@@ -25,7 +25,8 @@ from groupcomm_client.history.frames import (
     piece_of,
 )
 from groupcomm_client.history.places import Line
-from groupcomm_client.history.subscriber import CloseChannel, OpenChannel, Send, Subscriber
+from groupcomm_client.history.streams import CloseChannel, OpenChannel
+from groupcomm_client.history.subscriber import Send, Subscriber
 from groupcomm_client.loops import Loop
 from groupcomm_client.thread_loop import ThreadLoop
 from groupcomm_client.trio_loop import TrioLoop

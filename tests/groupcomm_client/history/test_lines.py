@@ -21,6 +21,7 @@ def checked(lines: Lines) -> list[Past]:
         reference.check(past)
     assert sum(len(past.events) for past in lines.pasts) > 100
     assert lines.by_channel
+    assert lines.sent_from_files
     return lines.pasts
 
 

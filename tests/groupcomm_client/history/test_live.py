@@ -1,5 +1,8 @@
 """Which live events are on the line, as docs/history.md has it."""
 
+from random import Random
+from typing import Any
+
 import pytest
 from msgspec import structs
 
@@ -8,7 +11,8 @@ from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message, Tr
 from groupcomm.level import ServiceLevel
 from groupcomm_client.events import Received, Reconnected
 from groupcomm_client.history import live
-from groupcomm_client.history.live import MARK, LiveLine
+from groupcomm_client.history.live import MARK, LiveLine, runs_of
+from groupcomm_client.history.places import place_of
 
 ME, BOB = MemberId("#me#a", 1), MemberId("#bob#b", 2)
 AGREED, SAFE, FIFO = ServiceLevel.AGREED, ServiceLevel.SAFE, ServiceLevel.FIFO
@@ -55,7 +59,13 @@ def feed(line: LiveLine, *events: Received) -> bool:
 
 
 def times(line: LiveLine) -> list[tuple[int, int]]:
-    return [(at.view.counter, at.time) for at, _, counts in line.pop() if counts]
+    return [
+        (at.view.counter, at.time)
+        for queued in line.pop()
+        if queued.counts
+        for event in queued.events
+        if (at := place_of(event))
+    ]
 
 
 def test_the_line_is_complete_from_the_own_join_on() -> None:
@@ -162,10 +172,8 @@ def test_too_many_events_are_dropped_and_the_line_is_complete_behind_them() -> N
 def test_messages_without_a_place_keep_to_those_before_them() -> None:
     line = begun(stable=True)
     feed(line, message(place(5, 11)), message(place(5, 12), FIFO), mark(place(5, 15)))
-    assert [event.level for _, event, _ in line.pop() if isinstance(event, Message)] == [
-        AGREED,
-        FIFO,
-    ]
+    given = [event for queued in line.pop() for event in queued.events]
+    assert [event.level for event in given if isinstance(event, Message)] == [AGREED, FIFO]
 
 
 def test_events_that_were_read_are_skipped() -> None:
@@ -173,3 +181,63 @@ def test_events_that_were_read_are_skipped() -> None:
     feed(line, *(message(place(5, time)) for time in (11, 12, 13)))
     line.drop_upto(place(5, 12))
     assert times(line) == [(5, 13)]
+
+
+def bundle(time: int, count: int, level: ServiceLevel = AGREED) -> list[Message]:
+    """Return the messages of one bundle."""
+    first = message(place(5, time), level)
+    return [structs.replace(first, number=at, index=at) for at in range(count)]
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_messages_of_a_bundle_are_handled_together_as_one_by_one(seed: int) -> None:
+    """Whatever is dropped, proven and given meanwhile."""
+    rng = Random(seed)
+    together, singly = begun(stable=True), begun(stable=True)
+    lines = together, singly
+    time = 10
+    for _ in range(40):
+        time += 1
+        match rng.randrange(4):
+            case 0:
+                for line in lines:
+                    feed(line, mark(place(5, time)))
+            case 1:
+                passed = Position(place(5, 0).view, time - rng.randrange(4), 0, 0, rng.randrange(5))
+                for line in lines:
+                    line.drop_upto(passed)
+            case _:
+                level = rng.choice((AGREED, AGREED, FIFO))
+                messages = bundle(time, rng.randrange(1, 6), level)
+                together.handle_run(messages)
+                feed(singly, *messages)
+        assert together._bytes == singly._bytes
+        assert together._latest == singly._latest
+        if not rng.randrange(3):
+            given = [[each for q in line.pop() for each in q.events] for line in lines]
+            assert given[0] == given[1]
+
+
+def test_a_proof_inside_of_a_bundle_lets_go_what_is_before_it() -> None:
+    line = begun(stable=True)
+    messages = bundle(11, 4)
+    line.handle_run(messages)
+    line._prove(place_of(messages[1]) or place(5, 0))
+    assert [each for queued in line.pop() for each in queued.events][-2:] == messages[:2]
+    line._prove(place(5, 12))
+    assert [list(queued.events) for queued in line.pop()] == [messages[2:]]
+    assert line._bytes == 0
+
+
+def test_runs_are_bundles_and_keep_the_order() -> None:
+    view = joined(place(5, 13))
+    unreliable = structs.replace(message(place(5, 15)), bundle=None)
+    parts: list[list[Any]] = [
+        bundle(11, 3),
+        bundle(12, 1),
+        [view],
+        bundle(14, 2),
+        [unreliable],
+        [unreliable],
+    ]
+    assert list(runs_of([event for part in parts for event in part])) == parts

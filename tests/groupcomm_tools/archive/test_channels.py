@@ -24,8 +24,10 @@ from groupcomm_client.history.frames import (
 )
 from groupcomm_client.history.subscriber import Send
 from groupcomm_tools.archive import channels as module
-from groupcomm_tools.archive.archive import Archive, Listening, ReadStore
+from groupcomm_tools.archive.archive import Archive, Key, Listening, ReadStore
 from groupcomm_tools.archive.channels import ChannelServer
+from groupcomm_tools.archive.file_reader import SEND_S
+from groupcomm_tools.archive.reader_process import ReaderProcess
 
 ME, ANN = MemberId("#me#a", 1), MemberId("#ann#b", 2)
 FIRST, LAST = (Position(ViewId(5, "a", 7), time, 0, 0, 0) for time in (0, 9))
@@ -39,7 +41,8 @@ class Serving:
         self.archive = Archive(ME, ("g",), [(FIRST, LAST), (LAST, LAST)], listening)
         self.server = server
         self.data = b""
-        server.begin(self.archive, self.act)
+        self.failures: list[str] = []
+        server.begin(self.archive, self.act, self.failed)
 
     def act(self) -> None:
         while actions := self.archive.pop_actions():
@@ -50,6 +53,11 @@ class Serving:
                     self.archive.read(action.key, encode_piece(piece), 0.0)
                 elif not isinstance(action, Send):
                     self.server.do(action)
+
+    def failed(self, key: Key, error: str) -> None:
+        self.failures.append(error)
+        self.archive.failed(key)
+        self.act()
 
     def channel(self) -> Channel:
         """Have ANN read by a channel, and return it."""
@@ -65,7 +73,7 @@ class Serving:
 
 @asynccontextmanager
 async def serving(address: Address | None = None) -> AsyncIterator[Serving]:
-    server = ChannelServer()
+    server = ChannelServer(ReaderProcess())
     async with server.listen(address):
         yield Serving(server)
 
@@ -170,7 +178,7 @@ async def test_a_subscriber_that_takes_nothing_loses_its_stream(
         channel = game.channel()
         async with await connected(channel.addresses[0]) as stream:
             await stream.send_all(hello(channel.id, channel.key))
-            await trio.sleep(module.SEND_S - 1)
+            await trio.sleep(SEND_S - 1)
             assert game.server.open_channels == 1
             await trio.sleep(2)
             assert game.server.open_channels == 0
@@ -180,7 +188,7 @@ async def test_channels_end_with_the_session() -> None:
     async with serving() as game:
         game.archive.intervals[:] = [(FIRST, LAST)]
         game.act = lambda: None  # type: ignore[method-assign]  # its store is slow
-        game.server.begin(game.archive, game.act)
+        game.server.begin(game.archive, game.act, game.failed)
         channel = game.channel()
         async with await connected(channel.addresses[0]) as stream:
             await stream.send_all(hello(channel.id, channel.key))
@@ -193,5 +201,5 @@ async def test_an_address_that_is_taken_is_named_in_the_error() -> None:
     async with serving(Address("127.0.0.1", 0)) as game:
         port = int(game.server.addresses[1].rpartition(":")[2])
         with pytest.raises(ConfigError, match=f"127.0.0.1:{port}: Address already in use"):
-            async with ChannelServer().listen(Address("127.0.0.1", port)):
+            async with ChannelServer(ReaderProcess()).listen(Address("127.0.0.1", port)):
                 pass

@@ -1,11 +1,11 @@
-"""Another process reads from the files of a log what the archive itself would read."""
+"""Another process sends, from the files of a log, what the archive itself would send."""
 
 import os
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from random import Random
 
@@ -15,22 +15,25 @@ import trio
 import trio.testing
 
 from groupcomm.clocks.stamp import Position
+from groupcomm_client.history.channel import PieceOpener, PieceSealer
 from groupcomm_client.history.frames import (
-    EncodedPiece,
+    LENGTH_BYTES,
     Piece,
     decode_untrusted,
     events_of_untrusted,
 )
 from groupcomm_client.history.places import Line
-from groupcomm_log.errors import LogError
+from groupcomm_log.errors import LogRemoved
 from groupcomm_log.reader import BEGIN
 from groupcomm_log.writer import Limits
 from groupcomm_tools.archive import pieces, reader_process, store
 from groupcomm_tools.archive.archive import ReadStore
-from groupcomm_tools.archive.file_reader import READY, FileRead, FileReader
-from groupcomm_tools.archive.reader_process import ReaderProcess
+from groupcomm_tools.archive.file_reader import READY, FileRead, FileStream
+from groupcomm_tools.archive.reader_process import COMMAND, ReaderProcess
 from groupcomm_tools.archive.store import LogStore
 from tests.groupcomm_tools.archive.test_store import READER, events_from, place, start_of, write
+
+KEY = bytes(range(32))
 
 
 @pytest.fixture(autouse=True)
@@ -72,72 +75,164 @@ def far(log: LogStore, action: ReadStore) -> FileRead:
     return found
 
 
-def events_in(encoded: EncodedPiece) -> list[Line]:
-    piece = decode_untrusted(encoded.data)
-    assert isinstance(piece, Piece)
-    events = events_of_untrusted(piece)
-    assert events is not None
-    return events
-
-
 async def until_ready(process: ReaderProcess) -> None:
     with trio.fail_after(60):
         while not process.want():
             await trio.sleep(0.01)
 
 
-async def test_its_pieces_are_those_of_the_archive(log: LogStore, events: list[Line]) -> None:
-    process = ReaderProcess()
-    async with process.running():
-        await until_ready(process)
-        index, after, upto = 0, start_of(events), place(events[-1])
-        given = list[Line]()
-        while after < upto:
-            found = await process.read(far(log, action_of(after, upto, index)))
-            assert found.after == after
-            given += events_in(found)
-            index, after = index + 1, found.upto
-        assert given == events
+class Channel:
+    """Both ends of a channel."""
+
+    def __init__(self) -> None:
+        own, other = socket.socketpair()
+        self.own = trio.socket.from_stdlib_socket(own)
+        self.subscriber = trio.SocketStream(trio.socket.from_stdlib_socket(other))
+        self.sealer, self._opener = PieceSealer(KEY), PieceOpener(KEY)
+
+    async def piece(self) -> Piece:
+        size = self._opener.expect_untrusted(await self._exactly(LENGTH_BYTES))
+        data = self._opener.open_untrusted(await self._exactly(size))
+        piece = decode_untrusted(data or b"")
+        assert isinstance(piece, Piece)
+        return piece
+
+    async def _exactly(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            more = await self.subscriber.receive_some(size - len(data))
+            assert more, "the channel is open"
+            data += more
+        return data
+
+    def close(self) -> None:
+        self.own.close()
+        self.subscriber.socket.close()
 
 
-def test_a_piece_that_was_prepared_is_the_one_that_is_read(
-    log: LogStore, events: list[Line], monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+async def channel() -> AsyncIterator[Channel]:
+    made = Channel()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+async def process(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ReaderProcess]:
+    """Yield a process with small pieces, which is ready."""
+    code = (
+        "from groupcomm_tools.archive import file_reader, pieces; pieces.PIECE_ROWS = 7;"
+        " file_reader.main()"
+    )
+    monkeypatch.setattr(reader_process, "COMMAND", (sys.executable, "-c", code))
+    monkeypatch.setattr(reader_process, "RESTART_S", 0.0)
+    made = ReaderProcess()
+    async with made.running():
+        await until_ready(made)
+        yield made
+
+
+async def receive(channel: Channel, events: list[Line], after: Position, first: int = 0) -> None:
+    """Receive pieces with these events, in order."""
+    given = list[Line]()
+    while given != events:
+        piece = await channel.piece()
+        assert (piece.index, piece.after, piece.is_end) == (first, after, False)
+        given += events_of_untrusted(piece) or []
+        assert given == events[: len(given)]
+        first, after = first + 1, piece.upto
+
+
+async def test_it_sends_everything_up_to_a_place_and_the_archive_goes_on(
+    log: LogStore, events: list[Line], process: ReaderProcess, channel: Channel
 ) -> None:
-    reader = FileReader()
-    index, after, upto = 0, start_of(events), place(events[-1])
-    prepared, given = 0, list[Line]()
-    while after < upto:
-        wanted = far(log, action_of(after, upto, index))
-        is_prepared = (READER, 1) in reader._prepared
-        with monkeypatch.context() as patch:
-            if is_prepared:
-                patch.setattr(reader, "_files", {})  # nothing is read again
-                prepared += 1
-            found = reader.read(wanted)
-        assert found.after == after
-        given += events_in(found)
-        reader.prepare(wanted, found)
-        index, after = index + 1, found.upto
-    assert given == events
-    assert prepared == index - 2, "not the first one, nor the last one, which may grow"
+    after, upto = start_of(events), place(events[99])
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(receive, channel, events[:100], after)
+        answer = await process.send(far(log, action_of(after, upto)), channel.own, channel.sealer)
+    assert (answer.after, answer.error, answer.is_broken) == (upto, None, False)
+    assert answer.pieces > 10
+    assert channel.sealer.count == answer.pieces
+    action = action_of(upto, place(events[-1]), answer.pieces)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(receive, channel, events[100:], upto, answer.pieces)
+        await process.send(far(log, action), channel.own, channel.sealer)
 
 
-def test_a_prepared_piece_of_another_place_is_not_given(log: LogStore, events: list[Line]) -> None:
-    reader = FileReader()
+async def test_several_streams_are_sent_at_once(
+    log: LogStore, events: list[Line], process: ReaderProcess, channel: Channel
+) -> None:
+    """One subscriber that takes nothing does not hold up another one."""
     wanted = far(log, action_of(start_of(events), place(events[-1])))
-    reader.prepare(wanted, reader.read(wanted))
-    elsewhere = far(log, action_of(place(events[80]), place(events[-1]), 1))
-    found = reader.read(elsewhere)
-    assert events_in(found) == [each for each in events[81:] if place(each) <= found.upto]
+    slow = Channel()
+    for each in (slow.own, slow.subscriber.socket):
+        each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(process.send, wanted, slow.own, slow.sealer)
+            async with trio.open_nursery() as inner:
+                inner.start_soon(receive, channel, events, start_of(events))
+                await process.send(wanted, channel.own, channel.sealer)
+            await receive(slow, events, start_of(events))
+    finally:
+        slow.close()
 
 
-def test_nothing_is_prepared_that_may_grow(log: LogStore, events: list[Line]) -> None:
-    reader = FileReader()
-    wanted = far(log, action_of(start_of(events), place(events[8])))
-    piece = reader.read(wanted)
-    reader.prepare(wanted, piece)
-    assert piece.upto < place(events[8]), "there is a next piece, and it is the last one"
-    assert reader._prepared == {}
+async def test_a_subscriber_that_closes_the_channel_is_told(
+    log: LogStore, events: list[Line], process: ReaderProcess, channel: Channel
+) -> None:
+    await channel.subscriber.aclose()
+    wanted = far(log, action_of(start_of(events), place(events[-1])))
+    assert (await process.send(wanted, channel.own, channel.sealer)).is_broken
+
+
+async def test_an_error_of_the_files_is_told(
+    tmp_path: Path, events: list[Line], process: ReaderProcess, channel: Channel
+) -> None:
+    wanted = FileRead(tmp_path / "none", BEGIN, action_of(start_of(events), place(events[-1])))
+    for _ in range(2):  # and the process goes on
+        answer = await process.send(wanted, channel.own, channel.sealer)
+        assert answer.error is not None
+        assert "none: there is no log" in answer.error
+
+
+def test_what_was_removed_before_it_was_read_is_never_left_out(
+    log: LogStore, events: list[Line]
+) -> None:
+    """Retention may remove a file between two pieces, or before the first one."""
+    wanted = far(log, action_of(start_of(events), place(events[-1])))
+    begun, fresh = FileStream(wanted), FileStream(wanted)
+    before = decode_untrusted(begun.next())
+    assert isinstance(before, Piece)
+    assert log.remove_upto(place(events[80])) is not None
+    for stream in (begun, fresh):
+        with pytest.raises(LogRemoved):
+            _to_the_end(stream)
+
+
+def _to_the_end(stream: FileStream) -> None:
+    while not stream.is_over:
+        stream.next()
+
+
+def test_rows_that_are_written_meanwhile_are_sent(log: LogStore, events: list[Line]) -> None:
+    """A stream that has come to the end of the files goes on with what is new."""
+    more = events_from(Random(1), 300)[len(events) :]
+    upto = place(more[-1])
+    stream = FileStream(far(log, action_of(start_of(events), upto)))
+    given = list[Line]()
+    while len(given) < len(events) - 10:
+        given += events_in(stream.next())
+    write(log, Random(1), more)
+    while not stream.is_over:
+        given += events_in(stream.next())
+    assert given == [*events, *more]
+
+
+def events_in(data: bytes) -> list[Line]:
+    piece = decode_untrusted(data)
+    assert isinstance(piece, Piece)
+    return events_of_untrusted(piece) or []
 
 
 def test_what_is_near_the_end_or_special_is_not_far(
@@ -151,57 +246,41 @@ def test_what_is_near_the_end_or_special_is_not_far(
     assert log.far(attrs.evolve(action, after=place(events[-20]))) is None
 
 
-async def test_an_error_of_the_files_is_told(tmp_path: Path, events: list[Line]) -> None:
-    process = ReaderProcess()
-    wanted = FileRead(tmp_path / "none", BEGIN, action_of(start_of(events), place(events[-1])))
-    async with process.running():
-        await until_ready(process)
-        for _ in range(2):  # and the process goes on
-            with pytest.raises(LogError, match="none"):
-                await process.read(wanted)
-
-
 async def test_another_process_is_started_if_one_has_ended(
-    log: LogStore, events: list[Line], monkeypatch: pytest.MonkeyPatch
+    log: LogStore, events: list[Line], process: ReaderProcess, channel: Channel
 ) -> None:
-    monkeypatch.setattr(reader_process, "RESTART_S", 0.0)
-    process = ReaderProcess()
-    wanted = far(log, action_of(start_of(events), place(events[3])))
-    async with process.running():
-        await until_ready(process)
-        assert process.pid is not None
-        os.kill(process.pid, signal.SIGKILL)
-        with pytest.raises(OSError, match="has ended"):
-            await process.read(wanted)
-        await trio.testing.wait_all_tasks_blocked()
-        await until_ready(process)
-        assert isinstance(await process.read(wanted), EncodedPiece)
+    wanted = far(log, action_of(start_of(events), place(events[-1])))
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+    with pytest.raises(OSError, match="has ended"):
+        await process.send(wanted, channel.own, channel.sealer)
+    await trio.testing.wait_all_tasks_blocked()
+    await until_ready(process)
+    other = Channel()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(receive, other, events, start_of(events))
+        assert (await process.send(wanted, other.own, other.sealer)).error is None
+    other.close()
 
 
-async def test_a_read_that_is_cancelled_leaves_no_answer_for_the_next_one(
-    log: LogStore, events: list[Line], monkeypatch: pytest.MonkeyPatch
+async def test_a_stream_that_is_cancelled_is_sent_no_more(
+    log: LogStore, events: list[Line], process: ReaderProcess, channel: Channel
 ) -> None:
-    monkeypatch.setattr(reader_process, "RESTART_S", 0.0)
-    process = ReaderProcess()
-    first = far(log, action_of(start_of(events), place(events[3])))
-    second = far(log, action_of(place(events[3]), place(events[6])))
-    async with process.running():
-        await until_ready(process)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(process.read, first)
-            await trio.testing.wait_all_tasks_blocked()  # it has asked
-            nursery.cancel_scope.cancel()
-        await trio.testing.wait_all_tasks_blocked()
-        await until_ready(process)
-        assert (await process.read(second)).after == place(events[3])
+    wanted = far(log, action_of(start_of(events), place(events[-1])))
+    channel.own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+    with trio.move_on_after(0.05):
+        await process.send(wanted, channel.own, channel.sealer)
+    data = b""
+    with trio.fail_after(60):
+        async for part in channel.subscriber:
+            data += part
+    assert process.want(), "it goes on for others"
 
 
 def test_it_ends_with_its_archive() -> None:
-    own, other = socket.socketpair()
-    with own, other:
-        command = [sys.executable, "-m", "groupcomm_tools.archive.file_reader"]
-        with subprocess.Popen(command, stdin=other.fileno()) as process:
-            other.close()
-            assert own.recv(1) == READY
-            own.close()
-            assert process.wait(60) == 0
+    own, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with own, other, subprocess.Popen(COMMAND, stdin=other.fileno()) as process:
+        other.close()
+        assert own.recv(1) == READY
+        own.close()
+        assert process.wait(60) == 0
