@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from groupcomm.clocks.stamp import ViewId
-from groupcomm.config.core import CoreConfig
+from groupcomm.config.core import CoreConfig, Timing
 from groupcomm.config.view import Adoption, DaemonId, Incarnation, Start, View
 from groupcomm.errors import ProtocolViolation
 from groupcomm.membership.failure_detector import (
@@ -25,7 +25,7 @@ from groupcomm.names import daemon_number
 from groupcomm.wire.membership import Beacon, Commit, ControlKind, Outdated, Proposal
 from tests.groupcomm.membership.stage import FIRST, PLENTY, join_of
 
-CONFIG = CoreConfig(sites=(("a",), ("b",), ("c",), ("d",)))
+CONFIG = CoreConfig(sites=(("a",), ("b",), ("c",), ("d",)), timing=Timing(longest_delay_s=0.0625))
 START = Start(name="b", incarnation=Incarnation(1, 1))
 NOW = 10.0
 _ANY = ControlKind.JOIN
@@ -102,6 +102,18 @@ def test_of_starts_that_were_never_heard_the_first_one_counts_while_it_is_mentio
     later = HEARSAY_S * 1.001
     assert one.on_mentioned(number, Incarnation(2, 2), later) is peer, "nobody mentions it now"
     assert peer.incarnation == Incarnation(2, 2)
+
+
+def test_what_others_passed_on_is_forgotten_after_a_time_without_news() -> None:
+    one = detector()
+    number, start = daemon_number("a"), Incarnation(1, 1)
+    peer = one.on_mentioned(number, start, 0.0)
+    assert peer is not None
+    peer.mentioned_at, peer.left, peer.left_sequence = 0.0, True, 5
+    assert one.on_mentioned(number, start, HEARSAY_S) is peer
+    assert peer.left
+    one.on_mentioned(number, start, HEARSAY_S * 1.001)
+    assert not peer.left
 
 
 def test_a_later_start_that_is_mentioned_counts_at_once() -> None:

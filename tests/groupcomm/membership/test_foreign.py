@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from groupcomm.config.core import Timing
-from groupcomm.errors import RemoteProtocolError
+from groupcomm.errors import ProtocolViolation, RemoteProtocolError
 from groupcomm.membership.failure_detector import (
     ANSWER_INTERVAL_S,
     FIRST_BACKOFF_S,
@@ -221,3 +221,11 @@ def test_who_has_come_along_is_no_longer_ignored() -> None:
     assert stage.members == ["ab"] * 2
     assert tell(stage, HEARD), "at once, as at first"
     assert peer.backoff_s == FIRST_BACKOFF_S
+
+
+def test_a_beacon_with_a_number_that_nobody_can_have_used_is_a_violation() -> None:
+    stage = with_stranger()
+    with pytest.raises(ProtocolViolation, match="number"):
+        stage.say("c", "a", structs.replace(HEARD, used=2**62))
+    tell(stage, HEARD)
+    assert stage.daemons["a"].disk.used < 2**62
