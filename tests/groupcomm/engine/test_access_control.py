@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupcomm.engine import AccessNews, ClientBytes, ProgramSettings
+from groupcomm.engine import AccessNews, ClientBytes, ClientOpened, ProgramSettings
 from groupcomm.errors import BadDatagram, Code
 from groupcomm.events import Cause, Closed, GroupView, Message, Refused
 from groupcomm.groups.announcement import (
@@ -263,6 +263,15 @@ def test_what_was_allowed_is_judged_anew_by_other_rules() -> None:
     govern(clients, rules(("cert:ann", "h", Verb.SEND)))
     clients.sessions[ann].multicast("g", b"x", level=AGREED)
     assert [type(event) for event in clients.talk(ann)] == [Refused]
+
+
+def test_rules_that_change_before_a_client_says_its_name_end_nobody() -> None:
+    clients = Clients()
+    connection = clients.core.next_connection()
+    clients.step(ClientOpened(connection))
+    govern(clients, Access((Rule(("nobody",), ("*",), frozenset(Verb)),)))
+    assert clients.ended == []
+    assert connection in clients.core.sessions.by_connection
 
 
 def test_who_may_not_see_members_is_notified_of_itself_alone() -> None:

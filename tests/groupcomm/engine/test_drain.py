@@ -61,6 +61,14 @@ def test_each_session_is_told_by_when_and_where_others_are() -> None:
     assert not leaves(clients)
 
 
+def test_a_daemon_that_is_not_about_to_stop_reports_no_drain() -> None:
+    clients = Clients()
+    assert clients.core.status(0.0).drain is None
+    clients.connect("u")
+    clients.step(DRAIN)
+    assert drain_of(clients).left_s == 30.0
+
+
 def test_a_session_that_was_about_to_be_admitted_is_told_behind_its_welcome() -> None:
     cluster = settled("ab")
     late = Program(cluster.cores["a"], "u")

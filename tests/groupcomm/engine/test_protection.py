@@ -56,6 +56,7 @@ def test_two_that_have_met_hear_each_other() -> None:
         opened = receiver.open_untrusted(sender.seal(None, LONG))
         assert opened is not None
         assert opened.packet == LONG
+        assert receiver.missing_key is None
     assert [refused(b, old[0]), refused(a, old[1])] == ["replay", "replay"]
 
 

@@ -281,7 +281,11 @@ def test_senders_go_on_as_soon_as_a_slow_client_has_read() -> None:
         clients.talk(sender)
     assert core.view_state is not None
     assert core.view_state.ring.flow.blocked
+    before = core.deadline
+    assert core.pop_output(sender, 1) == []
+    assert core.deadline == before > 0, "all still wait"
     clients.heard(slow)
+    assert core.deadline == 0, "they need wait no more"
     clients.step()
     assert not core.view_state.ring.flow.blocked
 

@@ -5,10 +5,11 @@ import pytest
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import RING
 from groupcomm.level import ServiceLevel
-from groupcomm.ring.lingering import STEADY
+from groupcomm.ring.lingering import STEADY, Lingering
 from groupcomm.ring.ring import TokenState
 from groupcomm.wire.data import decode_data_untrusted
 from groupcomm.wire.packet import PacketKind
+from groupcomm.wire.token import Row
 from tests.groupcomm.ring.harness import (
     Daemon,
     kinds,
@@ -213,3 +214,43 @@ def test_in_a_view_of_several_rings_it_goes_soon() -> None:
         assert [decode_data_untrusted(packet).lingers for packet in sent] == [False]
     assert a.ring.deadline <= 1.0 + TIMING.linger_s
     assert all(target != RING or packet[0] != TOKEN for target, packet in a.step(1.0005))
+
+
+def rows_of(*held: int) -> list[Row]:
+    """Return rows that daemons of one ring have written."""
+    return [Row(frontier=0, sent=0, held=[number]) for number in held]
+
+
+def test_the_token_may_stay_until_it_is_overdue() -> None:
+    lingering = Lingering(TIMING, single=True)
+    rows = rows_of(5, 5)
+    lingering.note_rows(rows, rows[0], 0, 7, 0.0)
+    assert lingering.may_stay(TIMING.rest_interval_s - 1e-6)
+    assert not lingering.may_stay(TIMING.rest_interval_s)
+    lingering.note_rows(rows, rows[0], 0, 8, 0.1)
+    assert not lingering.may_stay(TIMING.rest_interval_s), "the other one lacks packet 7"
+    rows[1].held = [7]
+    lingering.note_rows(rows, rows[0], 0, 9, 0.1)
+    assert lingering.may_stay(TIMING.rest_interval_s)
+
+
+def test_others_starve_when_the_token_is_overdue_for_as_long_again() -> None:
+    lingering = Lingering(TIMING, single=True)
+    rows = rows_of(0, 0)
+    lingering.note_rows(rows, rows[0], 0, 1, 0.0)
+    assert not lingering.is_starving(2 * TIMING.rest_interval_s - 1e-6)
+    assert lingering.is_starving(2 * TIMING.rest_interval_s)
+
+
+def test_messages_follow_each_other_if_they_come_soon() -> None:
+    lingering = Lingering(TIMING, single=True)
+    lingering.note_packet(0.0)
+    assert not lingering.steady
+    lingering.note_packet(STEADY * TIMING.linger_s)
+    assert lingering.steady
+    lingering.note_packet(2.01 * STEADY * TIMING.linger_s)
+    assert not lingering.steady
+    several = Lingering(TIMING, single=False)
+    several.note_packet(0.0)
+    several.note_packet(0.0)
+    assert not several.steady

@@ -437,9 +437,9 @@ def test_repeated_packets_of_its_own_make_a_window_smaller_and_others_do_not() -
 def test_a_gateway_leaves_requests_for_the_rings_own_packets_in_the_token() -> None:
     gateway = Daemon(make_view((0, 1), (2,)), 0)
     token = Daemon(make_view((0, 1), (2,)), 1).ring._token
-    token.hop, token.last, token.requests = 5, 3, [(0, 2, 3), (1, 1, 3)]
+    token.hop, token.last, token.requests = 5, 3, [(0, 1, 3), (1, 2, 3)]
     gateway.hear([(0, token.encode(bytes(16)))], 0.0)
-    assert token_in(gateway.step(0.0)).requests == [(0, 2, 3)]
+    assert token_in(gateway.step(0.0)).requests == [(0, 1, 3)]
 
 
 def test_a_daemon_without_gaps_asks_for_the_token_when_no_notice_comes() -> None:
@@ -486,3 +486,34 @@ def test_a_message_at_the_moment_when_the_token_must_go_takes_it_along() -> None
     assert kinds(a.step(1.0)) == [PacketKind.DATA]
     a.submit()
     assert kinds(a.step(a.ring.deadline)) == [PacketKind.DATA, PacketKind.TOKEN]
+
+
+def test_a_short_burst_goes_before_the_token() -> None:
+    a, _, _ = trio()
+    a.step(0.0)
+    a.submit(count=ACCELERATED_PACKETS, size=1000)
+    data = [PacketKind.DATA] * ACCELERATED_PACKETS
+    assert kinds(a.step(0.0)) == [*data, PacketKind.TOKEN]
+
+
+def test_the_notice_of_a_token_that_has_just_been_passed_says_where_it_rests() -> None:
+    a, _, _ = trio()
+    a.step(0.0)
+    a.submit()
+    hop = token_in(a.step(0.0)).hop
+    a.hear(rest_notice(hop), 0.0)
+    assert a.ring.monitor.at_rest
+    assert a.step(CoreConfig().timing.token_retransmit_s) == [], "it has arrived"
+
+
+def test_in_a_view_of_several_rings_the_token_tells_what_its_ring_holds() -> None:
+    view = make_view((0, 1), (2,))
+    gateway, member = Daemon(view, 0), Daemon(view, 1)
+    gateway.step(0.0)
+    gateway.submit()
+    sent = gateway.step(0.0)
+    assert gateway.ring.held_by_all == 0
+    member.hear(sent, 0.0)
+    gateway.hear(member.step(0.0), 0.0)
+    gateway.step(0.0)
+    assert gateway.ring.held_by_all == 1
