@@ -170,6 +170,8 @@ class Campaign:
             self.figures.loaded_s += time.monotonic() - started
             good = self._check(folder, number)
             self._look(folder)
+            for failure in self.figures.failures[len(before.failures) :]:
+                print(failure, file=sys.stderr, flush=True)
             self._report(number, folder if not good else None)
             if totals is not None:
                 seconds = time.monotonic() - started
