@@ -97,7 +97,7 @@ class Stop(msgspec.Struct, frozen=True, array_like=True, tag=4):
     number: int
 
 
-class Run(msgspec.Struct, frozen=True, array_like=True, tag=0):
+class Run(msgspec.Struct, frozen=True, array_like=True, tag=0, gc=False):
     """Consecutive messages of one bundle.
 
     Attributes:
@@ -294,6 +294,28 @@ class PieceBuilder:
         known = self._senders.setdefault(sender, len(self._senders))
         to = self._groups.setdefault(groups, len(self._groups))
         self._items.append(Run(bundle, index, number, known, to, level, len(data)))
+        self._types += types
+        self._data += data
+
+    def add_runs(
+        self,
+        bundles: Sequence[Position],
+        indices: Sequence[int],
+        numbers: Sequence[int],
+        senders: Sequence[MemberId],
+        groups: Sequence[tuple[str, ...]],
+        levels: Sequence[int],
+        counts: Sequence[int],
+        types: Sequence[int],
+        data: Sequence[bytes],
+    ) -> None:
+        """Add runs: what `add_run` takes for each, the count of messages, and all messages."""
+        for sender in dict.fromkeys(senders):
+            self._senders.setdefault(sender, len(self._senders))
+        for to in dict.fromkeys(groups):
+            self._groups.setdefault(to, len(self._groups))
+        known, sent_to = map(self._senders.get, senders), map(self._groups.get, groups)
+        self._items += map(Run, bundles, indices, numbers, known, sent_to, levels, counts)
         self._types += types
         self._data += data
 

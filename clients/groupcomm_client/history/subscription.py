@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from functools import partial
+from math import inf
 from typing import Any, Final, Self, TypeAlias, TypeVar
 
 from groupcomm.clocks.stamp import Position
@@ -90,6 +91,7 @@ class Subscription:
         self._has_outgoing = self._loop.event()
         self._has_events = self._loop.event()
         self._has_deadline = self._loop.event()
+        self._wakes_at = -inf  # when the timer looks at the deadline again
         self._received = 0
         if self._makes_cursor and isinstance(start, Position):
             self._begin_cursor(start)
@@ -380,6 +382,7 @@ class Subscription:
                 if self._cursor is not None and self._cursor.deadline is not None:
                     times = self._cursor.deadline, deadline
                     deadline = min(each for each in times if each is not None)
+                self._wakes_at = inf if deadline is None else deadline
             if deadline is None:
                 await changed.wait()
                 continue
@@ -405,8 +408,10 @@ class Subscription:
             self._outgoing += self._cursor.pop_actions()
         if self._outgoing:
             self._has_outgoing.set()
-        changed, self._has_deadline = self._has_deadline, self._loop.event()
-        changed.set()
+        deadline = subscriber.deadline
+        if self._cursor is not None or (deadline is not None and deadline < self._wakes_at):
+            changed, self._has_deadline = self._has_deadline, self._loop.event()
+            changed.set()
         if subscriber.waiting:
             self._notify()
 

@@ -5,6 +5,7 @@ up to a place is sent. Each stream has its turn whenever its subscriber takes mo
 are prepared. Run by `groupcomm_tools.archive.reader_process`.
 """
 
+import gc
 import os
 import pickle
 import selectors
@@ -29,7 +30,7 @@ from groupcomm_log.schema import Offset
 from groupcomm_tools.archive import pieces
 from groupcomm_tools.archive.archive import ReadStore
 from groupcomm_tools.archive.pieces import Pieces
-from groupcomm_tools.archive.rows import READ, MessageRun, Part, parts_of
+from groupcomm_tools.archive.rows import READ, Block, MessageRun, Part, block_of, parts_of
 
 READY: Final = b"r"
 
@@ -156,8 +157,17 @@ class FileStream:
         self.index, self.after = self.index + 1, piece.upto
         return piece.data
 
-    def _parts(self, after: Position, groups: Collection[str]) -> Iterator[Part]:
-        return parts_behind(self._batches(), after, groups)
+    def _parts(self, after: Position, groups: Collection[str]) -> Iterator[Part | Block]:
+        for batch in self._batches():
+            data_bytes = 1 + batch["data"].nbytes
+            rows = min(pieces.PIECE_ROWS, pieces.PIECE_BYTES * batch.num_rows // data_bytes + 1)
+            for start in range(0, batch.num_rows, rows):
+                part = batch.slice(start, rows)
+                block = block_of(part, groups)
+                if block is not None and block.first > after:
+                    yield block
+                else:
+                    yield from parts_behind([part], after, groups)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         """Yield rows, and note where to go on if there are more later."""
@@ -278,6 +288,7 @@ def main() -> None:
     """Serve the archive that has started this process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the archive, which closes the socket
     os.nice(NICENESS)
+    gc.disable()  # it makes many objects, none of which refer to each other in a circle
     with socket.socket(fileno=0) as archive, suppress(ConnectionError):  # the archive has ended
         archive.sendall(READY)
         _Server(archive).run()

@@ -4,6 +4,7 @@ It blocks, and may be called in several threads.
 """
 
 from collections.abc import Callable, Collection, Iterator
+from itertools import chain
 from typing import Final, Protocol
 
 import attrs
@@ -11,7 +12,7 @@ import attrs
 from groupcomm.clocks.stamp import Position
 from groupcomm_client.history.frames import EncodedPiece, PieceBuilder, encode_piece
 from groupcomm_tools.archive.archive import Key, ReadStore
-from groupcomm_tools.archive.rows import MessageRun, Part, place_of_part
+from groupcomm_tools.archive.rows import Block, MessageRun, Part, place_of_part
 
 PIECE_BYTES: Final = 1_000_000
 PIECE_ROWS: Final = 10_000
@@ -40,8 +41,8 @@ class _Cursor:
     """How far a stream is: the next events are behind `after`, in `parts`."""
 
     after: Position
-    parts: Iterator[Part]
-    held: Part | None = None
+    parts: Iterator[Part | Block]
+    held: Part | Block | None = None
 
 
 class PieceReader:
@@ -72,11 +73,13 @@ class PieceReader:
 class Pieces:
     """Makes the pieces of streams out of parts."""
 
-    def __init__(self, parts: Callable[[Position, Collection[str]], Iterator[Part]]) -> None:
+    def __init__(
+        self, parts: Callable[[Position, Collection[str]], Iterator[Part | Block]]
+    ) -> None:
         """Begin without a stream.
 
         Args:
-            parts: see `Source.parts`.
+            parts: see `Source.parts`; there may be blocks among them.
         """
         self._parts = parts
         self._cursors: dict[Key, _Cursor] = {}
@@ -119,7 +122,19 @@ class Pieces:
             if at != place and (size >= PIECE_BYTES or rows >= PIECE_ROWS):
                 cursor.after, cursor.held = place, part
                 return
-            if isinstance(part, MessageRun):
+            if isinstance(part, Block):
+                block_bytes = sum(map(len, part.data))
+                if part.last > upto:
+                    cursor.parts = chain(part.runs(), cursor.parts)
+                    continue
+                if rows and size + block_bytes > PIECE_BYTES:
+                    cursor.after, cursor.held = place, part
+                    return
+                builder.add_runs(*part)
+                size += block_bytes
+                rows += len(part.data)
+                place = part.last
+            elif isinstance(part, MessageRun):
                 view, time, ring, bundle, message = part.place
                 builder.add_run(
                     *(Position(view, time, ring, bundle, 0), message, part.number, part.sender),

@@ -2,6 +2,8 @@
 
 from collections.abc import Collection, Iterator
 from functools import lru_cache
+from itertools import repeat
+from operator import sub
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -67,12 +69,94 @@ class MessageRun(NamedTuple):
         )
 
 
+class Block(NamedTuple):
+    """Runs of messages and nothing else, by columns: far quicker than one `MessageRun` for each.
+
+    Attributes:
+        bundles: the position of each run's bundle.
+        indices, numbers: the place in the bundle, and the number, of each run's first message.
+        senders, groups, levels, counts: of each run.
+        types, data: the types and the data of all messages.
+    """
+
+    bundles: list[Position]
+    indices: list[int]
+    numbers: list[int]
+    senders: list[MemberId]
+    groups: list[tuple[str, ...]]
+    levels: list[int]
+    counts: list[int]
+    types: list[int]
+    data: list[bytes]
+
+    @property
+    def first(self) -> Position:
+        """Return the place of the first message."""
+        return self.bundles[0]._replace(message=self.indices[0])
+
+    @property
+    def last(self) -> Position:
+        """Return the place of the last message."""
+        return self.bundles[-1]._replace(message=self.indices[-1] + self.counts[-1] - 1)
+
+    def runs(self) -> Iterator[MessageRun]:
+        """Yield the runs one by one."""
+        at = 0
+        for bundle, index, number, sender, groups, level, count in zip(*self[:7], strict=True):
+            place = bundle._replace(message=index)
+            of = (self.types[at : at + count], self.data[at : at + count])
+            yield MessageRun(place, number, sender, groups, level, *of)
+            at += count
+
+
 Part: TypeAlias = MessageRun | GroupView | DaemonView
 
 
-def place_of_part(part: Part) -> Position | None:
+def place_of_part(part: Part | Block) -> Position | None:
     """Return the place of the first event of a part."""
+    if isinstance(part, Block):
+        return part.first
     return part.place if isinstance(part, MessageRun) else place_of(part)
+
+
+def block_of(batch: pa.RecordBatch, groups: Collection[str]) -> Block | None:
+    """Return rows as a block; None if they are not all messages of the line to these groups.
+
+    Args:
+        batch: rows with the columns of READ, one at least.
+        groups: the groups whose messages are wanted.
+    """
+    starts = _starts(batch)
+    kinds, levels = (batch[name].take(starts).unique().to_pylist() for name in ("kind", "level"))
+    if kinds != [MESSAGE] or not LEVELS.keys() >= set(levels):
+        return None
+    of = {name: batch[name].take(starts).to_pylist() for name in _RUN}
+    to = list(map(tuple, of["groups"]))
+    wanted = frozenset(groups)
+    if any(map(wanted.isdisjoint, set(to))):
+        return None
+    at = starts.to_pylist()
+    views, stamps = map(_parse_view, of["view"]), _unsigned(of["stamp"])
+    return Block(
+        bundles=list(map(Position, views, stamps, of["ring"], of["bundle"], repeat(0))),
+        indices=of["message"],
+        numbers=_unsigned(of["number"]),
+        senders=list(map(_member, of["sender"])),
+        groups=to,
+        levels=list(map(LEVELS.__getitem__, of["level"])),
+        counts=list(map(sub, [*at[1:], batch.num_rows], at)),
+        types=_types(batch["type"]),
+        data=batch["data"].to_pylist(),
+    )
+
+
+def _unsigned(values: list[int]) -> list[int]:
+    return values if min(values) >= 0 else [value & UNSIGNED for value in values]
+
+
+def _types(column: pa.Array) -> list[int]:
+    least, most = pc.min_max(column).as_py().values()
+    return [least] * len(column) if least == most else column.to_pylist()
 
 
 def parts_of(batch: pa.RecordBatch, groups: Collection[str]) -> Iterator[Part]:
