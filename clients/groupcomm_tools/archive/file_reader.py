@@ -34,7 +34,7 @@ from groupcomm_tools.archive.rows import READ, Block, MessageRun, Part, block_of
 
 READY: Final = b"r"
 
-NICENESS: Final = 5
+NICENESS: Final = 10
 """Live messages come first: daemon, archive and programs get the processor before this process."""
 
 SEND_S: Final = 60.0
