@@ -1,7 +1,10 @@
 """When a ring tells the others its horizon."""
 
+from math import inf
+
 from groupcomm.config.core import CoreConfig
-from groupcomm.ring.horizon_notices import REPEATS, HoldingsReport
+from groupcomm.ring.counts import RingCounts
+from groupcomm.ring.horizon_notices import NEAR_S, REPEATS, HoldingsReport, NoticeSchedule
 from groupcomm.wire.horizon import decode_horizon_untrusted
 from groupcomm.wire.packet import PacketKind
 from tests.groupcomm.ring.harness import Daemon, kinds, make_view
@@ -64,3 +67,86 @@ def test_a_ring_lags_by_what_was_not_reported() -> None:
     report.pop_next([9, 10], 0.0)
     assert not report.lags([18, 19], 10)
     assert report.lags([19, 10], 10)
+
+
+# ---- the schedule by itself ----
+
+TIMING = CoreConfig().timing
+LEAST_S, MOST_S, REST_S = (
+    TIMING.horizon_interval_min_s,
+    TIMING.horizon_interval_max_s,
+    TIMING.rest_interval_s,
+)
+
+
+def due(
+    schedule: NoticeSchedule,
+    now: float = 1.0,
+    *,
+    safe: bool = False,
+    holds: bool = False,
+    more: bool = False,
+) -> float:
+    """Return how long after the last notice the next one is due."""
+    at = schedule.due_at(now, safe_waits=safe, holds_packets=holds, holds_more=more)
+    return at - schedule.last_at
+
+
+def test_in_silence_no_notice_is_due() -> None:
+    for delay_s in (0.0, 1.0):
+        assert due(NoticeSchedule(TIMING, delay_s, 0.0)) == inf
+
+
+def test_what_others_wait_for_is_reported_after_the_least_interval() -> None:
+    schedule = NoticeSchedule(TIMING, 1.0, 0.0)
+    assert due(schedule, safe=True) == LEAST_S
+    assert due(schedule, more=True) == LEAST_S
+
+
+def test_packets_that_are_held_or_missed_have_notices_now_and_then() -> None:
+    schedule = NoticeSchedule(TIMING, 1.0, 0.0)
+    assert due(schedule, holds=True) == REST_S
+    schedule.asked = True
+    assert due(schedule) == REST_S
+    schedule.issued(0.0, 0, 0)
+    assert due(schedule) == inf, "the question is answered"
+
+
+def test_far_rings_have_a_series_while_the_agreed_order_is_in_use() -> None:
+    for delay_s, interval_s in ((8 * MOST_S, MOST_S), (80.0, MOST_S), (NEAR_S, LEAST_S)):
+        schedule = NoticeSchedule(TIMING, delay_s, 0.0)
+        schedule.agreed_at = 0.0
+        assert due(schedule, TIMING.agreed_memory_s) == max(LEAST_S, min(interval_s, delay_s / 8))
+        assert due(schedule, TIMING.agreed_memory_s * 1.01) == inf
+
+
+def test_near_rings_have_one_notice_for_what_they_have_sent() -> None:
+    schedule = NoticeSchedule(TIMING, NEAR_S * 0.99, 0.0)
+    schedule.agreed_at = 1.0
+    assert due(schedule) == inf, "there is no series"
+    schedule.foreign_time = 5
+    assert due(schedule) == LEAST_S
+    schedule.issued(0.0, 0, 5)
+    assert due(schedule) == inf
+
+
+def test_what_was_announced_never_falls() -> None:
+    schedule = NoticeSchedule(TIMING, 1.0, 0.0)
+    schedule.issued(1.0, 7, 9)
+    schedule.issued(2.0, 6, 8)
+    assert (schedule.announced, schedule.announced_frontier, schedule.last_at) == (9, 7, 2.0)
+    assert schedule.missed_at() == 2.0 + 2 * REST_S
+
+
+def test_a_horizon_that_is_announced_is_a_promise() -> None:
+    holder = Daemon(make_view((0, 1), (2,)), 0)
+    holder.step(0.0)
+    holder.ring.notices.agreed_at = 1.0
+    (packet,) = (raw for _, raw in holder.step(1.0) if raw[0] == PacketKind.HORIZON)
+    (notice,) = decode_horizon_untrusted(packet).notices
+    assert holder.promises[-1] == (notice.horizon, notice.upto)
+
+
+def test_nothing_is_counted_at_first() -> None:
+    counts = RingCounts()
+    assert [getattr(counts, name) for name in RingCounts.__slots__] == [0] * 6
