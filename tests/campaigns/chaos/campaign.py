@@ -169,6 +169,7 @@ class Campaign:
                 self.figures.failures += [f"round {number}: {e}" for e in _leaves(group)]
             self.figures.loaded_s += time.monotonic() - started
             good = self._check(folder, number)
+            good &= len(self.figures.failures) == len(before.failures)
             self._look(folder)
             for failure in self.figures.failures[len(before.failures) :]:
                 print(failure, file=sys.stderr, flush=True)

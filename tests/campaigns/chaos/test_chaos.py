@@ -12,6 +12,7 @@ from groupcomm_tools.topology import Topology
 from tests.campaigns.chaos import campaign
 from tests.campaigns.chaos.sites import parts
 from tests.campaigns.chaos.stage import Stage
+from tests.campaigns.consistency import verdict
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,20 @@ def test_real_disasters_break_no_promise(
     assert (status, figures["violations"], figures["failures"]) == (0, 0, []), shown.err
     assert figures["disasters"] == disasters
     assert figures["deliveries"] > 100
+
+
+@pytest.mark.long
+def test_shared_objects_keep_their_promises_and_their_record_can_be_verified_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--disasters", "1", "--rate", "100", "--records", str(tmp_path))
+    totals = tmp_path / "totals.jsonl"
+    assert campaign.main((*options, "--totals", str(totals))) == 0
+    figures, sums = map(json.loads, capsys.readouterr().out.splitlines())
+    assert figures["operations"] == sums["totals"]["operations"] > 50
+    assert verdict.main([str(tmp_path / "seed-1-1.jsonl")]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert all(counts["ok"] > 5 for counts in found["counts"].values())
 
 
 def test_parts_are_what_links_still_join() -> None:

@@ -132,6 +132,7 @@ class Program:
             replicate(connection, "objects", Objects(), replicas=self._options.replicas) as replica,
             trio.open_nursery() as nursery,
         ):
+            nursery.start_soon(replica.driver.until, lambda: False)  # ends with the session
             for _ in range(AT_ONCE):
                 nursery.start_soon(self._use, replica)
             await self._stop.wait()
