@@ -1,8 +1,9 @@
-"""Many seeds of history, of cursors or of shared work, under all faults, in virtual time.
+"""Many seeds of history, of channels, of cursors or of shared work, with faults, in virtual time.
 
     python -m tests.campaigns.history_seeds 1:1000 --crowd history
     python -m tests.campaigns.history_seeds 1:1000 --crowd work --minutes 30
     python -m tests.campaigns.history_seeds 1:200 --crowd cursors
+    python -m tests.campaigns.history_seeds 1:200 --crowd channels
 
 A failure is printed at once, with the command that repeats it. Ends with a line of JSON.
 """
@@ -18,7 +19,8 @@ from typing import Final, Protocol
 
 from groupcomm.sim.virtual_time import SECOND
 from tests.groupcomm_client.coordination import faulty_shop
-from tests.groupcomm_client.history import faulty, test_cursor_lines
+from tests.groupcomm_client.history import faulty, test_cursor_lines, test_lines
+from tests.groupcomm_client.history.lines import Lines
 
 REPORT_S: Final = 20.0
 
@@ -34,16 +36,11 @@ class Crowd(Protocol):
         """Return how much has happened."""
 
 
-class Cursors:
-    """A run of the crowd of cursors, which has fewer faults than the others, and draws them alone.
+class Played:
+    """A run of a crowd that has fewer faults than the others, and draws them alone."""
 
-    Args:
-        seed: the seed of the run.
-        duration_s: the time with faults.
-    """
-
-    def __init__(self, seed: int, duration_s: float) -> None:
-        self._lines = test_cursor_lines.played(seed, test_cursor_lines.ALL, duration_s)
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
 
     @property
     def simulated_s(self) -> float:
@@ -56,13 +53,20 @@ class Cursors:
             "events": sum(len(past.events) for past in pasts),
             "gaps": sum(past.gaps for past in pasts),
             "killed": self._lines.killed,
+            "pieces": self._lines.by_channel,
+            "pieces_from_files": self._lines.sent_from_files,
         }
 
 
 PLAYS: Final[dict[str, Callable[[int, str, float, str], Crowd]]] = {
     "history": faulty.play,
     "work": faulty_shop.play,
-    "cursors": lambda seed, _faults, duration_s, _programs: Cursors(seed, duration_s),
+    "cursors": lambda seed, _faults, duration_s, _programs: Played(
+        test_cursor_lines.played(seed, test_cursor_lines.ALL, duration_s)
+    ),
+    "channels": lambda seed, _faults, duration_s, _programs: Played(
+        test_lines.played(seed, duration_s)
+    ),
 }
 
 
