@@ -7,6 +7,7 @@ does not end while the file says so, ``full`` fails. Nothing, or no file, and th
 import errno
 import os
 import select
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,8 +17,11 @@ _write = StateDir._write
 
 
 def wait(seconds: float) -> None:
-    """Sleep; time.sleep fails under the faketime of Debian 12."""
+    """Sleep in place of time.sleep, which fails under the faketime of Debian 12."""
     select.select([], [], [], seconds)
+
+
+time.sleep = wait  # type: ignore[assignment]
 
 
 def write_slowly(self: StateDir, record: StateRecord) -> None:
