@@ -15,7 +15,7 @@ EXAMPLES ?= 1000
 .DEFAULT_GOAL := help
 export PYTHONHASHSEED := 0
 export PYTHONDONTWRITEBYTECODE :=  # modules are compiled once, not by each process of each test
-.PHONY: properties help run page test lint types unit format figures costs bench-check bench-record fuzz soak explore transitions mutation chaos \
+.PHONY: properties help run page test lint types unit format figures costs bench-check bench-record fuzz soak explore specification transitions mutation chaos \
 	sites-kill namespaces campaigns packages deb manuals bench-peers browser-test browser-bench spark lock clean
 
 help:  ## this list
@@ -74,6 +74,9 @@ soak: .venv/.test  ## hunt every mutant anew, then new seeds for SOAK_MINUTES (6
 
 explore: .venv/.test  ## every order of what can happen to two and three daemons, with faults
 	@$(PYTHON) -m tests.campaigns.exploration
+
+specification: .venv/.test  ## every state of the specification of views, order and recovery, within bounds
+	@$(PYTHON) -m tests.campaigns.specification
 
 transitions: .venv/.test  ## which transitions of the state machines do scenarios, seeds and tests reach?
 	@$(PYTHON) -m tests.transitions

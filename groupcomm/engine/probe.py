@@ -8,10 +8,12 @@ from typing import Protocol
 
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.config.view import DaemonId, View
+from groupcomm.membership.context import MembershipProbe
 from groupcomm.wire.bundle import Bundle
+from groupcomm.wire.membership import Join, Proposal
 
 
-class Probe(Protocol):
+class Probe(MembershipProbe, Protocol):
     """One core's observer; the core calls it and ignores its results.
 
     Rings are indices in the view, packet numbers and times 64-bit integers, times in microseconds.
@@ -55,6 +57,15 @@ class Probe(Protocol):
 
 class NoProbe:
     """The probe of a daemon in use: it keeps nothing."""
+
+    def gathered(self, join: Join) -> None:
+        """See MembershipProbe."""
+
+    def committed(self, proposal: Proposal, view: View, transitional: frozenset[int]) -> None:
+        """See MembershipProbe."""
+
+    def recovered(self) -> None:
+        """See MembershipProbe."""
 
     def installed(self, view: View) -> None:
         """See Probe."""

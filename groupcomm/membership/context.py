@@ -5,7 +5,7 @@ from typing import Protocol
 from groupcomm.config.view import Incarnation, View
 from groupcomm.membership.recovered_set import RecoveredSet
 from groupcomm.stream.ranges import Range
-from groupcomm.wire.membership import Past, RosterNotice
+from groupcomm.wire.membership import Join, Past, Proposal, RosterNotice
 
 
 class OldView(Protocol):
@@ -28,8 +28,32 @@ class OldView(Protocol):
         """
 
 
+class MembershipProbe(Protocol):
+    """An observer of membership, which calls it and ignores its results."""
+
+    def gathered(self, join: Join) -> None:
+        """Note that an attempt begins, with this join."""
+
+    def committed(self, proposal: Proposal, view: View, transitional: frozenset[int]) -> None:
+        """Note that a proposal is agreed to.
+
+        Args:
+            proposal: the proposal.
+            view: the view that results from it.
+            transitional: the numbers of the members that come from this daemon's view together,
+                itself included; empty if it has none.
+        """
+
+    def recovered(self) -> None:
+        """Note that this daemon announces that it holds the recovered set."""
+
+
 class MembershipContext(Protocol):
     """The daemon, as membership sees it. Packets of the old view are named by ring and number."""
+
+    @property
+    def probe(self) -> MembershipProbe:
+        """Return the observer."""
 
     def freeze(self) -> None:
         """Freeze the present view: nothing is numbered or delivered in it from now on."""

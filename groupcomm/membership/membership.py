@@ -310,6 +310,7 @@ class Membership:
         self._reservation.note_used(self._context.used)
         self._receiver.gather_began_at = now
         self._own_join.begin(None if self._isolation.is_isolated else self._context.past, now)
+        self._context.probe.gathered(self._own_join.latest)
         jitter = (self._me >> self._own_join.attempt % 48 & 0xFF) / 256
         manner = self._backoff.factor, jitter
         self._gather = Gather(self._timing, now, *manner, reason=reason, met_at=self._met_at)
@@ -364,6 +365,7 @@ class Membership:
         here = (self._config, self._start, self._context, self.view)
         agreement = Agreement(*here, proposal=proposal, joins=joins, peers=self.peers)
         agreement.recovery.begun = self._agreement is not None and self._agreement.recovery.begun
+        self._context.probe.committed(proposal, agreement.view, agreement.recovery.member_numbers)
         self._gather.replay_kept(agreement.recovery.receive)
         self.state, self._agreement, self._progress_at = MembershipState.COMMIT, agreement, now
         self._repeat_commit(agreement, now)
@@ -464,6 +466,7 @@ class Membership:
             self.state = MembershipState.RECOVERED
             agreement.recovered = True
             self._reservation.use(counter)  # others may install the view from here on
+            self._context.probe.recovered()
             if recovery.recovered_set is not None:
                 self._context.bind(recovery.recovered_set, recovery.transitional)
             self._send_commit(agreement, now)

@@ -17,6 +17,7 @@ from groupcomm.sim.cluster.cluster import Cluster, RostersDiffer
 from groupcomm.sim.cluster.process import CoreFailure
 from groupcomm.sim.rough_programs import RoughPrograms
 from groupcomm.sim.settings import Options, Settings, draw_settings
+from groupcomm.sim.specification.refinement import Refinement
 from groupcomm.sim.virtual_time import SECOND, microseconds, random_for
 from groupcomm.sim.workload import MOST_SENDS, SEND_INTERVAL_US, Storm, Workload
 from groupcomm.trace.events import Conf, Count, Deliver, Horizon, TraceEvent
@@ -129,7 +130,8 @@ class Finding:
 
     Attributes:
         property: the property's id; ``assert`` if a core broke an invariant of its own,
-            ``attacker`` if an attacker got data that its role must not get.
+            ``attacker`` if an attacker got data that its role must not get, ``specification`` if
+            the run is no behaviour of the specification.
         text: the violation, with the identities involved.
         evidence: readable events that prove it.
     """
@@ -151,6 +153,7 @@ class RunResult:
         views: the number of installed regular views, each counted once.
         simulated_s: the simulated time, in seconds.
         trace_hash: the BLAKE2b digest of the trace as JSON lines, in hexadecimal.
+        actions: the number of actions of the specification that the run was mapped to.
         findings: the properties that do not hold; empty if all hold.
         last_events: the end of the trace, readable, if there are findings.
     """
@@ -164,6 +167,7 @@ class RunResult:
     trace_hash: str
     findings: tuple[Finding, ...]
     last_events: tuple[str, ...]
+    actions: int = 0
 
 
 def run_seed(
@@ -186,9 +190,10 @@ def run(settings: Settings, write: Callable[[bytes], object] | None = None) -> R
     invariants.
     """
     checkers = Survivors() if settings.liars else Checkers()
-    recorder = Recorder(checkers.feed, write)
+    refinement = None if settings.liars else Refinement()  # a liar does what it likes
+    recorder = Recorder(_check_by(checkers, refinement), write)
     findings: list[Finding] = []
-    cluster = Cluster(settings, recorder.record, start=False)
+    cluster = Cluster(settings, recorder.record, start=False, refinement=refinement)
     workload = make_workload(cluster)
     try:
         if isinstance(checkers, Survivors):
@@ -221,7 +226,7 @@ def run(settings: Settings, write: Callable[[bytes], object] | None = None) -> R
             text=found.text,
             evidence=tuple(map(readable, found.events)),
         )
-        for found in checkers.violations
+        for found in (*checkers.violations, *(refinement.violations if refinement else ()))
     ]
     trace_hash = recorder.trace_hash()
     return RunResult(
@@ -234,7 +239,22 @@ def run(settings: Settings, write: Callable[[bytes], object] | None = None) -> R
         trace_hash=trace_hash,
         findings=tuple(findings),
         last_events=tuple(map(readable, recorder.last_events())) if findings else (),
+        actions=refinement.actions if refinement else 0,
     )
+
+
+def _check_by(
+    checkers: Checkers | Survivors, refinement: Refinement | None
+) -> Callable[[TraceEvent], None]:
+    """Return the function that has an event checked."""
+    if refinement is None:
+        return checkers.feed
+
+    def check(event: TraceEvent) -> None:
+        checkers.feed(event)
+        refinement.feed(event)
+
+    return check
 
 
 def make_workload(cluster: Cluster) -> Workload:

@@ -44,6 +44,7 @@ from groupcomm.trace.events import (
 )
 from groupcomm.trace.steps import TraceClock
 from groupcomm.wire.bundle import Bundle, BundleKind
+from groupcomm.wire.membership import Join, Proposal
 
 RecordEvent = Callable[[TraceEvent], None]
 """Receives the events of a run in the order in which they happen."""
@@ -134,6 +135,15 @@ class TraceProbe:
             if fuse.spared < 0:
                 self.fuse = None
                 raise Killed
+
+    def gathered(self, join: Join) -> None:
+        """Ignore it: traces say what daemons deliver, not what they look for."""
+
+    def committed(self, proposal: Proposal, view: View, transitional: frozenset[int]) -> None:
+        """Ignore it, too."""
+
+    def recovered(self) -> None:
+        """Ignore it, too."""
 
     def installed(self, view: View) -> None:
         """See Probe."""

@@ -32,6 +32,7 @@ from groupcomm.sim.cluster.process import STEP_US, ProcessEnd, SimulatedProcess
 from groupcomm.sim.faults.releases import APART, draw_release
 from groupcomm.sim.network.network import Network, Put
 from groupcomm.sim.settings import Settings
+from groupcomm.sim.specification.refinement import ObservedProbe, Refinement
 from groupcomm.sim.virtual_time import SECOND, Clock, Loop, random_for
 from groupcomm.trace.events import Boot, Fail, Left
 from groupcomm.trace.recorders import RecordEvent, TraceProbe
@@ -56,6 +57,7 @@ class HostContext(Protocol):
     identities: dict[DaemonId, str]
     roster_checker: RosterChecker
     version_checker: VersionChecker
+    refinement: Refinement | None
 
     @property
     def record(self) -> RecordEvent:
@@ -268,7 +270,7 @@ class SimulatedHost:
         name = f"{self.name}/{self.starts}"
         cluster.identities[start.daemon] = name
         cluster.record(Boot(now, name, f"{incarnation.restarts}.{incarnation.random_id:x}"))
-        probe = TraceProbe(self._loop, cluster.record, name, cluster.identities)
+        probe = self._probe(name)
         config, agreed = self.other_config or cluster.config, self.rosters.agreed
         if agreed is not None:
             config = config.with_roster(agreed)
@@ -317,6 +319,13 @@ class SimulatedHost:
         if settings.evicted is not None:  # it sealed the kept packets while it was still trusted
             process.stale = STALE | {"identity"}
         return process
+
+    def _probe(self, name: str) -> TraceProbe:
+        cluster = self._cluster
+        refinement = cluster.refinement
+        if refinement is None:
+            return TraceProbe(self._loop, cluster.record, name, cluster.identities)
+        return ObservedProbe(self._loop, cluster.record, name, cluster.identities, refinement)
 
     def is_forming_since(self, time: int) -> bool:
         """Return whether its daemon looks for a view, and has done so since before a time."""

@@ -6,6 +6,7 @@ All packets of its view are of the first ring, and are their own numbers.
 import attrs
 
 from groupcomm.config.view import Incarnation, View
+from groupcomm.engine.probe import NoProbe, Probe
 from groupcomm.errors import BadDatagram
 from groupcomm.membership.recovered_set import RecoveredSet
 from groupcomm.stream.ranges import Range, ranges_of
@@ -40,6 +41,7 @@ class FakeContext:
     rosters: list[RosterNotice] = attrs.field(factory=list)
     forgotten: list[tuple[int, Incarnation]] = attrs.field(factory=list)
     installed: list[tuple[View, RecoveredSet | None, frozenset[int]]] = attrs.field(factory=list)
+    probe: Probe = attrs.field(factory=NoProbe)
 
     @property
     def old(self) -> "FakeContext":

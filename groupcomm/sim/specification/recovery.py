@@ -1,0 +1,377 @@
+"""The specification of recovery: what each daemon still delivers of a view that it leaves.
+
+It extends that of the order. The actions are those of `groupcomm/membership/membership.py` and
+`groupcomm/engine/view_change.py`, as far as they concern the old view:
+
+    gather   a daemon leaves the view, and says in its join what it holds of it
+    commit   it agrees to a proposal; the members whose joins are from this view are its
+             transitional members, and what these hold together is the recovered set
+    repair   it receives a packet of the recovered set
+    recover  it holds the recovered set and announces that: from now on it has an obligation to
+             these members, also in later attempts
+    settle   all members have announced it: it delivers a packet that is still certain for all
+    turn     the regular part of the view is over
+    rest     it delivers a packet of the transitional part
+    finish   the next view begins
+
+The boundary between the parts is found from what the transitional members know together. Beyond it,
+packets of members to whom there is an obligation are always delivered. Others may depend on packets
+that nobody here holds; the rule by which they are dropped needs their causes. `exact` has it in a
+simple form, for the search: a packet is kept if everything that its author had received is here and
+kept. The code's rule keeps more (`RecoveryWalk`), so the check of a run only demands that daemons
+with one recovered set deliver the same.
+"""
+
+import enum
+from typing import NamedTuple
+
+import attrs
+
+from groupcomm.sim.specification.order import (
+    NOWHERE,
+    Held,
+    Kind,
+    Order,
+    OrderGuard,
+    OrderState,
+    PacketId,
+    Place,
+)
+
+Seat = tuple[str, int]
+"""A daemon and its attempt."""
+
+Seats = frozenset[Seat]
+"""Transitional members with their attempts: their joins determine the recovered set."""
+
+
+class Past(NamedTuple):
+    """What a join says about the old view.
+
+    Attributes:
+        held: the packets that its daemon holds, by ring.
+        notices: for each ring promises (value, upto) that it knows.
+        frontiers: for each ring the time up to which all daemons of the ring can deliver, as far
+            as it knows.
+        obligation: the daemons with which it must treat the view alike.
+    """
+
+    held: tuple[Held, ...]
+    notices: tuple[frozenset[tuple[int, int]], ...]
+    frontiers: tuple[int, ...]
+    obligation: frozenset[str]
+
+
+class Recovered(NamedTuple):
+    """What the transitional members hold and know together.
+
+    Attributes:
+        held: the recovered set, by ring.
+        horizon: the time up to which nothing can be missing.
+        frontier: the time up to which each daemon of the view can deliver.
+        obligation: the daemons whose packets are delivered in any case.
+    """
+
+    held: tuple[Held, ...]
+    horizon: int
+    frontier: int
+    obligation: frozenset[str]
+
+
+class Stage(enum.Enum):
+    """How far a daemon that leaves the view has come."""
+
+    GATHER = enum.auto()
+    COMMIT = enum.auto()
+    RECOVERED = enum.auto()
+    TURNED = enum.auto()
+    FINISHED = enum.auto()
+
+
+@attrs.define(eq=False)
+class RecoveryState(OrderState):
+    """The variables of one view that ends, beside those of the order.
+
+    Attributes:
+        stage: how far each daemon is; nothing while it has not begun to leave.
+        attempt: its attempt.
+        pasts: what joins say, by daemon and attempt.
+        seats: the transitional members by the proposal that each daemon has agreed to.
+        begun: the daemons that have received packets by recovery since they last gathered.
+        promised: the announcements that the recovered set of these seats is held.
+        obligation: the daemons to which each has an obligation.
+        turned: for each set of seats, what its members had delivered when their regular part ended.
+        rests: for each set of seats, what its members have delivered in all.
+    """
+
+    stage: dict[str, Stage] = attrs.Factory(dict)
+    attempt: dict[str, int] = attrs.Factory(dict)
+    pasts: dict[Seat, Past] = attrs.Factory(dict)
+    seats: dict[str, Seats] = attrs.Factory(dict)
+    begun: set[str] = attrs.Factory(set)
+    promised: set[tuple[str, Seats]] = attrs.Factory(set)
+    obligation: dict[str, frozenset[str]] = attrs.Factory(dict)
+    turned: dict[Seats, tuple[PacketId, ...]] = attrs.Factory(dict)
+    rests: dict[Seats, tuple[PacketId, ...]] = attrs.Factory(dict)
+
+
+class RecoveryGuard(enum.Enum):
+    """The guards of the actions."""
+
+    HELD_IS_TRUE = "a join names what its daemon holds of the old view"
+    KNOWN_IS_TRUE = "what a daemon says that all can deliver they can deliver"
+    NOTICES_ARE_TRUE = "the promises that a join names were made"
+    OBLIGATION_IS_NAMED = "a join names the obligations of its daemon"
+    MAY_AGREE = "a daemon agrees while it gathers, or in place of what it has agreed to before"
+    OWN_PAST = "a daemon is one of its own transitional members, by its present join"
+    ALL_PASTS = "a recovered set is made from joins that were sent"
+    KEEPS_SET = "once packets have come, a daemon agrees only to what has all its seats"
+    OF_THE_SET = "only packets of the recovered set are received"
+    HOLDS_SET = "a daemon that announces RECOVERED holds the recovered set"
+    ALL_HOLD = "a view ends once all transitional members have announced RECOVERED"
+    BEFORE_BOUNDARY = "before the boundary a daemon delivers what is certain for all of them"
+    REGULAR_IS_WHOLE = "nothing is left out before the boundary"
+    SAME_BOUNDARY = "daemons with one recovered set have one boundary"
+    AFTER_BOUNDARY = "the transitional part has packets from the boundary on"
+    DROPS = "a packet is kept if everything that its author had received is here and kept"
+    SAME_REST = "daemons with one recovered set deliver the same"
+    FELLOWS = "packets of members to whom there is an obligation are delivered"
+
+
+class Recovery(Order):
+    """The actions, beside those of the order.
+
+    Args:
+        rings, base, clock, dropped: see Order.
+        exact: whether the rule is known by which packets are dropped, and the kind of each packet.
+    """
+
+    def __init__(
+        self,
+        rings: tuple[tuple[str, ...], ...],
+        base: int = 0,
+        clock: int = 0,
+        dropped: frozenset[enum.Enum] = frozenset(),
+        *,
+        exact: bool = False,
+    ) -> None:
+        super().__init__(rings, base, clock, dropped)
+        self._exact = exact
+
+    # ---- from the join to the obligation ----
+
+    def gather(self, state: RecoveryState, daemon: str, attempt: int, past: Past | None) -> None:
+        """Leave the view, and join; a daemon that shares its past with nobody says nothing."""
+        if past is not None:
+            held = tuple(self.held_by(state, daemon, ring) for ring in range(len(self.rings)))
+            self.need(past.held == held, RecoveryGuard.HELD_IS_TRUE)
+            for members, frontier in zip(self.rings, past.frontiers, strict=True):
+                least = min(state.least.get(member, self.clock) for member in members)
+                self.need(frontier <= least, RecoveryGuard.KNOWN_IS_TRUE)
+            announced = all(
+                (ring, value, upto) in state.announced
+                for ring, notices in enumerate(past.notices)
+                for value, upto in notices
+            )
+            self.need(announced, RecoveryGuard.NOTICES_ARE_TRUE)
+            obligation = state.obligation.get(daemon, frozenset())
+            self.need(past.obligation == obligation, RecoveryGuard.OBLIGATION_IS_NAMED)
+        state.attempt[daemon] = attempt
+        if past is not None:
+            state.pasts[daemon, attempt] = past
+        state.frozen.add(daemon)
+        state.stage[daemon] = Stage.GATHER
+        state.begun.discard(daemon)
+        state.seats.pop(daemon, None)
+
+    def commit(self, state: RecoveryState, daemon: str, seats: Seats) -> None:
+        """Agree to a proposal with these transitional members; no seats: it goes on alone."""
+        may_agree = state.stage.get(daemon) in (Stage.GATHER, Stage.COMMIT)
+        self.need(may_agree, RecoveryGuard.MAY_AGREE)
+        own = (daemon, state.attempt.get(daemon, 0))
+        self.need(own in seats, RecoveryGuard.OWN_PAST)
+        self.need(seats - {own} <= state.pasts.keys(), RecoveryGuard.ALL_PASTS)
+        if daemon in state.begun:
+            self.need(state.seats.get(daemon, seats) <= seats, RecoveryGuard.KEEPS_SET)
+        state.stage[daemon] = Stage.COMMIT
+        state.seats[daemon] = seats
+
+    def repair(self, state: RecoveryState, daemon: str, packet: PacketId, time: int) -> None:
+        """Receive a packet of the recovered set."""
+        ring, number = packet
+        seats = state.seats.get(daemon, frozenset())
+        pasts = (state.pasts[seat] for seat in seats if seat in state.pasts)
+        known = any(number in past.held[ring] for past in pasts)
+        self.need(known, RecoveryGuard.OF_THE_SET)
+        self._receive(state, daemon, packet, time)
+        state.begun.add(daemon)
+
+    def recover(self, state: RecoveryState, daemon: str) -> None:
+        """Announce that the recovered set is held; take the obligation."""
+        self.need(state.stage.get(daemon) is Stage.COMMIT, RecoveryGuard.MAY_AGREE)
+        together = self.recovered(state, daemon)
+        holds = all(
+            union.united(self.held_by(state, daemon, ring)) == self.held_by(state, daemon, ring)
+            for ring, union in enumerate(together.held)
+        )
+        self.need(holds, RecoveryGuard.HOLDS_SET)
+        state.stage[daemon] = Stage.RECOVERED
+        state.promised.add((daemon, state.seats[daemon]))
+        before = state.obligation.get(daemon, frozenset())
+        state.obligation[daemon] = before | together.obligation
+
+    def recovered(self, state: RecoveryState, daemon: str) -> Recovered:
+        """Return what the transitional members of a daemon hold and know together."""
+        seats = state.seats.get(daemon, frozenset())
+        pasts = [state.pasts[seat] for seat in seats if seat in state.pasts]
+        if not pasts:  # it goes on alone, and has told nobody what it holds
+            pasts = [self._own_past(state, daemon)]
+        held: list[Held] = []
+        horizons, frontiers = [], []
+        for ring in range(len(self.rings)):
+            union = Held(self.base)
+            for past in pasts:
+                union = union.united(past.held[ring])
+            held.append(union)
+            last = state.packets.get((ring, union.prefix))
+            times = [self.clock if last is None else last.time]
+            times += [value for p in pasts for value, upto in p.notices[ring] if upto <= union[0]]
+            horizons.append(max(times))
+            frontiers.append(max((past.frontiers[ring] for past in pasts), default=self.clock))
+        members = frozenset(member for member, _ in seats)
+        obligation = members.union(*(past.obligation for past in pasts))
+        return Recovered(tuple(held), min(horizons), min(frontiers), obligation)
+
+    def _own_past(self, state: RecoveryState, daemon: str) -> Past:
+        rings = range(len(self.rings))
+        held = tuple(self.held_by(state, daemon, ring) for ring in rings)
+        blocks = (state.block.get((daemon, ring), self.clock) for ring in rings)
+        notices = tuple(frozenset(((block, self.base),)) for block in blocks)
+        least = min(state.least.get(other, self.clock) for other in self.members)
+        return Past(held, notices, (least,) * len(self.rings), frozenset())
+
+    # ---- the rest of the delivery ----
+
+    def confirm(self, state: RecoveryState, daemon: str, packet: PacketId) -> None:
+        """Note that the packet that was delivered last is SAFE, as a later bundle of it is."""
+        time = state.packets[packet].time
+        if daemon not in state.frozen:
+            least = min(state.least.get(other, self.clock) for other in self.members)
+            self.need(time <= least, OrderGuard.ALL_CAN)
+        elif state.stage[daemon] is Stage.RECOVERED:
+            frontier = self.recovered(state, daemon).frontier
+            self.need(time <= frontier, RecoveryGuard.BEFORE_BOUNDARY)
+
+    def settle(self, state: RecoveryState, daemon: str, packet: PacketId, safe: bool) -> None:
+        """Deliver a packet of the regular part."""
+        self._need_all_hold(state, daemon, Stage.RECOVERED)
+        self.need(packet in state.packets, OrderGuard.WAS_STAMPED)
+        together = self.recovered(state, daemon)
+        time = state.packets[packet].time
+        allowed = time <= (together.frontier if safe else together.horizon)
+        allowed = allowed and not self._is_beyond(state, together, (time, packet[0]), surely=True)
+        self.need(allowed, RecoveryGuard.BEFORE_BOUNDARY)
+        self.release(state, daemon, packet, safe=safe)
+
+    def turn(self, state: RecoveryState, daemon: str) -> None:
+        """End the regular part."""
+        self._need_all_hold(state, daemon, Stage.RECOVERED)
+        together = self.recovered(state, daemon)
+        for packet in self._left(state, daemon, together):
+            if state.kind.get(packet, Kind.PASSED) is Kind.PASSED:
+                continue
+            place = (state.packets[packet].time, packet[0])
+            beyond = self._is_beyond(state, together, place, surely=False)
+            self.need(beyond, RecoveryGuard.REGULAR_IS_WHOLE)
+        delivered = state.delivered.get(daemon, ())
+        same = state.turned.get(state.seats.get(daemon, frozenset()), delivered) == delivered
+        self.need(same, RecoveryGuard.SAME_BOUNDARY)
+        state.turned[state.seats.get(daemon, frozenset())] = delivered
+        state.stage[daemon] = Stage.TURNED
+
+    def rest(self, state: RecoveryState, daemon: str, packet: PacketId, safe: bool) -> None:
+        """Deliver a packet of the transitional part."""
+        self._need_all_hold(state, daemon, Stage.TURNED)
+        self.need(packet in state.packets, OrderGuard.WAS_STAMPED)
+        together = self.recovered(state, daemon)
+        self.need(packet[1] in together.held[packet[0]], RecoveryGuard.OF_THE_SET)
+        place = (state.packets[packet].time, packet[0])
+        if not safe:
+            beyond = self._is_beyond(state, together, place, surely=False)
+            self.need(beyond, RecoveryGuard.AFTER_BOUNDARY)
+        if self._exact:
+            self.need(self.is_kept(state, together, packet), RecoveryGuard.DROPS)
+        self.need(place > state.done.get(daemon, NOWHERE), OrderGuard.IN_ORDER)
+        state.kind[packet] = Kind.SAFE if safe else Kind.AGREED
+        state.done[daemon] = place
+        self.note(state, daemon, packet)
+
+    def finish(self, state: RecoveryState, daemon: str) -> None:
+        """Begin the next view."""
+        self._need_all_hold(state, daemon, Stage.TURNED)
+        together = self.recovered(state, daemon)
+        delivered = set(state.delivered.get(daemon, ()))
+        for packet in self._left(state, daemon, together, everything=True):
+            if packet in delivered or state.kind.get(packet, Kind.PASSED) is Kind.PASSED:
+                continue
+            owed = state.packets[packet].author in together.obligation
+            if self._exact:
+                owed = self.is_kept(state, together, packet)
+            self.need(not owed, RecoveryGuard.FELLOWS)
+        rest = state.delivered.get(daemon, ())
+        same = state.rests.get(state.seats.get(daemon, frozenset()), rest) == rest
+        self.need(same, RecoveryGuard.SAME_REST)
+        state.rests[state.seats.get(daemon, frozenset())] = rest
+        state.stage[daemon] = Stage.FINISHED
+
+    def _need_all_hold(self, state: RecoveryState, daemon: str, stage: Stage) -> None:
+        seats = state.seats.get(daemon, frozenset())
+        ready = state.stage.get(daemon) is stage
+        ready = ready and all((member, seats) in state.promised for member, _ in seats)
+        self.need(ready, RecoveryGuard.ALL_HOLD)
+
+    def _left(
+        self, state: RecoveryState, daemon: str, together: Recovered, *, everything: bool = False
+    ) -> list[PacketId]:
+        """Return the packets of the recovered set after the last delivery, or all of them."""
+        done = NOWHERE if everything else state.done.get(daemon, NOWHERE)
+        between = self.between(state, done, (2**65, 0))
+        return [packet for packet in between if packet[1] in together.held[packet[0]]]
+
+    def _is_beyond(
+        self, state: RecoveryState, together: Recovered, place: Place, *, surely: bool
+    ) -> bool:
+        """Return whether a place is at the boundary or beyond.
+
+        Args:
+            state: the state.
+            together: the recovered set.
+            place: the place.
+            surely: whether packets of unknown kind are taken for AGREED, not for SAFE.
+        """
+        if place[0] > together.horizon:
+            return True
+        low = (together.frontier, len(self.rings))
+        for packet in [*self.between(state, low, place), *filter(None, (state.at.get(place),))]:
+            kind = state.kind.get(packet)
+            may_be_safe = kind is Kind.SAFE or (kind is None and not surely)
+            time = state.packets[packet].time
+            is_here = packet[1] in together.held[packet[0]]
+            if is_here and may_be_safe and time > together.frontier:
+                return True
+        return False
+
+    def is_kept(self, state: RecoveryState, together: Recovered, packet: PacketId) -> bool:
+        """Return whether a packet of the recovered set is delivered, by the simple rule."""
+        time, author, after = state.packets[packet]
+        if author in together.obligation or time <= together.horizon:
+            return True
+        causes = [
+            other
+            for other, (then, writer, _) in state.packets.items()
+            if other != packet and (then <= after or (writer == author and then < time))
+        ]
+        return all(
+            other[1] in together.held[other[0]] and self.is_kept(state, together, other)
+            for other in causes
+        )
