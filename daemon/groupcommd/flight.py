@@ -20,6 +20,7 @@ from groupcomm.host.trace_file import Identities
 from groupcomm.trace.events import Boot, TraceEvent
 from groupcomm.trace.recorders import TraceProbe
 from groupcomm.wire.bundle import Bundle
+from groupcomm.wire.membership import Join, Proposal
 
 REMEMBERED: Final = 8192
 VIEWS: Final = 64
@@ -94,6 +95,15 @@ class FlightRecorder:
         before = [entry for entry in self._views if entry[0] < begins]
         yield from before[-1:]
         yield from self._events
+
+    def gathered(self, join: Join) -> None:
+        """See MembershipProbe; no trace has it."""
+
+    def committed(self, proposal: Proposal, view: View, transitional: frozenset[int]) -> None:
+        """See MembershipProbe; no trace has it."""
+
+    def recovered(self) -> None:
+        """See MembershipProbe; no trace has it."""
 
     def installed(self, view: View) -> None:
         """See Probe."""

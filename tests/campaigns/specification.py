@@ -1,7 +1,7 @@
 """Explore the specification within all its bounds, and print how many states there are.
 
-    python -m tests.campaigns.specification            # every bound
-    python -m tests.campaigns.specification --most 1000000 --part recovery
+python -m tests.campaigns.specification            # every bound
+python -m tests.campaigns.specification --most 1000000 --part recovery
 """
 
 import argparse

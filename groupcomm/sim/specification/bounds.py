@@ -13,7 +13,7 @@ from groupcomm.sim.specification.views import Views
 from groupcomm.sim.specification.views_model import ViewsModel
 
 Dropped = frozenset[enum.Enum]
-"""Guards that are left out."""
+"""Conditions that are left out."""
 
 MakeModel = Callable[[Dropped], Model[Any]]
 

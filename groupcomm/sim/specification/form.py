@@ -1,12 +1,12 @@
-"""The form of a specification: variables, actions with guards, and invariants.
+"""The form of a specification: variables, actions with conditions, and invariants.
 
 It is that of TLA+, in Python. A *state* gives each variable a value. An *action* is a method that
-takes a state and arguments. It first names its guards with `need`: if one does not hold, the action
-is disabled there. Then it changes the state into the next one. A *behaviour* is a sequence of
+takes a state and arguments. It first names its conditions with `need`: if one does not hold, the
+action is disabled there. Then it changes the state into the next one. A *behaviour* is a sequence of
 states, each made from the one before it by an enabled action.
 
 An action changes the state that it is given: the search copies a state before it tries an action,
-and the check of a run, which never goes back, spares the copy. All guards come before the first
+and the check of a run, which never goes back, spares the copy. All conditions come before the first
 change, so a disabled action changes nothing.
 
 Messages that daemons send stay in the state for good, and a daemon may act upon any of them at any
@@ -25,15 +25,15 @@ Label = tuple[Any, ...]
 
 
 class Disabled(Exception):
-    """Raised by an action that is not enabled; the guard says why.
+    """Raised by an action that is not enabled; the condition says why.
 
     Attributes:
-        guard: the guard that does not hold.
+        condition: the condition that does not hold.
     """
 
-    def __init__(self, guard: enum.Enum) -> None:
-        super().__init__(guard.value)
-        self.guard = guard
+    def __init__(self, condition: enum.Enum) -> None:
+        super().__init__(condition.value)
+        self.condition = condition
 
 
 @attrs.define(eq=False)
@@ -84,16 +84,16 @@ class Specification(Generic[S]):
     """The actions of a machine.
 
     Args:
-        dropped: guards that are left out, to see which invariant they keep.
+        dropped: conditions that are left out, to see which invariant they keep.
     """
 
     def __init__(self, dropped: frozenset[enum.Enum] = frozenset()) -> None:
         self._dropped = dropped
 
-    def need(self, holds: bool, guard: enum.Enum) -> None:
-        """Raise Disabled unless a guard holds or is left out."""
-        if not holds and guard not in self._dropped:
-            raise Disabled(guard)
+    def need(self, holds: bool, condition: enum.Enum) -> None:
+        """Raise Disabled unless a condition holds or is left out."""
+        if not holds and condition not in self._dropped:
+            raise Disabled(condition)
 
 
 class Model(Generic[S]):

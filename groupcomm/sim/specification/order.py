@@ -120,8 +120,8 @@ class OrderState(State):
     frozen: set[str] = attrs.Factory(set)
 
 
-class OrderGuard(enum.Enum):
-    """The guards of the actions."""
+class OrderCondition(enum.Enum):
+    """The conditions of the actions."""
 
     IS_OPEN = (
         "nothing of a view is numbered, promised, accepted or delivered once its daemon has"
@@ -153,7 +153,7 @@ class Order(Specification[OrderState]):
         rings: the daemons of each ring.
         base: the number before the first one of each stream.
         clock: the time with which the view begins; all stamps are above.
-        dropped: guards that are left out.
+        dropped: conditions that are left out.
     """
 
     def __init__(
@@ -177,14 +177,14 @@ class Order(Specification[OrderState]):
     def stamp(self, state: OrderState, daemon: str, packet: PacketId, time: int) -> None:
         """Number a packet."""
         ring, number = packet
-        self.need(daemon not in state.frozen, OrderGuard.IS_OPEN)
-        self.need(daemon in self.rings[ring], OrderGuard.OWN_RING)
+        self.need(daemon not in state.frozen, OrderCondition.IS_OPEN)
+        self.need(daemon in self.rings[ring], OrderCondition.OWN_RING)
         before, then = state.last.get(ring, (self.base, self.clock))
-        self.need(number == before + 1, OrderGuard.NEXT_NUMBER)
-        self.need(time > then, OrderGuard.STAMPS_RISE)
+        self.need(number == before + 1, OrderCondition.NEXT_NUMBER)
+        self.need(time > then, OrderCondition.STAMPS_RISE)
         received = state.highest.get(daemon, self.clock)
-        self.need(time > received, OrderGuard.ABOVE_RECEIVED)
-        self.need(time > state.horizon.get(ring, self.clock), OrderGuard.PROMISE_KEPT)
+        self.need(time > received, OrderCondition.ABOVE_RECEIVED)
+        self.need(time > state.horizon.get(ring, self.clock), OrderCondition.PROMISE_KEPT)
         place = (time, ring)
         state.packets[packet] = Packet(time, daemon, received)
         insort(state.places, place)
@@ -193,18 +193,18 @@ class Order(Specification[OrderState]):
 
     def announce(self, state: OrderState, daemon: str, ring: int, value: int, upto: int) -> None:
         """Promise that nothing after packet `upto` of the ring is stamped `value` or lower."""
-        self.need(daemon not in state.frozen, OrderGuard.IS_OPEN)
-        self.need(daemon in self.rings[ring], OrderGuard.OWN_RING)
-        self.need(value >= state.horizon.get(ring, self.clock), OrderGuard.HORIZON_RISES)
+        self.need(daemon not in state.frozen, OrderCondition.IS_OPEN)
+        self.need(daemon in self.rings[ring], OrderCondition.OWN_RING)
+        self.need(value >= state.horizon.get(ring, self.clock), OrderCondition.HORIZON_RISES)
         following = state.packets.get((ring, upto + 1))
         is_true = following is None or following.time > value
-        self.need(is_true, OrderGuard.PROMISE_IS_TRUE)
+        self.need(is_true, OrderCondition.PROMISE_IS_TRUE)
         state.horizon[ring] = max(value, state.horizon.get(ring, self.clock))
         state.announced.add((ring, value, upto))
 
     def hold(self, state: OrderState, daemon: str, packet: PacketId, time: int) -> None:
         """Receive a packet; the one who has numbered it does so at once."""
-        self.need(daemon not in state.frozen, OrderGuard.IS_OPEN)
+        self.need(daemon not in state.frozen, OrderCondition.IS_OPEN)
         self._receive(state, daemon, packet, time)
         ring = packet[0]
         prefix = state.held[daemon, ring].prefix
@@ -214,18 +214,18 @@ class Order(Specification[OrderState]):
     def _receive(self, state: OrderState, daemon: str, packet: PacketId, time: int) -> None:
         ring, number = packet
         known = state.packets.get(packet)
-        self.need(known is not None and known.time == time, OrderGuard.WAS_STAMPED)
+        self.need(known is not None and known.time == time, OrderCondition.WAS_STAMPED)
         held = state.held.get((daemon, ring), self._nothing)
-        self.need(number not in held, OrderGuard.IS_NEW)
+        self.need(number not in held, OrderCondition.IS_NEW)
         state.held[daemon, ring] = held.with_number(number)
         if time > state.highest.get(daemon, self.clock):
             state.highest[daemon] = time
 
     def count(self, state: OrderState, daemon: str, ring: int, value: int, upto: int) -> None:
         """Count a promise; while recovery ends the view it says nothing about this daemon."""
-        self.need((ring, value, upto) in state.announced, OrderGuard.WAS_ANNOUNCED)
+        self.need((ring, value, upto) in state.announced, OrderCondition.WAS_ANNOUNCED)
         prefix = state.held.get((daemon, ring), self._nothing).prefix
-        self.need(upto <= prefix, OrderGuard.HOLDS_UP_TO)
+        self.need(upto <= prefix, OrderCondition.HOLDS_UP_TO)
         if daemon not in state.frozen:
             self._raise(state, daemon, ring, value)
 
@@ -239,13 +239,13 @@ class Order(Specification[OrderState]):
 
     def deliver(self, state: OrderState, daemon: str, packet: PacketId, safe: bool) -> None:
         """Deliver a packet of the agreed order."""
-        self.need(daemon not in state.frozen, OrderGuard.IS_OPEN)
-        self.need(packet in state.packets, OrderGuard.WAS_STAMPED)
+        self.need(daemon not in state.frozen, OrderCondition.IS_OPEN)
+        self.need(packet in state.packets, OrderCondition.WAS_STAMPED)
         time = state.packets[packet].time
-        self.need(time <= state.least.get(daemon, self.clock), OrderGuard.NOTHING_LOWER)
+        self.need(time <= state.least.get(daemon, self.clock), OrderCondition.NOTHING_LOWER)
         if safe:
             least = min(state.least.get(other, self.clock) for other in self.members)
-            self.need(time <= least, OrderGuard.ALL_CAN)
+            self.need(time <= least, OrderCondition.ALL_CAN)
         self.release(state, daemon, packet, safe=safe)
 
     def release(self, state: OrderState, daemon: str, packet: PacketId, *, safe: bool) -> None:
@@ -254,13 +254,13 @@ class Order(Specification[OrderState]):
         place = (state.packets[packet].time, ring)
         done = state.done.get(daemon, NOWHERE)
         held = state.held.get((daemon, ring), self._nothing)
-        self.need(number in held, OrderGuard.IS_HELD)
-        self.need(place > done, OrderGuard.IN_ORDER)
-        self.need(state.kind.get(packet) is not Kind.PASSED, OrderGuard.NOT_PASSED)
+        self.need(number in held, OrderCondition.IS_HELD)
+        self.need(place > done, OrderCondition.IN_ORDER)
+        self.need(state.kind.get(packet) is not Kind.PASSED, OrderCondition.NOT_PASSED)
         passed = self.between(state, done, place)
         if passed:
             none_passed = all(state.kind.get(each, Kind.PASSED) is Kind.PASSED for each in passed)
-            self.need(none_passed, OrderGuard.NONE_PASSED)
+            self.need(none_passed, OrderCondition.NONE_PASSED)
             for each in passed:
                 state.kind[each] = Kind.PASSED
         state.kind[packet] = Kind.SAFE if safe else Kind.AGREED

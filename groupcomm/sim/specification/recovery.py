@@ -32,7 +32,7 @@ from groupcomm.sim.specification.order import (
     Held,
     Kind,
     Order,
-    OrderGuard,
+    OrderCondition,
     OrderState,
     PacketId,
     Place,
@@ -115,8 +115,8 @@ class RecoveryState(OrderState):
     rests: dict[Seats, tuple[PacketId, ...]] = attrs.Factory(dict)
 
 
-class RecoveryGuard(enum.Enum):
-    """The guards of the actions."""
+class RecoveryCondition(enum.Enum):
+    """The conditions of the actions."""
 
     HELD_IS_TRUE = "a join names what its daemon holds of the old view"
     KNOWN_IS_TRUE = "what a daemon says that all can deliver they can deliver"
@@ -164,18 +164,18 @@ class Recovery(Order):
         """Leave the view, and join; a daemon that shares its past with nobody says nothing."""
         if past is not None:
             held = tuple(self.held_by(state, daemon, ring) for ring in range(len(self.rings)))
-            self.need(past.held == held, RecoveryGuard.HELD_IS_TRUE)
+            self.need(past.held == held, RecoveryCondition.HELD_IS_TRUE)
             for members, frontier in zip(self.rings, past.frontiers, strict=True):
                 least = min(state.least.get(member, self.clock) for member in members)
-                self.need(frontier <= least, RecoveryGuard.KNOWN_IS_TRUE)
+                self.need(frontier <= least, RecoveryCondition.KNOWN_IS_TRUE)
             announced = all(
                 (ring, value, upto) in state.announced
                 for ring, notices in enumerate(past.notices)
                 for value, upto in notices
             )
-            self.need(announced, RecoveryGuard.NOTICES_ARE_TRUE)
+            self.need(announced, RecoveryCondition.NOTICES_ARE_TRUE)
             obligation = state.obligation.get(daemon, frozenset())
-            self.need(past.obligation == obligation, RecoveryGuard.OBLIGATION_IS_NAMED)
+            self.need(past.obligation == obligation, RecoveryCondition.OBLIGATION_IS_NAMED)
         state.attempt[daemon] = attempt
         if past is not None:
             state.pasts[daemon, attempt] = past
@@ -187,12 +187,12 @@ class Recovery(Order):
     def commit(self, state: RecoveryState, daemon: str, seats: Seats) -> None:
         """Agree to a proposal with these transitional members; no seats: it goes on alone."""
         may_agree = state.stage.get(daemon) in (Stage.GATHER, Stage.COMMIT)
-        self.need(may_agree, RecoveryGuard.MAY_AGREE)
+        self.need(may_agree, RecoveryCondition.MAY_AGREE)
         own = (daemon, state.attempt.get(daemon, 0))
-        self.need(own in seats, RecoveryGuard.OWN_PAST)
-        self.need(seats - {own} <= state.pasts.keys(), RecoveryGuard.ALL_PASTS)
+        self.need(own in seats, RecoveryCondition.OWN_PAST)
+        self.need(seats - {own} <= state.pasts.keys(), RecoveryCondition.ALL_PASTS)
         if daemon in state.begun:
-            self.need(state.seats.get(daemon, seats) <= seats, RecoveryGuard.KEEPS_SET)
+            self.need(state.seats.get(daemon, seats) <= seats, RecoveryCondition.KEEPS_SET)
         state.stage[daemon] = Stage.COMMIT
         state.seats[daemon] = seats
 
@@ -202,19 +202,19 @@ class Recovery(Order):
         seats = state.seats.get(daemon, frozenset())
         pasts = (state.pasts[seat] for seat in seats if seat in state.pasts)
         known = any(number in past.held[ring] for past in pasts)
-        self.need(known, RecoveryGuard.OF_THE_SET)
+        self.need(known, RecoveryCondition.OF_THE_SET)
         self._receive(state, daemon, packet, time)
         state.begun.add(daemon)
 
     def recover(self, state: RecoveryState, daemon: str) -> None:
         """Announce that the recovered set is held; take the obligation."""
-        self.need(state.stage.get(daemon) is Stage.COMMIT, RecoveryGuard.MAY_AGREE)
+        self.need(state.stage.get(daemon) is Stage.COMMIT, RecoveryCondition.MAY_AGREE)
         together = self.recovered(state, daemon)
         holds = all(
             union.united(self.held_by(state, daemon, ring)) == self.held_by(state, daemon, ring)
             for ring, union in enumerate(together.held)
         )
-        self.need(holds, RecoveryGuard.HOLDS_SET)
+        self.need(holds, RecoveryCondition.HOLDS_SET)
         state.stage[daemon] = Stage.RECOVERED
         state.promised.add((daemon, state.seats[daemon]))
         before = state.obligation.get(daemon, frozenset())
@@ -257,20 +257,20 @@ class Recovery(Order):
         time = state.packets[packet].time
         if daemon not in state.frozen:
             least = min(state.least.get(other, self.clock) for other in self.members)
-            self.need(time <= least, OrderGuard.ALL_CAN)
+            self.need(time <= least, OrderCondition.ALL_CAN)
         elif state.stage[daemon] is Stage.RECOVERED:
             frontier = self.recovered(state, daemon).frontier
-            self.need(time <= frontier, RecoveryGuard.BEFORE_BOUNDARY)
+            self.need(time <= frontier, RecoveryCondition.BEFORE_BOUNDARY)
 
     def settle(self, state: RecoveryState, daemon: str, packet: PacketId, safe: bool) -> None:
         """Deliver a packet of the regular part."""
         self._need_all_hold(state, daemon, Stage.RECOVERED)
-        self.need(packet in state.packets, OrderGuard.WAS_STAMPED)
+        self.need(packet in state.packets, OrderCondition.WAS_STAMPED)
         together = self.recovered(state, daemon)
         time = state.packets[packet].time
         allowed = time <= (together.frontier if safe else together.horizon)
         allowed = allowed and not self._is_beyond(state, together, (time, packet[0]), surely=True)
-        self.need(allowed, RecoveryGuard.BEFORE_BOUNDARY)
+        self.need(allowed, RecoveryCondition.BEFORE_BOUNDARY)
         self.release(state, daemon, packet, safe=safe)
 
     def turn(self, state: RecoveryState, daemon: str) -> None:
@@ -282,26 +282,26 @@ class Recovery(Order):
                 continue
             place = (state.packets[packet].time, packet[0])
             beyond = self._is_beyond(state, together, place, surely=False)
-            self.need(beyond, RecoveryGuard.REGULAR_IS_WHOLE)
+            self.need(beyond, RecoveryCondition.REGULAR_IS_WHOLE)
         delivered = state.delivered.get(daemon, ())
         same = state.turned.get(state.seats.get(daemon, frozenset()), delivered) == delivered
-        self.need(same, RecoveryGuard.SAME_BOUNDARY)
+        self.need(same, RecoveryCondition.SAME_BOUNDARY)
         state.turned[state.seats.get(daemon, frozenset())] = delivered
         state.stage[daemon] = Stage.TURNED
 
     def rest(self, state: RecoveryState, daemon: str, packet: PacketId, safe: bool) -> None:
         """Deliver a packet of the transitional part."""
         self._need_all_hold(state, daemon, Stage.TURNED)
-        self.need(packet in state.packets, OrderGuard.WAS_STAMPED)
+        self.need(packet in state.packets, OrderCondition.WAS_STAMPED)
         together = self.recovered(state, daemon)
-        self.need(packet[1] in together.held[packet[0]], RecoveryGuard.OF_THE_SET)
+        self.need(packet[1] in together.held[packet[0]], RecoveryCondition.OF_THE_SET)
         place = (state.packets[packet].time, packet[0])
         if not safe:
             beyond = self._is_beyond(state, together, place, surely=False)
-            self.need(beyond, RecoveryGuard.AFTER_BOUNDARY)
+            self.need(beyond, RecoveryCondition.AFTER_BOUNDARY)
         if self._exact:
-            self.need(self.is_kept(state, together, packet), RecoveryGuard.DROPS)
-        self.need(place > state.done.get(daemon, NOWHERE), OrderGuard.IN_ORDER)
+            self.need(self.is_kept(state, together, packet), RecoveryCondition.DROPS)
+        self.need(place > state.done.get(daemon, NOWHERE), OrderCondition.IN_ORDER)
         state.kind[packet] = Kind.SAFE if safe else Kind.AGREED
         state.done[daemon] = place
         self.note(state, daemon, packet)
@@ -317,10 +317,10 @@ class Recovery(Order):
             owed = state.packets[packet].author in together.obligation
             if self._exact:
                 owed = self.is_kept(state, together, packet)
-            self.need(not owed, RecoveryGuard.FELLOWS)
+            self.need(not owed, RecoveryCondition.FELLOWS)
         rest = state.delivered.get(daemon, ())
         same = state.rests.get(state.seats.get(daemon, frozenset()), rest) == rest
-        self.need(same, RecoveryGuard.SAME_REST)
+        self.need(same, RecoveryCondition.SAME_REST)
         state.rests[state.seats.get(daemon, frozenset())] = rest
         state.stage[daemon] = Stage.FINISHED
 
@@ -328,7 +328,7 @@ class Recovery(Order):
         seats = state.seats.get(daemon, frozenset())
         ready = state.stage.get(daemon) is stage
         ready = ready and all((member, seats) in state.promised for member, _ in seats)
-        self.need(ready, RecoveryGuard.ALL_HOLD)
+        self.need(ready, RecoveryCondition.ALL_HOLD)
 
     def _left(
         self, state: RecoveryState, daemon: str, together: Recovered, *, everything: bool = False

@@ -54,8 +54,8 @@ _AGREED = ServiceLevel.AGREED
 _SAFE = ServiceLevel.SAFE
 
 
-class RunGuard(enum.Enum):
-    """Guards of the mapping itself."""
+class RunCondition(enum.Enum):
+    """Conditions of the mapping itself."""
 
     HAS_VIEW = "only a daemon with a view numbers, accepts and delivers packets"
     LEAVES_ITS_VIEW = "a daemon leaves the view that it is in"
@@ -209,11 +209,11 @@ class Refinement:
         observed = self._at.get(daemon)
         if event.kind == "T":
             if observed is None or observed.text != event.old:
-                raise Disabled(RunGuard.LEAVES_ITS_VIEW)
+                raise Disabled(RunCondition.LEAVES_ITS_VIEW)
             state = observed.state
             seats = state.seats.get(daemon, frozenset())
             if frozenset(event.rings[0]) != {member for member, _ in seats}:
-                raise Disabled(RunGuard.AGREED_MEMBERS)
+                raise Disabled(RunCondition.AGREED_MEMBERS)
             observed.specification.turn(state, daemon)
             return
         if observed is not None:
@@ -232,7 +232,7 @@ class Refinement:
             or proposal.id[0] != counter
             or proposal.id[1].rpartition("/")[0] != name
         ):
-            raise Disabled(RunGuard.AGREED_VIEW)
+            raise Disabled(RunCondition.AGREED_VIEW)
         for other in [each for each in self._open.values() if daemon in each.remaining]:
             if other.text != event.view:
                 self._forget(daemon, other)
@@ -269,7 +269,7 @@ class Refinement:
         """Return the view of a daemon; raise Disabled if it has none."""
         observed = self._at.get(daemon)
         if observed is None:
-            raise Disabled(RunGuard.HAS_VIEW)
+            raise Disabled(RunCondition.HAS_VIEW)
         return observed
 
     # ---- packets ----

@@ -115,8 +115,8 @@ class ViewsState(State):
     history: dict[str, tuple[Installed, ...]] = attrs.Factory(dict)
 
 
-class ViewsGuard(enum.Enum):
-    """The guards of the actions."""
+class ViewsCondition(enum.Enum):
+    """The conditions of the actions."""
 
     USED_IS_NAMED = "a join names the highest counter that its daemon has used"
     OLD_IS_NAMED = "a join names the view that its daemon comes from, or none"
@@ -139,8 +139,8 @@ class Views(Specification[ViewsState]):
 
     def gather(self, state: ViewsState, daemon: str, join: Join) -> None:
         """Begin an attempt: flood a join. A daemon that starts begins with its first one."""
-        self.need(join.counter >= state.used.get(daemon, 0), ViewsGuard.USED_IS_NAMED)
-        self.need(join.old in (None, state.view.get(daemon)), ViewsGuard.OLD_IS_NAMED)
+        self.need(join.counter >= state.used.get(daemon, 0), ViewsCondition.USED_IS_NAMED)
+        self.need(join.old in (None, state.view.get(daemon)), ViewsCondition.OLD_IS_NAMED)
         attempt = state.attempt[daemon] = state.attempt.get(daemon, 0) + 1
         state.joins[daemon, attempt] = join
         state.phase[daemon] = Phase.GATHER
@@ -149,12 +149,12 @@ class Views(Specification[ViewsState]):
     def commit(self, state: ViewsState, daemon: str, proposal: Proposal) -> None:
         """Agree to a proposal."""
         may_agree = state.phase.get(daemon) in (Phase.GATHER, Phase.COMMIT)
-        self.need(may_agree, ViewsGuard.MAY_AGREE)
+        self.need(may_agree, ViewsCondition.MAY_AGREE)
         seats = proposal.seats
-        self.need((daemon, state.attempt.get(daemon, 0)) in seats, ViewsGuard.OWN_JOIN)
-        self.need(seats <= state.joins.keys(), ViewsGuard.ALL_JOINS)
+        self.need((daemon, state.attempt.get(daemon, 0)) in seats, ViewsCondition.OWN_JOIN)
+        self.need(seats <= state.joins.keys(), ViewsCondition.ALL_JOINS)
         counters = [state.joins[seat].counter for seat in seats if seat in state.joins]
-        self.need(proposal.counter == max(counters, default=0) + 1, ViewsGuard.COUNTER)
+        self.need(proposal.counter == max(counters, default=0) + 1, ViewsCondition.COUNTER)
         state.phase[daemon] = Phase.COMMIT
         state.agreed[daemon] = proposal
 
@@ -162,7 +162,7 @@ class Views(Specification[ViewsState]):
         """Announce that this daemon holds the recovered set; `recovery.py` says what that is."""
         proposal = state.agreed.get(daemon)
         has_agreed = state.phase.get(daemon) is Phase.COMMIT and proposal is not None
-        self.need(has_agreed, ViewsGuard.HAS_AGREED)
+        self.need(has_agreed, ViewsCondition.HAS_AGREED)
         if proposal is None:
             return
         state.phase[daemon] = Phase.RECOVERED
@@ -172,12 +172,12 @@ class Views(Specification[ViewsState]):
     def install(self, state: ViewsState, daemon: str) -> None:
         """Install the view."""
         proposal = state.agreed.get(daemon)
-        self.need(state.phase.get(daemon) is Phase.RECOVERED, ViewsGuard.HAS_RECOVERED)
+        self.need(state.phase.get(daemon) is Phase.RECOVERED, ViewsCondition.HAS_RECOVERED)
         if proposal is None:
             return
         others = proposal.members - {daemon}
         recovered = all((other, proposal) in state.promised for other in others)
-        self.need(recovered, ViewsGuard.ALL_RECOVERED)
+        self.need(recovered, ViewsCondition.ALL_RECOVERED)
         old = state.view.get(daemon)
         installed = Installed(proposal, old, transitional(state, daemon, proposal))
         state.history[daemon] = (*state.history.get(daemon, ()), installed)

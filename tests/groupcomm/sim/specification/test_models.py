@@ -1,5 +1,5 @@
 """The specification, explored within small bounds: it keeps its invariants, by each of its
-guards."""
+conditions."""
 
 import enum
 
@@ -8,9 +8,9 @@ import pytest
 from groupcomm.sim.specification.bounds import SMALL
 from groupcomm.sim.specification.exhaustive import explore
 from groupcomm.sim.specification.form import Disabled
-from groupcomm.sim.specification.order import Held, Order, OrderGuard, OrderState
-from groupcomm.sim.specification.recovery import RecoveryGuard
-from groupcomm.sim.specification.views import Join, Views, ViewsGuard, ViewsState
+from groupcomm.sim.specification.order import Held, Order, OrderCondition, OrderState
+from groupcomm.sim.specification.recovery import RecoveryCondition
+from groupcomm.sim.specification.views import Join, Views, ViewsCondition, ViewsState
 
 STATES = {
     "views: 2 daemons start, 2 attempts each": 2517,
@@ -26,45 +26,49 @@ STATES = {
 
 SILENT: frozenset[enum.Enum] = frozenset(
     {
-        ViewsGuard.ALL_JOINS,  # what no join says cannot be agreed to by its daemon either
-        OrderGuard.IS_OPEN,  # recovery needs it: what a join says must stay true
-        OrderGuard.OWN_RING,  # the order does not ask who numbers, if all else holds
-        OrderGuard.HORIZON_RISES,  # a lower promise promises less
-        OrderGuard.IS_NEW,  # holding twice is holding
-        OrderGuard.IS_HELD,  # follows from NOTHING_LOWER and HOLDS_UP_TO
-        RecoveryGuard.NOTICES_ARE_TRUE,  # the models of recovery have one ring, without promises
-        RecoveryGuard.OBLIGATION_IS_NAMED,  # the simple rule of drops keeps what it demands
-        RecoveryGuard.MAY_AGREE,  # its counterpart in the views is needed
-        RecoveryGuard.OWN_PAST,
-        RecoveryGuard.ALL_PASTS,
-        RecoveryGuard.KEEPS_SET,  # the boundary is found from joins here, in the code also from
-        RecoveryGuard.OF_THE_SET,  # what is held
-        RecoveryGuard.REGULAR_IS_WHOLE,  # early, but the same at all that go together
-        RecoveryGuard.SAME_BOUNDARY,  # follows from REGULAR_IS_WHOLE and BEFORE_BOUNDARY
-        RecoveryGuard.AFTER_BOUNDARY,  # follows from REGULAR_IS_WHOLE
-        RecoveryGuard.SAME_REST,  # follows from DROPS; in runs it stands for it
+        ViewsCondition.ALL_JOINS,  # what no join says cannot be agreed to by its daemon either
+        OrderCondition.IS_OPEN,  # recovery needs it: what a join says must stay true
+        OrderCondition.OWN_RING,  # the order does not ask who numbers, if all else holds
+        OrderCondition.HORIZON_RISES,  # a lower promise promises less
+        OrderCondition.IS_NEW,  # holding twice is holding
+        OrderCondition.IS_HELD,  # follows from NOTHING_LOWER and HOLDS_UP_TO
+        RecoveryCondition.NOTICES_ARE_TRUE,  # no promises in the models
+        RecoveryCondition.OBLIGATION_IS_NAMED,  # the simple rule of drops keeps what it demands
+        RecoveryCondition.MAY_AGREE,  # its counterpart in the views is needed
+        RecoveryCondition.OWN_PAST,
+        RecoveryCondition.ALL_PASTS,
+        RecoveryCondition.KEEPS_SET,  # the boundary is found from joins here, in the code also from
+        RecoveryCondition.OF_THE_SET,  # what is held
+        RecoveryCondition.REGULAR_IS_WHOLE,  # early, but the same at all that go together
+        RecoveryCondition.SAME_BOUNDARY,  # follows from REGULAR_IS_WHOLE and BEFORE_BOUNDARY
+        RecoveryCondition.AFTER_BOUNDARY,  # follows from REGULAR_IS_WHOLE
+        RecoveryCondition.SAME_REST,  # follows from DROPS; in runs it stands for it
     }
 )
-"""Guards without which no invariant breaks within the small bounds, and why. The check of runs has
-them all."""
+"""Conditions without which no invariant breaks within the small bounds, and why. The check of runs
+has them all."""
 
 LONG = frozenset({"recovery: 2 daemons, 2 packets, 1 SAFE"})
 
-LONG_GUARDS = frozenset(
+LONG_CONDITIONS = frozenset(
     {
-        *(guard for guard in RecoveryGuard if guard is not RecoveryGuard.DROPS),
-        OrderGuard.PROMISE_KEPT,
-        OrderGuard.PROMISE_IS_TRUE,
-        OrderGuard.WAS_ANNOUNCED,
-        OrderGuard.HOLDS_UP_TO,
-        OrderGuard.ALL_CAN,
+        *(condition for condition in RecoveryCondition if condition is not RecoveryCondition.DROPS),
+        OrderCondition.PROMISE_KEPT,
+        OrderCondition.PROMISE_IS_TRUE,
+        OrderCondition.WAS_ANNOUNCED,
+        OrderCondition.HOLDS_UP_TO,
+        OrderCondition.ALL_CAN,
     }
 )
 
 NEEDED = [
-    pytest.param(guard, marks=[pytest.mark.long] if guard in LONG_GUARDS else [], id=str(guard))
-    for guard in (*ViewsGuard, *OrderGuard, *RecoveryGuard)
-    if guard not in SILENT
+    pytest.param(
+        condition,
+        marks=[pytest.mark.long] if condition in LONG_CONDITIONS else [],
+        id=str(condition),
+    )
+    for condition in (*ViewsCondition, *OrderCondition, *RecoveryCondition)
+    if condition not in SILENT
 ]
 
 
@@ -77,29 +81,29 @@ def test_no_behaviour_within_the_bounds_breaks_an_invariant(name: str) -> None:
     assert explored.states == STATES[name]
 
 
-def invariant_broken_without(guard: enum.Enum) -> str | None:
-    part = type(guard).__name__.removesuffix("Guard").lower()
+def invariant_broken_without(condition: enum.Enum) -> str | None:
+    part = type(condition).__name__.removesuffix("Condition").lower()
     for name, make in SMALL.items():
         if name.startswith(part):
-            explored = explore(make(frozenset((guard,))))
+            explored = explore(make(frozenset((condition,))))
             if explored.broken:
                 return explored.broken
     return None
 
 
-@pytest.mark.parametrize("guard", NEEDED)
-def test_without_a_guard_an_invariant_breaks(guard: enum.Enum) -> None:
-    assert invariant_broken_without(guard)
+@pytest.mark.parametrize("condition", NEEDED)
+def test_without_a_condition_an_invariant_breaks(condition: enum.Enum) -> None:
+    assert invariant_broken_without(condition)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("guard", sorted(SILENT, key=str), ids=str)
-def test_a_guard_that_is_called_silent_is_silent(guard: enum.Enum) -> None:
-    assert invariant_broken_without(guard) is None
+@pytest.mark.parametrize("condition", sorted(SILENT, key=str), ids=str)
+def test_a_condition_that_is_called_silent_is_silent(condition: enum.Enum) -> None:
+    assert invariant_broken_without(condition) is None
 
 
 def test_a_counterexample_is_a_shortest_path_of_actions() -> None:
-    model = SMALL["order: 1 ring of 2, 2 packets, 1 SAFE"](frozenset((OrderGuard.ALL_CAN,)))
+    model = SMALL["order: 1 ring of 2, 2 packets, 1 SAFE"](frozenset((OrderCondition.ALL_CAN,)))
     explored = explore(model)
     assert explored.broken == "once a SAFE message is delivered all hold everything up to it"
     (state,) = model.beginnings()
@@ -118,13 +122,13 @@ def test_a_search_that_is_bounded_by_states_says_that_it_is_incomplete() -> None
     assert explored.states >= 100
 
 
-def test_a_disabled_action_names_its_guard_and_changes_nothing() -> None:
+def test_a_disabled_action_names_its_condition_and_changes_nothing() -> None:
     state, views = ViewsState(), Views()
     views.gather(state, "a/1", Join(None, 3))
     before = state.key
     with pytest.raises(Disabled) as caught:
         views.install(state, "a/1")
-    assert caught.value.guard is ViewsGuard.HAS_RECOVERED
+    assert caught.value.condition is ViewsCondition.HAS_RECOVERED
     assert state.key == before
 
 

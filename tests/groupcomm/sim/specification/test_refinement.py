@@ -38,17 +38,17 @@ SHOWN_BY = {
     "obligations-forgotten": (1, "names the obligations of its daemon"),
     "stale-commits-count": (2, "have announced RECOVERED"),
 }
-"""Mutants, the seed whose run shows each, and the guard that is in its way. Another change of the
-code makes other runs of these seeds: look for the next seed then."""
+"""Mutants, the seed whose run shows each, and the condition that is in its way. Another change of
+the code makes other runs of these seeds: look for the next seed then."""
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", SHOWN_BY)
 def test_a_run_with_a_bug_is_no_behaviour_of_the_specification(name: str) -> None:
-    seed, guard = SHOWN_BY[name]
+    seed, condition = SHOWN_BY[name]
     with find_mutant(name).active():
         findings = run_seed(seed, Options()).findings
-    assert any(found.property == PROPERTY and guard in found.text for found in findings)
+    assert any(found.property == PROPERTY and condition in found.text for found in findings)
 
 
 def test_the_first_act_that_is_not_allowed_ends_the_check() -> None:
