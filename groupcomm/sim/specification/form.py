@@ -2,8 +2,8 @@
 
 It is that of TLA+, in Python. A *state* gives each variable a value. An *action* is a method that
 takes a state and arguments. It first names its conditions with `need`: if one does not hold, the
-action is disabled there. Then it changes the state into the next one. A *behaviour* is a sequence of
-states, each made from the one before it by an enabled action.
+action is disabled there. Then it changes the state into the next one. A *behaviour* is a sequence
+of states, each made from the one before it by an enabled action.
 
 An action changes the state that it is given: the search copies a state before it tries an action,
 and the check of a run, which never goes back, spares the copy. All conditions come before the first
