@@ -34,6 +34,8 @@ EQUIVALENT: Final[dict[str, str]] = {
     ),
     "groupcomm/ring/token_monitor.py TokenMonitor.__init__: assignment dropped:"
     " self._copy_to = me": "it is not read before a token is passed",
+    "groupcomm/ring/token_monitor.py TokenMonitor.__init__: assignment dropped:"
+    " self.deadline = inf": "each step sets it before it is read",
 }
 """The reason why nothing changes that anybody could see."""
 

@@ -141,9 +141,10 @@ def test_what_was_announced_never_falls() -> None:
 def test_a_horizon_that_is_announced_is_a_promise() -> None:
     holder = Daemon(make_view((0, 1), (2,)), 0)
     holder.step(0.0)
-    holder.ring.notices.agreed_at = 1.0
-    (packet,) = (raw for _, raw in holder.step(1.0) if raw[0] == PacketKind.HORIZON)
-    (notice,) = decode_horizon_untrusted(packet).notices
+    holder.ring.notices.agreed_at = MOST_S
+    sent = holder.step(MOST_S)
+    assert kinds(sent) == [PacketKind.HORIZON], "nothing else promises anything now"
+    (notice,) = decode_horizon_untrusted(sent[0][1]).notices
     assert holder.promises[-1] == (notice.horizon, notice.upto)
 
 

@@ -517,3 +517,16 @@ def test_in_a_view_of_several_rings_the_token_tells_what_its_ring_holds() -> Non
     gateway.hear(member.step(0.0), 0.0)
     gateway.step(0.0)
     assert gateway.ring.held_by_all == 1
+
+
+def test_a_packet_that_does_not_linger_says_nothing_about_where_the_token_stays() -> None:
+    a, b, c = trio()
+    a.step(0.0)
+    a.submit()
+    first = a.step(0.0)
+    b.hear(first, 0.0)
+    b.submit()
+    second = b.step(0.0)
+    c.hear(first[:1], 0.0)
+    a.hear([packet for packet in second if packet[1][0] == PacketKind.DATA], 0.0)
+    assert not a.ring.monitor.at_rest, "b has passed it on"

@@ -90,6 +90,12 @@ def test_a_request_that_is_not_urgent_waits_and_goes_to_all() -> None:
     assert watched.targets(TIMING.request_retry_s) == [RING]
 
 
+def test_also_at_the_start_a_request_that_is_not_urgent_goes_to_all() -> None:
+    watched = Watched()
+    assert watched.targets(0.0) == []
+    assert watched.targets(TIMING.request_retry_s) == [RING]
+
+
 def test_who_lingers_is_asked_at_once_by_those_that_waited() -> None:
     watched = Watched()
     watched.monitor.lingers(2, 0.0, wanted=True)
