@@ -11,14 +11,16 @@ EQUIVALENT: Final[dict[str, str]] = {
     "groupcomm/membership/gather.py Gather.__init__: assignment dropped: self.due = now": (
         "the first search for a proposal sets it before it is read"
     ),
-    "groupcomm/order/admission.py Admission._check_adjacent_stamps: constant: 1  ->  2": (
+    "groupcomm/order/admission.py Admission._check_adjacent_stamps: constant: 1  ->  2 in after ="
+    " packets[early[place]].time if place < len(early) else time + 1": (
         "without a packet behind it any limit above the stamp is the same"
     ),
     "groupcomm/order/chain.py Chain.resolve_causes: and, or: packet.vector is not None and"
     " packet.agreed is not None  ->  packet.vector is not None or packet.agreed is not None": (
         "a packet has both or none"
     ),
-    "groupcomm/order/horizons.py Blocks.__init__: constant: 0  ->  1": (
+    "groupcomm/order/horizons.py Blocks.__init__: constant: 0  ->  1 in"
+    " self._last: list[tuple[int, int]] = [(0, 0)] * rings": (
         "the place of a notice is not read as long as its value is 0"
     ),
     "groupcomm/order/horizons.py Blocks._raise: comparison: value > before  ->  value >= before": (
@@ -40,8 +42,13 @@ EQUIVALENT: Final[dict[str, str]] = {
 """The reason why nothing changes that anybody could see."""
 
 COSTS_ONLY: Final[dict[str, str]] = {
-    "groupcomm/membership/membership.py Membership.gather: constant: 256  ->  257": (
+    "groupcomm/membership/membership.py Membership.gather: constant: 256  ->  257 in"
+    " jitter = (self._me >> self._own_join.attempt % 48 & 255) / 256": (
         "a fraction that spreads repeats over time is smaller by 0.4 %"
+    ),
+    "groupcomm/ring/ring.py Ring._handle_token: constant: 0  ->  1 in packets ="
+    " self._number(token, budget, now, far=far) if budget > 0 else []": (
+        "a budget of one byte is used in the next round"
     ),
     "groupcomm/order/order.py Order._open_gates: statement dropped:"
     " del self._gated[chain.daemon]": ("each packet looks at gates that are empty"),

@@ -51,6 +51,7 @@ class Mutation:
         statement_line: the line at which the statement begins that holds the change.
         operator: the kind of change.
         text: the changed source of the statement, or expression.
+        statement: the first line of the statement before the change.
     """
 
     module: str
@@ -60,6 +61,7 @@ class Mutation:
     statement_line: int
     operator: str
     text: str
+    statement: str = ""
 
     def __str__(self) -> str:
         return f"{self.module}:{self.line} {self.function}: {self.operator}: {self.text}"
@@ -67,7 +69,8 @@ class Mutation:
     @property
     def key(self) -> str:
         """Return its name without line and number, which other changes of the module move."""
-        return f"{self.module} {self.function}: {self.operator}: {self.text}"
+        place = f" in {self.statement}" if self.operator == "constant" else ""
+        return f"{self.module} {self.function}: {self.operator}: {self.text}{place}"
 
 
 @attrs.frozen
@@ -256,11 +259,11 @@ def mutate(module: str, source: str, number: int) -> tuple[Mutation, ast.Module]
     place = next(islice(_Places().changes(tree), number, None))
     node = place.node
     line, statement_line = getattr(node, "lineno", 0), place.statement.lineno
-    before = ast.unparse(node)
+    before, statement = ast.unparse(node), ast.unparse(place.statement).splitlines()[0]
     place.change()
     ast.fix_missing_locations(tree)
     after = "" if isinstance(node, ast.Pass) else ast.unparse(node)
     text = before if after in ("", before) else f"{before}  ->  {after}"
     return Mutation(
-        module, number, place.function, line, statement_line, place.operator, text
+        module, number, place.function, line, statement_line, place.operator, text, statement
     ), tree
