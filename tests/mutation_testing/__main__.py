@@ -10,6 +10,7 @@ run that was stopped goes on, and asks again only about modules that have change
 """
 
 import argparse
+import signal
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -168,6 +169,7 @@ def main() -> int:
         "--folder", type=Path, default=Path("mutation"), metavar="PATH", help="what is kept"
     )
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))  # its children end, too
     run = Run(options)
     return checks.with_tests(options.tests, run.run) or run.status
 

@@ -90,6 +90,7 @@ def _fork(job: Job, do: Callable[[Job, Report], None]) -> tuple[int, int]:
         return pid, reading
     status = 1
     try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.close(reading)
         nowhere = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
