@@ -174,7 +174,7 @@ def _hunts(text: str) -> list[Exploration]:
     for each in text.split(", "):
         scenario, _, kinds = each.partition(" ")
         chosen = tuple(kinds.split("+")) if kinds else ()
-        within_s = 0.1 if SCENARIOS[scenario].sites[1:] else 0.02
+        within_s = 0.1 if SCENARIOS[scenario].sites[1:] else 0.002
         found.append(Exploration(scenario, len(chosen), within_s, chosen, 1))
     return found
 

@@ -100,11 +100,13 @@ def announcements_but_one(_right: property) -> property:
     return property(complete)
 
 
-@mutant((DaemonCore, "freeze"), (CarriedGroups, "announce"))
-def announced_as_of_the_freeze(freeze: Right, _right: Right) -> tuple[Right, Right]:
+@mutant((DaemonCore, "freeze"), (DaemonCore, "install"), (CarriedGroups, "announce"))
+def announced_as_of_the_freeze(
+    freeze: Right, install: Right, announce: Right
+) -> tuple[Right, Right, Right]:
     """A daemon announces the sessions and groups as they were before the old view's last
     deliveries."""
-    seen: dict[int, list[Bundle]] = {}
+    seen: list[list[Bundle]] = []  # of the daemon that installs a view now
 
     def freeze_and_note(self: DaemonCore) -> None:
         freeze(self)
@@ -112,12 +114,17 @@ def announced_as_of_the_freeze(freeze: Right, _right: Right) -> tuple[Right, Rig
         if operation is not None and operation.delivery.complete:
             groups = operation.delivery.groups.table
             self.carried_groups.replace(groups, operation.key, operation.view.daemons)
-        seen[id(self.carried_groups)] = _right(self.carried_groups, self._room, SPOKEN.lowest)
+        # With the core, as exploration goes on with copies of it.
+        vars(self)["announced"] = announce(self.carried_groups, self._room, SPOKEN.lowest)
 
-    def announce(self: CarriedGroups, room: int, version: int) -> list[Bundle]:
-        return seen.get(id(self)) or _right(self, room, version)
+    def install_with_it(self: DaemonCore, *arguments: Any) -> None:
+        seen[:] = [vars(self)["announced"]]
+        install(self, *arguments)
 
-    return freeze_and_note, announce
+    def announce_it(self: CarriedGroups, room: int, version: int) -> list[Bundle]:
+        return seen[0] or announce(self, room, version)
+
+    return freeze_and_note, install_with_it, announce_it
 
 
 @mutant((Announcements, "together"))

@@ -9,6 +9,8 @@ import io
 import pickle
 import zlib
 from collections.abc import Callable, Iterable
+from functools import cache
+from types import MethodType
 from typing import Any, Final
 
 import attrs
@@ -49,7 +51,20 @@ class _Pickler(pickle.Pickler):
             return _constant, (name,)
         if isinstance(obj, memoryview):  # a part of a packet
             return memoryview, (bytes(obj),)
+        if isinstance(obj, MethodType):  # one that was replaced has another name than its place
+            return getattr, (obj.__self__, _attribute_of(obj.__self__.__class__, obj.__func__))
         return NotImplemented
+
+
+@cache
+def _attribute_of(kind: type[Any], function: Callable[..., Any]) -> str:
+    """Return the name under which a class has a function."""
+    return next(
+        name
+        for each in kind.__mro__
+        for name, value in vars(each).items()
+        if value is function or getattr(value, "__func__", None) is function  # of a class method
+    )
 
 
 class _Unpickler(pickle.Unpickler):

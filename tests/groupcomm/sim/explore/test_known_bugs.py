@@ -1,0 +1,31 @@
+"""Known bugs are found by exploration alone; `tests.campaigns.exploration --bugs` hunts all."""
+
+from pathlib import Path
+
+import pytest
+
+from groupcomm.sim.explore.script import read_path
+from tests.campaigns.exploration import HUNTS, hunt
+from tests.mutants.catalogue import MUTANTS, find_mutant
+
+FOUND_AT_ONCE = ("ghost-in-group", "once-per-group", "ties-by-arrival", "undeliverable-when-taken")
+MOST_STATES = 300
+
+
+def test_each_bug_that_is_hunted_exists() -> None:
+    assert HUNTS.keys() <= {bug.name for bug in MUTANTS}
+
+
+@pytest.mark.parametrize("name", FOUND_AT_ONCE)
+def test_a_known_bug_is_found_and_its_path_replays(name: str, tmp_path: Path) -> None:
+    assert hunt(name, MOST_STATES, tmp_path)["found"]
+    text = (tmp_path / f"{name}.txt").read_text()
+    assert text.startswith(f"# {name}: ")
+    with find_mutant(name).active():
+        assert list(read_path(text).replay())
+
+
+def test_a_method_that_was_replaced_is_still_the_same_in_a_copy(tmp_path: Path) -> None:
+    """Its function has another name than its attribute: the copy looked for it by that name."""
+    row = hunt("delivery-before-announcements", 5, tmp_path)
+    assert row["tried"]
