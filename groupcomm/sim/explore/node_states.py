@@ -52,12 +52,13 @@ class _Pickler(pickle.Pickler):
         if isinstance(obj, memoryview):  # a part of a packet
             return memoryview, (bytes(obj),)
         if isinstance(obj, MethodType):  # one that was replaced has another name than its place
-            return getattr, (obj.__self__, _attribute_of(obj.__self__.__class__, obj.__func__))
+            kind: type = type(obj.__self__)
+            return getattr, (obj.__self__, _attribute_of(kind, obj.__func__))
         return NotImplemented
 
 
 @cache
-def _attribute_of(kind: type[Any], function: Callable[..., Any]) -> str:
+def _attribute_of(kind: type, function: Callable[..., Any]) -> str:
     """Return the name under which a class has a function."""
     return next(
         name
