@@ -76,7 +76,7 @@ def far(log: LogStore, action: ReadStore) -> FileRead:
 
 
 async def until_ready(process: ReaderProcess) -> None:
-    with trio.fail_after(60):
+    with trio.fail_after(180):
         while not process.want():
             await trio.sleep(0.01)
 
@@ -271,7 +271,7 @@ async def test_a_stream_that_is_cancelled_is_sent_no_more(
     with trio.move_on_after(0.05):
         await process.send(wanted, channel.own, channel.sealer)
     data = b""
-    with trio.fail_after(60):
+    with trio.fail_after(180):
         async for part in channel.subscriber:
             data += part
     assert process.want(), "it goes on for others"
@@ -283,4 +283,4 @@ def test_it_ends_with_its_archive() -> None:
         other.close()
         assert own.recv(1) == READY
         own.close()
-        assert process.wait(60) == 0
+        assert process.wait(180) == 0
