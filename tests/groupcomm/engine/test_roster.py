@@ -183,6 +183,36 @@ def test_a_daemon_that_was_away_learns_the_roster_before_it_joins_a_view() -> No
     assert cluster.shells["c"].record.agreed == roster(cluster, "a"), "it is on its disk"
 
 
+def test_a_daemon_that_was_away_while_all_that_it_knew_were_removed_needs_another_file() -> None:
+    """The others may need it for a majority; simulator seed 1 with rosters, 4 s, had it alone."""
+    cluster = formed()
+    stop(cluster, "c")
+    cluster.run(1.5)
+    change(cluster, "a", add("d"))
+    cluster.run(0.1)
+    cluster.start("d", rosters=RosterRecord(agreed=roster(cluster, "a")))
+    cluster.run(1.0)
+    for name in "ab":
+        change(cluster, "d", RemoveDaemon(name))
+        cluster.run(1.0)
+        stop(cluster, name)
+    restart(cluster, "c")
+    cluster.run(30.0)
+    assert (names_of(cluster, "c"), names_of(cluster, "d")) == ("abc", "cd")
+    assert (cluster.members("c"), cluster.members("d")) == ("c", "d")
+    with pytest.raises(LocalProtocolError, match="no majority"):
+        change(cluster, "d", add("e"))
+    stop(cluster, "c")
+    cluster.config = attrs.evolve(cluster.config, sites=(("c", "d"),))
+    cluster.start("c", restarts=3, random_id=7)  # without a roster on its disk
+    cluster.run(2.0)
+    assert [cluster.members(name) for name in "cd"] == ["cd"] * 2
+    assert roster(cluster, "c") == roster(cluster, "d")
+    change(cluster, "d", add("e"))
+    cluster.run(0.2)
+    assert names_of(cluster, "c") == "cde"
+
+
 def test_without_a_majority_a_change_is_refused_unless_forced() -> None:
     cluster = formed()
     stop(cluster, "b", "c")
