@@ -353,7 +353,7 @@ class Cluster:
                 raise RostersDiffer(f"no roster is agreed on {ROSTER_LIMIT_S:g} s after all faults")
             settled = settled + LOOK_S if self._is_roster_settled() else 0.0
             self.run(LOOK_S)
-            if operator.forced and self.loop.now > limit - microseconds(ROSTER_LIMIT_S / 2):
+            if self.loop.now > limit - microseconds(ROSTER_LIMIT_S / 2):
                 operator.help_strangers()
             for host in self.daemons:
                 host.boot()

@@ -223,28 +223,42 @@ class Operator:
     # ---- daemons that were added ----
 
     def help_strangers(self) -> None:
-        """Help daemons that know no other one, as forced changes have removed all that they knew.
+        """Help daemons that cannot learn the roster of the others any more.
 
-        Such a daemon is not heard, as the others do not know it, or it does not hear them; or it
-        has ended, as its disk says that it was removed, by a change that the others have lost to a
-        forced one. If the roster of most daemons has it, it starts again with that one; else it is
-        stopped.
+        All that such a daemon knew were removed, while it was away or by forced changes, so it and
+        the others do not hear each other. If the roster of the others has it, it starts again with
+        that one; else it is stopped. After forced changes the others may have forgotten a daemon
+        that knows them, or list one that has ended: its disk says that it was removed, by a change
+        that they have lost. Only then are these helped, too.
         """
-        latest = self._commonest()
+        if any(host.process is None and not host.is_idle for host in self._hosts):
+            return  # it may be the one that another daemon knows
+        latest = self._commonest() if self.forced else _latest(self._used())
         if latest is None:
             return
-        running = {host.name for host in self._hosts if host.process is not None}
+        lost = self._lost(latest)
         for host in self._hosts:
             listed = latest.entry(host.name) is not None
             if host.process is None:
                 roster = host.rosters.agreed
-                is_strange = listed and host.is_spare and host.is_idle
+                is_strange = self.forced and listed and host.is_spare and host.is_idle
             else:
                 roster = host.core.config.roster
-                alone = running.isdisjoint({*roster.names} - {host.name})
-                is_strange = not listed or (roster.id != latest.id and alone)
+                is_strange = host.name in lost or (self.forced and not listed)
             if is_strange:
                 self._help(host, roster, latest if listed else None)
+
+    def _lost(self, latest: Roster) -> set[str]:
+        """Return the running daemons that no running daemon can tell a roster, also over others.
+
+        A daemon hears those of its roster, and former ones: they may have to learn from it.
+        """
+        running = {host.name: host.core.config for host in self._hosts if host.process is not None}
+        known = {name: {*config.daemons, *config.former} for name, config in running.items()}
+        lost = {name for name, config in running.items() if config.roster.id != latest.id}
+        while reached := {name for name in lost if known[name] & (running.keys() - lost)}:
+            lost -= reached
+        return lost
 
     def _help(self, host: SimulatedHost, roster: Roster | None, better: Roster | None) -> None:
         """Give up the roster of a daemon: it starts with a better one, or is stopped."""

@@ -4,13 +4,25 @@ import attrs
 import pytest
 
 from groupcomm.clocks.stamp import ViewId
-from groupcomm.config.roster import AddDaemon, MoveDaemon, Roster, RosterEntry
+from groupcomm.config.roster import (
+    AddDaemon,
+    CountDaemon,
+    MoveDaemon,
+    RemoveDaemon,
+    Roster,
+    RosterChange,
+    RosterEntry,
+    RosterRecord,
+)
 from groupcomm.config.view import DaemonId, Incarnation, View
 from groupcomm.errors import ConfigError
 from groupcomm.sim.checkers.rosters import RosterChecker
 from groupcomm.sim.cluster import cluster
+from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.cluster.operator import Operator
 from groupcomm.sim.run import run_seed
-from groupcomm.sim.settings import Options, draw_settings
+from groupcomm.sim.settings import Options, draw_settings, plain_settings
+from groupcomm.sim.virtual_time import random_for
 
 FIRST = Roster(entries=tuple(RosterEntry(name=name, site="1") for name in "abc"))
 SECOND = FIRST.changed(AddDaemon(name="d", site="1"))
@@ -143,3 +155,77 @@ def test_each_site_keeps_a_daemon_of_the_first_roster() -> None:
 def test_rosters_do_not_change_beside_liars_and_attackers() -> None:
     with pytest.raises(ConfigError, match="nothing could be checked"):
         Options(rosters=True, byzantine=True)
+
+
+# ---- daemons that know only daemons that are gone ----
+
+OF_FILES = Roster(entries=(RosterEntry(name="bravo", site="1"),))
+AWAY = OF_FILES.changed(AddDaemon(name="charlie", site="1"))
+"""The roster of charlie, which was away since."""
+
+
+def changed(roster: Roster, *changes: RosterChange) -> Roster:
+    for change in changes:
+        roster = roster.changed(change)
+    return roster
+
+
+def with_rosters(**rosters: Roster) -> tuple[Cluster, Operator]:
+    """Return a cluster whose daemons have these rosters on their disks; the others are down."""
+    settings = attrs.evolve(plain_settings(daemons=4), spares=(0, 2, 3))
+    cluster = Cluster(settings, start=False)
+    for host in cluster.daemons:
+        host.is_spare = host.name not in rosters
+        if not host.is_spare:
+            host.rosters = RosterRecord(agreed=rosters[host.name])
+            host.boot()
+    operator = Operator(cluster.loop, random_for(1, "operator"), cluster.daemons, (), ())
+    return cluster, operator
+
+
+def numbers(cluster: Cluster) -> dict[str, int]:
+    running = [host for host in cluster.daemons if host.process is not None]
+    return {host.name: host.core.config.roster.number for host in running}
+
+
+def test_a_daemon_that_was_away_while_all_that_it_knew_were_removed_is_helped() -> None:
+    """Without any forced change: seed 1 of 4 s."""
+    latest = changed(
+        AWAY, AddDaemon(name="alfa", site="1"), CountDaemon("alfa"), RemoveDaemon("bravo")
+    )
+    cluster, operator = with_rosters(alfa=latest, charlie=AWAY)
+    cluster.run(10.0)
+    assert numbers(cluster) == {"alfa": 4, "charlie": 1}, "they do not hear each other"
+    operator.help_strangers()
+    cluster.run(2.0)
+    assert numbers(cluster) == {"alfa": 5, "charlie": 5}, "and charlie was counted"
+    assert operator.given_up == {AWAY.id}
+
+
+def test_two_daemons_that_know_only_each_other_are_helped() -> None:
+    away = changed(AWAY, AddDaemon(name="delta", site="1"))
+    latest = changed(
+        away, AddDaemon(name="alfa", site="1"), CountDaemon("alfa"), RemoveDaemon("bravo")
+    )
+    cluster, operator = with_rosters(alfa=latest, charlie=away, delta=away)
+    cluster.run(10.0)
+    assert numbers(cluster) == {"alfa": 5, "charlie": 2, "delta": 2}
+    operator.help_strangers()
+    cluster.run(2.0)
+    assert set(numbers(cluster).values()) == {7}, "charlie and delta were counted"
+
+
+@pytest.mark.parametrize("change", [MoveDaemon("bravo", ("h:1",)), RemoveDaemon("charlie")])
+def test_a_daemon_that_knows_one_that_could_tell_it_is_not_helped(change: RosterChange) -> None:
+    """Else the operator would hide that daemons do not tell each other what they should."""
+    cluster, operator = with_rosters(bravo=changed(AWAY, change), charlie=AWAY)
+    cluster.network.cut([(1, 2), (2, 1)])
+    cluster.run(10.0)
+    operator.help_strangers()
+    cluster.run(2.0)
+    assert numbers(cluster) == {"bravo": 2, "charlie": 1}
+    assert operator.given_up == set()
+
+
+def test_a_cluster_whose_first_daemons_are_all_removed_agrees_on_a_roster() -> None:
+    assert run_seed(1, Options(rosters=True, duration_s=4.0)).findings == ()
