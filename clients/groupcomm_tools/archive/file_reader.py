@@ -206,6 +206,8 @@ class _Sending:
         except (LogError, OSError) as error:
             self.error = str(error)
         else:
+            if not self._prepared:
+                self._sent_at = time.monotonic()  # it had nothing to take
             self._prepared.append([memoryview(part) for part in self._sealer.seal(piece)])
 
     def send(self) -> None:
