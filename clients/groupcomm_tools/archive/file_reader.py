@@ -166,7 +166,7 @@ class FileStream:
                 block = block_of(part, groups)
                 if block is not None and block.first > after:
                     yield block
-                else:
+                elif block is None or block.last > after:
                     yield from parts_behind([part], after, groups)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
