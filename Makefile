@@ -5,6 +5,7 @@
 PYTHON := .venv/bin/python
 INSTALLED := pyproject.toml .ci/venv $(wildcard .ci/lock/*.txt)
 SOAK_MINUTES ?= 60
+NIGHT_MINUTES ?= 180
 DISASTERS ?= 200
 KILLS ?= 100
 FUZZ_SECONDS ?= 60
@@ -15,7 +16,7 @@ EXAMPLES ?= 1000
 .DEFAULT_GOAL := help
 export PYTHONHASHSEED := 0
 export PYTHONDONTWRITEBYTECODE :=  # modules are compiled once, not by each process of each test
-.PHONY: properties help run page test lint types unit format figures costs bench-check bench-record fuzz soak explore specification transitions mutation chaos \
+.PHONY: nightly properties help run page test lint types unit format figures costs bench-check bench-record fuzz soak explore specification transitions mutation chaos \
 	sites-kill namespaces campaigns packages deb manuals bench-peers browser-test browser-bench spark lock clean
 
 help:  ## this list
@@ -71,6 +72,11 @@ fuzz: .venv/.fuzz  ## bytes for every decoder for FUZZ_SECONDS (60), guided by c
 
 soak: .venv/.test  ## hunt every mutant anew, then new seeds for SOAK_MINUTES (60); resumes
 	@$(PYTHON) tests/groupcomm/sim/soak.py --minutes $(SOAK_MINUTES)
+
+nightly: .venv/.test  ## what a service runs each night: soak for NIGHT_MINUTES (180), chaos, explore, properties
+	@failed=; for each in "soak SOAK_MINUTES=$(NIGHT_MINUTES)" "chaos DISASTERS=$(DISASTERS)" explore properties; do \
+		$(MAKE) --no-print-directory $$each || failed="$$failed; make $$each"; \
+	done; [ -z "$$failed" ] || { echo "failed$$failed" >&2; exit 1; }
 
 explore: .venv/.test  ## every order of what can happen to two and three daemons, with faults
 	@$(PYTHON) -m tests.campaigns.exploration
