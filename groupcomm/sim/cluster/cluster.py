@@ -69,7 +69,7 @@ def ignore(event: TraceEvent) -> None:
     """Record nothing."""
 
 
-class RostersDiffer(Exception):  # noqa: N818 - it is a finding, not an error
+class RostersDiffer(Exception):
     """The daemons of a run do not agree on a roster in the end."""
 
 
