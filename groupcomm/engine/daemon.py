@@ -387,8 +387,8 @@ class DaemonCore:
             view_state.ring.flow.blocked = bool(self.sessions.slow_receivers)
         view_state.step(now, clients=clients)
         self._view_due = view_state.deadline
-        if view_state.ring.monitor.token_losses:  # the token was silent for a token timeout
-            self.membership.gather(GatherReason.TOKEN_LOST, now)
+        if (failure := view_state.ring_failure) is not None:
+            self.membership.gather(failure, now)
 
     def _begin_drain(self, request: given.DrainRequested) -> None:
         """Have the programs move, then leave; a daemon that is leaving continues to leave."""

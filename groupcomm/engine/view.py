@@ -30,6 +30,7 @@ from groupcomm.events import DaemonView
 from groupcomm.groups.pruning import DeferredHeaders
 from groupcomm.link.forwarding import Forwarding
 from groupcomm.link.routes import Routes
+from groupcomm.membership.states import GatherReason
 from groupcomm.ring.ring import Ring
 from groupcomm.stream.packer import Causes, Packer
 from groupcomm.stream.stream import Gaps
@@ -134,7 +135,6 @@ class ViewState:
         order = self.delivery.order
         self.safe_waits, self.blocks = order.safe_waits, order.blocks
         self._deferred = DeferredHeaders(self.key, self.streams[self._own_ring], view.packet_limit)
-        self.view_change = ViewChange(view, me, self.delivery)
         self.delays_us = view.delays_us
         self._usable = view.links
         self.routes = routes = Routes(view, me)
@@ -143,6 +143,7 @@ class ViewState:
         self._gaps = self._foreign_gaps(routes.entered)
         self._changed: set[int] = set()  # foreign streams that may have new gaps
         self.ring = self._make_ring(routes.entered, now)
+        self.view_change = ViewChange(view, me, self.delivery, self.ring.reception)
         self._plausibility = Plausibility(view, me, self.ring, self.delivery, self._latest)
         # The latest notice of each ring. A site hears the multicasts of all its rings, so without
         # this notices would be forwarded in circles. Of packets the streams know the first ones.
@@ -212,6 +213,13 @@ class ViewState:
         self._packer.source = self._sessions.backlog
         self._context.key_manager.begin_view(names)
         self._context.roster_manager.begin_view(names, view.id.counter, majority=self.majority)
+
+    @property
+    def ring_failure(self) -> GatherReason | None:
+        """Return the reason for which the ring cannot go on; None if it can."""
+        if self.ring.monitor.token_losses:  # the token was silent for a token timeout
+            return GatherReason.TOKEN_LOST
+        return GatherReason.NOT_RECEIVED if self.ring.reception.overdue else None
 
     def reroute(self, links: tuple[tuple[int, int], ...], now: float) -> None:
         """Send packets over these links of the view from now on."""

@@ -17,6 +17,7 @@ from groupcomm.groups.announcement import announce, cut_announcement
 from groupcomm.groups.table import GroupTable
 from groupcomm.level import ServiceLevel
 from groupcomm.membership.recovered_set import RecoveredSet, RecoveryWalk, WalkLimits, find_boundary
+from groupcomm.ring.reception import Reception
 from groupcomm.stream.ranges import Range, ranges_of, without
 from groupcomm.stream.stream import MAX_AHEAD, Stream
 from groupcomm.wire.bundle import Bundle, BundleKind
@@ -103,17 +104,22 @@ class ViewChange:
         obligation: indices of the members with which this daemon has to treat the view alike.
     """
 
-    __slots__ = ("_delivery", "_me", "_own_ring", "_plan", "_view", "obligation")
+    __slots__ = ("_delivery", "_me", "_own_ring", "_plan", "_reception", "_view", "obligation")
 
-    def __init__(self, view: View, me: int, delivery: Delivery) -> None:
+    def __init__(self, view: View, me: int, delivery: Delivery, reception: Reception) -> None:
         self._view = view
         self._me = me
         self._own_ring = view.ring_of[me]
         self._delivery = delivery
+        self._reception = reception
         self._plan: DeliveryPlan | None = None
         self.obligation: frozenset[int] = frozenset()
 
     # ---- holdings ----
+
+    def not_received(self, now: float) -> set[int]:
+        """Return the numbers of the members whose packets do not arrive, though tokens do."""
+        return {self._view.daemons[i].number for i in self._reception.not_received(now)}
 
     @property
     def past(self) -> Past:

@@ -17,6 +17,9 @@ class OldView(Protocol):
 
     obligation: frozenset[int]
 
+    def not_received(self, now: float) -> set[int]:
+        """Return the numbers of the members whose packets do not arrive, though tokens do."""
+
     def is_plausible(self, past: Past) -> bool:
         """Return whether the statement of another member about the view can be true."""
 

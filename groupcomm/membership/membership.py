@@ -305,6 +305,9 @@ class Membership:
         if self._agreement is not None and reason is not GatherReason.FELLOW_LEFT:
             self._backoff.on_gather(now, operational=operational)
         self._note_failure(now)
+        if operational:
+            for number in self._context.old.not_received(now):
+                self.trust.leave_out_unreceived(self.peers[number], now)
         self._context.freeze()
         self.state, self._agreement = MembershipState.GATHER, None
         self._reservation.note_used(self._context.used)

@@ -5,6 +5,10 @@ about a member do not count, as they may be the broken ones. A daemon that is le
 It comes back after a while that doubles with each time, and at once if it was started anew, as a
 restart repairs most faults of a daemon.
 
+A daemon whose packets do not arrive here, though tokens do, is left out in the same way: that is
+no breach of the protocol, and nothing is counted against it. The sole purpose is that the two come
+into different views, or different rings of one.
+
 No daemon is blamed for a contradiction: the statement that came first may be the wrong one. After a
 few contradictions the view is over, and nothing of it counts any more.
 """
@@ -36,22 +40,45 @@ MAX_NEWS: Final = 64
 """The most lines for the log that wait for the shell."""
 
 
-class BrokenDaemon:
+class LeftOutDaemon:
+    """A daemon that is not heard for a while, twice as long each time.
+
+    Attributes:
+        until: the time before which it is left out.
+        incarnation: the start that is left out.
+        lasts_s: the seconds for which it was left out last.
+    """
+
+    __slots__ = ("incarnation", "lasts_s", "until")
+
+    def __init__(self) -> None:
+        self.until = -inf
+        self.incarnation: Incarnation | None = None
+        self.lasts_s = 0.0
+
+    def leave_out(self, incarnation: Incarnation, now: float) -> None:
+        """Note that it is not heard for a while."""
+        again = now < self.until + MEMORY_S
+        self.lasts_s = min(2 * self.lasts_s, LONGEST_S) if again else FIRST_S
+        self.until, self.incarnation = now + self.lasts_s, incarnation
+
+    def is_heard(self, incarnation: Incarnation, now: float) -> bool:
+        """Return whether datagrams of a start of it count now."""
+        return now >= self.until or self.incarnation != incarnation
+
+
+class BrokenDaemon(LeftOutDaemon):
     """A daemon that has broken the protocol.
 
     Attributes:
         counts: the number of its breaches, by kind.
-        until: the time before which it is left out.
-        incarnation: the start that is left out.
     """
 
-    __slots__ = ("_at", "_logged_at", "counts", "incarnation", "lasts_s", "until")
+    __slots__ = ("_at", "_logged_at", "counts")
 
     def __init__(self) -> None:
+        super().__init__()
         self.counts: Counter[str] = Counter()
-        self.until = -inf
-        self.incarnation: Incarnation | None = None
-        self.lasts_s = 0.0
         self._at: deque[float] = deque(maxlen=FEW)
         self._logged_at = -inf
 
@@ -61,9 +88,7 @@ class BrokenDaemon:
 
     def leave_out(self, incarnation: Incarnation, now: float) -> None:
         """Note that it is not heard for a while."""
-        again = now < self.until + MEMORY_S
-        self.lasts_s = min(2 * self.lasts_s, LONGEST_S) if again else FIRST_S
-        self.until, self.incarnation = now + self.lasts_s, incarnation
+        super().leave_out(incarnation, now)
         self._at.clear()
 
     def should_log(self, now: float) -> bool:
@@ -79,13 +104,15 @@ class Trust:
 
     Attributes:
         broken: the daemons that have broken the protocol, by number.
+        not_received: the daemons whose packets did not arrive here, by number.
         news: lines for the log, the oldest first.
     """
 
-    __slots__ = ("_contradictions", "broken", "news")
+    __slots__ = ("_contradictions", "broken", "news", "not_received")
 
     def __init__(self) -> None:
         self.broken: dict[int, BrokenDaemon] = {}
+        self.not_received: dict[int, LeftOutDaemon] = {}
         self.news: deque[str] = deque(maxlen=MAX_NEWS)
         self._contradictions: deque[float] = deque(maxlen=FEW)
 
@@ -126,6 +153,17 @@ class Trust:
         )
         return True
 
+    def leave_out_unreceived(self, peer: PeerDaemon, now: float) -> None:
+        """Note that packets of a daemon do not arrive here: it counts as not heard for a while."""
+        left_out = self.not_received.setdefault(peer.number, LeftOutDaemon())
+        left_out.leave_out(peer.incarnation, now)
+        peer.leave_out()
+        self.news.append(
+            f"{peer.label} is left out for {left_out.lasts_s:g} s, as packets from it do not arrive"
+            " here, though short ones do: check network cards and switches between the two hosts"
+            " for datagrams that are too long for them"
+        )
+
     def doubt(self, text: str, now: float) -> bool:
         """Note a contradiction; return whether the view is over by it."""
         if not _note(self._contradictions, now):
@@ -139,8 +177,8 @@ class Trust:
 
     def is_heard(self, number: int, incarnation: Incarnation, now: float) -> bool:
         """Return whether datagrams of a start of a daemon count now."""
-        broken = self.broken.get(number)
-        return broken is None or now >= broken.until or broken.incarnation != incarnation
+        left_out = self.broken.get(number), self.not_received.get(number)
+        return all(daemon is None or daemon.is_heard(incarnation, now) for daemon in left_out)
 
 
 def _note(times: deque[float], now: float) -> bool:

@@ -34,6 +34,7 @@ from groupcomm.ring.context import RingContext
 from groupcomm.ring.flow_control import FlowControl
 from groupcomm.ring.horizon_notices import HorizonNotices
 from groupcomm.ring.lingering import Holdings, Lingering
+from groupcomm.ring.reception import Reception
 from groupcomm.ring.token_handling import (
     add_requests,
     answer_requests,
@@ -83,10 +84,12 @@ class Ring:
         entered: the rings whose packets enter this ring over a link here.
         held_by_all: the number up to which all daemons of the ring hold its stream.
         last_hop: hop of the token that was last here.
+        reception: watches whether packets of others arrive.
     """
 
     __slots__ = (
         "_alone",
+        "_answered",
         "_blocks",
         "_clock",
         "_config",
@@ -123,6 +126,7 @@ class Ring:
         "last_hop",
         "monitor",
         "notices",
+        "reception",
         "state",
     )
 
@@ -167,19 +171,20 @@ class Ring:
             context=context,
             now=now,
         )
+        self.reception = Reception(self._members, me, streams, timing)
         self._frontier = 0  # the ring's frontier, from the token's last visit here
         self._held = [stream.held for stream in streams]  # held by all daemons of the ring
         self.last_hop = config.starts.hop
-        self._shown = self._stream.held  # the last number that the token showed when it left
+        self._shown = self.held_by_all = self._stream.held  # what the token showed when it left
         self._doubted = 0  # numbers up to this one are missing, and not merely late
         self._gap_at, self._gap_above = inf, 0  # when a skipped number above this one is not late
         self._noted_frontier = 0  # this daemon's frontier in the last rest notice
         self._room = request_room(len(self._members), len(streams), view.packet_limit)
+        self._answered: dict[tuple[int, int], int] = {}  # visits in a row, see answer_requests
         self._wanted: list[int] = []  # the daemons that asked for the token while it was here
         self._lingering = Lingering(timing, single=self._single)
         self._round_at = now  # when the token may circulate to collect frontiers only
         self.duplicate_tokens = 0
-        self.held_by_all = self._stream.held
         self._token = first_token(
             self._ring, self._members, hop=config.starts.hop, clock=clock.value, streams=streams
         )
@@ -210,6 +215,7 @@ class Ring:
         self.monitor.came_by(token.hop)
         self._token = token
         self._stream.learn(token.last)
+        self.reception.on_token(token, self.entered, now)
         self._clock.follow(token.clock)
         self.state = TokenState.ARRIVED
         self.flow.token_returned(token, token.rows[self._place])
@@ -353,7 +359,7 @@ class Ring:
         token = self._token
         rested = self.state is not TokenState.ARRIVED
         self._clock.advance(now)
-        if token.requests:
+        if token.requests or self._answered:
             self._answer_requests(token)
         shown = max(self._shown, self._doubted)
         add_requests(token, self._ring, self._stream.missing(shown), self._room)
@@ -389,7 +395,9 @@ class Ring:
     def _answer_requests(self, token: Token) -> None:
         """Multicast the packets that others request and that are held here."""
         budget = self._config.windows.repair_bytes
-        answers, token.requests = answer_requests(token.requests, self._streams, budget)
+        answers, token.requests = answer_requests(
+            token.requests, self._streams, budget, self._answered
+        )
         for packet in answers:
             if packet.daemon == self._me:
                 self.flow.window.repeated += len(packet.raw)

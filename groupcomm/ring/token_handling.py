@@ -6,6 +6,8 @@ the number up to which all daemons hold the stream (its aru). Unlike the paper, 
 row of its own in the token, and the least of a column takes the place of the aru.
 """
 
+from typing import Final
+
 from groupcomm.stream.ranges import merge_ranges
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.data import DataPacket
@@ -33,19 +35,34 @@ def first_token(
     )
 
 
+IN_VAIN: Final = 3
+"""A daemon that has answered a request at this many visits in a row leaves it to others once."""
+
+
 def answer_requests(
-    requests: list[Request], streams: list[Stream], budget: int
+    requests: list[Request],
+    streams: list[Stream],
+    budget: int,
+    answered: dict[tuple[int, int], int],
 ) -> tuple[list[DataPacket], list[Request]]:
     """Find the requested packets that are held here.
+
+    The next holder of the token answers first. If its datagrams are lost on the way to the daemon
+    that asks, others have to answer as well: after a few answers in vain it leaves the request to
+    them for one visit.
 
     Args:
         requests: the requests in the token.
         streams: all streams of the view, by ring.
         budget: the most bytes to retransmit; packets that do not fit stay requested.
+        answered: the number of visits in a row at which packets were requested that are held here,
+            by ring and number; it is updated.
 
     Returns:
         The packets to multicast, and the requests that remain for other daemons.
     """
+    before = answered.copy()
+    answered.clear()
     answers: list[DataPacket] = []
     remaining: list[Request] = []
     for ring, first, last in requests:
@@ -54,6 +71,11 @@ def answer_requests(
         unmet = 0  # the first number of the current run that stays requested
         for number in range(max(first, stream.forgotten + 1), min(last, stream.known) + 1):
             packet = packets.get(number)
+            if packet is not None and budget > 0:
+                times = before.get((ring, number), 0)
+                answered[ring, number] = (times + 1) % (IN_VAIN + 1)
+                if times == IN_VAIN:
+                    packet = None
             if packet is not None and budget > 0:
                 answers.append(packet)
                 budget -= len(packet.raw)

@@ -5,6 +5,7 @@ from math import inf
 from groupcomm.clocks.ring_clock import RingClock
 from groupcomm.order.order import Order
 from groupcomm.ring import ring
+from groupcomm.ring.reception import Reception
 from groupcomm.ring.ring import Ring, TokenState
 from groupcomm.ring.token_monitor import TokenMonitor
 from groupcomm.stream.stream import Stream
@@ -170,6 +171,16 @@ def token_copy_taken(right: Right) -> Right:
     return on_token
 
 
+@mutant((Reception, "on_token"))
+def unreceived_member_stays(_right: Right) -> Right:
+    """A daemon stays in a ring with a member whose packets do not arrive."""
+
+    def on_token(_self: Reception, _token: Token, _entered: frozenset[int], _now: float) -> None:
+        """Note nothing."""
+
+    return on_token
+
+
 BUGS = (
     clock_ignores_stamps,
     far_stamp_ignored,
@@ -183,4 +194,5 @@ BUGS = (
     numbers_reused,
     request_sent_once,
     token_copy_taken,
+    unreceived_member_stays,
 )

@@ -12,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.clocks.stamp import Stamp
+from groupcomm.config.core import Timing
 from groupcomm.engine.delivery import Delivery
 from groupcomm.engine.view_change import ViewChange
 from groupcomm.membership.recovered_set import RecoveredSet
+from groupcomm.ring.reception import Reception
 from groupcomm.wire.bundle import Bundle
 from groupcomm.wire.data import decode_data_untrusted
 from tests.groupcomm.membership import naive
@@ -40,7 +42,8 @@ class Leaver:
         self.regular: list[Id] | None = None
         self.told: list[Stamp | None] = []
         self.groups = self
-        self.view_change = ViewChange(history.view, me, cast(Delivery, self))
+        reception = Reception((me,), me, self.streams, Timing())
+        self.view_change = ViewChange(history.view, me, cast(Delivery, self), reception)
         self.before = list(self.daemon.given)
 
     def receive_horizon(self, ring: int, value: int, upto: int) -> None:

@@ -21,6 +21,7 @@ class FakeContext:
         held: numbers of the view that stands still.
         log: the calls, in order.
         rosters: the rosters that others have sent.
+        lost: the numbers of the daemons whose packets do not arrive.
         routes: the links that it was told to use, each time.
         credulous: whether it believes others' statements about the frozen view.
         sound: whether its deliveries agree with the recovered set.
@@ -39,6 +40,7 @@ class FakeContext:
     sound: bool = True
     routes: list[tuple[tuple[int, int], ...]] = attrs.field(factory=list)
     rosters: list[RosterNotice] = attrs.field(factory=list)
+    lost: set[int] = attrs.field(factory=set)
     forgotten: list[tuple[int, Incarnation]] = attrs.field(factory=list)
     installed: list[tuple[View, RecoveredSet | None, frozenset[int]]] = attrs.field(factory=list)
     probe: Probe = attrs.field(factory=NoProbe)
@@ -55,6 +57,9 @@ class FakeContext:
 
     def freeze(self) -> None:
         self.log.append("freeze")
+
+    def not_received(self, now: float) -> set[int]:
+        return self.lost
 
     def on_roster(self, notice: RosterNotice) -> bool:
         self.rosters.append(notice)

@@ -111,6 +111,7 @@ CAUSES: dict[GatherReason, Callable[[Stage], None]] = {
     GatherReason.STARTED: lambda _: None,
     GatherReason.TOKEN_LOST: begin(GatherReason.TOKEN_LOST),
     GatherReason.PATH_LOST: silent,
+    GatherReason.NOT_RECEIVED: begin(GatherReason.NOT_RECEIVED),
     GatherReason.FELLOW_GATHERS: lambda stage: stage.say("b", "a", join_of("b", attempt=2)),
     GatherReason.FELLOW_MOVED: moved,
     GatherReason.FELLOW_RESTARTED: restarted,

@@ -3,6 +3,7 @@
 import pytest
 
 from groupcomm.ring.token_handling import (
+    IN_VAIN,
     Request,
     add_requests,
     answer_requests,
@@ -37,7 +38,7 @@ def answered(
     requests: list[Request], stream: Stream, budget: int = 10**6
 ) -> tuple[list[int], list[Request]]:
     """Return the numbers of the packets that are sent, and the requests that remain."""
-    packets, remaining = answer_requests(requests, [stream], budget)
+    packets, remaining = answer_requests(requests, [stream], budget, {})
     return [packet.number for packet in packets], remaining
 
 
@@ -49,6 +50,25 @@ def test_the_first_token_shows_what_all_hold_already() -> None:
     assert (token.requests, token.wanted) == ([], [])
     token.rows[0].held[0] = 6
     assert token.rows[1].held == [4, 5], "each row is its own"
+
+
+def test_a_request_that_was_answered_in_vain_is_left_to_others_once() -> None:
+    stream, times = stream_of([1, 2]), dict[tuple[int, int], int]()
+    asked: list[Request] = [(0, 1, 1)]
+    answers = [answer_requests(asked, [stream], 1000, times) for _ in range(2 * (IN_VAIN + 1))]
+    counts = [len(packets) for packets, _ in answers]
+    assert counts == [1] * IN_VAIN + [0] + [1] * IN_VAIN + [0]
+    assert [rest for packets, rest in answers if not packets] == [asked, asked]
+
+
+def test_a_request_of_another_packet_is_answered_at_once() -> None:
+    stream, times = stream_of([1, 2]), dict[tuple[int, int], int]()
+    for _ in range(IN_VAIN):
+        answer_requests([(0, 1, 1)], [stream], 1000, times)
+    answers, _ = answer_requests([(0, 2, 2)], [stream], 1000, times)
+    assert [packet.number for packet in answers] == [2]
+    answers, _ = answer_requests([(0, 1, 1)], [stream], 1000, times)
+    assert [packet.number for packet in answers] == [1], "it was not asked for meanwhile"
 
 
 def test_what_is_held_is_answered_and_the_rest_stays_requested() -> None:

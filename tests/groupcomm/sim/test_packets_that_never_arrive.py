@@ -1,0 +1,134 @@
+"""A network card that loses long datagrams for good, and passes tokens: nobody is silent.
+
+Tokens, beacons and joins have less than 300 bytes here, the packets that are lost have more.
+"""
+
+from collections.abc import Callable
+
+import pytest
+
+from groupcomm.events import Message
+from groupcomm.level import ServiceLevel
+from groupcomm.membership.states import GatherReason
+from groupcomm.ring import token_handling
+from groupcomm.sim.cluster.clients import SimulatedClient
+from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.settings import plain_settings
+from tests.mutants.catalogue import find_mutant
+
+LIMIT_BYTES = 300
+PAYLOAD = bytes(600)
+RELEASED_WITHIN_S = 3.0
+"""Three token timeouts, and the view that follows."""
+
+Path = Callable[[int, int], bool]
+
+
+def members_of(cluster: Cluster) -> list[SimulatedClient]:
+    clients = [cluster.connect(f"user{daemon}", daemon) for daemon in range(len(cluster.daemons))]
+    cluster.run(0.5)
+    for client in clients:
+        client.join("g")
+    cluster.run(0.3)
+    return clients
+
+
+def spoil(cluster: Cluster, concerned: Path) -> None:
+    """Have the paths from one daemon to another that are concerned lose long datagrams."""
+    pairs = [pair for pair in cluster.network.paths if concerned(*pair)]
+    cluster.network.narrow(pairs, LIMIT_BYTES)
+
+
+def got(client: SimulatedClient) -> set[bytes]:
+    """Return the payloads that a program has received."""
+    return {event.data for event in client.events if isinstance(event, Message)}
+
+
+def reasons(cluster: Cluster) -> int:
+    """Return how often a daemon has left out another one, as its packets did not arrive."""
+    machines = [host.core.membership for host in cluster.daemons]
+    return sum(machine.reasons[GatherReason.NOT_RECEIVED] for machine in machines)
+
+
+def sizes(cluster: Cluster) -> set[int]:
+    """Return the numbers of daemons in the views that there are."""
+    views = [host.core.view for host in cluster.daemons]
+    return {len(view.daemons) for view in views if view is not None}
+
+
+def from_the_first(source: int, _: int) -> bool:
+    return source == 0
+
+
+def to_the_first(_: int, target: int) -> bool:
+    return target == 0
+
+
+@pytest.mark.parametrize("concerned", [from_the_first, to_the_first])
+def test_packets_that_never_arrive_hold_up_nobody_for_long(concerned: Path) -> None:
+    cluster = Cluster(plain_settings(daemons=3, seed=1))
+    first, *others = members_of(cluster)
+    spoil(cluster, concerned)
+    for client in (first, *others):
+        client.multicast(["g"], PAYLOAD, level=ServiceLevel.AGREED)
+    cluster.run(0.1)
+    for number, client in enumerate((first, *others)):
+        client.multicast(["g"], b"%d" % number, level=ServiceLevel.SAFE)
+    cluster.run(RELEASED_WITHIN_S)
+    assert [{b"1", b"2", PAYLOAD} <= got(client) for client in others] == [True, True]
+    assert {b"0", PAYLOAD} <= got(first), "it goes on alone"
+
+
+def test_without_the_rule_nobody_gets_anything() -> None:
+    """The test above finds the mutant of which the faults of no seed last long enough."""
+    wrong = find_mutant("unreceived-member-stays")
+    with wrong.active():
+        cluster = Cluster(plain_settings(daemons=3, seed=1))
+        first, *others = members_of(cluster)
+        spoil(cluster, from_the_first)
+        first.multicast(["g"], PAYLOAD, level=ServiceLevel.AGREED)
+        cluster.run(0.1)
+        others[0].multicast(["g"], b"1", level=ServiceLevel.AGREED)
+        cluster.run(RELEASED_WITHIN_S)
+        assert got(others[0]) == set()
+
+
+def test_one_path_costs_no_view_as_others_answer_too() -> None:
+    """The daemon at the far end of that path is the one that answers first."""
+    cluster = Cluster(plain_settings(daemons=3, seed=1))
+    clients = members_of(cluster)
+    spoil(cluster, lambda source, target: (source, target) == (2, 1))
+    clients[2].multicast(["g"], PAYLOAD, level=ServiceLevel.AGREED)
+    cluster.run(0.5)
+    assert [got(client) for client in clients] == [{PAYLOAD}] * 3
+    assert reasons(cluster) == 0
+
+
+def test_if_the_first_to_answer_never_leaves_it_to_others_that_path_costs_a_view(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(token_handling, "IN_VAIN", 10**9)
+    cluster = Cluster(plain_settings(daemons=3, seed=1))
+    clients = members_of(cluster)
+    spoil(cluster, lambda source, target: (source, target) == (2, 1))
+    clients[2].multicast(["g"], PAYLOAD, level=ServiceLevel.AGREED)
+    cluster.run(0.5)
+    assert got(clients[1]) == set()
+    cluster.run(RELEASED_WITHIN_S)
+    assert reasons(cluster) == 1
+
+
+def test_both_come_together_once_the_card_passes_everything() -> None:
+    cluster = Cluster(plain_settings(daemons=3, seed=1))
+    first, *others = members_of(cluster)
+    spoil(cluster, from_the_first)
+    first.multicast(["g"], PAYLOAD, level=ServiceLevel.AGREED)
+    cluster.run(2.0)
+    assert reasons(cluster) >= 1
+    assert sizes(cluster) == {1, 2}
+    cluster.network.narrow(list(cluster.network.paths), float("inf"))
+    cluster.run(2.0)
+    assert sizes(cluster) == {3}
+    first.multicast(["g"], b"again" + PAYLOAD, level=ServiceLevel.SAFE)
+    cluster.run(0.2)
+    assert [b"again" + PAYLOAD in got(client) for client in others] == [True, True]
