@@ -58,7 +58,7 @@ def test_a_recorded_trace_has_one_event_a_line(
     [
         (["--seeds", "5:1"], "'5:1' holds no seed: A must not be above B"),
         (["--seeds", "few"], "'few' is not of the form A:B, as in 1:20"),
-        (["--faults", "rain"], "no fault is named 'rain'; there are: all, none, loss"),
+        (["--faults", "rain"], "no fault is named 'rain'; there are: all, every, none, loss"),
         (["--daemons", "0"], "argument --daemons: it is 0, and must be at least 1"),
         (["--daemons", "2", "--rings", "3"], "sites is 3; there are 1 to 2"),
         (["--duration-s", "0"], "argument --duration-s: it is 0, and must be above 0"),

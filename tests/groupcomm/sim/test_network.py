@@ -207,7 +207,10 @@ def test_a_datagram_to_the_own_address_comes_back() -> None:
 
 
 def test_each_fault_is_on_in_about_half_of_the_seeds() -> None:
-    drawn = [draw_faults(Random(f"{seed}"), "all", Random(f"far {seed}")) for seed in range(400)]
+    drawn = [
+        draw_faults(Random(f"{seed}"), "every", Random(f"far {seed}"), Random(f"hosts {seed}"))
+        for seed in range(400)
+    ]
     for field in attrs.fields_dict(Faults):
         on = sum(bool(getattr(faults, field)) for faults in drawn)
         assert 150 < on < 250, field
@@ -221,6 +224,6 @@ def test_named_faults_are_on_and_no_others() -> None:
 
 
 def test_an_unknown_fault_is_named_with_those_that_exist() -> None:
-    with pytest.raises(ConfigError, match="'lost'; there are: all, none, loss, burst"):
+    with pytest.raises(ConfigError, match="'lost'; there are: all, every, none, loss, burst"):
         draw_faults(Random("1"), "loss,lost")
-    assert len(FAULT_NAMES) == 33
+    assert len(FAULT_NAMES) == 35

@@ -283,7 +283,7 @@ def test_a_subscription_goes_on_in_the_next_session(
                 while len([e for e in given if isinstance(e, Message)]) < 100 * (turn + 1):
                     given += reading.receive_batch(PATIENCE_S)
             sender.multicast_ordered("next", b"last")
-            while not (given and getattr(given[-1], "data", b"") == b"last"):
+            while not any(getattr(event, "data", b"") == b"last" for event in given):
                 given += reading.receive_batch(PATIENCE_S)
         while not any(getattr(event, "data", b"") == b"last" for event in observed):
             observed += observer.receive_batch(PATIENCE_S)
