@@ -37,6 +37,9 @@ STARTED_S: Final = 180.0
 LIFE_S: Final = (0.05, 1.5)
 """The life of a subscriber, from its first event."""
 
+PARTED_S: Final = 5.0
+"""The longest time of a partition."""
+
 REST_S: Final = 90.0
 LAST: Final = "the end"
 
@@ -202,8 +205,9 @@ class Campaign:
         time.sleep(rng.uniform(0, LIFE_S[1]))
         self._archives[victim].kill()
         self.kills += 1
+        life.join(PARTED_S)
+        self._cluster.heal()  # a subscriber at the daemon that is alone gets nothing before
         life.join()
-        self._cluster.heal()
         self._archives[victim] = self._archive(victim)
         self._archives[victim].until_live(STARTED_S)
 
