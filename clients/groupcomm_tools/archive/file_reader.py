@@ -191,13 +191,15 @@ class _Sending:
 
     @property
     def is_done(self) -> bool:
-        is_over = self._stream.is_over or self.error is not None
-        return self.is_broken or (is_over and not self._prepared)
+        return self.is_broken or not (self._has_more or self._prepared)
 
     @property
     def may_prepare(self) -> bool:
-        is_over = self._stream.is_over or self.error is not None
-        return not is_over and len(self._prepared) < MOST_PREPARED
+        return self._has_more and len(self._prepared) < MOST_PREPARED
+
+    @property
+    def _has_more(self) -> bool:
+        return not self._stream.is_over and self.error is None
 
     def prepare(self) -> None:
         """Make the next piece."""

@@ -346,6 +346,7 @@ class _Session:
             self.cursors.handle(event)
             if isinstance(event, Message):
                 self._note_horizon(event)
+                self._note_mark(event)
 
     def _answer(self, event: Undeliverable | GroupView | Message, now: float) -> None:
         """Pass on a request that the rules allow, or another event; record groups of a Find."""
@@ -354,6 +355,11 @@ class _Session:
             frame = decode_untrusted(event.data)
             if isinstance(frame, Find):
                 self._want(frame.groups)
+
+    def _note_mark(self, message: Message) -> None:
+        """Note whether a mark has come back: then the next one may be sent."""
+        if message.data == MARK and message.sender == self._connection.member:
+            self._is_marked = False
 
     def _note_horizon(self, message: Message) -> None:
         """Note up to where archives have agreed to compact a group."""
@@ -367,7 +373,6 @@ class _Session:
     def _pass_on(self, events: Sequence[Received], now: float) -> None:
         """Pass events to the subscribers of the logs that they are for."""
         if len(self.recordings) == 1:
-            self._note_mark(events)
             self.recordings[0].subscriber.handle_all(events, now)
             return
         found: list[list[Received]] = [[] for _ in self.recordings]
@@ -376,7 +381,6 @@ class _Session:
             for part in parts:
                 for place in self._logs_of(part[0]):
                     found[place] += part
-        self._note_mark(events)
         for recording, part in zip(self.recordings, found, strict=True):
             if part:
                 recording.subscriber.handle_all(part, now)
@@ -396,17 +400,6 @@ class _Session:
             recording = self._recording_of.get(event.group)
             return () if recording is None else (recording.place,)
         return range(len(self.recordings))
-
-    def _note_mark(self, events: Sequence[Received]) -> None:
-        """Note whether a mark has come back: then the next one may be sent."""
-        if self._is_marked:
-            me = self._connection.member
-            self._is_marked = not any(
-                type(event) is Message and event.data == MARK and event.sender == me
-                for run in runs_of(events)
-                if not self._is_only_recorded(run[0])
-                for event in run
-            )
 
     async def keep_time(self) -> None:
         """Wake the subscribers at their deadlines."""
@@ -491,8 +484,8 @@ class _Session:
     def _read(self, action: ReadStore) -> None:
         """Read a piece; if it is far from the end of its log, another process sends it."""
         store = self._logs.store_of(action)
-        far = None if store is None or self._channels is None else store.far(action)
-        if far is None or self._channels is None or not self._channels.send_from_files(far):
+        far = None if store is None else store.far(action)
+        if self._channels is None or far is None or not self._channels.send_from_files(far):
             self.start(self._read_here, action)
 
     async def _read_here(self, action: ReadStore) -> None:

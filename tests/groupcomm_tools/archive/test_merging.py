@@ -8,20 +8,20 @@ import pytest
 
 from groupcomm.clocks.stamp import Position, ViewId
 from groupcomm.events import DaemonView, GroupView, Message
-from groupcomm_client.history.frames import (
-    EncodedPiece,
-    Piece,
-    decode_untrusted,
-    events_of_untrusted,
-)
 from groupcomm_client.history.places import Line
 from groupcomm_log.writer import Limits
 from groupcomm_tools.archive import pieces
-from groupcomm_tools.archive.archive import ReadStore
 from groupcomm_tools.archive.holdings import Held, Holding, held_by_all
 from groupcomm_tools.archive.merging import MergedLogs
 from groupcomm_tools.archive.store import LogStore
-from tests.groupcomm_tools.archive.test_store import READER, events_from, place, start_of, write
+from tests.groupcomm_tools.archive.test_store import (
+    action_of,
+    events_from,
+    events_in,
+    place,
+    start_of,
+    write,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -39,14 +39,6 @@ def of_group(events: Sequence[Line], group: str) -> list[Line]:
     ]
 
 
-def events_of(encoded: EncodedPiece) -> list[Line]:
-    piece = decode_untrusted(encoded.data)
-    assert isinstance(piece, Piece)
-    events = events_of_untrusted(piece)
-    assert events is not None
-    return events
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_two_logs_are_read_as_one_was_written(tmp_path: Path, seed: int) -> None:
     rng = Random(seed)
@@ -60,18 +52,8 @@ def test_two_logs_are_read_as_one_was_written(tmp_path: Path, seed: int) -> None
     start = rng.choice([start_of(events), place(rng.choice(events))])
     after, upto, found, index = start, place(events[-1]), [], 0
     while after < upto:
-        piece = merged.read(
-            ReadStore(
-                key=(READER, 1),
-                index=index,
-                groups=("g", "h"),
-                after=after,
-                upto=upto,
-                since_us=None,
-                is_last=True,
-            )
-        )
-        found += events_of(piece)
+        piece = merged.read(action_of(after, upto, index))
+        found += events_in(piece.data)
         index, after = index + 1, piece.upto
     assert found == [event for event in events if place(event) > start]
     for store in stores.values():

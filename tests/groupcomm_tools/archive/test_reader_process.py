@@ -31,7 +31,14 @@ from groupcomm_tools.archive.archive import ReadStore
 from groupcomm_tools.archive.file_reader import READY, FileRead, FileStream
 from groupcomm_tools.archive.reader_process import COMMAND, ReaderProcess
 from groupcomm_tools.archive.store import LogStore
-from tests.groupcomm_tools.archive.test_store import READER, events_from, place, start_of, write
+from tests.groupcomm_tools.archive.test_store import (
+    action_of,
+    events_from,
+    events_in,
+    place,
+    start_of,
+    write,
+)
 
 KEY = bytes(range(32))
 
@@ -55,18 +62,6 @@ def log(tmp_path: Path, events: list[Line]) -> Iterator[LogStore]:
     opened.tend()
     yield opened
     opened.close()
-
-
-def action_of(after: Position, upto: Position, index: int = 0) -> ReadStore:
-    return ReadStore(
-        key=(READER, 1),
-        index=index,
-        groups=("g", "h"),
-        after=after,
-        upto=upto,
-        since_us=None,
-        is_last=True,
-    )
 
 
 def far(log: LogStore, action: ReadStore) -> FileRead:
@@ -227,12 +222,6 @@ def test_rows_that_are_written_meanwhile_are_sent(log: LogStore, events: list[Li
     while not stream.is_over:
         given += events_in(stream.next())
     assert given == [*events, *more]
-
-
-def events_in(data: bytes) -> list[Line]:
-    piece = decode_untrusted(data)
-    assert isinstance(piece, Piece)
-    return events_of_untrusted(piece) or []
 
 
 def test_what_is_near_the_end_or_special_is_not_far(

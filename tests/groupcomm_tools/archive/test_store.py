@@ -88,6 +88,30 @@ def write(store: LogStore, rng: Random, events: Sequence[Line], at_us: int = 1_0
         at = end
 
 
+def action_of(
+    after: Position, upto: Position, index: int = 0, groups: tuple[str, ...] = ("g", "h")
+) -> ReadStore:
+    """Return how a piece of a stream is read, whose interval still grows."""
+    return ReadStore(
+        key=(READER, 1),
+        index=index,
+        groups=groups,
+        after=after,
+        upto=upto,
+        since_us=None,
+        is_last=True,
+    )
+
+
+def events_in(data: bytes) -> list[Line]:
+    """Return the events of an encoded piece."""
+    piece = decode_untrusted(data)
+    assert isinstance(piece, Piece)
+    events = events_of_untrusted(piece)
+    assert events is not None
+    return events
+
+
 def read_piece(store: LogStore, action: ReadStore) -> Piece:
     encoded = store.read(action)
     piece = decode_untrusted(encoded.data)
@@ -102,18 +126,7 @@ def read_all(
     """Read a stream to its end."""
     index = 0
     while after < upto:
-        piece = read_piece(
-            store,
-            ReadStore(
-                key=(READER, 1),
-                index=index,
-                groups=groups,
-                after=after,
-                upto=upto,
-                since_us=None,
-                is_last=True,
-            ),
-        )
+        piece = read_piece(store, action_of(after, upto, index, groups))
         assert piece.after == after
         yield piece
         index, after = index + 1, piece.upto
