@@ -16,7 +16,7 @@ EXAMPLES ?= 1000
 .DEFAULT_GOAL := help
 export PYTHONHASHSEED := 0
 export PYTHONDONTWRITEBYTECODE :=  # modules are compiled once, not by each process of each test
-.PHONY: nightly properties help run page test lint types unit format figures costs bench-check bench-record fuzz soak explore specification transitions mutation chaos \
+.PHONY: release-check nightly properties help run page test lint types unit format figures costs bench-check bench-record fuzz soak explore specification transitions mutation chaos \
 	sites-kill namespaces campaigns packages deb manuals bench-peers browser-test browser-bench spark lock clean
 
 help:  ## this list
@@ -106,6 +106,9 @@ packages: .venv/.package  ## wheel and sdist in dist/, checked by twine
 	@rm -f dist/*.whl dist/*.tar.gz
 	@$(PYTHON) -m hatchling build
 	@$(PYTHON) -m twine check --strict dist/*.whl dist/*.tar.gz
+
+release-check: .venv/.package  ## can this commit be released? a fresh clone, both commands, docs, packages, each Python
+	@$(PYTHON) -m tests.release.check
 
 deb: .venv/.test  ## a Debian package in dist/: commands, service, manual pages, completions
 	@$(PYTHON) -m packages.deb --output dist
