@@ -16,7 +16,7 @@ EXAMPLES ?= 1000
 .DEFAULT_GOAL := help
 export PYTHONHASHSEED := 0
 export PYTHONDONTWRITEBYTECODE :=  # modules are compiled once, not by each process of each test
-.PHONY: release-check nightly properties help run page test lint types unit format figures costs bench-check bench-record fuzz soak explore specification transitions mutation chaos \
+.PHONY: docs docs-links release-check nightly properties help run page test lint types unit format figures costs bench-check bench-record fuzz soak explore specification transitions mutation chaos \
 	sites-kill namespaces campaigns packages deb manuals bench-peers browser-test browser-bench spark lock clean
 
 help:  ## this list
@@ -160,6 +160,14 @@ browser-test: .venv/.test  ## pages in a real browser; installs Debian's chromiu
 browser-bench: .venv/.test  ## how fast the page of 10,000 messages is there
 	@.ci/browser
 	@$(PYTHON) -m tests.browser.bench_load
+
+docs: .venv/.test  ## the documentation as a site: build/docs/index.html; a warning is an error
+	@$(PYTHON) -m sphinx -b html -q -j auto --fail-on-warning --keep-going \
+		-d build/doctrees docs build/docs
+	@echo "groupcomm: open build/docs/index.html"
+
+docs-links: .venv/.test  ## are the links to other sites alive? needs a network
+	@$(PYTHON) -m sphinx -b linkcheck -q -j auto -d build/doctrees docs build/docs-links
 
 lock: .venv/.run  ## .ci/lock anew: the newest releases that pyproject.toml allows, with hashes of their files
 	@$(PYTHON) .ci/relock.py

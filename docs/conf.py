@@ -1,0 +1,41 @@
+"""The site's configuration for Sphinx; `make docs` builds it into build/docs.
+
+Pages are Markdown that is readable on GitHub too. Links lead to files of the repository, as they do
+there; `docs/extensions` makes pages of those that stand outside this folder.
+"""
+
+import sys
+from importlib.metadata import version as installed
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+project = "groupcomm"
+author = "the authors of groupcomm"
+version = release = installed("groupcomm")
+html_title = f"groupcomm {version}"
+
+extensions = [
+    "myst_parser",
+    "sphinx_copybutton",
+    "docs.extensions.contents",
+    "docs.extensions.outside",
+]
+exclude_patterns = ["extensions"]
+nitpicky = True
+language = "en"
+
+myst_heading_anchors = 4
+myst_links_external_new_tab = False
+
+html_theme = "furo"
+html_copy_source = False
+html_show_sourcelink = False
+html_show_copyright = False
+html_show_sphinx = False
+pygments_style = "friendly"
+pygments_dark_style = "github-dark"
+
+copybutton_prompt_text = r"\$ |>>> "
+copybutton_prompt_is_regexp = True
