@@ -1,0 +1,43 @@
+"""Each page says what its blocks do: they are run in a fresh folder, and print what it shows."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.documentation.blocks import PageError, read_blocks
+from tests.documentation.pages import LONG, NOT_FENCED, PAGES, name_of
+from tests.documentation.run import run_page
+
+RUN = [
+    pytest.param(page, id=name_of(page), marks=[pytest.mark.long] * (name_of(page) in LONG))
+    for page in PAGES
+    if name_of(page) not in NOT_FENCED
+]
+
+
+@pytest.mark.parametrize("page", RUN)
+def test_the_blocks_of_a_page_do_what_it_says(page: Path) -> None:
+    blocks = read_blocks(name_of(page), page.read_text())
+    if any(block.is_program for block in blocks):
+        done = run_page(page, Path(sys.prefix))
+        assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("name", sorted(NOT_FENCED))
+def test_a_page_whose_blocks_are_fenced_is_run(name: str) -> None:
+    page = PAGES[[name_of(each) for each in PAGES].index(name)]
+    with pytest.raises(PageError, match="is indented"):
+        read_blocks(name, page.read_text())
+
+
+def test_the_pages_can_be_counted() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.documentation.pages"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=PAGES[0].parent,
+    )
+    assert " blocks are run" in done.stdout
