@@ -19,7 +19,7 @@ LONG: Final[frozenset[str]] = frozenset()
 NOT_FENCED: Final = frozenset(
     f"docs/{name}.md"
     for name in """
-        CONTRIBUTING algorithms chaos chat client commands configuration control coordination
+        algorithms chaos chat client commands configuration control coordination
         design direct end-to-end exercises exploration filters fuzzing history http joining
         links membership moving-from-spread mutants mutation-testing operating ordering
         performance pruning recorder scenarios security session simulator sites spark
