@@ -5,8 +5,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).parents[2]
+PAGES = sorted(
+    [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+)
 
 
 @pytest.fixture(scope="module")
@@ -34,3 +38,12 @@ def test_a_link_to_a_source_leads_to_a_page_with_it(site: Path) -> None:
     page = (site / "sources/groupcomm/engine/output.py.html").read_text(encoding="utf-8")
     assert "drive" in page
     assert "def" in page
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_block_of_code_is_fenced_and_names_its_language(page: Path) -> None:
+    """The language says how a block is shown, and whether a test runs it."""
+    tokens = MarkdownIt("commonmark").parse(page.read_text(encoding="utf-8"))
+    lines = [token.map for token in tokens if token.type == "code_block"]
+    lines += [token.map for token in tokens if token.type == "fence" and not token.info]
+    assert not [first + 1 for first, _ in filter(None, lines)], "lines without a language"

@@ -1,7 +1,7 @@
 """Peers over UDP on this host: late datagrams, joins and leaves, refusals."""
 
+import re
 import runpy
-import textwrap
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -209,11 +209,10 @@ async def test_the_traces_of_all_peers_are_one_diagram(
 
 
 def blocks_of_the_documentation() -> list[str]:
-    """The indented blocks of docs/direct.md."""
+    """The blocks of docs/direct.md."""
     text = (DOCS / "direct.md").read_text()
-    lines = [line if line.startswith("    ") or not line else "|" for line in text.splitlines()]
-    blocks = "\n".join(lines).split("|")
-    return [textwrap.dedent(block).strip() for block in blocks if block.strip()]
+    blocks = re.findall(r"^```\w+\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [block.strip() for block in blocks]
 
 
 def test_the_programs_of_the_documentation_show_what_it_says(

@@ -1,6 +1,7 @@
 """The fixtures for users' own tests, as their documentation says and as users run them."""
 
 import ast
+import re
 import subprocess
 import sys
 from functools import partial
@@ -20,19 +21,9 @@ PATIENCE_S = 120
 
 
 def code_of_the_documentation() -> list[str]:
-    """Return the indented blocks of docs/testing.md; the first is conftest.py."""
-    blocks: list[str] = []
-    within = False
-    for line in (ROOT / "docs/testing.md").read_text().splitlines():
-        if line.startswith("    "):
-            if not within:
-                blocks.append("")
-            within = True
-        elif line:
-            within = False
-        if within:
-            blocks[-1] += line[4:] + "\n"
-    return blocks
+    """Return the blocks of docs/testing.md; the first is conftest.py."""
+    text = (ROOT / "docs/testing.md").read_text()
+    return re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 FAILS = """

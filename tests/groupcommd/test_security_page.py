@@ -1,12 +1,12 @@
 """The first five minutes of docs/security.md work when they are pasted."""
 
 import os
+import re
 import secrets
 import shutil
 import subprocess
 import sys
 import tempfile
-import textwrap
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -23,15 +23,9 @@ HOSTS: Final = ("10.0.0.1", "10.0.0.2")  # the addresses of the page
 
 
 def blocks(head: str) -> list[str]:
-    """The indented blocks of a part of the page, as they are pasted."""
+    """The blocks of a part of the page, as they are pasted."""
     text = PAGE[PAGE.index(head) :].split("\n## ")[0]
-    found: list[list[str]] = [[]]
-    for line in text.splitlines():
-        if line.startswith("    ") or (not line and found[-1]):
-            found[-1].append(line)
-        elif found[-1]:
-            found.append([])
-    return [textwrap.dedent("\n".join(lines)).strip() + "\n" for lines in found if lines]
+    return re.findall(r"^```\w+\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 class Plant:
