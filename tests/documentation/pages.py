@@ -16,18 +16,17 @@ PAGES: Final = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LONG: Final[frozenset[str]] = frozenset()
 """The pages whose blocks take many seconds, or need Spark."""
 
-NOT_FENCED: Final = frozenset(
+NOT_MARKED: Final = frozenset(
     f"docs/{name}.md"
     for name in """
-        algorithms chaos chat client commands configuration control coordination
-        design direct end-to-end exercises exploration filters fuzzing history http joining
-        links membership moving-from-spread mutants mutation-testing operating ordering
-        performance pruning recorder scenarios security session simulator sites spark
-        specification spread-api spread-example testing tour trace view wire work
+        algorithms chaos chat client commands control coordination direct end-to-end exercises
+        exploration filters fuzzing history http moving-from-spread mutants mutation-testing
+        operating ordering performance recorder security simulator sites spark spread-api
+        spread-example testing tour view work
     """.split()  # noqa: SIM905 - words read better than quoted lines
 )
-"""The pages that still have indented blocks: nothing is run of them. A page leaves this list once
-its blocks are fenced."""
+"""The pages of whose blocks nobody has said yet whether they are run: none is. A page leaves this
+list once each of its blocks is run, or marked."""
 
 
 def name_of(page: Path) -> str:
@@ -42,7 +41,7 @@ def main() -> int:
     print(f"{'page':<40}{'run':>5}{'saved':>7}{'not run':>9}")
     for page in PAGES:
         name = name_of(page)
-        if name in NOT_FENCED:
+        if name in NOT_MARKED:
             unread += 1
             continue
         blocks = [block for block in read_blocks(name, page.read_text()) if block.is_program]
@@ -57,7 +56,7 @@ def main() -> int:
     print(f"{'all':<40}" + _numbers(total))
     print(
         f"{total[Act.RUN] + total[Act.FILE]} of {total.total()} blocks are run or used by those"
-        f" that are; {unread} pages have blocks without a language"
+        f" that are; {unread} pages have blocks that nobody has marked"
     )
     return 0
 
