@@ -136,6 +136,7 @@ class Run:
             score["survived"] += 1
             self.status = 1
             seen = f"run by {verdict.reached} checks, alters {verdict.altered} traces"
+            seen = verdict.by or seen
             print(f"survives ({seen}): #{mutation.number} {mutation}", flush=True)
 
     def _print_scores(self) -> None:

@@ -45,7 +45,7 @@ DURATION_S: Final = 4.0
 MOST_MORE_BYTES: Final = 2 * 2**30
 """The memory that the checks of one mutation may take more than those before it."""
 
-PATIENCE: Final = (10.0, 10.0)
+PATIENCE: Final = (2.0, 10.0)
 """The processor time that a check may take: seconds, and times what it takes otherwise."""
 
 

@@ -59,6 +59,22 @@ def test_a_mutation_that_no_check_notices_survives() -> None:
     assert (verdict.is_found, verdict.by, verdict.altered) == (False, "", 1)
 
 
+def test_a_mutation_that_no_check_reaches_survives() -> None:
+    [(_, verdict)] = judge(check("blind"), misses="blind").judge([mutation()], 1)
+    assert verdict == Verdict(digest(MODULE), is_found=False, by="", reached=0, altered=0)
+
+
+def test_a_mutation_that_cannot_be_made_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def replace(self: LoadedFunctions, module: str, tree: ast.Module) -> None:
+        raise ValueError("other free variables")
+
+    some = judge(check("test", Outcome(is_failed=True)))
+    monkeypatch.setattr(LoadedFunctions, "replace", replace)
+    [(_, verdict)] = some.judge([mutation()], 1)
+    assert not verdict.is_found
+    assert verdict.by == "cannot be made: error ValueError: other free variables"
+
+
 def test_verdicts_are_kept_and_the_last_one_counts(tmp_path: Path) -> None:
     path, judged = tmp_path / "verdicts.jsonl", mutation()
     assert read(path) == {}

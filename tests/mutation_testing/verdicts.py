@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 from pathlib import Path
 
 import attrs
@@ -22,7 +23,7 @@ class Verdict:
     Attributes:
         digest: of the mutated module: the verdict is about this text of it.
         is_found: whether a check notices it.
-        by: the check, or why it counts as found.
+        by: the check, or why it counts as found, or why no check could be asked.
         reached: the number of checks that run the statement.
         altered: the number of seeds whose traces it alters, although no checker objects.
     """
@@ -77,7 +78,7 @@ class Judge:
         _, tree = mutate(mutation.module, Path(mutation.module).read_text(), mutation.number)
         self._functions.replace(mutation.module, tree)
         limit_memory()
-        for check, following in zip(chosen, [*chosen[1:], None], strict=True):
+        for check, following in zip_longest(chosen, chosen[1:]):
             reached = self._reached[check.name]
             report(check.name)
             limit_time(reached.cpu_s)
@@ -90,14 +91,16 @@ class Judge:
 
     def _verdict(self, ended: Ended[Mutation]) -> Verdict:
         count, *lines = ended.lines or ["0"]
-        names = [line for line in lines if line not in ("found", "altered")]
-        by = ""
-        if ended.died_of:
-            by = f"{ended.died_of} in {names[-1] if names else 'no check'}"
+        ran = [line for line in lines if line in self._reached]
+        by, is_found = "", False
+        if ended.died_of and not ran:
+            by = f"cannot be made: {lines[-1] if lines else ended.died_of}"
+        elif ended.died_of:
+            by, is_found = f"{ended.died_of} in {ran[-1]}", True
         elif lines[-1:] == ["found"]:
-            by = names[-1]
+            by, is_found = ran[-1], True
         altered = lines.count("altered")
-        return Verdict(digest(ended.job.module), bool(by), by, int(count), altered)
+        return Verdict(digest(ended.job.module), is_found, by, int(count), altered)
 
 
 def digest(module: str) -> str:
