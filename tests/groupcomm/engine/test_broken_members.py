@@ -158,6 +158,12 @@ LIES = [
         lambda s: data(s, bundles=[bundle(user="x" * 255)]),
     ),
     Lie("packet of no daemon", "data", lambda s: data(s, daemon=9)),
+    Lie("unreliable datagram of no daemon", "unreliable", lambda s: unreliable(s, daemon=9)),
+    Lie("token of no ring", "token", lambda s: token(s, ring=9)),
+    Lie("rest of no ring", "rest", lambda s: rest(s, ring=9)),
+    Lie("request of no ring", "request", lambda s: request(s, ring=9)),
+    Lie("horizon of no ring", "horizon", lambda s: horizon(s, ring=9)),
+    Lie("asking for packets of no ring", "resend", lambda s: resend(s, ring=9)),
     Lie(
         "numbered bundle that should have no number",
         "bundle",
