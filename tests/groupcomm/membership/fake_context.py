@@ -7,7 +7,7 @@ import attrs
 
 from groupcomm.config.view import Incarnation, View
 from groupcomm.engine.probe import NoProbe, Probe
-from groupcomm.errors import BadDatagram
+from groupcomm.errors import BadDatagram, Contradiction
 from groupcomm.membership.recovered_set import RecoveredSet
 from groupcomm.stream.ranges import Range, ranges_of
 from groupcomm.wire.membership import Holding, Past, RosterNotice
@@ -25,6 +25,7 @@ class FakeContext:
         routes: the links that it was told to use, each time.
         credulous: whether it believes others' statements about the frozen view.
         sound: whether its deliveries agree with the recovered set.
+        contradicted: the numbers whose packets contradict those that are held.
     """
 
     key: bytes = b""
@@ -38,6 +39,7 @@ class FakeContext:
     corrected: int | None = None
     credulous: bool = True
     sound: bool = True
+    contradicted: set[int] = attrs.field(factory=set)
     routes: list[tuple[tuple[int, int], ...]] = attrs.field(factory=list)
     rosters: list[RosterNotice] = attrs.field(factory=list)
     lost: set[int] = attrs.field(factory=set)
@@ -101,6 +103,8 @@ class FakeContext:
         if not packet.isdigit():
             raise BadDatagram("packet", f"{packet!r} is no number")
         number = int(packet)
+        if number in self.contradicted:
+            raise Contradiction("content", f"packet {number} is another one here")
         if number in self.held or not recovered_set.holds(0, number):
             return None
         self.held.add(number)

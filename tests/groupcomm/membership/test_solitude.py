@@ -1,8 +1,11 @@
 """A daemon whose member claims packets that never come goes on without it, and only then."""
 
+import pytest
+
+from groupcomm.errors import Contradiction
 from groupcomm.membership.agreement import MOST_FAILURES
 from groupcomm.membership.states import GatherReason, MembershipState
-from groupcomm.wire.membership import Commit, ControlKind
+from groupcomm.wire.membership import Commit, ControlKind, Repair
 from tests.groupcomm.membership.stage import Stage, in_view
 
 LONG_S = 60.0
@@ -74,6 +77,36 @@ def test_who_is_bound_to_others_stays_with_them() -> None:
     before = len(stage.daemons["b"].host.installed)
     stage.run(LONG_S)
     assert len(stage.daemons["b"].host.installed) == before
+
+
+def assert_it_was_alone_first(stage: Stage, views: int) -> None:
+    """Assert that b, after so many views, had one by itself before it was with a again."""
+    assert stage.daemons["b"].machine.reasons[GatherReason.CONTRADICTED] == 1
+    stage.run(LONG_S)
+    first, last = stage.daemons["b"].host.installed[views:]
+    assert [len(view.daemons) for view, _, _ in (first, last)] == [1, 2]
+    assert len(first[2]) == len(last[2]) == 1
+    assert [daemon.members for daemon in stage.daemons.values()] == ["ab", "ab"]
+
+
+def test_a_daemon_leaves_alone_if_a_packet_of_others_contradicts_one_held_here() -> None:
+    stage = withheld()
+    b = stage.daemons["b"]
+    stage.run(stage.config.timing.repeat_s)
+    assert b.machine.state is MembershipState.COMMIT
+    views, b.host.contradicted = len(b.host.installed), {2}
+    with pytest.raises(Contradiction):
+        stage.say("a", "b", Repair(b.host.key, b"2"))
+    assert_it_was_alone_first(stage, views)
+
+
+def test_a_daemon_leaves_alone_if_its_deliveries_contradict_the_packets_of_others() -> None:
+    stage = withheld()
+    b = stage.daemons["b"]
+    views, b.host.sound = len(b.host.installed), False
+    stage.drop.clear()
+    stage.run(stage.config.timing.repeat_s)
+    assert_it_was_alone_first(stage, views)
 
 
 def test_a_commit_is_said_ever_more_rarely_while_nothing_changes() -> None:
