@@ -485,3 +485,18 @@ def test_a_daemon_that_hears_of_the_roster_before_the_last_step_waits_for_the_st
     cluster.start("d", rosters=RosterRecord(agreed=pending))
     cluster.run(1.0)
     assert {roster(cluster, name).number for name in "abcd"} == {2}, "d counts"
+
+
+def test_between_two_views_a_roster_that_counts_elsewhere_is_learned() -> None:
+    """The last step of the change came in the view that is over here: it comes no more."""
+    cluster = formed()
+    cluster.stores = False
+    change(cluster, "a", add("d"))
+    cluster.run(0.1)
+    manager = cluster.cores["c"].roster_manager
+    pending = manager.record.pending
+    assert pending is not None
+    manager.end_regular()
+    assert not manager.is_changing
+    cluster.cores["c"].on_roster(RosterNotice("b", True, encode_roster(pending)))
+    assert manager.record == RosterRecord(agreed=pending)
