@@ -14,6 +14,7 @@ import signal
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -105,7 +106,7 @@ class Run:
             print(f"a check fails although nothing was changed: {failure}", file=sys.stderr)
             self.status = 2
             return
-        self._judge(verdicts.Judge(everything, reached, functions))
+        self._judge(verdicts.Judge(everything, reached, functions, options.most_s))
 
     def _judge(self, judge: verdicts.Judge) -> None:
         path = self._options.folder / "verdicts.jsonl"
@@ -162,6 +163,13 @@ def main() -> int:
     parser.add_argument("--draw", type=int, default=1, metavar="SEED", help="the sample's seed")
     parser.add_argument("--seeds", type=int, default=100, metavar="N", help="simulated runs")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="mutations at a time")
+    parser.add_argument(
+        "--most-s",
+        type=float,
+        default=inf,
+        metavar="S",
+        help="the processor time for one mutation: the dearest checks are left out",
+    )
     parser.add_argument("--again", action="store_true", help="only those that survived before")
     parser.add_argument(
         "--tests", nargs="+", default=checks.FOLDERS, metavar="PATH", help="the tests to run"

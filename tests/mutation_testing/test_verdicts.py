@@ -1,6 +1,7 @@
 """The likeliest checks come first; verdicts are kept; explanations are about code that exists."""
 
 import ast
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -28,14 +29,14 @@ def check(name: str, outcome: Outcome | None = None) -> Check:
     return Check(name, lambda following: outcome or Outcome(is_failed=False))
 
 
-def judge(*checks: Check, misses: str = "") -> Judge:
+def judge(*checks: Check, misses: str = "", most_s: float = inf) -> Judge:
     """Return a judge over checks of which each costs more than the one before it."""
     bit = 1 << mutation().statement_line
     reached = {
         each.name: Reached("", 0.1 * place, "", {} if each.name == misses else {MODULE: bit})
         for place, each in enumerate(checks, 1)
     }
-    return Judge(list(checks), reached, LoadedFunctions([MODULE]))
+    return Judge(list(checks), reached, LoadedFunctions([MODULE]), most_s)
 
 
 def test_checks_that_do_not_reach_the_statement_are_left_out() -> None:
@@ -57,6 +58,12 @@ def test_a_mutation_that_no_check_notices_survives() -> None:
     some = judge(check("test"), check("seed 2", Outcome(is_failed=False, trace_hash="other")))
     [(_, verdict)] = some.judge([mutation()], 1)
     assert (verdict.is_found, verdict.by, verdict.altered) == (False, "", 1)
+
+
+def test_checks_that_are_too_dear_are_not_asked_and_that_is_said() -> None:
+    fails = check("dear", Outcome(is_failed=True))
+    [(_, verdict)] = judge(check("cheap"), fails, most_s=0.0).judge([mutation()], 1)
+    assert (verdict.is_found, verdict.by) == (False, "not found by 0 of 2 checks")
 
 
 def test_a_mutation_that_no_check_reaches_survives() -> None:

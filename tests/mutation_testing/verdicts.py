@@ -2,9 +2,11 @@
 
 import hashlib
 import json
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
+from math import inf
 from pathlib import Path
 
 import attrs
@@ -23,7 +25,7 @@ class Verdict:
     Attributes:
         digest: of the mutated module: the verdict is about this text of it.
         is_found: whether a check notices it.
-        by: the check, or why it counts as found, or why no check could be asked.
+        by: the check, or why it counts as found, or why not all checks were asked.
         reached: the number of checks that run the statement.
         altered: the number of seeds whose traces it alters, although no checker objects.
     """
@@ -36,11 +38,23 @@ class Verdict:
 
 
 class Judge:
-    """Has mutations checked, the likeliest and cheapest checks first."""
+    """Has mutations checked, the likeliest and cheapest checks first.
+
+    Args:
+        checks: all checks.
+        reached: what each of them reaches.
+        functions: the functions of the protocol.
+        most_s: the processor time after which no further check of a mutation is begun.
+    """
 
     def __init__(
-        self, checks: list[Check], reached: dict[str, Reached], functions: LoadedFunctions
+        self,
+        checks: list[Check],
+        reached: dict[str, Reached],
+        functions: LoadedFunctions,
+        most_s: float = inf,
     ) -> None:
+        self._most_s = most_s
         self._checks = checks
         self._reached = reached
         self._functions = functions
@@ -80,6 +94,8 @@ class Judge:
         limit_memory()
         for check, following in zip_longest(chosen, chosen[1:]):
             reached = self._reached[check.name]
+            if time.process_time() + reached.cpu_s > self._most_s:
+                return
             report(check.name)
             limit_time(reached.cpu_s)
             outcome = check.run(following)
@@ -99,6 +115,8 @@ class Judge:
             by, is_found = f"{ended.died_of} in {ran[-1]}", True
         elif lines[-1:] == ["found"]:
             by, is_found = ran[-1], True
+        elif len(ran) < int(count):
+            by = f"not found by {len(ran)} of {count} checks"
         altered = lines.count("altered")
         return Verdict(digest(ended.job.module), is_found, by, int(count), altered)
 
