@@ -1,7 +1,7 @@
 """A lost link: others take its place without a view change, or the view ends."""
 
 from groupcomm.config.view import View
-from groupcomm.membership.states import GatherReason
+from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.wire.membership import Links
 from tests.groupcomm.membership.stage import OTHER_VIEW, Stage, in_view
 
@@ -120,3 +120,15 @@ def test_a_link_state_that_is_lost_is_reported_again() -> None:
     stage.run(LONG_S)
     assert len(stage.said(Links, told)) > 0
     assert routes(stage) == [((0, 4), (2, 4))] * 6
+
+
+def test_a_daemon_that_learns_that_the_last_link_is_lost_leaves_the_view() -> None:
+    """Of the two ends only one has noticed, and b is neither."""
+    stage = in_view("ab", "cd")
+    machine = stage.daemons["b"].machine
+    stage.say("a", "b", Links(OTHER_VIEW, ((0, 2),)))
+    stage.say("a", "b", Links(view_of(stage).key, ((1, 2),)))
+    assert machine.state is MembershipState.OPERATIONAL
+    stage.say("a", "b", Links(view_of(stage).key, ((0, 2),)))
+    assert machine.state is MembershipState.GATHER
+    assert machine.reasons[GatherReason.PATH_LOST] == 1

@@ -106,6 +106,25 @@ def test_what_is_needed_while_a_write_is_under_way_is_written_behind_it() -> Non
     assert disk.may_use(far, 1.3)
 
 
+def test_the_disk_is_kept_ahead_of_numbers_that_connections_have() -> None:
+    disk = reservation()
+    disk.keep_ahead(MARK - SPARE // 2, 0.0)
+    assert disk.to_store is None
+    disk.keep_ahead(MARK - SPARE // 2 + 1, 0.0)
+    assert disk.to_store is not None
+    assert disk.to_store >= MARK + SPARE // 2
+    disk.failed("No space left on device", 0.0)
+    disk.keep_ahead(MARK, 0.0)
+    assert disk.to_store is None, "it is tried again when that is due"
+
+
+def test_a_disk_is_kept_ahead_of_numbers_far_above_physical_time() -> None:
+    disk = reservation()
+    far = 10**12
+    disk.keep_ahead(far, 0.0)
+    assert disk.to_store == far + SPARE
+
+
 def test_nobody_uses_a_counter_that_is_not_reserved() -> None:
     disk = reservation()
     disk.use(MARK)
