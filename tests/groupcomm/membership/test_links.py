@@ -1,6 +1,7 @@
 """A lost link: others take its place without a view change, or the view ends."""
 
 from groupcomm.config.view import View
+from groupcomm.membership.operational import STEADY_BEACONS
 from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.wire.membership import Links
 from tests.groupcomm.membership.stage import OTHER_VIEW, Stage, in_view
@@ -56,6 +57,18 @@ def test_one_end_that_hears_nothing_is_enough() -> None:
     stage.cut.clear()
     stage.run(LONG_S)
     assert routes(stage) == [view.links] * 6
+
+
+def test_a_link_is_used_again_after_a_few_beacons_and_none_of_before_the_silence_counts() -> None:
+    stage = three_sites()
+    stage.cut = {("c", "a")}  # so c still says that it hears a
+    stage.run(LONG_S)
+    stage.cut.clear()
+    interval_s = stage.config.timing.beacon_interval_s
+    stage.run((STEADY_BEACONS - 1) * interval_s)
+    assert stage.daemons["a"].host.routes[-1] == ((0, 4), (2, 4))
+    stage.run(2 * interval_s)
+    assert stage.daemons["a"].host.routes[-1] == view_of(stage).links
 
 
 def test_a_short_silence_changes_nothing() -> None:
