@@ -42,10 +42,10 @@ DELAY_S = 0.0005
 class Program:
     """A client of one core, that has read all it was told."""
 
-    def __init__(self, core: DaemonCore, user: str, *, principals: bool = False) -> None:
+    def __init__(self, core: DaemonCore, user: str, **options: bool) -> None:
         self.core = core
         self.connection = core.next_connection()
-        self.session = ClientSession(user, principals=principals)
+        self.session = ClientSession(user, **options)  # type: ignore[arg-type]  # only bools
         self.events: list[Event] = []
 
     def say(self) -> list[Input]:
@@ -68,6 +68,7 @@ class Shell:
         rosters: the rosters that the disk has not stored yet.
         record: the rosters that the disk holds.
         news: all that its log would say.
+        reports: the reports of daemons, each with its sender's name.
         over: the way in which it has ended; None while it goes on.
     """
 
@@ -79,6 +80,7 @@ class Shell:
         self.rosters: list[RosterRecord] = []
         self.record = RosterRecord()
         self.news: list[News] = []
+        self.reports: list[tuple[str, bytes]] = []
         self.over: CoreOver | None = None
 
     def store(self, wanted: Sequence[Store]) -> None:
@@ -117,6 +119,7 @@ class Shell:
     def serve(self, output: Output) -> None:
         """Programs read."""
         self.news += output.news
+        self.reports += output.reports
         self._cluster.read(self._name)
 
     def lines(self, kind: type[AccessNews] | type[ProtocolNews] | type[RosterNews]) -> list[str]:
@@ -194,11 +197,9 @@ class Cluster:
                 probe=self.probes(name),
             )
 
-    def connect(
-        self, name: str, user: str, principal: str = "", *, principals: bool = False
-    ) -> Program:
-        """A client that is admitted."""
-        program = Program(self.cores[name], user, principals=principals)
+    def connect(self, name: str, user: str, principal: str = "", **options: bool) -> Program:
+        """A client that is admitted; `options` are those of its session."""
+        program = Program(self.cores[name], user, **options)
         self.programs.append(program)
         self.step(name, [], [ClientOpened(program.connection, principal)])
         self.run(0.1)
