@@ -6,10 +6,18 @@ Each is named by `Mutation.key`: module, function, operator, and changed text.
 from typing import Final
 
 EQUIVALENT: Final[dict[str, str]] = {
+    "groupcomm/engine/protection.py IdentityProtection._notify_evicted: and, or: public is None or"
+    " public not in self._roll.evicted  ->  public is None and public not in self._roll.evicted": (
+        "it is called for senders that are not trusted: their key is unknown or evicted"
+    ),
     "groupcomm/membership/failure_detector.py OutdatedStart.__init__: assignment dropped:"
     " self._adoption = Adoption()": "the first report sets it before it is read",
     "groupcomm/membership/gather.py Gather.__init__: assignment dropped: self.due = now": (
         "the first search for a proposal sets it before it is read"
+    ),
+    "groupcomm/membership/membership.py Membership._on_beacon: assignment dropped: self.deadline ="
+    " min(self.deadline, self._operational.deadline)": (
+        "the next beacon is due before a silence that begins now is too long"
     ),
     "groupcomm/order/admission.py Admission._check_adjacent_stamps: constant: 1  ->  2 in after ="
     " packets[early[place]].time if place < len(early) else time + 1": (
@@ -42,6 +50,14 @@ EQUIVALENT: Final[dict[str, str]] = {
 """The reason why nothing changes that anybody could see."""
 
 COSTS_ONLY: Final[dict[str, str]] = {
+    "groupcomm/membership/control_receiver.py ControlReceiver.on_datagram: comparison:"
+    " peer.heard_at < self.gather_began_at  ->  peer.heard_at <= self.gather_began_at": (
+        "the findings are computed once more for a daemon heard in the step that began to gather"
+    ),
+    "groupcomm/ring/ring.py Ring._collect_holdings: assignment dropped: self._noted_frontier ="
+    " max(self._noted_frontier, least)": (
+        "the token may be asked for once more, for packets that can be delivered already"
+    ),
     "groupcomm/membership/membership.py Membership.gather: constant: 256  ->  257 in"
     " jitter = (self._me >> self._own_join.attempt % 48 & 255) / 256": (
         "a fraction that spreads repeats over time is smaller by 0.4 %"

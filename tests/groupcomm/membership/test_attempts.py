@@ -248,3 +248,21 @@ def test_members_that_leave_cost_no_failed_attempts(pause_s: float) -> None:
         assert machine.reasons == {GatherReason.STARTED: 1, GatherReason.FELLOW_LEFT: 2}
         assert machine._backoff.failures == 0
     assert {a for a, _ in stage.said(Leave)} == {"c", "d"}
+
+
+def test_joins_count_for_the_next_attempt_too_if_this_one_has_come_to_no_view() -> None:
+    """Those of a view that was installed do not: its members begin anew."""
+    stage = in_view("ab")
+    to_recovered(stage)
+    stage.mute = {"b"}
+    machine = stage.daemons["a"].machine
+    join = machine.peers[NUMBERS["b"]].join
+    assert join is not None
+    machine.gather(GatherReason.ATTEMPT_FAILED, stage.now)
+    assert machine.peers[NUMBERS["b"]].join is join
+    stage = in_view("ab")
+    machine = stage.daemons["a"].machine
+    assert machine.peers[NUMBERS["b"]].join is not None
+    stage.mute = {"b"}
+    machine.gather(GatherReason.TOKEN_LOST, stage.now)
+    assert machine.peers[NUMBERS["b"]].join is None
