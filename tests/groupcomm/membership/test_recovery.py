@@ -1,6 +1,7 @@
 """The packets of the old view that members lack, their obligations, and the mark on disk."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 from msgspec.structs import replace
@@ -293,3 +294,21 @@ def test_spans_below_what_is_forgotten_cannot_be() -> None:
     assert view is not None
     assert not _fits(Past(view.key, (Holding(2**40, ((1, 2**40 + 9),), (), 0),), ()), view)
     assert _fits(Past(view.key, (Holding(2**40, ((2**40 + 1, 2**40 + 9),), (), 0),), ()), view)
+
+
+def test_repairs_leave_in_batches_with_time_between_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("groupcomm.membership.recovery.BATCH_BYTES", 100)
+    stage = in_view("ab")
+    a, b = (stage.daemons[name] for name in "ab")
+    a.host.held, b.host.held = set(range(1, 200)), {1}
+    before, repeat_s = len(b.host.installed), stage.config.timing.repeat_s
+    a.machine.gather(GatherReason.TOKEN_LOST, stage.now)
+    times, sent = [], 0
+    for _ in range(200):
+        stage.run(repeat_s / 10)
+        if len(stage.said(Repair)) > sent:
+            times.append(stage.now)
+        sent = len(stage.said(Repair))
+    assert len(b.host.installed) == before + 1
+    assert len(times) > 3
+    assert min(later - earlier for earlier, later in pairwise(times)) > 0.8 * repeat_s
