@@ -7,6 +7,7 @@ import pytest
 from msgspec import structs
 
 from groupcomm.config.core import CoreConfig, Timing, Windows
+from groupcomm.config.roster import AddDaemon
 from groupcomm.config.shared import Difference
 from groupcomm.errors import RemoteProtocolError
 from groupcomm.membership.comparison import (
@@ -17,7 +18,7 @@ from groupcomm.membership.comparison import (
     Verdict,
 )
 from groupcomm.membership.states import GatherReason, MembershipState
-from groupcomm.wire.membership import Beacon, ControlKind, Leave, Settings
+from groupcomm.wire.membership import Beacon, ControlKind, Leave, RosterNotice, Settings
 from tests.groupcomm.membership.stage import (
     FIRST,
     NUMBERS,
@@ -276,3 +277,20 @@ def test_settings_under_another_name_are_a_breach_of_the_protocol() -> None:
     told = Settings("z", bytes(16), (), ())
     with pytest.raises(RemoteProtocolError, match="calls itself 'z'"):
         stage.daemons["a"].machine.on_control(packet_of("b", told), NUMBERS["b"], stage.now)
+
+
+def test_a_daemon_with_an_earlier_roster_is_sent_the_present_one_once() -> None:
+    stage = Stage("ab")
+    roster = stage.config.roster.changed(AddDaemon(name="c", site="1"))
+    stage.config = stage.config.with_roster(roster)
+    stage.start("ab")
+    stage.run(3.0)
+    machine = stage.daemons["a"].machine
+    assert stage.said(RosterNotice) == []
+    machine.comparison.on_superseded_roster(machine.peers[NUMBERS["b"]], stage.now)
+    stage.run(1.0)
+    count = len(stage.said(RosterNotice))
+    assert ("a", "b") in stage.said(RosterNotice)
+    machine.comparison.step(stage.now)
+    stage.run(1.0)
+    assert len(stage.said(RosterNotice)) == count
