@@ -151,3 +151,40 @@ def test_a_hello_of_the_past_proves_nothing_to_a_restarted_daemon() -> None:
     assert refused(new_b, answer) == "hello"
     assert said(new_a) == said(new_b) == []
     assert refused(new_b, a.seal(None, LONG)) == "unproven"
+
+
+# ---- keys that change ----
+
+
+NEW: Final = bytes(range(32, 64))
+
+
+def test_new_keys_open_and_seal_from_then_on() -> None:
+    a, b = gate("a"), gate("b")
+    meet(a, b)
+    both = {1: bytes(32), 2: NEW}
+    a.use_keys(KeyRing(both, 2))
+    sealed = a.seal(None, LONG)
+    assert refused(b, sealed) == "key"
+    assert b.named_key == 2
+    b.use_keys(KeyRing(both, 1))
+    opened = b.open_untrusted(a.seal(None, LONG))
+    assert opened is not None
+    assert opened.packet == LONG
+    assert a.open_untrusted(b.seal(None, LONG)) is not None, "the old key is there still"
+    a.use_keys(KeyRing({2: NEW}, 2))
+    assert refused(a, b.seal(None, LONG)) == "key"
+
+
+def test_a_missing_key_that_a_daemon_provably_seals_with_is_known_until_it_is_there() -> None:
+    a, b = gate("a"), gate("b")
+    both = {1: bytes(32), 2: NEW}
+    a.use_keys(KeyRing(both, 2))
+    assert refused(a, b.seal(None, LONG)) == "unproven"
+    for _, datagram in said(a):
+        b.open_untrusted(datagram)
+    assert b.missing_key == ("a", 2)
+    b.use_keys(KeyRing({1: bytes(32), 3: NEW}, 1))
+    assert b.missing_key == ("a", 2)
+    b.use_keys(KeyRing(both, 1))
+    assert b.missing_key is None

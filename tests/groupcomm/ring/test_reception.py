@@ -6,6 +6,7 @@ from groupcomm.ring.token_handling import first_token
 from groupcomm.stream.stream import Stream
 from groupcomm.wire.data import DataPacket
 from groupcomm.wire.token import Token
+from tests.groupcomm.ring.harness import Daemon, make_view
 
 TIMING = Timing()
 LIMIT_S = LACKING_TIMEOUTS * TIMING.token_timeout_s
@@ -128,3 +129,15 @@ def test_a_daemon_that_holds_all_misses_nobody() -> None:
     stream.accept(packet(1))
     visit(reception, token_with(1, 1, 1), 2 * LIMIT_S, 4 * LIMIT_S)
     assert not reception.overdue
+
+
+def test_each_visit_of_the_token_counts_until_the_view_ends() -> None:
+    daemon = Daemon(make_view((0, 1, 2)), 1)
+    hop, now = 1, 0.0
+    while now < LIMIT_S + 2 * STEP_S:
+        token = first_token(0, (0, 1, 2), hop=hop, clock=1, streams=daemon.streams)
+        token.last, token.rows[0].held = 1, [1]
+        daemon.ring.on_token(token, now)
+        daemon.step(now)
+        assert daemon.ring.reception.overdue is (now >= LIMIT_S)
+        hop, now = daemon.ring.last_hop + 3, now + STEP_S
