@@ -138,10 +138,9 @@ def test_a_link_state_that_is_lost_is_reported_again() -> None:
 def test_a_daemon_that_learns_that_the_last_link_is_lost_leaves_the_view() -> None:
     """Of the two ends only one has noticed, and b is neither."""
     stage = in_view("ab", "cd")
-    machine = stage.daemons["b"].machine
     stage.say("a", "b", Links(OTHER_VIEW, ((0, 2),)))
     stage.say("a", "b", Links(view_of(stage).key, ((1, 2),)))
-    assert machine.state is MembershipState.OPERATIONAL
+    assert stage.state("b") is MembershipState.OPERATIONAL
     stage.say("a", "b", Links(view_of(stage).key, ((0, 2),)))
-    assert machine.state is MembershipState.GATHER
-    assert machine.reasons[GatherReason.PATH_LOST] == 1
+    assert stage.state("b") is MembershipState.GATHER
+    assert stage.daemons["b"].machine.reasons[GatherReason.PATH_LOST] == 1
