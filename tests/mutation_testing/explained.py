@@ -54,6 +54,8 @@ COSTS_ONLY: Final[dict[str, str]] = {
     " peer.heard_at < self.gather_began_at  ->  peer.heard_at <= self.gather_began_at": (
         "the findings are computed once more for a daemon heard in the step that began to gather"
     ),
+    "groupcomm/ring/flow_control.py RemoteRingWindow.on_held: comparison: rates[-1][1] <= rate  -> "
+    " rates[-1][1] < rate": "equal rates are kept twice, and the first of them counts",
     "groupcomm/ring/ring.py Ring._collect_holdings: assignment dropped: self._noted_frontier ="
     " max(self._noted_frontier, least)": (
         "the token may be asked for once more, for packets that can be delivered already"

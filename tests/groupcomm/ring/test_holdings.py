@@ -44,6 +44,8 @@ def test_all_know_two_ways_after_it_has_left() -> None:
         assert daemon.frontiers[-1] == time
     assert a.ring.state is TokenState.RESTING
     assert a.ring.held_by_all == 1
+    token = a.ring._token
+    assert (token.rows[0].sent, token.burst) == (0, 0), "it counts for the round no longer"
     assert a.ring.deadline >= now + STEADY * TIMING.linger_s, "it need not go round"
 
 

@@ -530,3 +530,21 @@ def test_a_packet_that_does_not_linger_says_nothing_about_where_the_token_stays(
     c.hear(first[:1], 0.0)
     a.hear([packet for packet in second if packet[1][0] == PacketKind.DATA], 0.0)
     assert not a.ring.monitor.at_rest, "b has passed it on"
+
+
+@pytest.mark.parametrize("holds_packets", [True, False])
+def test_a_resting_token_collects_frontiers_once_in_a_while_if_packets_are_kept(
+    holds_packets: bool,
+) -> None:
+    a, b, c = trio()
+    a.step(0.0)
+    a.submit()
+    sent = a.step(1.0)
+    b.hear(sent, 1.0)
+    c.hear(sent[:1] + b.step(1.0), 1.0)
+    a.hear(c.step(1.0), 1.0)
+    assert kinds(a.step(1.0)) == [PacketKind.REST]
+    a.frontier, a.holds_packets = a.frontier + 1, holds_packets
+    due = 1.0 + CoreConfig().timing.rest_interval_s
+    assert PacketKind.TOKEN not in kinds(a.step(due - 0.001))
+    assert (PacketKind.TOKEN in kinds(a.step(due))) is holds_packets
