@@ -43,6 +43,8 @@ EQUIVALENT: Final[dict[str, str]] = {
         "setting a number to what it is changes nothing"
     ),
     "groupcomm/ring/token_monitor.py TokenMonitor.__init__: assignment dropped:"
+    " self._copy = b''": "it is not read before a token is passed",
+    "groupcomm/ring/token_monitor.py TokenMonitor.__init__: assignment dropped:"
     " self._copy_to = me": "it is not read before a token is passed",
     "groupcomm/ring/token_monitor.py TokenMonitor.__init__: assignment dropped:"
     " self.deadline = inf": "each step sets it before it is read",
