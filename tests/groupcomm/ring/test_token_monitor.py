@@ -118,3 +118,23 @@ def test_the_time_at_which_something_is_missing_is_a_deadline_while_nothing_is_a
     assert watched.monitor.deadline == 0.01
     watched.monitor.step(0.0, wanted=True, urgent=False, missing_at=0.0)
     assert watched.monitor.deadline == TIMING.request_retry_s
+
+
+def test_a_passed_token_that_has_come_by_or_rests_is_not_sent_again() -> None:
+    for news in (
+        lambda monitor: monitor.came_by(9),
+        lambda monitor: monitor.rests(9, 2, 0.0, wanted=False),
+        lambda monitor: monitor.arrived_there(),
+    ):
+        watched = Watched()
+        watched.monitor.passed_on(b"token", 2, 8, 0.0)
+        news(watched.monitor)
+        assert watched.targets(TIMING.token_retransmit_s, wanted=False) == []
+        assert watched.ring_counts.repeated_tokens == 0
+
+
+def test_a_token_that_has_come_by_was_asked_for_long_enough() -> None:
+    watched = Watched()
+    assert watched.targets(0.0) == []
+    watched.monitor.came_by(9)
+    assert watched.targets(TIMING.request_retry_s) == [], "it may come by again by itself"
