@@ -5,7 +5,7 @@ Pure and without time. The core carries out the requests and pushes its deliveri
 moves the bytes: it buffers those that it reads while `reading` is True, and writes those that
 `pop_output` returns.
 
-The events of its life are methods, and docs/session.md has the table of their effects:
+The events of its life are methods, and docs/protocol/session.md has the table of their effects:
 `next_request` (a HELLO, a BYE), `connect` (the user's name is free), `welcome` (the CONNECT is
 ordered), `close` (the session must end), `push` (the client is too slow), `lose_client` (the
 client's stream has ended), `finish` (all earlier input was processed) and `disconnect` (the

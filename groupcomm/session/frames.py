@@ -2,7 +2,7 @@
 
 Every frame is a length u32 (of what follows), a kind u8 and a body, in network byte order.
 Encoders return whole frames, the length included; decoders take a frame as `FrameReader` yields it,
-from its kind on, and raise only BadDatagram. docs/session.md has all frames in a table.
+from its kind on, and raise only BadDatagram. docs/protocol/session.md has all frames in a table.
 """
 
 import enum
