@@ -1,15 +1,13 @@
 """Join a group with the plain client, send messages to it, and print what comes.
 
-Run beside programs of the library, such as `groupcomm chat`, to see that they understand each other.
+Programs of the library, such as `groupcomm chat`, can be in the same group.
 """
 
 import argparse
 import sys
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-import plain_client as plain
+from examples.plain_client import plain_client as plain
 
 LEVELS = ("UNRELIABLE", "RELIABLE", "FIFO", "CAUSAL", "AGREED", "SAFE")
 CAUSES = ("JOIN", "LEAVE", "DISCONNECT", "NETWORK")

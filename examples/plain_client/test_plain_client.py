@@ -18,119 +18,150 @@ from groupcomm.level import ServiceLevel
 from groupcomm_client import Connection, connect
 from groupcomm_tools.local_cluster import LocalCluster
 
-HERE = Path(__file__).parent
 in_thread = trio.to_thread.run_sync
 
 
 @pytest.fixture
 async def daemons() -> AsyncIterator[LocalCluster]:
-    async with LocalCluster("ab", tcp=True) as running:
+    # The longest timeouts: a busy machine must not part the daemons.
+    async with LocalCluster("ab", 'preset = "wan"', tcp=True) as running:
         await running.settle("ab")
         yield running
 
 
-def until(client: plain.Client, wanted: Callable[[plain.Event], bool]) -> list[plain.Event]:
-    """Return the events up to the first one that is wanted."""
-    found = []
-    while not found or not wanted(found[-1]):
+def until(client: plain.Client, wanted: Callable[[plain.Event], bool]) -> plain.Event:
+    """Return the first event that is wanted."""
+    while True:
         event = client.receive(20)
-        assert event is not None, found
-        found.append(event)
-    return found
+        assert event is not None, "nothing has come for 20 s"
+        if wanted(event):
+            return event
+
+
+def is_event(name: str) -> Callable[[plain.Event], bool]:
+    return lambda event: event["event"] == name
 
 
 def is_view_of(count: int) -> Callable[[plain.Event], bool]:
     return lambda event: event["event"] == "view" and len(event["members"]) == count
 
 
-async def library_until(connection: Connection, wanted: Callable[[Any], bool]) -> list[Any]:
-    found: list[Any] = []
+def collect(client: plain.Client, count: int) -> list[plain.Event]:
+    """Return the next messages."""
+    return [until(client, is_event("message")) for _ in range(count)]
+
+
+async def library_until(connection: Connection, wanted: Callable[[Any], bool]) -> Any:
+    """Return the first event of a connection of the library that is wanted."""
     with trio.fail_after(20):
-        while not found or not wanted(found[-1]):
-            found.append(await connection.receive())
-    return found
+        while not wanted(event := await connection.receive()):
+            pass
+    return event
+
+
+async def join_all(clients: list[plain.Client], carl: Connection) -> GroupView:
+    """Have clients join one after the other; return the view that Carl has then."""
+    for count, client in enumerate(clients, 2):
+        client.join("g")
+        await in_thread(until, client, is_view_of(count))
+    view: GroupView = await library_until(
+        carl, lambda e: isinstance(e, GroupView) and len(e.members) == 1 + len(clients)
+    )
+    return view
 
 
 async def test_it_speaks_at_all_levels_with_the_library(daemons: LocalCluster) -> None:
-    def end(event: plain.Event) -> bool:
-        return event["event"] == "message" and event["data"] == b"end"
-
     ann = await in_thread(plain.Client, str(daemons["a"].unix), "ann")
     bob = await in_thread(plain.Client, daemons["b"].tcp, "bob")
     async with connect(str(daemons["b"].unix), user="carl") as carl:
         await carl.join("g")
-        await library_until(carl, lambda event: isinstance(event, GroupView))
-        for client, count in ((ann, 2), (bob, 3)):
-            client.join("g")
-            await in_thread(until, client, is_view_of(count))
-        view = (await library_until(carl, lambda e: isinstance(e, GroupView) and len(e.members) == 3))[-1]
-        for level in range(1, 6):
+        view = await join_all([ann, bob], carl)
+        assert [(m.name, m.connection) for m in view.members][1:] == [ann.me, bob.me]
+        levels = range(plain.RELIABLE, plain.SAFE + 1)
+        for level in levels:
             await in_thread(ann.multicast, ["g"], b"ann %d" % level, level)
             await in_thread(bob.multicast, ["g"], b"bob %d" % level, level)
-            await carl.multicast("g", b"carl %d" % level, level=ServiceLevel(level), type=level)
-        ann.multicast(["#bob#b", "#carl#b"], b"private", type=7)
-        number = ann.multicast(["g"], b"end", plain.SAFE, ordered=1)
-        at_ann = await in_thread(until, ann, end)
-        at_bob = await in_thread(until, bob, end)
-        at_carl = await library_until(carl, lambda e: isinstance(e, Message) and e.data == b"end")
-        ordered = (await in_thread(until, ann, lambda e: e["event"] == "ordered"))[-1]
-        assert (ordered["number"], ordered["position"]) == (number, at_ann[-1]["position"])
-
-        expected = {b"%b %d" % (who, level) for who in (b"ann", b"bob", b"carl") for level in range(1, 6)}
-        seen = [
-            [(e["data"], e["level"], e["position"]) for e in events if e["event"] == "message"]
-            for events in (at_ann, at_bob)
+            await carl.multicast("g", b"carl %d" % level, level=ServiceLevel(level))
+        at_ann = await in_thread(collect, ann, 15)
+        at_bob = await in_thread(collect, bob, 15)
+        at_carl: list[Message] = [
+            await library_until(carl, lambda e: isinstance(e, Message)) for _ in range(15)
         ]
-        seen.append(
-            [(e.data, e.level, tuple(e.position)[1:]) for e in at_carl if isinstance(e, Message)]
-        )
+        seen = [[(e["data"], e["level"], e["position"]) for e in each] for each in (at_ann, at_bob)]
+        seen.append([(m.data, m.level, tuple(m.position or ())[1:]) for m in at_carl])
         for messages in seen:
-            assert {data for data, _, _ in messages} - {b"private"} == expected | {b"end"}
-            agreed = [m for m in messages if m[1] >= plain.AGREED and m[0] != b"private"]
-            assert agreed == sorted(agreed, key=lambda message: message[2])
-            assert agreed == [m for m in seen[0] if m[1] >= plain.AGREED]
-        for sender in (b"ann", b"bob", b"carl"):
-            own = [data for data, level, _ in seen[1] if data.startswith(sender) and level >= plain.FIFO]
-            assert own == sorted(own)
-        private = next(e for e in at_bob if e.get("data") == b"private")
-        assert (private["sender"], private["groups"]) == (ann.me, ["#bob#b", "#carl#b"])
-        assert private["type"] == 7
-        assert [(m.name, m.connection) for m in view.members][1:] == [ann.me, bob.me]
+            assert {data for data, _, _ in messages} == {
+                b"%b %d" % (who, level) for who in (b"ann", b"bob", b"carl") for level in levels
+            }
+            agreed = [each for each in messages if each[1] >= plain.AGREED]
+            assert agreed == sorted(agreed, key=lambda each: each[2])
+            assert agreed == [each for each in seen[0] if each[1] >= plain.AGREED]
+            for sender in (b"ann", b"bob", b"carl"):
+                ordered = [each for each in messages if each[1] >= plain.FIFO]
+                own = [data for data, _, _ in ordered if data.startswith(sender)]
+                assert own == sorted(own)
+        await in_thread(ann.close)
+        await in_thread(bob.close)
 
+
+async def test_it_sends_to_names_leaves_and_is_told_what_became_of_it(
+    daemons: LocalCluster,
+) -> None:
+    ann = await in_thread(plain.Client, str(daemons["a"].unix), "ann")
+    bob = await in_thread(plain.Client, daemons["b"].tcp, "bob")
+    async with connect(str(daemons["b"].unix), user="carl") as carl:
+        await carl.join("g")
+        await join_all([ann, bob], carl)
+        ann.multicast(["#bob#b", "#carl#b"], b"private", type=7)
+        private = await in_thread(until, bob, is_event("message"))
+        assert (private["sender"], private["groups"]) == (ann.me, ["#bob#b", "#carl#b"])
+        assert (private["type"], private["data"]) == (7, b"private")
+        await library_until(carl, lambda e: isinstance(e, Message) and e.data == b"private")
         await carl.multicast("#ann#a", b"answer")
-        assert (await in_thread(until, ann, lambda e: e["event"] == "message"))[-1]["data"] == b"answer"
+        answer = await in_thread(until, ann, is_event("message"))
+        assert answer["data"] == b"answer"
+        ann.multicast(["g"], b"not to me", flags=1)
+        number = ann.multicast(["g"], b"when?", plain.SAFE, ordered=1)
+        asked = await in_thread(until, ann, is_event("message"))
+        place = await in_thread(until, ann, is_event("ordered"))
+        assert (asked["data"], asked["number"]) == (b"when?", number)
+        assert (place["number"], place["position"]) == (number, asked["position"])
+        await in_thread(ann.multicast, ["g"], b"perhaps", plain.UNRELIABLE)
         ann.leave("g")
-        left = (await in_thread(until, ann, lambda e: e["event"] == "view"))[-1]
-        assert (left["cause"], left["own"], len(left["members"])) == (1, 1, 2)
+        left = await in_thread(until, ann, is_view_of(2))
+        assert (left["cause"], left["own"]) == (1, 1)
         await in_thread(ann.close)
         await carl.multicast("#ann#a", b"too late")
         await library_until(carl, lambda event: isinstance(event, Undeliverable))
         bob.multicast(["#nobody#a"], b"")
-        lost = (await in_thread(until, bob, lambda e: e["event"] == "undeliverable"))[-1]
-        assert lost["target"] == "#nobody#a"
+        assert (await in_thread(until, bob, is_event("undeliverable")))["target"] == "#nobody#a"
         bob.query("members g")
-        answer = (await in_thread(until, bob, lambda e: e["event"] == "answer"))[-1]
-        assert b"#carl#b" in answer["data"]
+        assert b"#carl#b" in (await in_thread(until, bob, is_event("answer")))["data"]
         await in_thread(bob.close)
 
 
-async def test_large_messages_pass_both_ways_while_everybody_writes(daemons: LocalCluster) -> None:
-    data = [bytes((n,)) * 3_000_000 for n in range(3)]
-    ann = await in_thread(plain.Client, str(daemons["a"].unix), "ann")
-    async with connect(str(daemons["b"].unix), user="carl") as carl:
-        ann.join("g")
-        await carl.join("g")
-        await in_thread(until, ann, is_view_of(2))
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(in_thread, lambda: [ann.multicast(["g"], each, plain.FIFO) for each in data])
-            for each in data:
-                await carl.multicast("g", each, level=ServiceLevel.FIFO)
-        got: list[plain.Event] = []
-        while len(got) < 6:
-            got.append((await in_thread(until, ann, lambda e: e["event"] == "message"))[-1])
-        for sender in ("#ann#a", "#carl#b"):
-            assert [e["data"] for e in got if e["sender"][0] == sender] == data
-        await in_thread(ann.close)
+async def test_long_messages_pass_both_ways_while_both_ends_write() -> None:
+    """Both write more than their streams hold: none waits for ever for the other one to read."""
+    data = [bytes((n,)) * 800_000 for n in range(2)]
+    async with LocalCluster("a") as daemons:
+        ann = await in_thread(plain.Client, str(daemons["a"].unix), "ann")
+        async with connect(str(daemons["a"].unix), user="carl") as carl:
+            await carl.join("g")
+            await join_all([ann], carl)
+
+            def send_all() -> None:
+                for each in data:
+                    ann.multicast(["g"], each, plain.FIFO)
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(in_thread, send_all)
+                for each in data:
+                    await carl.multicast("g", each, level=ServiceLevel.FIFO)
+                    await library_until(carl, lambda e: isinstance(e, Message))
+            got = await in_thread(collect, ann, 4)
+            for sender in ("#ann#a", "#carl#a"):
+                assert [e["data"] for e in got if e["sender"][0] == sender] == data
+            await in_thread(ann.close)
 
 
 def closed_after(address: str, raw: bytes) -> int:
@@ -141,7 +172,7 @@ def closed_after(address: str, raw: bytes) -> int:
         until(client, is_view_of(1))
         client.send_raw(raw)
         client.query("members g")
-        until(client, lambda event: event["event"] == "answer")
+        until(client, is_event("answer"))
         client.close()
     except plain.SessionClosed as error:
         return error.code
@@ -155,6 +186,7 @@ def bundle(*head: int, groups: bytes = b"\1g", payload: bytes = b"", ordered: in
 
 
 ONE = struct.pack("!HI", 0, 1) + b"x"
+QUESTION = b"\0\0\0\7\4status"
 BROKEN = {
     "a length of 0": (b"\0\0\0\0", Code.NET_ERROR),
     "a frame that is too long": (struct.pack("!IB", 66_561, 2), Code.NET_ERROR),
@@ -169,7 +201,10 @@ BROKEN = {
     "heads beyond the payload": (bundle(0, 4, 0, 2, 0, 9, payload=ONE), Code.NET_ERROR),
     "level 6": (bundle(0, 6, 0, 2, 0, 1, payload=ONE), Code.NET_ERROR),
     "no groups": (bundle(0, 4, 0, 2, 0, 1, groups=b"", payload=ONE), Code.NET_ERROR),
-    "a name that is not UTF-8": (bundle(0, 4, 0, 2, 0, 1, groups=b"\1\xff", payload=ONE), Code.NET_ERROR),
+    "a name that is not UTF-8": (
+        bundle(0, 4, 0, 2, 0, 1, groups=b"\1\xff", payload=ONE),
+        Code.NET_ERROR,
+    ),
     "a name with an invisible character": (
         bundle(0, 4, 0, 2, 0, 1, groups=b"\3\xe2\x80\x8b", payload=ONE),
         Code.NET_ERROR,
@@ -191,36 +226,40 @@ BROKEN = {
 }
 
 
-async def test_broken_bytes_are_answered_as_the_document_says(daemons: LocalCluster) -> None:
-    address = str(daemons["a"].unix)
-    found = {what: await in_thread(closed_after, address, raw) for what, (raw, _) in BROKEN.items()}
-    assert found == {what: code for what, (_, code) in BROKEN.items()}
-    rng = random.Random(7)
-    valid = [bundle(0, 4, 0, 2, 0, 1, payload=ONE), bundle(4, 4, 0, 2, 0, 1), b"\0\0\0\7\4status"]
-    codes = set()
-    for _ in range(60):
-        raw = bytearray(rng.choice(valid))
-        for _ in range(rng.randint(1, 3)):
-            raw[rng.randrange(4, len(raw))] = rng.randrange(256)
-        codes.add(await in_thread(closed_after, address, bytes(raw)))
-    allowed = {1, *(int(c) for c in Code if c < 0)}
-    assert codes <= allowed, codes
-    assert {1, int(Code.NET_ERROR), int(Code.ILLEGAL_MESSAGE)} <= codes
-    assert daemons["a"].running
+async def test_broken_bytes_are_answered_as_the_document_says() -> None:
+    async with LocalCluster("a") as daemons:
+        address = str(daemons["a"].unix)
+        codes = {
+            what: await in_thread(closed_after, address, raw) for what, (raw, _) in BROKEN.items()
+        }
+        assert codes == {what: code for what, (_, code) in BROKEN.items()}
+        rng, found = random.Random(7), set()
+        valid = [bundle(0, 4, 0, 2, 0, 1, payload=ONE), bundle(4, 4, 0, 2, 0, 1), QUESTION]
+        for _ in range(40):
+            raw = bytearray(rng.choice(valid))
+            for _ in range(rng.randint(1, 3)):
+                raw[rng.randrange(4, len(raw))] = rng.randrange(256)
+            found.add(await in_thread(closed_after, address, bytes(raw)))
+        assert found <= {1, *(int(code) for code in Code if code < 0)}
+        assert {1, int(Code.NET_ERROR), int(Code.ILLEGAL_MESSAGE)} <= found
+        assert daemons["a"].running
 
 
-async def test_the_command_joins_and_prints_what_comes(daemons: LocalCluster) -> None:
-    command = [sys.executable, str(HERE / "talk.py"), "--address", str(daemons["a"].unix)]
-    done = await in_thread(
-        lambda: subprocess.run(
-            [*command, "--user", "bob", "--count", "2", "hello", "again"],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
+async def test_the_command_joins_and_prints_what_comes() -> None:
+    command = [sys.executable, "-m", "examples.plain_client.talk", "--user", "bob", "--count", "2"]
+    async with LocalCluster("a") as daemons:
+        words = ["--address", str(daemons["a"].unix), "hello", "again"]
+        done = await in_thread(
+            lambda: subprocess.run(
+                [*command, *words],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+                cwd=Path(__file__).parents[2],
+            )
         )
-    )
-    assert done.returncode == 0, done.stderr
+        assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0] == "this is #bob#a"
     assert lines[-2:] == ["AGREED from #bob#a: 'hello'", "AGREED from #bob#a: 'again'"]

@@ -1,0 +1,706 @@
+"""Test vectors of packets: those of views, control messages, requests for joining."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import attrs
+
+from groupcomm.clocks.stamp import Stamp
+from groupcomm.config.view import Incarnation
+from groupcomm.errors import BadDatagram
+from groupcomm.level import ServiceLevel
+from groupcomm.wire import joining
+from groupcomm.wire.bundle import (
+    Bundle,
+    BundleKind,
+    control_bundle,
+    decode_body_untrusted,
+    encode_body,
+    state_bundle,
+    subscription_bundle,
+)
+from groupcomm.wire.control import ControlPacket, decode_control_untrusted
+from groupcomm.wire.data import (
+    DataPacket,
+    HeadersPacket,
+    UnreliablePacket,
+    decode_data_untrusted,
+    decode_headers_untrusted,
+    decode_unreliable_untrusted,
+)
+from groupcomm.wire.eviction import EVICTION_BYTES, Eviction, decode_eviction_untrusted
+from groupcomm.wire.hello import (
+    INTRODUCTION_BYTES,
+    Hello,
+    Introduction,
+    decode_hello_untrusted,
+    decode_introduction_untrusted,
+)
+from groupcomm.wire.horizon import HorizonNotice, HorizonPacket, decode_horizon_untrusted
+from groupcomm.wire.link import (
+    Acknowledgement,
+    LinkFragment,
+    LinkPacket,
+    ResendRequest,
+    decode_ack_untrusted,
+    decode_link_untrusted,
+    decode_resend_untrusted,
+)
+from groupcomm.wire.membership import (
+    Beacon,
+    Commit,
+    ControlKind,
+    ControlMessage,
+    Holding,
+    Join,
+    Leave,
+    Links,
+    Outdated,
+    Past,
+    Proposal,
+    Repair,
+    RosterNotice,
+    Seat,
+    Settings,
+    decode_message_untrusted,
+    encode_message,
+)
+from groupcomm.wire.packet import PacketKind, peek_untrusted
+from groupcomm.wire.token import (
+    HeldNotice,
+    RestNotice,
+    Row,
+    Token,
+    TokenRequest,
+    decode_held_untrusted,
+    decode_request_untrusted,
+    decode_rest_untrusted,
+    decode_token_untrusted,
+)
+from tests.protocol.families import Example, Family, Fields, cut_and_lengthened
+from tests.protocol.session_vectors import messages, read_body
+
+KEY: Final = bytes(range(16))
+TIME: Final = 1_700_000_000_000_000
+DataLike = DataPacket | UnreliablePacket
+
+# ---- packets of a view ----
+
+
+def read_packet(raw: bytes) -> tuple[Fields, bytes]:
+    """Read a packet; see Family."""
+    kind, key = peek_untrusted(raw)
+    reader = _READERS.get(kind)
+    if reader is None:
+        raise BadDatagram("kind", f"no packet of kind {kind}")
+    fields, again = reader(raw, key)
+    return {"packet": PacketKind(kind).name, "view": key} | fields, again
+
+
+def _data(raw: bytes, key: bytes) -> tuple[Fields, bytes]:
+    found = decode_data_untrusted(raw)
+    return _fields_of_data(found), found.encode(key)
+
+
+def _fields_of_data(found: DataPacket) -> Fields:
+    names = ("ring", "number", "time", "daemon", "previous")
+    fields: Fields = {name: getattr(found, name) for name in names}
+    fields |= {"V": found.vector, "A": found.agreed, "reference": found.reference}
+    flags = {"local_only": found.local_only, "header": found.pruned}
+    fields |= flags | {"keeps": found.lingers, "asks": found.asks}
+    fields["bundles"] = [_record(each, header=found.pruned) for each in found.bundles]
+    return fields
+
+
+def _record(bundle: Bundle, *, header: bool = False) -> Fields:
+    fields: Fields = {"session": bundle.session, "user": bundle.user, "targets": bundle.targets}
+    if not header:
+        return fields | {"body": read_body(bytes(bundle.body))[0]}
+    numbers = {name: getattr(bundle, name) for name in ("flags", "message", "index", "count")}
+    kind, level = BundleKind(bundle.kind).name, ServiceLevel(bundle.level).name
+    return fields | {"kind": kind, "level": level} | numbers
+
+
+def _unreliable(raw: bytes, key: bytes) -> tuple[Fields, bytes]:
+    found = decode_unreliable_untrusted(raw)
+    bundles = [_record(each) for each in found.bundles]
+    fields = {"daemon": found.daemon, "counter": found.counter, "bundles": bundles}
+    return fields, found.encode(key)
+
+
+def _headers(raw: bytes, key: bytes) -> tuple[Fields, bytes]:
+    found = decode_headers_untrusted(raw)
+    return {"headers": [_fields_of_data(each) for each in found.packets]}, found.encode(key)
+
+
+def _token(raw: bytes, key: bytes) -> tuple[Fields, bytes]:
+    found = decode_token_untrusted(raw)
+    names = ("ring", "hop", "last", "last_sender", "clock", "burst")
+    fields: Fields = {name: getattr(found, name) for name in names}
+    rows = [{"frontier": r.frontier, "sent": r.sent, "held": r.held} for r in found.rows]
+    return fields | {
+        "rows": rows,
+        "requests": found.requests,
+        "wanted": found.wanted,
+    }, found.encode(key)
+
+
+def _simple(decode: Callable[[bytes], Any], *names: str) -> Callable[[bytes, bytes], Any]:
+    """Return the reader of a packet whose attributes are named as in the document."""
+
+    def read(raw: bytes, key: bytes) -> tuple[Fields, bytes]:
+        found = decode(raw)
+        return {name: getattr(found, name) for name in names}, found.encode(key)
+
+    return read
+
+
+def _horizon(raw: bytes, key: bytes) -> tuple[Fields, bytes]:
+    found = decode_horizon_untrusted(raw)
+    names = ("ring", "horizon", "upto", "frontier", "unsettled", "held")
+    notices = [{name: getattr(each, name) for name in names} for each in found.notices]
+    return {"notices": notices}, found.encode(key)
+
+
+def _link(raw: bytes, key: bytes) -> tuple[Fields, bytes]:
+    found = decode_link_untrusted(raw)
+    fields: Fields = {"sender": found.sender, "number": found.number}
+    if found.fragment is not None:
+        part = found.fragment
+        fields["fragment"] = {"whole": part.whole, "part": part.part, "parts": part.parts}
+        fields["fragment"]["content"] = part.content
+    elif found.packet:
+        fields["carries"] = read_packet(found.packet)[0]
+    else:
+        fields["zeros"] = found.zeros
+    return fields, found.encode(key)
+
+
+def _control(raw: bytes, key: bytes) -> tuple[Fields, bytes]:
+    found = decode_control_untrusted(raw)
+    fields: Fields = {"origin": found.origin, "restarts": found.incarnation.restarts}
+    fields |= {"random_id": found.incarnation.random_id, "sequence": found.sequence}
+    fields |= {"part": found.part, "parts": found.parts}
+    if found.parts == 1:
+        message = decode_message_untrusted(found.kind, found.payload)
+        fields |= {"message": ControlKind(found.kind).name, "fields": message}
+        kind, found.payload = encode_message(message)
+        assert kind == found.kind
+    else:
+        fields |= {"message": ControlKind(found.kind).name, "payload": found.payload}
+    return fields, found.encode(key)
+
+
+def _hello(raw: bytes, key: bytes) -> tuple[Fields, bytes]:
+    if len(raw) == INTRODUCTION_BYTES:
+        told, signature = decode_introduction_untrusted(raw)
+        names = ("pair", "public", "wrap", "has", "known")
+        fields = _fields_of_hello(told.hello) | {name: getattr(told, name) for name in names}
+        return fields | {"for": told.wrapped_for, "signature": signature}, told.encode() + signature
+    if len(raw) == EVICTION_BYTES:
+        notice, signature = decode_eviction_untrusted(raw)
+        start = {"restarts": notice.start.restarts, "random_id": notice.start.random_id}
+        fields = start | {
+            "public": notice.public,
+            "roster": notice.roster,
+            "removed": notice.removed,
+        }
+        return fields | {"signature": signature}, notice.encode() + signature
+    found = decode_hello_untrusted(raw)
+    return _fields_of_hello(found), found.encode(key)
+
+
+def _fields_of_hello(found: Hello) -> Fields:
+    ring, link, control = found.counters
+    start = {"restarts": found.start.restarts, "random_id": found.start.random_id}
+    counters = {"ring": ring, "link": link, "control": control}
+    return (
+        start | {"asks": found.asks, "answers": found.answers} | counters | {"seals": found.seals}
+    )
+
+
+_READERS: Final[dict[int, Callable[[bytes, bytes], tuple[Fields, bytes]]]] = {
+    PacketKind.DATA: _data,
+    PacketKind.UNRELIABLE: _unreliable,
+    PacketKind.TOKEN: _token,
+    PacketKind.REST: _simple(
+        decode_rest_untrusted, "ring", "hop", "holder", "last", "horizon", "frontiers"
+    ),
+    PacketKind.REQUEST: _simple(decode_request_untrusted, "ring", "daemon", "hop"),
+    PacketKind.HORIZON: _horizon,
+    PacketKind.RESEND: _simple(decode_resend_untrusted, "ring", "asker", "ranges"),
+    PacketKind.CONTROL: _control,
+    PacketKind.LINK: _link,
+    PacketKind.ACK: _simple(decode_ack_untrusted, "sender", "delay_us", "ranges"),
+    PacketKind.HEADERS: _headers,
+    PacketKind.HELLO: _hello,
+    PacketKind.HELD: _simple(decode_held_untrusted, "ring", "daemon", "held", "frontier"),
+}
+
+
+def _addressed(bundle: Bundle, session: int, user: str, targets: tuple[int, ...] = ()) -> Bundle:
+    bundle.address(session, user, targets)
+    return bundle
+
+
+def _message(level: ServiceLevel, groups: tuple[str, ...] = ("news",)) -> Bundle:
+    payload = messages((3, b"hello"), (4, b""))
+    body = encode_body(BundleKind.MESSAGES, level, 0, 7, groups, payload, 0, 2)
+    targets = tuple(1002 for name in groups if name[0] == "#")
+    return _addressed(decode_body_untrusted(body), 1001, "ann", targets)
+
+
+def _numbered(number: int, *bundles: Bundle, **more: Any) -> DataPacket:
+    packet = DataPacket(
+        ring=1,
+        number=number,
+        time=TIME + number,
+        daemon=2,
+        previous=number - 2,
+        bundles=list(bundles),
+        **more,
+    )
+    packet.raw = packet.encode(KEY)
+    return packet
+
+
+def _header(number: int) -> bytes:
+    return _numbered(number, _message(ServiceLevel.FIFO), local_only=True).header()
+
+
+_FIFO: Final = _numbered(9, _message(ServiceLevel.FIFO))
+_FULL: Final = _numbered(
+    11, _message(ServiceLevel.SAFE, ("news", "#bob#b")), vector=(3, 10), agreed=Stamp(TIME, 1)
+)
+_ROWS: Final = [
+    Row(frontier=TIME, sent=700, held=[8, 9]),
+    Row(frontier=TIME - 1, sent=0, held=[8, 7]),
+]
+_TOKEN: Final = Token(
+    ring=0,
+    hop=5,
+    last=9,
+    last_sender=1,
+    clock=TIME,
+    burst=700,
+    rows=_ROWS,
+    requests=[(0, 3, 4), (1, 5, 5)],
+    wanted=[1],
+).encode(KEY)
+_HELLO: Final = Hello(
+    start=Incarnation(3, 2**64 - 1), asks=1, answers=2, counters=(10, 0, 5), seals=1
+)
+_CARRIED: Final = LinkPacket(sender=1, number=4, packet=_FIFO.raw).encode(KEY)
+_ACK: Final = Acknowledgement(sender=1, delay_us=5000, ranges=[(1, 1), (3, 2**32)]).encode(KEY)
+_HORIZON: Final = HorizonPacket(
+    notices=[
+        HorizonNotice(ring=0, horizon=TIME, upto=9, frontier=6, unsettled=False, held=[(1, 9)]),
+        HorizonNotice(ring=2, horizon=7, upto=0, frontier=0, unsettled=True, held=[]),
+    ]
+).encode(KEY)
+
+PACKETS: Final = Family(
+    file="packets",
+    about="Packets of daemons, as they stand in a datagram before it is sealed.",
+    read=read_packet,
+    good=[
+        Example("data", "One FIFO bundle with two messages.", _FIFO.raw),
+        Example(
+            "data with causes in full",
+            "A SAFE bundle, one of whose destinations is private.",
+            _FULL.raw,
+        ),
+        Example(
+            "data with causes by reference",
+            "V and A are those of packet 11.",
+            _numbered(13, _message(ServiceLevel.AGREED), reference=11).raw,
+        ),
+        Example(
+            "data that asks for reports",
+            "Its daemon keeps the token, and asks who holds it (forms 64 and 128).",
+            _numbered(
+                9,
+                _message(ServiceLevel.SAFE),
+                lingers=True,
+                asks=True,
+                vector=(8,),
+                agreed=Stamp(0, 0),
+            ).raw,
+        ),
+        Example(
+            "data that stays in its ring",
+            "Form 16.",
+            _numbered(9, _message(ServiceLevel.RELIABLE), local_only=True).raw,
+        ),
+        Example("a header", "The same packet for other rings, form 32.", _header(9)),
+        Example(
+            "data of control bundles",
+            "A CONNECT with its principal, a JOIN, a DISCONNECT.",
+            _numbered(
+                9,
+                _addressed(control_bundle(BundleKind.CONNECT, "unix:ann"), 1001, "ann"),
+                _addressed(
+                    decode_body_untrusted(
+                        encode_body(BundleKind.JOIN, ServiceLevel.AGREED, 0, 1, ("news",), b"")
+                    ),
+                    1001,
+                    "ann",
+                ),
+                _addressed(control_bundle(BundleKind.DISCONNECT), 1000, "max"),
+                vector=(0,),
+                agreed=Stamp(0, 0),
+            ).raw,
+        ),
+        Example(
+            "data of daemons' own bundles",
+            "A part of an announcement, and a subscription.",
+            _numbered(
+                9,
+                _addressed(state_bundle(b"\x95\xc4\0\x90\x90\x90\x90", 0, 1), 0, "state"),
+                subscription_bundle(BundleKind.SUBSCRIBE, "news"),
+            ).raw,
+        ),
+        Example(
+            "unreliable",
+            "Outside of the streams.",
+            UnreliablePacket(
+                daemon=2, counter=4, bundles=[_message(ServiceLevel.UNRELIABLE)]
+            ).encode(KEY),
+        ),
+        Example("token", "Of a ring of two daemons in a view of two rings.", _TOKEN),
+        Example(
+            "rest",
+            "The token stays with daemon 1.",
+            RestNotice(ring=0, hop=5, holder=1, last=9, horizon=TIME, frontiers=[6, 7]).encode(KEY),
+        ),
+        Example(
+            "request",
+            "Daemon 1 wants the token.",
+            TokenRequest(ring=0, daemon=1, hop=5).encode(KEY),
+        ),
+        Example("horizon", "Notices of two rings.", _HORIZON),
+        Example(
+            "resend",
+            "Two ranges are missing.",
+            ResendRequest(ring=1, asker=0, ranges=[(2, 3), (5, 5)]).encode(KEY),
+        ),
+        Example("link", "The first packet of this list on its way over a link.", _CARRIED),
+        Example(
+            "link with a fragment",
+            "The second of three parts.",
+            LinkPacket(sender=1, number=9, fragment=LinkFragment(2, 1, 3, b"content")).encode(KEY),
+        ),
+        Example(
+            "link with a probe", "20 zeros.", LinkPacket(sender=1, number=10, zeros=20).encode(KEY)
+        ),
+        Example("ack", "Two ranges have come.", _ACK),
+        Example(
+            "headers",
+            "Two headers of one ring.",
+            HeadersPacket(packets=[decode_data_untrusted(_header(n)) for n in (9, 11)]).encode(KEY),
+        ),
+        Example("hello", "A challenge that is an answer as well.", _HELLO.encode()),
+        Example(
+            "introduction",
+            "A hello of suite 2. Wrap and signature are no real ones here.",
+            Introduction(
+                hello=_HELLO,
+                view=KEY,
+                pair=1,
+                public=bytes(range(32)),
+                wrapped_for=bytes(range(8)),
+                wrap=bytes(range(88)),
+                has=1,
+                known=0,
+            ).encode()
+            + bytes(range(64)),
+        ),
+        Example(
+            "eviction",
+            "A notice that an identity is evicted; the signature is no real one.",
+            Eviction(
+                start=Incarnation(3, 9), public=bytes(range(32)), roster=4, removed=True
+            ).encode()
+            + bytes(range(64)),
+        ),
+        Example(
+            "held",
+            "Daemon 1 holds packets up to 9.",
+            HeldNotice(ring=0, daemon=1, held=9, frontier=6).encode(KEY),
+        ),
+    ],
+    bad=[
+        Example("an unknown kind", "Kinds are 1 to 13.", b"\x0e" + KEY),
+        Example("no head", "A kind and a key have 17 bytes.", b"\1" + KEY[:15]),
+        *cut_and_lengthened("data", _FIFO.raw),
+        Example("data with form 3", "0, 1 or 2.", _FIFO.raw[:45] + b"\3" + _FIFO.raw[46:]),
+        Example(
+            "data that asks and keeps nothing",
+            "128 comes with 64.",
+            _FIFO.raw[:45] + b"\x80" + _FIFO.raw[46:],
+        ),
+        Example(
+            "data with the number 0",
+            "Streams begin with 1.",
+            _FIFO.raw[:19] + bytes(8) + _FIFO.raw[27:],
+        ),
+        Example(
+            "data that follows itself",
+            "Previous is below the number.",
+            _FIFO.raw[:37] + _FIFO.raw[19:27] + _FIFO.raw[45:],
+        ),
+        Example("data without bundles", "At least one.", _FIFO.raw[:46] + b"\0\0"),
+        Example(
+            "an UNRELIABLE bundle in a stream",
+            "It has no place there.",
+            _numbered(9, _message(ServiceLevel.UNRELIABLE)).raw,
+        ),
+        Example(
+            "a RELIABLE bundle outside of the streams",
+            "It would be lost.",
+            UnreliablePacket(daemon=2, counter=4, bundles=[_message(ServiceLevel.RELIABLE)]).encode(
+                KEY
+            ),
+        ),
+        *cut_and_lengthened("token", _TOKEN),
+        Example("a token without rows", "One for each daemon.", _TOKEN[:53] + b"\0\2\0\0\0\0\0\0"),
+        *cut_and_lengthened("horizon", _HORIZON),
+        Example(
+            "a range that falls",
+            "First is not above last.",
+            ResendRequest(ring=1, asker=0, ranges=[(3, 2)]).encode(KEY),
+        ),
+        Example("ranges that do not rise", "Each is above the one before.", _ACK[:-16] + bytes(16)),
+        Example(
+            "part 3 of 3",
+            "Parts count from 0.",
+            LinkPacket(sender=1, number=9, fragment=LinkFragment(2, 3, 3, b"c")).encode(KEY),
+        ),
+        *cut_and_lengthened("hello", _HELLO.encode()),
+    ],
+    given={"view key": KEY},
+)
+
+# ---- control messages ----
+
+START: Final = Incarnation(3, 0x1122334455667788)
+_SPOKEN: Final = (1, 2, 3)
+_JOIN: Final = Join(
+    attempt=2,
+    name="a",
+    digests=bytes(range(16)),
+    heard=((11, 12), (21, 22)),
+    reading=TIME,
+    clock=TIME - 5,
+    counter=100,
+    mark=200,
+    past=Past(
+        view=KEY,
+        holdings=(
+            Holding(forgotten=3, spans=((4, 9), (11, 11)), notices=((9, TIME),), frontier=TIME - 9),
+        ),
+        obligation=(0,),
+    ),
+    spoken=_SPOKEN,
+)
+_SEATS: Final = (
+    Seat(number=11, restarts=1, random_id=12, attempt=2, mutual=b"\2"),
+    Seat(number=21, restarts=1, random_id=22, attempt=1, mutual=b"\1"),
+)
+_COMMIT: Final = Commit(
+    attempt=2, proposal=Proposal(_SEATS), recovered=False, installed=False, missing=(((5, 6),),)
+)
+
+
+def control(message: ControlMessage, sequence: int = 9) -> bytes:
+    """Return the packet of a whole message."""
+    kind, payload = encode_message(message)
+    return ControlPacket(
+        origin=11, incarnation=START, sequence=sequence, kind=kind, part=0, parts=1, payload=payload
+    ).encode()
+
+
+def _raw_control(kind: int, payload: bytes, part: int = 0, parts: int = 1) -> bytes:
+    return ControlPacket(
+        origin=11,
+        incarnation=START,
+        sequence=9,
+        kind=kind,
+        part=part,
+        parts=parts,
+        payload=payload,
+    ).encode()
+
+
+_BEACON: Final = Beacon(
+    counter=100,
+    view=KEY,
+    heard=((21, 22),),
+    digests=bytes(16),
+    used=100,
+    mark=200,
+    write_us=900,
+    spoken=_SPOKEN,
+)
+
+CONTROL: Final = Family(
+    file="control",
+    about="Control packets, with the messages by which daemons agree on views.",
+    read=read_packet,
+    good=[
+        Example("beacon", "A daemon of a view that hears another one.", control(_BEACON)),
+        Example(
+            "join",
+            "The second attempt of a daemon that comes from a view of one ring.",
+            control(_JOIN),
+        ),
+        Example(
+            "join of a new start",
+            "It comes from no view.",
+            control(Join(1, "größe", bytes(16), (), TIME, 0, 0, 10, None, (1, 2, 3, 99))),
+        ),
+        Example(
+            "commit", "Two members hear each other; packets 5 and 6 are lacking.", control(_COMMIT)
+        ),
+        Example(
+            "commit of a daemon that has recovered",
+            "It has an obligation.",
+            control(Commit(2, Proposal(_SEATS), True, False, ())),
+        ),
+        Example("repair", "A packet of the old view.", control(Repair(KEY, _FIFO.raw))),
+        Example("leave", "It has no fields.", control(Leave())),
+        Example("outdated", "There were four restarts.", control(Outdated(12, 4, 100_000))),
+        Example("links", "One link is lost.", control(Links(KEY, ((0, 2),)))),
+        Example(
+            "settings",
+            "Some that must be equal, one that should.",
+            control(
+                Settings(
+                    "a",
+                    bytes(16),
+                    (("packet_bytes", ("1340",)),),
+                    (("windows.visit_bytes", ("262144",)),),
+                )
+            ),
+        ),
+        Example(
+            "roster",
+            "One that counts; the bytes are no real ones.",
+            control(RosterNotice("a", True, b"roster")),
+        ),
+        Example(
+            "a part",
+            "The second of three parts of a JOIN.",
+            _raw_control(ControlKind.JOIN, b"\x01\x02", 1, 3),
+        ),
+    ],
+    bad=[
+        Example("part 3 of 3", "Parts count from 0.", _raw_control(ControlKind.JOIN, b"", 3, 3)),
+        Example("1,025 parts", "1,024 are allowed.", _raw_control(ControlKind.JOIN, b"", 0, 1025)),
+        Example(
+            "an unknown kind", "A daemon passes it on, and ignores it.", _raw_control(10, b"\x90")
+        ),
+        Example(
+            "no MessagePack", "A leave is an empty array.", _raw_control(ControlKind.LEAVE, b"\xc1")
+        ),
+        Example(
+            "a field too many", "A leave has none.", _raw_control(ControlKind.LEAVE, b"\x91\1")
+        ),
+        Example(
+            "a field too few",
+            "An OUTDATED has three.",
+            _raw_control(ControlKind.OUTDATED, b"\x92\1\1"),
+        ),
+        Example(
+            "bytes behind the array",
+            "It ends the message.",
+            _raw_control(ControlKind.LEAVE, b"\x90\0"),
+        ),
+        Example(
+            "seats out of order",
+            "They stand by rising number.",
+            control(Commit(2, Proposal(_SEATS[::-1]), False, False, ())),
+        ),
+        Example(
+            "bits that do not fit the seats",
+            "Two seats have one byte of bits.",
+            control(Commit(2, Proposal((Seat(11, 1, 12, 2, b"\0\0"),)), False, False, ())),
+        ),
+        Example(
+            "spans that overlap",
+            "Each begins above the one before.",
+            control(Commit(2, Proposal(_SEATS), False, False, (((5, 6), (6, 7)),))),
+        ),
+        Example(
+            "a counter near its end",
+            "It could not be raised any more.",
+            control(Outdated(12, 4, 2**64 - 1)),
+        ),
+        Example(
+            "no version",
+            "The lowest is not above the highest.",
+            control(Join(1, "a", bytes(16), (), TIME, 0, 0, 10, None, (3, 2, 0))),
+        ),
+        Example(
+            "a daemon's name with a #",
+            "It would be no part of a private name.",
+            control(Join(1, "a#b", bytes(16), (), TIME, 0, 0, 10, None, _SPOKEN)),
+        ),
+    ],
+)
+
+# ---- joining ----
+
+
+def read_joining(raw: bytes) -> tuple[Fields, bytes]:
+    """Read a datagram for joining; see Family."""
+    found = joining.decode_joining_untrusted(raw)
+    names = [field.name for field in attrs.fields(type(found))]
+    fields: Fields = {"datagram": type(found).__name__.upper()}
+    return fields | {name: getattr(found, name) for name in names}, found.encode()
+
+
+_SALT: Final = bytes(range(16))
+_OPEN: Final = joining.Open(
+    salt=_SALT,
+    cluster=0x0102030405060708,
+    key_id=1,
+    role=joining.Role.TOKEN,
+    credential=bytes(range(8)),
+    public=bytes(range(32)),
+    proof=bytes(range(16)),
+).encode()
+
+JOINING: Final = Family(
+    file="joining",
+    about="Datagrams of a daemon that asks for admission, and answers; proofs are no real ones.",
+    read=read_joining,
+    good=[
+        Example("open", "A daemon with a token begins to ask.", _OPEN),
+        Example(
+            "opened",
+            "A host can be asked.",
+            joining.Opened(salt=_SALT, public=bytes(32), proof=bytes(16)).encode(),
+        ),
+        Example(
+            "denied", "The token is unknown.", joining.Denied(salt=_SALT, proof=bytes(16)).encode()
+        ),
+        Example(
+            "ask",
+            "The first request.",
+            joining.Ask(
+                salt=_SALT, counter=1, sealed=bytes(joining.ROOM_BYTES + joining.TAG_BYTES)
+            ).encode(),
+        ),
+        Example(
+            "reply", "Its answer.", joining.Reply(salt=_SALT, counter=1, sealed=bytes(20)).encode()
+        ),
+    ],
+    bad=[
+        Example("another first byte", "0x6a begins all.", b"\1" + _OPEN[1:]),
+        Example("kind 6", "1 to 5.", b"\x6a\6" + _OPEN[2:]),
+        Example("a short request", "Requests have 1,200 bytes.", _OPEN[:-1]),
+        Example("something in the padding", "Zeros.", _OPEN[:-1] + b"\1"),
+        Example("role 3", "1 or 2.", _OPEN[:28] + b"\3" + _OPEN[29:]),
+    ],
+)
