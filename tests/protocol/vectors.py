@@ -13,7 +13,8 @@ from groupcomm.names import check_daemon, check_destination, check_group, check_
 from tests.protocol import conversations
 from tests.protocol.datagram_vectors import DATAGRAMS, TOKENS, hashes
 from tests.protocol.families import Example, Family, Fields
-from tests.protocol.packet_vectors import CONTROL, JOINING, PACKETS
+from tests.protocol.joining_vectors import JOINING
+from tests.protocol.packet_vectors import CONTROL, PACKETS
 from tests.protocol.session_vectors import CLIENT, DAEMON
 
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "protocol" / "vectors"
