@@ -1,5 +1,7 @@
 """The monitor of a token that is elsewhere: what it sends, to whom, and when."""
 
+from collections.abc import Callable
+
 from groupcomm.config.core import Timing
 from groupcomm.config.view import RING
 from groupcomm.ring.token_monitor import Repeater, TokenMonitor
@@ -121,11 +123,12 @@ def test_the_time_at_which_something_is_missing_is_a_deadline_while_nothing_is_a
 
 
 def test_a_passed_token_that_has_come_by_or_rests_is_not_sent_again() -> None:
-    for news in (
+    happenings: list[Callable[[TokenMonitor], None]] = [
         lambda monitor: monitor.came_by(9),
         lambda monitor: monitor.rests(9, 2, 0.0, wanted=False),
         lambda monitor: monitor.arrived_there(),
-    ):
+    ]
+    for news in happenings:
         watched = Watched()
         watched.monitor.passed_on(b"token", 2, 8, 0.0)
         news(watched.monitor)
