@@ -16,7 +16,9 @@ from groupcomm.errors import Code
 from groupcomm.events import GroupView, Message, Undeliverable
 from groupcomm.level import ServiceLevel
 from groupcomm_client import Connection, connect
+from groupcomm_tools.certificates import issue, make_authority
 from groupcomm_tools.local_cluster import LocalCluster
+from groupcommd.token_file import add_token
 
 in_thread = trio.to_thread.run_sync
 
@@ -138,6 +140,27 @@ async def test_it_sends_to_names_leaves_and_is_told_what_became_of_it(
         bob.query("members g")
         assert b"#carl#b" in (await in_thread(until, bob, is_event("answer")))["data"]
         await in_thread(bob.close)
+
+
+async def test_it_connects_by_tls_with_a_token(tmp_path: Path) -> None:
+    make_authority(tmp_path / "pki", 1.0)
+    issue(tmp_path / "pki", "press", ["127.0.0.1"], 1.0)
+    token = add_token(tmp_path / "tokens", "ann")
+    files = 'certificate = "{0}/press.pem", key = "{0}/press.key"'.format(tmp_path / "pki")
+    settings = f'tokens = "{tmp_path}/tokens"\ntls = {{address = "127.0.0.1:0", {files}}}'
+    async with LocalCluster("a", clients=settings) as daemons:
+
+        def talk() -> plain.Event:
+            where, authority = "tls://" + daemons["a"].tls, str(tmp_path / "pki" / "ca.pem")
+            client = plain.Client(where, "ann", token=token, ca=authority)
+            client.multicast(["#ann#a"], bytes(100_000))
+            message = until(client, is_event("message"))
+            client.close()
+            with pytest.raises(plain.SessionClosed, match=r"code -9\)"):
+                plain.Client(where, "ann", token=token + "x", ca=authority)
+            return message
+
+        assert (await in_thread(talk))["data"] == bytes(100_000)
 
 
 async def test_long_messages_pass_both_ways_while_both_ends_write() -> None:
