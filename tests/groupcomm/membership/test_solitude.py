@@ -82,6 +82,8 @@ def test_who_is_bound_to_others_stays_with_them() -> None:
 def assert_it_was_alone_first(stage: Stage, views: int) -> None:
     """Assert that b, after so many views, had one by itself before it was with a again."""
     assert stage.daemons["b"].machine.reasons[GatherReason.CONTRADICTED] == 1
+    stage.run(stage.config.timing.answer_wait_s)
+    assert len(stage.daemons["b"].host.installed) > views, "at once, not after some failures"
     stage.run(LONG_S)
     first, last = stage.daemons["b"].host.installed[views:]
     assert [len(view.daemons) for view, _, _ in (first, last)] == [1, 2]
