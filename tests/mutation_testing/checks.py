@@ -35,9 +35,11 @@ FOLDERS: Final = (
     *(f"tests/groupcomm/{package}" for package in PACKAGES),
     "tests/paper",
     "tests/scenarios",
+    "tests/groupcomm/sim/test_rotation.py",
+    "tests/groupcomm/sim/test_identities.py",
 )
-"""The tests that are run; those of the simulator take longer than all others together, and its
-seeds are run in their place."""
+"""The tests that are run. Of those of the simulator only these two, as keys and identities have no
+others: all of them take longer than everything else together, and seeds are run in their place."""
 
 DURATION_S: Final = 4.0
 """The simulated time of each seed, with faults and load."""
