@@ -252,3 +252,15 @@ def test_the_identity_of_a_sender_is_its_name_and_connection() -> None:
     stage = stage_with_members()
     bundle = stage.place(1, messages(2, "cora", "g"))
     assert stage.groups[0].sender(bundle) == MemberId("#cora#b", 2)
+
+
+def test_a_daemon_notes_the_joins_and_leaves_of_its_own_sessions_and_of_no_others() -> None:
+    stage = Stage()
+    stage.connect(0, 1, "anna")
+    stage.connect(1, 1, "ben")
+    for daemon, user in ((0, "anna"), (1, "ben"), (1, "ben")):
+        stage.join(daemon, 1, user, "g")
+    assert [audience.joins for audience in stage.audience] == [["g"], ["g", "g"]]
+    for daemon, user in ((1, "ben"), (1, "ben"), (0, "anna")):
+        stage.leave(daemon, 1, user, "g")
+    assert [audience.leaves for audience in stage.audience] == [["g"], ["g"]]

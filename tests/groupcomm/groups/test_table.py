@@ -52,3 +52,9 @@ def test_a_name_belongs_to_its_last_owner() -> None:
     table.connect(1, MemberId("#a#d1", 9))
     table.disconnect(old)
     assert table.names["#a#d1"].id.connection == 9
+
+
+def test_a_private_name_means_its_owner_and_one_that_nobody_has_means_nobody() -> None:
+    table = table_with("a", "b")
+    assert table.targets(("#b#d0", "g", "#nobody#d0", "#a#d1")) == (2, 0, 1)
+    assert table.targets(("g",)) == ()

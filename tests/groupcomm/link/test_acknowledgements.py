@@ -3,8 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupcomm.link.acknowledgements import ACK_EVERY, ACK_INTERVAL_S, ReceivedNumbers
-from groupcomm.link.congestion import MAX_ACK_DELAY_S
+from groupcomm.link.acknowledgements import (
+    ACK_EVERY,
+    ACK_INTERVAL_S,
+    REORDERED,
+    InFlight,
+    ReceivedNumbers,
+)
+from groupcomm.link.congestion import MAX_ACK_DELAY_S, RoundTrip
+from groupcomm.link.queue import Queued
 from groupcomm.stream.ranges import ranges_of
 from groupcomm.wire.link import MAX_ACK_RANGES
 
@@ -53,3 +60,18 @@ def test_a_gap_and_a_copy_are_reported_soon() -> None:
     assert not received.accept(2, 2.0)
     assert received.due == 2.0, "whoever sends something twice has not heard that it came"
     assert received.duplicates == 1
+
+
+def test_an_overtaken_packet_is_lost_after_a_while_and_at_once_if_enough_have_overtaken_it() -> (
+    None
+):
+    trip = RoundTrip(0.1)
+    in_flight = InFlight(trip)
+    for number in range(1, REORDERED + 2):
+        in_flight.add(Queued(0, number, b""), 100, 1.0)
+    in_flight.acknowledged([(2, REORDERED)], 0.0, 1.1)
+    assert in_flight.deadline == 1.0 + trip.loss_delay_s
+    assert in_flight.pop_lost(1.1) == []
+    in_flight.acknowledged([(2, REORDERED + 1)], 0.0, 1.1)
+    assert in_flight.deadline <= 1.1
+    assert [queued.number for queued in in_flight.pop_lost(1.1)] == [1]
