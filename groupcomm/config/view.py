@@ -1,7 +1,9 @@
 """The view that daemons agree on, with its daemons and rings, and the start of a daemon."""
 
 import hashlib
+import re
 from functools import lru_cache
+from typing import Final
 
 import attrs
 
@@ -108,7 +110,8 @@ class View:
                 rings[index] = ring
         object.__setattr__(self, "ring_of", tuple(rings))
         self._check_links()
-        text = f"{self.id}|{self.daemons}|{self.rings}|{self.links}"
+        daemons = _tuple_text([_daemon_text(daemon) for daemon in self.daemons])
+        text = f"{self.id}|{daemons}|{self.rings}|{self.links}"
         key = hashlib.blake2b(text.encode(), digest_size=16, person=b"groupcomm view").digest()
         object.__setattr__(self, "key", key)
 
@@ -137,6 +140,45 @@ class View:
             raise ConfigError(
                 f"view: links are {self.links}; they must join all rings {self.rings}"
             )
+
+
+# ---- the text whose hash is a view's key, as docs/protocol/packets.md has it ----
+
+_ESCAPED: Final = re.compile(
+    "[\u00a0\u1680\u2000-\u200a\u200c\u200d\u202f\u205f\u3000"
+    "\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd]"
+)
+"""Of the characters that names may have: spaces beyond ASCII, joiners, and private use."""
+
+
+def quoted(name: str) -> str:
+    """Return a name in quotes, as `repr` does for all characters that Unicode 14 has.
+
+    `repr` itself writes later characters in another way under each release of Python, and daemons
+    under two of them would compute two keys for one view.
+    """
+    quote = '"' if "'" in name and '"' not in name else "'"
+    text = name.replace("\\", "\\\\").replace(quote, f"\\{quote}")
+    return f"{quote}{_ESCAPED.sub(_escape, text)}{quote}"
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _daemon_text(daemon: DaemonId) -> str:
+    start = daemon.incarnation
+    return (
+        f"DaemonId(name={quoted(daemon.name)}, incarnation=Incarnation(restarts={start.restarts},"
+        f" random_id={start.random_id}))"
+    )
+
+
+def _tuple_text(parts: list[str]) -> str:
+    return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
 
 
 @attrs.frozen

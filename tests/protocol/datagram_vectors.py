@@ -255,6 +255,18 @@ _VIEWS: Final[list[tuple[str, str, Fields]]] = [
         },
     ),
 ]
+_VIEWS.append(
+    (
+        "names that are not ASCII",
+        "A space beyond ASCII is escaped; a letter of Unicode 15 is not.",
+        {
+            "counter": 8,
+            "daemons": [["a\u00a0b", 1, 2], ["\U0001e4d0", 3, 4]],
+            "rings": [[0, 1]],
+            "links": [],
+        },
+    )
+)
 _SITES: Final[Fields] = {
     "sites": [["a", "b"], ["c"]],
     "link delays": [[0, 1, 20_000]],

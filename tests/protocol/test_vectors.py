@@ -68,7 +68,8 @@ def test_the_key_of_a_view_is_the_hash_of_the_text_in_the_document() -> None:
     """The text is built here as the chapter on packets says, and not by the code."""
 
     def quoted(name: str) -> str:
-        return f'"{name}"' if "'" in name else f"'{name}'"
+        text = name.replace("\u00a0", "\\xa0")
+        return f'"{text}"' if "'" in text else f"'{text}'"
 
     def tuple_of(parts: list[str]) -> str:
         return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
