@@ -45,12 +45,16 @@ class Load:
         senders: the members that send, in turn.
         level: the level of all messages.
         rate: the messages a second of all senders together.
+        groups: the groups of which each member is one.
+        targets: the groups to which each message goes.
     """
 
     daemons: int
     senders: int
     level: ServiceLevel
     rate: int
+    groups: int = 1
+    targets: int = 1
 
 
 @attrs.frozen
@@ -114,15 +118,17 @@ def measure(load: Load) -> Cost:
     cluster = Cluster(plain_settings(daemons=load.daemons))
     members = [cluster.connect(f"user{at}", at) for at in range(load.daemons)]
     cluster.run(0.1)
+    groups = ["g", *(f"g{at}" for at in range(1, load.groups))]
     for member in members:
-        member.join("g")
+        for group in groups:
+            member.join(group)
     interval = SECOND // load.rate
     sent = 0
 
     def send(_: object) -> None:
         nonlocal sent
         member = members[sent % load.senders]
-        member.multicast(["g"], bytes(MESSAGE_BYTES), level=load.level)
+        member.multicast(groups[: load.targets], bytes(MESSAGE_BYTES), level=load.level)
         sent += 1
         cluster.loop.at(cluster.loop.now + interval, send)
 

@@ -20,7 +20,7 @@ from groupcomm_tools.bench.figures import machine
 from tests.campaigns.peers.rounds import Arrangement, Results, arrangements, measure_all
 from tests.campaigns.peers.table import OURS, as_object, text
 
-FAMILIES: Final = ("corosync", "nats", "redis", "zmq")
+FAMILIES: Final = ("spread", "corosync", "nats", "redis", "zmq")
 
 
 def options_of(arguments: list[str] | None) -> argparse.Namespace:

@@ -17,6 +17,7 @@ from tests.campaigns.peers.nats_server import Nats
 from tests.campaigns.peers.ours import Ours
 from tests.campaigns.peers.peer import Peer
 from tests.campaigns.peers.redis_server import Redis
+from tests.campaigns.peers.spread import Spread
 from tests.campaigns.peers.zeromq import ZeroMq
 
 DELAY_RATE: Final = 200.0
@@ -83,12 +84,12 @@ def arrangements(duration_s: float, families: Sequence[str]) -> list[Arrangement
     return [
         Arrangement(
             "three daemons",
-            chosen(*ours, plain, Corosync(), Corosync(crypto=True), BareRelays()),
+            chosen(*ours, plain, Spread(), Corosync(), Corosync(crypto=True), BareRelays()),
             [*(plan(3, 3, size) for size in (100, 1_000, 8_000)), plan(3, 3, rate=DELAY_RATE)],
         ),
         Arrangement(
             "one daemon or server",
-            chosen(*ours, Nats(), Redis(), ZeroMq(), BareRelays()),
+            chosen(*ours, Spread(), Nats(), Redis(), ZeroMq(), BareRelays()),
             [
                 *(plan(1, receivers, size) for size in (100, 1_000) for receivers in (1, 5)),
                 plan(1, 1, rate=DELAY_RATE),

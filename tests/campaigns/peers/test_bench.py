@@ -11,8 +11,9 @@ from groupcomm.errors import GroupCommError
 from groupcomm_tools.bench.content import Content, timed
 from groupcomm_tools.bench.figures import Figures
 from groupcomm_tools.bench.plan import Plan
-from tests.campaigns.peers import bench
+from tests.campaigns.peers import bench, spread
 from tests.campaigns.peers.bare_relays import BareRelays
+from tests.campaigns.peers.nodes import Node
 from tests.campaigns.peers.ours import Ours
 from tests.campaigns.peers.peer import Servers
 from tests.campaigns.peers.program import COUNTER_BYTES, Counters, Tally, end_of
@@ -174,3 +175,25 @@ def test_a_sender_sees_what_the_slowest_receiver_has_got(tmp_path: Path) -> None
     assert sender.least == 0
     receivers[1].report(1, 30)
     assert sender.least == 30
+
+
+def test_spreads_daemons_are_in_one_segment_and_their_log_tells_when_they_met(
+    tmp_path: Path,
+) -> None:
+    nodes = [Node([f"10.77.0.{at}"], ()) for at in (1, 2)]
+    text = spread.configuration(nodes, tmp_path)
+    assert "Spread_Segment 10.77.0.255:4803 {\n    n1 10.77.0.1\n    n2 10.77.0.2\n}" in text
+    log = tmp_path / "n1.log"
+    alone, both = "\n\t\tn1 10.77.0.1", "\n\t\tn1 10.77.0.1\n\t\tn2 10.77.0.2"
+    log.write_text(f"with 2 procs:\n\tn1\n\tn2\nNum Segments 1\n\t1\t[10.77.0.255]:4803{alone}\n")
+    assert spread.members(log) == 1
+    log.write_text(f"{log.read_text()}Num Segments 1\n\t2\t[10.77.0.255]:4803{both}\n")
+    assert spread.members(log) == 2
+
+
+def test_spread_is_measured_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("SPREAD_DAEMON", raising=False)
+    assert "SPREAD_DAEMON" in spread.Spread().missing()
+    monkeypatch.setenv("SPREAD_DAEMON", "/opt/spread/sbin/spread")
+    assert spread.daemon() == "/opt/spread/sbin/spread"
