@@ -17,7 +17,7 @@ EXAMPLES ?= 1000
 export PYTHONHASHSEED := 0
 export PYTHONDONTWRITEBYTECODE :=  # modules are compiled once, not by each process of each test
 .PHONY: docs docs-links release-check nightly properties help run page test lint types unit format figures costs bench-check bench-record fuzz soak explore specification transitions mutation chaos \
-	sites-kill namespaces campaigns packages deb manuals bench-peers browser-test browser-bench spark lock clean
+	sites-kill namespaces campaigns packages deb manuals bench-peers performance browser-test browser-bench spark lock clean
 
 help:  ## this list
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -152,6 +152,10 @@ bench-peers: .venv/.peers  ## Corosync, NATS, Redis, ZeroMQ and ours in turn, RO
 	@.ci/peers
 	@$(PYTHON) -m tests.campaigns.peers.bench --rounds $(ROUNDS)
 	@$(PYTHON) -m tests.campaigns.peers.replay --rounds $(ROUNDS)
+
+performance: .venv/.peers  ## every figure of the pages on performance, ROUNDS (3) times; a quarter of an hour; resumes
+	@.ci/peers
+	@$(PYTHON) -m tests.campaigns.performance --rounds $(ROUNDS)
 
 browser-test: .venv/.test  ## pages in a real browser; installs Debian's chromium if you are root
 	@.ci/browser

@@ -21,7 +21,7 @@ NOT_MARKED: Final = frozenset(
     for name in """
         algorithms chaos chat client commands control coordination direct end-to-end exercises
         exploration filters fuzzing history http moving-from-spread mutants mutation-testing
-        operating ordering performance recorder security simulator sites spark spread-api
+        operating ordering recorder security simulator sites spark spread-api
         spread-example testing tour view work
     """.split()  # noqa: SIM905 - words read better than quoted lines
 )
