@@ -20,7 +20,10 @@ extensions = [
     "myst_parser",
     "sphinx_copybutton",
     "docs.extensions.contents",
+    "docs.extensions.excerpts",
+    "docs.extensions.figures",
     "docs.extensions.outside",
+    "docs.extensions.terms",
 ]
 exclude_patterns = ["extensions"]
 nitpicky = True
@@ -30,6 +33,8 @@ myst_heading_anchors = 4
 myst_links_external_new_tab = False
 
 html_theme = "furo"
+html_static_path = ["extensions/static"]
+html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_copyright = False

@@ -9,12 +9,12 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
-HEADING = re.compile(r"^## (.+)$")
+HEADING = re.compile(r"^###? (.+)$")
 ENTRY = re.compile(r"^- \[([^]]+)\]\(([^)#\s]+\.md)\)")
 
 
 def toctrees(text: str) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return each heading of the second level with the title and target of its list's pages."""
+    """Return each heading that has a list, as a caption, with the title and target of its pages."""
     found: list[tuple[str, list[tuple[str, str]]]] = [("", [])]
     for line in text.splitlines():
         if heading := HEADING.match(line):

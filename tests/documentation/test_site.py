@@ -1,13 +1,12 @@
 """The site is built from docs/ without a warning; so every link leads somewhere."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from markdown_it import MarkdownIt
 
-ROOT = Path(__file__).parents[2]
+from tests.documentation.building import ROOT, build_site
+
 PAGES = sorted(
     [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
 )
@@ -16,12 +15,7 @@ PAGES = sorted(
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, as `make docs` builds it."""
-    folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "sphinx", "-b", "html", "-q", "--fail-on-warning"]
-    command += ["--keep-going", "-d", str(folder / "doctrees"), "docs", str(folder / "html")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    return folder / "html"
+    return build_site(tmp_path_factory.mktemp("site"))
 
 
 def test_every_page_and_the_readme_of_each_example_is_there(site: Path) -> None:
