@@ -22,19 +22,29 @@ import enum
 
 
 class GroupCommError(Exception):
-    """Base of all errors that groupcomm raises on purpose."""
+    """Base of all errors that groupcomm raises on purpose; the text says what to do."""
 
 
 class ConfigError(GroupCommError):
-    """A configuration contradicts itself; the text names the key, the value and the rule."""
+    """A configuration contradicts itself; the text names the key, the value and the rule.
+
+    Correct the key: a new attempt with the same configuration fails in the same way.
+    """
 
 
 class LocalProtocolError(GroupCommError):
-    """The caller asked for something that the protocol forbids; nothing was sent."""
+    """The caller asked for something that the protocol forbids; nothing was sent.
+
+    It is a mistake in the program: an invalid name, data that is too long, a group that was not
+    joined. Correct the call; the session continues.
+    """
 
 
 class RemoteProtocolError(GroupCommError):
-    """A peer broke the protocol; the core counts the error and drops the input."""
+    """A peer broke the protocol; the core counts the error and drops the input.
+
+    For programs the peer is their daemon, and the error is a `SessionError`.
+    """
 
 
 class BadDatagram(RemoteProtocolError):
@@ -78,19 +88,19 @@ class Code(enum.IntEnum):
     It is the `code` of `SessionError` and `Closed`; 0 is an orderly end.
     """
 
-    OK = 0
-    COULD_NOT_CONNECT = -2
+    OK = 0  # the session ended in order
+    COULD_NOT_CONNECT = -2  # no daemon could be reached
     REJECT_QUOTA = -3  # the principal has too many connections
     REJECT_NAME = -5  # no valid name of a user, or one that the principal may not have
     REJECT_NOT_UNIQUE = -6  # the daemon has a session of this user
-    REJECT_VERSION = -7
+    REJECT_VERSION = -7  # client and daemon share no version of the protocol
     CONNECTION_CLOSED = -8  # the daemon closed it, and gives the reason in words; or it was lost
     REJECT_AUTH = -9  # the client does not prove its identity
     ILLEGAL_SESSION = -11  # a request comes at the wrong time
     ILLEGAL_SERVICE = -12  # the level does not allow the request
-    ILLEGAL_MESSAGE = -13
+    ILLEGAL_MESSAGE = -13  # a part of a message is missing, or clients must not send it
     ILLEGAL_GROUP = -14  # the session may not do that with this group
-    MESSAGE_TOO_LONG = -17
+    MESSAGE_TOO_LONG = -17  # the message takes more bytes than the receiving side allows
     NET_ERROR = -18  # the daemon sent bytes that do not decode
     REJECT_STOPPING = -40  # the daemon is about to stop; Spread has no number for this
 
@@ -98,8 +108,10 @@ class Code(enum.IntEnum):
 class SessionError(RemoteProtocolError):
     """A client's request failed.
 
+    Catch it for all that can happen between a program and its daemon; its subclasses tell what did.
+
     Attributes:
-        code: the number that Spread's interface uses for this failure (negative).
+        code: the number that Spread's interface uses for this failure (negative); see `Code`.
     """
 
     def __init__(self, code: int, text: str) -> None:
@@ -108,7 +120,10 @@ class SessionError(RemoteProtocolError):
 
 
 class CannotConnect(SessionError):
-    """No daemon runs there, or it does not admit the client; the text suggests a remedy."""
+    """No daemon runs there, or it does not admit the client; the text suggests a remedy.
+
+    Start a daemon, correct the address, or try again later: nothing was sent.
+    """
 
     def __init__(self, text: str) -> None:
         super().__init__(Code.COULD_NOT_CONNECT, text)
@@ -116,6 +131,9 @@ class CannotConnect(SessionError):
 
 class AccessRefused(SessionError):
     """The rules of the daemon, or a quota, do not allow this; the session continues.
+
+    Ask the daemon's operator for a rule (docs/security.md), or leave another group if the quota of
+    groups is used up.
 
     Attributes:
         verb: the refused request, such as ``"join"``.
@@ -131,8 +149,15 @@ class AccessRefused(SessionError):
 
 
 class SessionEnded(SessionError):
-    """The session is over, and nothing follows; the code is 0 after an orderly end."""
+    """The session is over, and nothing follows; the code is 0 after an orderly end.
+
+    Connect again, and join the groups again; ``connect(reconnect=True)`` does both. Messages that
+    were sent last may not have reached the daemon: `Connection.in_doubt` says how many at most.
+    """
 
 
 class OrderUnknown(SessionEnded):
-    """The session was over before the order of a message was known; it may have been delivered."""
+    """The session was over before the order of a message was known; it may have been delivered.
+
+    Whoever sends it again must be ready for it to be delivered twice.
+    """

@@ -287,6 +287,7 @@ Event: TypeAlias = (
     | Answer
     | Closed
 )
+"""An event of a session, as its protocol gives it; a program receives those of `Received`."""
 
 __all__ = [
     "Answer",

@@ -35,6 +35,7 @@ SCHEMA: Final = pa.schema(
         pa.field("vs_set", _NAMES),
     ]
 )
+"""The columns of a log, with their types; docs/recorder.md describes each."""
 
 OFFSET: Final = ("epoch", "row")
 """The columns of a row's offset; the writer fills them in."""

@@ -22,7 +22,18 @@ _POLICIES: Final = ("drop", "disconnect", "block")
 
 @attrs.frozen(kw_only=True)
 class TlsTable:
-    """``[clients.tls]``: how programs of other hosts connect."""
+    """``[clients.tls]``: how programs of other hosts connect (docs/security.md#clients).
+
+    Attributes:
+        certificate: PEM file of this daemon's certificate.
+        key: PEM file of its private key.
+        ca: PEM file of the authorities that sign the certificates of programs; this or
+            ``clients.tokens`` is needed.
+        revoked: the file of the revoked certificates of programs, made by ``groupcomm certs
+            revoke``; needs ``ca``.
+        address: the address at which programs connect by TLS; by default the daemon's, with the
+            port after its own (4804).
+    """
 
     certificate: str
     key: str
@@ -33,7 +44,37 @@ class TlsTable:
 
 @attrs.frozen(kw_only=True)
 class ClientsTable:
-    """``[clients]``: the listeners for programs, and the limits of each program."""
+    """``[clients]``: the listeners for programs, and the limits of each program.
+
+    Attributes:
+        unix: the path of the socket for local programs; by default in the runtime folder.
+        unix_for: the users that may connect there, and by ``tcp``: the ``owner`` of the daemon, its
+            ``group``, or ``all`` users of the host. The folder must be closed to everybody else.
+        tcp: a port for programs of this host, without TLS: ``on`` for the daemon's own port on
+            127.0.0.1, a loopback address, or ``off``. It admits the users that ``unix_for`` names;
+            the system tells the user of each connection (docs/security.md#clients).
+        spread: programs of Spread may connect by TCP to the daemon's own address, from any host:
+            their protocol has neither TLS nor tokens.
+        spread_unix: the folder in which programs of Spread (docs/spread-clients.md) find a unix
+            socket named after the daemon's port, or ``off``. It admits the users that ``unix_for``
+            names.
+        tls: how programs of other hosts connect; without it they cannot.
+        tokens: the file of tokens, made by ``groupcomm tokens``; needs ``clients.tls``.
+        quotas: limits of each principal (docs/security.md#quotas); without a key there is no limit.
+        slow_receivers: what a daemon does when a program does not read: ``drop`` its UNRELIABLE
+            messages first; ``disconnect`` it and drop nothing before; or ``block`` all senders, at
+            all daemons, until it reads. In any case the daemon disconnects the program once
+            ``output_cap_bytes`` wait for it.
+        block_bytes: bytes, with ``block``: the waiting output above which senders wait; messages in
+            flight still arrive. Joins, leaves and connects wait, too.
+        block_s: seconds, with ``block``: a program for which all senders have waited this long is
+            disconnected.
+        output_cap_bytes: bytes of waiting output above which a program is disconnected.
+        unreliable_drop_bytes: bytes of waiting output above which UNRELIABLE messages are dropped;
+            0 to ``output_cap_bytes``.
+        backlog_cap_bytes: bytes of sent messages without a number above which the daemon does not
+            read from a program; from 1.
+    """
 
     unix: str | None = None
     unix_for: str = "owner"
@@ -57,8 +98,17 @@ class ClientsTable:
 
 @attrs.frozen(kw_only=True)
 class RuleTable:
-    """One ``[[access]]``: the principals, their verbs and groups, and the names that they may
-    have."""
+    """One ``[[access]]`` (docs/security.md#access-control): what some principals may do.
+
+    Attributes:
+        who: patterns of principals: a text, or a list.
+        may: what they may do: ``join``, ``send``, ``see-members``, ``unicast``, ``admin`` and
+            ``read-history``.
+        groups: patterns of the groups that these verbs are about, for ``unicast`` of private names.
+        names: patterns of names of users that their programs may have, besides their own and
+            random ones.
+        may_not: ``admin``, which then no other rule allows them.
+    """
 
     who: Texts
     may: Texts = ()

@@ -15,7 +15,14 @@ _UNIX: Final = "unix:"
 
 @attrs.frozen(kw_only=True)
 class HttpTlsTable:
-    """``[http.tls]``: certificates, for programs and browsers of other hosts."""
+    """``[http.tls]``: certificates, for programs and browsers of other hosts.
+
+    Attributes:
+        certificate: PEM file of the certificate with which the daemon answers.
+        key: PEM file of its private key.
+        ca: PEM file of the authorities that sign the certificates of those who ask.
+        revoked: the file of revoked certificates; needs ``ca``.
+    """
 
     certificate: str
     key: str
@@ -25,7 +32,14 @@ class HttpTlsTable:
 
 @attrs.frozen(kw_only=True)
 class HttpTable:
-    """``[http]``: where the daemon answers, and the file of the tokens that let others ask."""
+    """``[http]``: where the daemon answers (docs/http.md), and who may ask.
+
+    Attributes:
+        listen: the address: HOST:PORT, with port 4805 if none is given, ``unix:PATH``, or ``off``.
+            Beyond loopback it must require a token or a certificate.
+        tokens: the file of tokens, which admit others than the host's users.
+        tls: with it, HTTP goes over TLS.
+    """
 
     listen: str = "off"
     tokens: str | None = None

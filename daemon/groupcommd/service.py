@@ -68,7 +68,9 @@ if TYPE_CHECKING:
 WALL_INTERVAL_S = 1.0
 """Between readings of the wall clock."""
 
-_RELOADED = frozenset(("limits", "quotas", "access"))
+RELOADED = frozenset(("limits", "quotas", "access"))
+"""Parts of a configuration that change while the daemon runs, besides those of TLS and keys."""
+
 _OF_OTHERS = frozenset(("keys", "roll", "overruled", "located"))
 """Parts of a configuration that are reported elsewhere."""
 
@@ -280,7 +282,7 @@ class Service:
         config = attrs.evolve(config, core=attrs.evolve(config.core, addresses=first))
         names = [name for name in attrs.fields_dict(DaemonConfig) if name not in _OF_OTHERS]
         changed = [n for n in names if getattr(config, n) != getattr(self._config, n)]
-        reloaded = _RELOADED if credentials is None else _RELOADED | {"tls"}
+        reloaded = RELOADED if credentials is None else RELOADED | {"tls"}
         taken = [name for name in changed if name in reloaded]
         left = [name for name in changed if name not in reloaded]
         news = {name: getattr(config, name) for name in taken}

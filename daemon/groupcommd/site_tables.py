@@ -25,7 +25,15 @@ Addresses: TypeAlias = str | list[str]
 
 @attrs.frozen(kw_only=True)
 class SiteTable:
-    """``[sites.NAME]``: the daemons of one fast network, and their multicast group."""
+    """``[sites.NAME]``: the daemons of one fast network, and their multicast group.
+
+    Attributes:
+        daemons: each daemon's name and address: an IP address, or the name of its host
+            (docs/configuration.md#names-of-hosts), with a port if it is not 4803. A daemon on
+            several networks (docs/configuration.md#several-networks) has a list of addresses.
+        multicast: a multicast address with a port that reaches all daemons of the site; without it
+            each daemon gets its own copy. Other sites do not use it.
+    """
 
     daemons: dict[str, Addresses]
     multicast: str | None = None
@@ -33,7 +41,14 @@ class SiteTable:
 
 @attrs.frozen(kw_only=True)
 class LinkTable:
-    """``[links.NAME-NAME]``: the properties of the network between two sites."""
+    """``[links.NAME-NAME]``: the properties of the network between two sites.
+
+    Attributes:
+        delay_ms: milliseconds one way between the two sites, at the usual worst; 0 to 10,000.
+            Packets take the paths with the least sum.
+        packet_bytes: bytes of the largest datagram before sealing that passes there, 600 to 60,000;
+            the least value of all links and of the key ``packet_bytes`` is used everywhere.
+    """
 
     delay_ms: float = DEFAULT_DELAY_MS
     packet_bytes: int = DEFAULT_PACKET_BYTES

@@ -15,7 +15,7 @@ destination. A process need not say any more that x is for q if it knows that
 
 1. q has delivered x, or
 2. a later message y, which x may have caused, was sent to q, too: a process that waits for y waits
-for x.
+   for x.
 
 Unlike the paper's, these stamps are not the shortest possible: a process cannot tell unheard
 causes from those that it need not name, so it names some of them in vain.

@@ -68,7 +68,7 @@ class Timing:
     request_retry_s: float = 0.01  # a lost token request costs this time once
     repair_delay_s: float = 0.002  # for this long reordering explains a foreign gap
     horizon_interval_max_s: float = 0.005  # between notices while the agreed order is in use
-    horizon_interval_min_s: float = 0.001
+    horizon_interval_min_s: float = 0.001  # at least between notices, also if others wait for them
     agreed_memory_s: float = 2.0  # for this long the agreed order counts as in use
     longest_delay_s: float = 0.0  # the delay one way between any two sites; 0 with one site
     beacon_interval_s: float = 0.12  # five of them fit a token timeout

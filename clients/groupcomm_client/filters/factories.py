@@ -14,8 +14,10 @@ Factory: TypeAlias = Callable[[], Filter]
 """Makes a filter; it is called once for each connection."""
 
 SendSelector: TypeAlias = Callable[[], SendFilter]
+"""Chooses the filter for sending of a connection that is being made; called once for each."""
+
 ReceiveSelector: TypeAlias = Callable[[], ReceiveFilter]
-"""Chooses the filter of a connection that is being made; called once for each."""
+"""Chooses the filter for receiving of a connection that is being made; called once for each."""
 
 _default: tuple[Factory, ...] = ()
 _select_sent: SendSelector = SendFilter

@@ -72,6 +72,7 @@ ERRORS: Final = {
     MESSAGE_TOO_LONG: "the message is too long",
     NET_ERROR_ON_SESSION: "the daemon sent bytes that do not decode",
 }
+"""The meanings of the negative numbers, as `SP_error` prints them."""
 
 SERVICE_OF: Final = dict(zip(LEVELS, (1 << bit for bit in range(6)), strict=True))
 """Spread's service type by level."""
