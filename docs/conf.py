@@ -23,6 +23,7 @@ extensions = [
     "docs.extensions.excerpts",
     "docs.extensions.figures",
     "docs.extensions.outside",
+    "docs.extensions.reference",
     "docs.extensions.terms",
 ]
 exclude_patterns = ["extensions"]
@@ -44,3 +45,12 @@ pygments_dark_style = "github-dark"
 
 copybutton_prompt_text = r"\$ |>>> "
 copybutton_prompt_is_regexp = True
+
+default_role = "py:obj"  # in docstrings a name in backticks is code, and a link if it is public
+add_module_names = False
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+autodoc_typehints_format = "short"
+napoleon_numpy_docstring = False
+python_maximum_signature_line_length = 88
+python_use_unqualified_type_names = True

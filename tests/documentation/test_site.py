@@ -1,10 +1,12 @@
 """The site is built from docs/ without a warning; so every link leads somewhere."""
 
+import zlib
 from pathlib import Path
 
 import pytest
 from markdown_it import MarkdownIt
 
+from docs.extensions.public_names import public_names
 from tests.documentation.building import ROOT, build_site
 
 PAGES = sorted(
@@ -41,3 +43,9 @@ def test_every_block_of_code_is_fenced_and_names_its_language(page: Path) -> Non
     lines = [token.map for token in tokens if token.type == "code_block"]
     lines += [token.map for token in tokens if token.type == "fence" and not token.info]
     assert not [first + 1 for first, _ in filter(None, lines)], "lines without a language"
+
+
+def test_every_public_name_is_in_the_inventory(site: Path) -> None:
+    _, _, _, _, packed = (site / "objects.inv").read_bytes().split(b"\n", 4)
+    names = {line.split(" py:")[0] for line in zlib.decompress(packed).decode().splitlines()}
+    assert not [each.full for each in public_names() if each.first not in names]

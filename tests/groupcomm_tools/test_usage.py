@@ -179,14 +179,6 @@ def test_a_command_without_its_daemon_ends_with_3(verb: str, tmp_path: Path) -> 
     assert not (tmp_path / "log").exists(), "nothing is left"
 
 
-def test_the_page_has_the_table_of_the_exit_statuses() -> None:
-    page = (ROOT / "docs" / "commands.md").read_text()
-    rows = re.findall(r"^\| `(\w+)` \| (.+) \| (yes|no) \|$", page, re.MULTILINE)
-    assert rows == [
-        (name, each.fails, "yes" if each.connects else "no") for name, each in COMMANDS.items()
-    ]
-
-
 @pytest.mark.parametrize("verb", COMMANDS)
 def test_no_command_knows_an_option_that_is_none(verb: str) -> None:
     status, output, messages = tell(verb, "--nonsense")
