@@ -16,7 +16,6 @@ from groupcomm_log.writer import LogWriter
 from groupcomm_tools.cli import COMMANDS, make_parser
 from tests.groupcomm_tools.shell import PATIENCE_S, tell
 
-ROOT = Path(__file__).parents[2]
 NO_DAEMON = {"GROUPCOMM_ADDRESS": "/nowhere/groupcomm.sock"}
 PARSER = make_parser()
 
