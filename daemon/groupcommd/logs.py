@@ -216,7 +216,7 @@ def _log_view(news: ViewInstalled) -> None:
 _CAUSES: Final = {
     GatherReason.TOKEN_LOST: "no token came in time",
     GatherReason.PATH_LOST: "it was silent",
-    GatherReason.NOT_RECEIVED: "packets from it do not arrive",
+    GatherReason.NOT_RECEIVED: "packets from it or to it do not arrive",
     GatherReason.FELLOW_GATHERS: "another daemon looked for a view",
     GatherReason.FELLOW_MOVED: "another daemon is in a later view",
     GatherReason.FELLOW_RESTARTED: "it was started again",

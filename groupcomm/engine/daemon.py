@@ -387,6 +387,8 @@ class DaemonCore:
             view_state.ring.flow.blocked = bool(self.sessions.slow_receivers)
         view_state.step(now, clients=clients)
         self._view_due = view_state.deadline
+        for daemon in view_state.pop_unreached():
+            self.membership.on_unreached(daemon, now)
         if (failure := view_state.ring_failure) is not None:
             self.membership.gather(failure, now)
 
@@ -428,12 +430,7 @@ class DaemonCore:
         if session is None:
             return []
         parts = session.pop_output(limit)
-        view_state = self.view_state
-        if (
-            view_state is not None
-            and view_state.ring.flow.blocked
-            and not self.sessions.slow_receivers
-        ):
+        if self._is_unblocked():
             self.deadline = self._now
         return parts
 

@@ -143,7 +143,9 @@ class ViewState:
         self._gaps = self._foreign_gaps(routes.entered)
         self._changed: set[int] = set()  # foreign streams that may have new gaps
         self.ring = self._make_ring(routes.entered, now)
-        self.view_change = ViewChange(view, me, self.delivery, self.ring.reception)
+        self.view_change = ViewChange(
+            view, me, self.delivery, self.ring.reception, self._forwarding
+        )
         self._plausibility = Plausibility(view, me, self.ring, self.delivery, self._latest)
         # The latest notice of each ring. A site hears the multicasts of all its rings, so without
         # this notices would be forwarded in circles. Of packets the streams know the first ones.
@@ -220,6 +222,13 @@ class ViewState:
         if self.ring.monitor.token_losses:  # the token was silent for a token timeout
             return GatherReason.TOKEN_LOST
         return GatherReason.NOT_RECEIVED if self.ring.reception.overdue else None
+
+    def pop_unreached(self) -> list[int]:
+        """Return the daemons that packets do not reach over a link; its packets are given up."""
+        unreached = sorted(self._forwarding.unreached(self._now)) if self._several else []
+        for index in unreached:
+            self._forwarding.give_up(index)
+        return [self.view.daemons[index].number for index in unreached]
 
     def reroute(self, links: tuple[tuple[int, int], ...], now: float) -> None:
         """Send packets over these links of the view from now on."""

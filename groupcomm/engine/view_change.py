@@ -16,6 +16,7 @@ from groupcomm.errors import BadDatagram, Contradiction
 from groupcomm.groups.announcement import announce, cut_announcement
 from groupcomm.groups.table import GroupTable
 from groupcomm.level import ServiceLevel
+from groupcomm.link.forwarding import Forwarding
 from groupcomm.membership.recovered_set import RecoveredSet, RecoveryWalk, WalkLimits, find_boundary
 from groupcomm.ring.reception import Reception
 from groupcomm.stream.ranges import Range, ranges_of, without
@@ -80,6 +81,7 @@ class CarriedGroups:
 
 _AGREED = ServiceLevel.AGREED
 _STATE = BundleKind.STATE
+_HALF = 0.5
 _NOTHING = Stamp(0, 0)
 
 
@@ -104,14 +106,26 @@ class ViewChange:
         obligation: indices of the members with which this daemon has to treat the view alike.
     """
 
-    __slots__ = ("_delivery", "_me", "_own_ring", "_plan", "_reception", "_view", "obligation")
+    __slots__ = (
+        "_delivery",
+        "_forwarding",
+        "_me",
+        "_own_ring",
+        "_plan",
+        "_reception",
+        "_view",
+        "obligation",
+    )
 
-    def __init__(self, view: View, me: int, delivery: Delivery, reception: Reception) -> None:
+    def __init__(
+        self, view: View, me: int, delivery: Delivery, reception: Reception, forwarding: Forwarding
+    ) -> None:
         self._view = view
         self._me = me
         self._own_ring = view.ring_of[me]
         self._delivery = delivery
         self._reception = reception
+        self._forwarding = forwarding
         self._plan: DeliveryPlan | None = None
         self.obligation: frozenset[int] = frozenset()
 
@@ -120,6 +134,13 @@ class ViewChange:
     def not_received(self, now: float) -> set[int]:
         """Return the numbers of the members whose packets do not arrive, though tokens do."""
         return {self._view.daemons[i].number for i in self._reception.not_received(now)}
+
+    def not_reached(self, now: float) -> set[int]:
+        """Return the numbers of the members to which packets are sent in vain over a link.
+
+        Half of the time is enough as a view ends: the other end may have noticed it first.
+        """
+        return {self._view.daemons[i].number for i in self._forwarding.unreached(now, _HALF)}
 
     @property
     def past(self) -> Past:

@@ -17,6 +17,7 @@ from math import inf
 from typing import Final
 
 from groupcomm.link.congestion import MAX_ACK_DELAY_S, RateSample, RoundTrip
+from groupcomm.link.in_vain import PacketsInVain
 from groupcomm.link.queue import Queued
 from groupcomm.stream.ranges import Range
 from groupcomm.wire.link import MAX_ACK_RANGES, MOST_DELAY_US, Acknowledgement
@@ -57,6 +58,7 @@ class InFlight:
         bytes: the bytes in flight.
         delivered: bytes acknowledged in all.
         lost: packets given up as lost.
+        in_vain: the packets that were sent in vain so far.
         deadline: the time at which `pop_lost` has something to return.
     """
 
@@ -73,6 +75,7 @@ class InFlight:
         "bytes",
         "deadline",
         "delivered",
+        "in_vain",
         "lost",
     )
 
@@ -88,6 +91,7 @@ class InFlight:
         self.bytes = 0
         self.delivered = 0
         self.lost = 0
+        self.in_vain = PacketsInVain()
         self.deadline = inf
 
     @property
@@ -129,8 +133,10 @@ class InFlight:
         arrived: list[Queued] = []
         newest: Sent | None = None
         highest = ranges[-1][1]
+        self.in_vain.note_acknowledged(ranges)
         for number in self._among(ranges):
             sent = self._sent.pop(number)
+            self.in_vain.note_arrived(sent.queued)
             self.bytes -= sent.size
             self.delivered += sent.size
             arrived.append(sent.queued)
@@ -190,12 +196,20 @@ class InFlight:
             if sent.at <= before and (sent.queued.origin, sent.queued.number) in wanted
         )
 
+    def give_up(self) -> None:
+        """Forget the packets of streams: they take another way."""
+        for number in [number for number, sent in self._sent.items() if sent.queued.number]:
+            self.bytes -= self._sent.pop(number).size
+        self.in_vain.clear()
+        self._set_deadline()
+
     def _remove(self, numbers: Iterable[int]) -> list[Queued]:
         gone: list[Queued] = []
         for number in list(numbers):
             sent = self._sent.pop(number)
             self.bytes -= sent.size
             gone.append(sent.queued)
+            self.in_vain.note_given_up(number, sent.queued, sent.at)
         self.lost += len(gone)
         self._set_deadline()
         return gone

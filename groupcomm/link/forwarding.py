@@ -6,7 +6,7 @@ Each link repairs its own losses (link.py). A packet that is still missing, beca
 changed, is requested from the other end of the link that it should have come by.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 
 from groupcomm.config.core import Timing
@@ -32,6 +32,10 @@ HOLD_PART = 16
 """A notice of another ring waits for further ones at most the longest delay divided by this, and no
 longer than the least interval between two notices of one ring."""
 
+IN_VAIN_TIMEOUTS = 3
+"""Token timeouts, and once the longest delay, for which a packet is sent in vain before its link
+counts as lost: as long as a ring waits (ring/reception.py)."""
+
 Transmission = tuple[int, bytes]
 """(destination, packet)."""
 
@@ -48,6 +52,7 @@ class Forwarding:
         "_gaps",
         "_gaps_due",
         "_hold_s",
+        "_in_vain_s",
         "_into_ring",
         "_key",
         "_me",
@@ -70,6 +75,7 @@ class Forwarding:
         self._onward = routes.onward
         self._upstream = routes.upstream
         there_and_back_s = 2 * view.longest_delay_s
+        self._in_vain_s = IN_VAIN_TIMEOUTS * timing.token_timeout_s + view.longest_delay_s
         self._repair_s = there_and_back_s + timing.token_retransmit_s
         self.links = {
             sum(pair) - me: Link(view.key, me, view.packet_limit, there_and_back_s)
@@ -90,6 +96,10 @@ class Forwarding:
 
     def reroute(self, routes: Routes, now: float) -> None:
         """Use other routes from now on; packets in flight on the old ones may be lost."""
+        used = _links_of(self._onward) & _links_of(routes.onward)
+        for end, link in self.links.items():
+            if end not in used:  # it was down meanwhile, so its attempts say nothing
+                link.in_flight.in_vain.clear()
         self._onward = routes.onward
         self._upstream = routes.upstream
         self._gaps = self._watch(routes, self._repair_s)
@@ -138,6 +148,17 @@ class Forwarding:
             else:
                 self.links[destination].send_notice(ring, encoded, due)
                 self.deadline = min(self.deadline, due)
+
+    # ---- packets that never arrive ----
+
+    def unreached(self, now: float, share: float = 1.0) -> set[int]:
+        """Return the daemons to which packets are sent in vain, for this share of the time."""
+        before = now - share * self._in_vain_s
+        return {end for end, link in self.links.items() if link.in_vain_since <= before}
+
+    def give_up(self, daemon: int) -> None:
+        """Forget the packets on their way over the link to a daemon, which is used no more."""
+        self.links[daemon].give_up()
 
     # ---- packets that arrive ----
 
@@ -234,3 +255,8 @@ class Forwarding:
                 sent.append((neighbour, request.encode(self._key)))
         self._gaps_due = min((gaps.deadline for gaps in self._gaps), default=inf)
         return sent
+
+
+def _links_of(onward: Sequence[Sequence[int]]) -> set[int]:
+    """Return the daemons at the other ends of the links that are in use, and perhaps `RING`."""
+    return {destination for destinations in onward for destination in destinations}

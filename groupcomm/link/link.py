@@ -129,6 +129,18 @@ class Link:
         whole = self._reassembly.accept(carried.fragment)
         return None if whole is None else with_key_untrusted(whole, self._key)
 
+    @property
+    def in_vain_since(self) -> float:
+        """Return the time since which a packet is sent in vain; inf if none is."""
+        return self.in_flight.in_vain.since
+
+    def give_up(self) -> None:
+        """Forget the packets of streams that wait or are in flight: they take another way."""
+        self.in_flight.give_up()
+        self.queue.clear()
+        self._pending.clear()
+        self._left.clear()
+
     def on_acknowledgement(self, ack: Acknowledgement, now: float) -> None:
         """Process an acknowledgement; raise ProtocolViolation if it names a number never sent."""
         if ack.ranges[-1][1] > self.in_flight.last:
@@ -168,12 +180,14 @@ class Link:
         out = self.notices.pop_due(now)
         if now >= self.received.due:
             out.append(self.received.acknowledge(self._me, now).encode(self._key))
-        if now >= self.in_flight.deadline:
-            self._on_lost(self.in_flight.pop_lost(now), out, now)
+        lost = self.in_flight.pop_lost(now) if now >= self.in_flight.deadline else []
+        self._on_lost(lost, out, now)
         probe = self.path.pop_probe(now)
         if probe:
             self._probe(probe, out, now)
         self._send_queued(out, now)
+        if any(map(self.in_flight.in_vain.needs_follower, lost)):
+            self._put(Queued(-1, 0, b""), out, now)
         self._set_deadline(now)
         return out
 

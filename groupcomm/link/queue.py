@@ -86,6 +86,13 @@ class FairQueue:
         self._retransmissions.append(queued)
         self.bytes += queued.size
 
+    def clear(self) -> None:
+        """Forget all packets that wait."""
+        self._retransmissions.clear()
+        self._waiting.clear()
+        self._droppable.clear()
+        self.bytes = 0
+
     def pop(self) -> Queued:
         """Remove and return the next packet; the queue must not be empty."""
         if self._retransmissions:

@@ -20,6 +20,9 @@ class OldView(Protocol):
     def not_received(self, now: float) -> set[int]:
         """Return the numbers of the members whose packets do not arrive, though tokens do."""
 
+    def not_reached(self, now: float) -> set[int]:
+        """Return the numbers of the members to which packets are sent in vain over a link."""
+
     def is_plausible(self, past: Past) -> bool:
         """Return whether the statement of another member about the view can be true."""
 

@@ -138,6 +138,8 @@ class ControlReceiver:
         if packet.kind in _DIRECT:
             raise ProtocolViolation("origin", "a message of a kind that is never passed on")
         peer = self._detector.on_mentioned(packet.origin, packet.incarnation, now)
+        if peer is None and packet.kind == ControlKind.REPAIR:
+            peer = self._detector.unreached(packet.origin, packet.incarnation)
         if peer is not None and self._flood.is_new(peer.passed_on, packet, own=False):
             self._on_news(peer, packet, sender, now)
 

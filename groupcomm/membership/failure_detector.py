@@ -201,8 +201,11 @@ class FailureDetector:
         Daemons that are not heard here are not among them: one that is down would cost as many
         datagrams for each message as there are daemons, and one that runs is reached by others.
         Daemons with different settings tell each other nothing about views, only the settings.
+        Packets of the old view may not come from an origin that is heard and does not hear: it has
+        perhaps left out a daemon that its packets do not reach.
         """
         since = self.fresh_since(now)
+        mutual = origin.join.heard if kind == ControlKind.REPAIR and origin.join else None
         anybody = kind in (ControlKind.SETTINGS, ControlKind.ROSTER)
         if origin.differs and not anybody:
             return []
@@ -213,8 +216,19 @@ class FailureDetector:
             and number not in (origin.number, sender)
             and (anybody or not peer.differs)
             and peer.heard_at >= since
-            and not peer.hears(origin.key, since)
+            and not (peer.hears(origin.key, since) and (mutual is None or peer.key in mutual))
         ]
+
+    def unreached(self, number: int, incarnation: Incarnation) -> PeerDaemon | None:
+        """Return a daemon whose packets may not arrive here, though it is heard; or None.
+
+        Its join does not list this daemon, perhaps since it has left it out for that reason. Then
+        others pass its packets of the old view on. What these say is no news of the daemon itself.
+        """
+        peer = self.peers.get(number)
+        if peer is None or peer.incarnation != incarnation or peer.join is None:
+            return None
+        return None if self.key in peer.join.heard else peer
 
     # ---- beacons ----
 
@@ -340,6 +354,11 @@ class FailureDetector:
         self._watched = [entry for entry in self._watched if entry[0] not in silent]
         self._set_silence_due()
         return silent
+
+    def watch_no_more(self, peer: PeerDaemon) -> None:
+        """Note that the silence of the other end of a link breaks nothing any more."""
+        self._watched = [entry for entry in self._watched if entry[0] is not peer]
+        self._set_silence_due()
 
     def watch_again(self, peer: PeerDaemon, now: float) -> None:
         """Note that the other end of a link that had been silent is heard again."""

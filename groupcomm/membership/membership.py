@@ -178,6 +178,15 @@ class Membership:
         if reason is not None and agreement is not None and agreement.has_name(number):
             self.gather(reason, now)
 
+    def on_unreached(self, number: int, now: float) -> None:
+        """Leave out the other end of a link, over which a packet is sent in vain."""
+        peer = self.peers[number]
+        self.trust.leave_out_unreached(peer, now)
+        if self._operational.lose_link(peer):
+            self.deadline = min(self.deadline, self._operational.deadline)
+        else:
+            self.gather(GatherReason.NOT_RECEIVED, now)
+
     def on_control(self, packet: ControlPacket, sender: int, now: float) -> None:
         """Process a control packet that came from `sender`; raise RemoteProtocolError if broken."""
         if self.state is not MembershipState.LEFT:
@@ -306,8 +315,11 @@ class Membership:
             self._backoff.on_gather(now, operational=operational)
         self._note_failure(now)
         if operational:
-            for number in self._context.old.not_received(now):
+            old = self._context.old
+            for number in old.not_received(now):
                 self.trust.leave_out_unreceived(self.peers[number], now)
+            for number in old.not_reached(now):
+                self.trust.leave_out_unreached(self.peers[number], now)
         self._context.freeze()
         self.state, self._agreement = MembershipState.GATHER, None
         self._reservation.note_used(self._context.used)

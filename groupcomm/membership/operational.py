@@ -2,7 +2,8 @@
 
 Pure. ``now`` is in seconds. A member of the ring that falls silent ends the view. So does the other
 end of a link, unless the remaining links still join all rings: then all are told, and route around
-that link until its end is heard again.
+that link until its end is heard again. So it is with a link over which a packet is sent in vain,
+though its other end is heard (link/in_vain.py).
 
 Each daemon tells all others over which of its own links it hears nothing (`LinkStates`). A link is
 used only if neither end reports it.
@@ -152,11 +153,17 @@ class OperationalPhase:
         index = self._indices.get(peer.number)
         return self._links.link_to(index) if self._links is not None and index is not None else None
 
-    def _lose(self, silent: list[PeerDaemon]) -> bool:
-        """Route around silent daemons; return False if the view cannot continue without them."""
+    def lose_link(self, peer: PeerDaemon) -> bool:
+        """Route around a daemon that packets do not reach; return False if the view cannot."""
+        self._detector.watch_no_more(peer)
+        self.deadline = min(self.deadline, self._detector.silence_due)
+        return self._lose([peer])
+
+    def _lose(self, peers: list[PeerDaemon]) -> bool:
+        """Route around these daemons; return False if the view cannot continue without them."""
         states = self._links
         assert states is not None
-        for peer in silent:
+        for peer in peers:
             pair = self._link_to(peer)
             if pair is None:  # the daemon is a member of the ring
                 return False

@@ -19,7 +19,9 @@ class GatherReason(enum.Enum):
     STARTED = enum.auto()
     TOKEN_LOST = enum.auto()  # neither token nor rest notice for a token timeout
     PATH_LOST = enum.auto()  # a member of the ring, or the other end of a link, is silent
-    NOT_RECEIVED = enum.auto()  # packets of a member do not arrive, though tokens do
+    NOT_RECEIVED = (
+        enum.auto()
+    )  # packets of a member do not arrive, or those to it, though short ones do
     FELLOW_GATHERS = enum.auto()  # a member of the view has joined anew
     FELLOW_MOVED = enum.auto()  # a member of the view is in a later one
     FELLOW_RESTARTED = enum.auto()

@@ -5,8 +5,9 @@ about a member do not count, as they may be the broken ones. A daemon that is le
 It comes back after a while that doubles with each time, and at once if it was started anew, as a
 restart repairs most faults of a daemon.
 
-A daemon whose packets do not arrive here, though tokens do, is left out in the same way: that is
-no breach of the protocol, and nothing is counted against it. The sole purpose is that the two come
+A daemon whose packets do not arrive here, though tokens do, or which packets from here do not
+reach over a link, is left out in the same way: that is no breach of the protocol, and nothing is
+counted against it. The sole purpose is that the two come
 into different views, or different rings of one.
 
 No daemon is blamed for a contradiction: the statement that came first may be the wrong one. After a
@@ -104,7 +105,8 @@ class Trust:
 
     Attributes:
         broken: the daemons that have broken the protocol, by number.
-        not_received: the daemons whose packets did not arrive here, by number.
+        not_received: the daemons whose packets did not arrive here, or which packets from here did
+            not reach, by number.
         news: lines for the log, the oldest first.
     """
 
@@ -155,13 +157,20 @@ class Trust:
 
     def leave_out_unreceived(self, peer: PeerDaemon, now: float) -> None:
         """Note that packets of a daemon do not arrive here: it counts as not heard for a while."""
+        self._leave_out(peer, "packets from it do not arrive here", now)
+
+    def leave_out_unreached(self, peer: PeerDaemon, now: float) -> None:
+        """Note that packets from here do not reach a daemon: it counts as not heard for a while."""
+        self._leave_out(peer, "packets from here do not reach it", now)
+
+    def _leave_out(self, peer: PeerDaemon, reason: str, now: float) -> None:
         left_out = self.not_received.setdefault(peer.number, LeftOutDaemon())
         left_out.leave_out(peer.incarnation, now)
         peer.leave_out()
         self.news.append(
-            f"{peer.label} is left out for {left_out.lasts_s:g} s, as packets from it do not arrive"
-            " here, though short ones do: check network cards and switches between the two hosts"
-            " for datagrams that are too long for them"
+            f"{peer.label} is left out for {left_out.lasts_s:g} s, as {reason}, though short ones"
+            " do: check network cards and switches between the two hosts for datagrams that are"
+            " too long for them"
         )
 
     def doubt(self, text: str, now: float) -> bool:

@@ -78,6 +78,16 @@ def one_book_for_all_links(right: Right) -> Right:
     return init
 
 
+@site_mutant((Forwarding, "unreached"))
+def unreached_daemon_stays(_right: Right) -> Right:
+    """A link stays in use though a packet is sent over it in vain again and again."""
+
+    def unreached(_self: Forwarding, _now: float, _share: float = 1.0) -> set[int]:
+        return set()
+
+    return unreached
+
+
 @site_mutant((Delivery, "is_new_unreliable"))
 def unreliable_over_two_ways(_right: Right) -> Right:
     """An UNRELIABLE packet that has come over two ways is delivered twice."""
@@ -94,5 +104,6 @@ BUGS = (
     lost_on_a_link_for_good,
     notices_not_passed_on,
     one_book_for_all_links,
+    unreached_daemon_stays,
     unreliable_over_two_ways,
 )

@@ -15,6 +15,8 @@ from groupcomm.clocks.stamp import Stamp
 from groupcomm.config.core import Timing
 from groupcomm.engine.delivery import Delivery
 from groupcomm.engine.view_change import ViewChange
+from groupcomm.link.forwarding import Forwarding
+from groupcomm.link.routes import Routes
 from groupcomm.membership.recovered_set import RecoveredSet
 from groupcomm.ring.reception import Reception
 from groupcomm.wire.bundle import Bundle
@@ -43,7 +45,8 @@ class Leaver:
         self.told: list[Stamp | None] = []
         self.groups = self
         reception = Reception((me,), me, self.streams, Timing())
-        self.view_change = ViewChange(history.view, me, cast(Delivery, self), reception)
+        forwarding = Forwarding(history.view, me, Routes(history.view, me), self.streams, Timing())
+        self.view_change = ViewChange(history.view, me, cast(Delivery, self), reception, forwarding)
         self.before = list(self.daemon.given)
 
     def receive_horizon(self, ring: int, value: int, upto: int) -> None:

@@ -22,6 +22,7 @@ class FakeContext:
         log: the calls, in order.
         rosters: the rosters that others have sent.
         lost: the numbers of the daemons whose packets do not arrive.
+        unreached: the numbers of the daemons to which packets are sent in vain.
         routes: the links that it was told to use, each time.
         credulous: whether it believes others' statements about the frozen view.
         sound: whether its deliveries agree with the recovered set.
@@ -43,6 +44,7 @@ class FakeContext:
     routes: list[tuple[tuple[int, int], ...]] = attrs.field(factory=list)
     rosters: list[RosterNotice] = attrs.field(factory=list)
     lost: set[int] = attrs.field(factory=set)
+    unreached: set[int] = attrs.field(factory=set)
     forgotten: list[tuple[int, Incarnation]] = attrs.field(factory=list)
     installed: list[tuple[View, RecoveredSet | None, frozenset[int]]] = attrs.field(factory=list)
     probe: Probe = attrs.field(factory=NoProbe)
@@ -62,6 +64,9 @@ class FakeContext:
 
     def not_received(self, now: float) -> set[int]:
         return self.lost
+
+    def not_reached(self, now: float) -> set[int]:
+        return self.unreached
 
     def on_roster(self, notice: RosterNotice) -> bool:
         self.rosters.append(notice)

@@ -46,6 +46,32 @@ def heard(one: FailureDetector, name: str, at: float, *hears: PeerDaemon) -> Pee
     return peer
 
 
+def test_a_repair_is_passed_on_also_to_those_that_its_origin_does_not_hear() -> None:
+    """They hear the origin: it has left them out, as its packets do not reach them."""
+    one = detector()
+    origin = heard(one, "a", NOW)
+    there = heard(one, "c", NOW, origin)
+    for kind in (ControlKind.REPAIR, _ANY):
+        assert one.pass_on_targets(origin, origin.number, kind, NOW) == []
+    origin.join = msgspec.structs.replace(join_of("a", 1), heard=())
+    assert one.pass_on_targets(origin, origin.number, ControlKind.REPAIR, NOW) == [there.number]
+    assert one.pass_on_targets(origin, origin.number, _ANY, NOW) == []
+    origin.join = msgspec.structs.replace(join_of("a", 1), heard=(there.key,))
+    assert one.pass_on_targets(origin, origin.number, ControlKind.REPAIR, NOW) == []
+
+
+def test_an_origin_that_does_not_list_this_daemon_may_not_reach_it() -> None:
+    one = detector()
+    origin = heard(one, "a", NOW)
+    start = origin.number, origin.incarnation
+    assert one.unreached(*start) is None, "it has not joined"
+    origin.join = msgspec.structs.replace(join_of("a", 1), heard=())
+    assert one.unreached(*start) is origin
+    assert one.unreached(origin.number, Incarnation(2, 2)) is None
+    origin.join = msgspec.structs.replace(join_of("a", 1), heard=(one.key,))
+    assert one.unreached(*start) is None
+
+
 def test_a_message_is_passed_on_to_those_that_are_heard_and_do_not_hear_its_origin() -> None:
     one = detector()
     origin = heard(one, "a", NOW)

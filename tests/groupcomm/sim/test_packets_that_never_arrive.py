@@ -13,6 +13,7 @@ from groupcomm.membership.states import GatherReason
 from groupcomm.ring import token_handling
 from groupcomm.sim.cluster.clients import SimulatedClient
 from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.network.links import SimulatedLink
 from groupcomm.sim.settings import plain_settings
 from tests.mutants.catalogue import find_mutant
 
@@ -24,12 +25,12 @@ RELEASED_WITHIN_S = 3.0
 Path = Callable[[int, int], bool]
 
 
-def members_of(cluster: Cluster) -> list[SimulatedClient]:
+def members_of(cluster: Cluster, wait_s: float = 0.5) -> list[SimulatedClient]:
     clients = [cluster.connect(f"user{daemon}", daemon) for daemon in range(len(cluster.daemons))]
-    cluster.run(0.5)
+    cluster.run(wait_s)
     for client in clients:
         client.join("g")
-    cluster.run(0.3)
+    cluster.run(wait_s - 0.2)
     return clients
 
 
@@ -132,3 +133,83 @@ def test_both_come_together_once_the_card_passes_everything() -> None:
     first.multicast(["g"], b"again" + PAYLOAD, level=ServiceLevel.SAFE)
     cluster.run(0.2)
     assert [b"again" + PAYLOAD in got(client) for client in others] == [True, True]
+
+
+# ---- between sites ----
+
+
+def load(cluster: Cluster, clients: list[SimulatedClient]) -> None:
+    """Each program sends a long message, and then a short one."""
+    for client in clients:
+        client.multicast(["g"], PAYLOAD, level=ServiceLevel.AGREED)
+    cluster.run(0.1)
+    for number, client in enumerate(clients):
+        client.multicast(["g"], b"%d" % number, level=ServiceLevel.SAFE)
+
+
+def test_a_link_that_loses_long_packets_is_routed_around() -> None:
+    """Three sites with a link between any two: the view stays."""
+    cluster = Cluster(plain_settings(daemons=(1, 1, 1), delay_s=0.01))
+    clients = members_of(cluster)
+    spoil(cluster, lambda *pair: sorted(pair) == [0, 1])
+    load(cluster, clients)
+    cluster.run(RELEASED_WITHIN_S)
+    everything = {PAYLOAD, b"0", b"1", b"2"}
+    assert [got(client) for client in clients] == [everything] * 3
+    assert reasons(cluster) == 0
+
+
+@pytest.mark.parametrize("concerned", [lambda a, b: 0 in (a, b), lambda a, b: (a, b) == (0, 2)])
+def test_a_daemon_that_packets_of_other_sites_do_not_reach_holds_up_nobody_for_long(
+    concerned: Path,
+) -> None:
+    """Its site has another daemon, over which the next view joins both sites.
+
+    Packets of the old view reach it by others, although it hears their sender.
+    """
+    cluster = Cluster(plain_settings(daemons=(2, 2), delay_s=0.01))
+    clients = members_of(cluster)
+    spoil(cluster, concerned)
+    load(cluster, clients)
+    cluster.run(2 * RELEASED_WITHIN_S)
+    assert reasons(cluster) >= 1
+    assert [{b"1", b"2", b"3"} <= got(client) for client in clients[1:]] == [True] * 3
+
+
+def test_without_the_rule_of_links_nobody_gets_anything() -> None:
+    with find_mutant("unreached-daemon-stays").active():
+        cluster = Cluster(plain_settings(daemons=(1, 1, 1), delay_s=0.01))
+        clients = members_of(cluster)
+        spoil(cluster, lambda *pair: sorted(pair) == [0, 1])
+        load(cluster, clients)
+        cluster.run(3 * RELEASED_WITHIN_S)
+        assert not {b"0", b"1", b"2"} & (got(clients[0]) | got(clients[1]))
+
+
+def test_two_sites_go_on_apart_and_meet_once_the_card_passes_everything() -> None:
+    cluster = Cluster(plain_settings(daemons=(1, 1), delay_s=0.01))
+    clients = members_of(cluster)
+    spoil(cluster, lambda source, _: source == 0)
+    clients[0].multicast(["g"], PAYLOAD, level=ServiceLevel.AGREED)
+    cluster.run(RELEASED_WITHIN_S)
+    assert reasons(cluster) >= 1
+    assert PAYLOAD in got(clients[0])
+    cluster.network.narrow(list(cluster.network.paths), float("inf"))
+    cluster.run(5.0)
+    assert sizes(cluster) == {2}
+    clients[0].multicast(["g"], b"again" + PAYLOAD, level=ServiceLevel.SAFE)
+    cluster.run(0.5)
+    assert [b"again" + PAYLOAD in got(client) for client in clients] == [True, True]
+
+
+def test_a_link_that_loses_and_delays_much_is_left_in_peace() -> None:
+    links = [SimulatedLink(sites=(0, 1), delay_s=0.5, loss=0.3)]
+    cluster = Cluster(plain_settings(daemons=(1, 1), links=links))
+    clients = members_of(cluster, 6.0)
+    for number in range(40):
+        for client in clients:
+            client.multicast(["g"], b"%d" % number + PAYLOAD, level=ServiceLevel.AGREED)
+        cluster.run(0.25)
+    cluster.run(8.0)
+    assert reasons(cluster) == 0
+    assert [len(got(client)) for client in clients] == [40, 40]
