@@ -1,6 +1,7 @@
 """Clusters of several sites: the lines between them, and their additional disasters."""
 
 from collections.abc import Collection
+from math import inf
 from random import Random
 from typing import Final
 
@@ -16,6 +17,7 @@ from tests.campaigns.chaos.disasters import (
     Outcome,
     start_daemon,
 )
+from tests.campaigns.chaos.host_disasters import SIZES
 from tests.campaigns.chaos.stage import Stage
 
 NAMES: Final = "alfa bravo charlie delta echo foxtrot golf hotel india".split()  # noqa: SIM905
@@ -138,6 +140,23 @@ async def hold_link(stage: Stage, rng: Random) -> Outcome:
     return Outcome("link held", None, await stage.view(stage.names, now_us()))
 
 
+async def lose_long_on_a_link(stage: Stage, rng: Random) -> Outcome:
+    """Lose long datagrams between two sites, or between a daemon and all other sites."""
+    topology, relay = stage.topology, stage.relay
+    site = rng.choice(list(topology.sites.values()))
+    victim = rng.choice(site)
+    if rng.random() < 0.5:
+        pairs = list(topology.between(*rng.choice(list(topology.links))))
+    else:
+        pairs = [pair for pair in relay.ports if victim in pair and not set(pair) <= set(site)]
+    relay.narrow(pairs, rng.choice(SIZES))
+    await trio.sleep(rng.uniform(1.0, 6.0))
+    relay.narrow(pairs, inf)
+    return Outcome(
+        "long datagrams lost between sites", None, await stage.view(stage.names, now_us())
+    )
+
+
 SITE_DISASTERS: Final[tuple[Disaster, ...]] = (
     kill_gateway,
     cut_off_site,
@@ -147,6 +166,7 @@ SITE_DISASTERS: Final[tuple[Disaster, ...]] = (
     break_link,
     break_all_links,
     hold_link,
+    lose_long_on_a_link,
 )
 
 SITES_IN_TURN: Final[tuple[Disaster, ...]] = tuple(
