@@ -48,6 +48,9 @@ EQUIVALENT: Final[dict[str, str]] = {
     " self._copy_to = me": "it is not read before a token is passed",
     "groupcomm/ring/token_monitor.py TokenMonitor.__init__: assignment dropped:"
     " self.deadline = inf": "each step sets it before it is read",
+    "groupcomm/session/inbox.py Inbox.__init__: constant: False  ->  True in self.sealed = False": (
+        "the first frame of a daemon is no message, and resets it"
+    ),
 }
 """The reason why nothing changes that anybody could see."""
 
