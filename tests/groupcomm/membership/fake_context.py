@@ -3,6 +3,8 @@
 All packets of its view are of the first ring, and are their own numbers.
 """
 
+from collections.abc import Callable
+
 import attrs
 
 from groupcomm.config.view import Incarnation, View
@@ -26,6 +28,7 @@ class FakeContext:
         routes: the links that it was told to use, each time.
         credulous: whether it believes others' statements about the frozen view.
         sound: whether its deliveries agree with the recovered set.
+        on_install: called when a view is installed, whose rest may change the roster.
         contradicted: the numbers whose packets contradict those that are held.
     """
 
@@ -41,6 +44,7 @@ class FakeContext:
     credulous: bool = True
     sound: bool = True
     contradicted: set[int] = attrs.field(factory=set)
+    on_install: Callable[[], None] = lambda: None
     routes: list[tuple[tuple[int, int], ...]] = attrs.field(factory=list)
     rosters: list[RosterNotice] = attrs.field(factory=list)
     lost: set[int] = attrs.field(factory=set)
@@ -124,6 +128,7 @@ class FakeContext:
         self, view: View, recovered_set: RecoveredSet | None, transitional_members: frozenset[int]
     ) -> None:
         self.log.append("install")
+        self.on_install()
         self.installed.append((view, recovered_set, transitional_members))
         self.key, self.held, self.obligation = view.key, set(), frozenset()
         self.rings = len(view.rings)

@@ -258,3 +258,23 @@ def test_what_is_late_of_a_daemon_that_has_left_does_not_bring_it_back() -> None
     stage.start("b", restarts=2, random_id=9)
     stage.run(0.5)
     assert stage.members == ["abc"] * 3, "a later start of it is somebody new"
+
+
+def test_a_view_that_was_agreed_to_with_the_roster_of_before_is_left_at_once() -> None:
+    """The rest of the view before has changed the roster, as members from elsewhere do not know."""
+    stage = in_view("ab")
+    a = stage.daemons["a"]
+    roster = stage.config.roster.changed(AddDaemon(name="c", site="1"))
+    changes = [stage.config.with_roster(roster)]
+
+    def change() -> None:
+        if changes:
+            a.machine.use_config(changes.pop(), stage.now)
+
+    a.host.on_install = change
+    a.machine.gather(GatherReason.TOKEN_LOST, stage.now)
+    views = len(a.host.installed)
+    while len(a.host.installed) == views:
+        stage.run(0.001)
+    assert a.machine.reasons[GatherReason.ROSTER_CHANGED] == 1
+    assert stage.state("a") is MembershipState.GATHER
