@@ -4,6 +4,7 @@ import pytest
 from msgspec import structs
 
 from groupcomm.engine import QuestionAnswered
+from groupcomm.engine.counters import Counters
 from groupcomm.engine.reports import MAX_REPORT_BYTES
 from groupcomm.engine.view import ViewState
 from groupcomm.errors import LocalProtocolError, ProtocolViolation
@@ -202,3 +203,10 @@ def test_a_group_that_was_left_at_another_site_gets_nothing_there_any_more() -> 
     a.session.multicast("g", b"in-time", level=AGREED)
     cluster.run(1.0)
     assert messages(d) == [b"in-time"]
+
+
+def test_a_daemon_that_has_done_nothing_has_counted_nothing() -> None:
+    counts = Counters()
+    assert (counts.received, counts.bad, counts.sent) == (0, 0, 0)
+    assert (counts.duplicates, counts.foreign, counts.stale) == (0, 0, 0)
+    assert not (counts.rejected or counts.latest or counts.violations)
