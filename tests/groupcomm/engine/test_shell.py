@@ -209,4 +209,4 @@ def test_a_daemon_that_has_done_nothing_has_counted_nothing() -> None:
     counts = Counters()
     assert (counts.received, counts.bad, counts.sent) == (0, 0, 0)
     assert (counts.duplicates, counts.foreign, counts.stale) == (0, 0, 0)
-    assert not (counts.rejected or counts.latest or counts.violations)
+    assert (counts.rejected, counts.latest, counts.violations) == ({}, [], {})
