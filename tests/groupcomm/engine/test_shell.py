@@ -186,6 +186,21 @@ def test_what_has_no_recipient_at_another_site_does_not_go_there(level: ServiceL
     assert seen_at(cluster, "cd", b"goes-there")
 
 
+def test_members_at_another_site_from_before_a_view_get_what_is_sent_in_it() -> None:
+    cluster = formed("ab", "cd")
+    a, d = cluster.connect("a", "a"), cluster.connect("d", "d")
+    d.session.join("g")
+    cluster.run(1.0)
+    cluster.isolate("ab", "cd")
+    cluster.run(3.0)
+    cluster.isolate("abcd")
+    cluster.run(3.0)
+    assert cluster.members("a") == "abcd"
+    a.session.multicast("g", b"to-d", level=AGREED)
+    cluster.run(1.0)
+    assert messages(d) == [b"to-d"]
+
+
 def test_a_group_that_was_left_at_another_site_gets_nothing_there_any_more() -> None:
     cluster = formed("ab", "cd")
     a, d = cluster.connect("a", "a"), cluster.connect("d", "d")
