@@ -300,6 +300,17 @@ def test_stamps_rise_also_where_packets_come_when_the_view_has_ended() -> None:
         delivery.receive_recovered(decode_data_untrusted(other))
 
 
+def test_a_packet_is_new_once() -> None:
+    lying = LyingCluster("abc")
+    delivery = lying.view_state.delivery
+    one, gap, later = (decode_data_untrusted(data(lying, ahead=n)) for n in (1, 2, 3))
+    later.previous = gap.number
+    assert delivery.receive(one)
+    assert delivery.receive(later)
+    assert not delivery.receive(one)
+    assert not delivery.receive(later), "also behind a gap"
+
+
 def test_packets_behind_a_gap_that_follow_nothing_contradict_what_closes_it() -> None:
     lying = LyingCluster("abc")
     third = 3 - lying.me - lying.you
