@@ -91,6 +91,7 @@ def test_a_daemon_that_is_removed_leaves_in_order_and_learns_why() -> None:
     assert over is not None
     assert over.end is EndReason.REMOVED
     assert [cluster.members(name) for name in "ab"] == ["ab"] * 2
+    assert over.roster == roster(cluster, "a"), "so that its next start knows"
     assert "does not have this daemon" in cluster.shells["c"].lines(RosterNews)[-1]
 
 
@@ -500,3 +501,29 @@ def test_between_two_views_a_roster_that_counts_elsewhere_is_learned() -> None:
     assert not manager.is_changing
     cluster.cores["c"].on_roster(RosterNotice("b", True, encode_roster(pending)))
     assert manager.record == RosterRecord(agreed=pending)
+
+
+def test_of_two_changes_at_once_the_first_in_the_order_counts_and_the_other_is_dropped() -> None:
+    cluster = formed()
+    change(cluster, "a", add("d"))
+    change(cluster, "b", add("e"))
+    cluster.run(1.0)
+    dropped = [
+        wish
+        for name, wish in (("a", "d"), ("b", "e"))
+        if any("was dropped" in line for line in cluster.shells[name].lines(RosterNews))
+    ]
+    assert len(dropped) == 1
+    assert {names_of(cluster, name) for name in "abc"} == {"abcde".replace(dropped[0], "")}
+    assert {roster(cluster, name).number for name in "abc"} == {1}
+
+
+def test_a_daemon_that_leaves_by_itself_says_nothing_of_a_roster() -> None:
+    cluster = formed("ab")
+    change(cluster, "a", add("c"))
+    cluster.run(0.5)
+    cluster.cores["b"].leave()
+    cluster.run(2.0)
+    over = cluster.shells["b"].over
+    assert over is not None
+    assert (over.end, over.roster) == (EndReason.LEFT, None)
