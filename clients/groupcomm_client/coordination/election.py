@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from groupcomm.errors import GroupCommError
-from groupcomm.events import GroupView, MemberId
+from groupcomm.events import Cause, GroupView, MemberId
 from groupcomm_client.connection import Connection
 from groupcomm_client.coordination.driving import Driver, Tenure, driving
 from groupcomm_client.events import Received
@@ -34,6 +34,7 @@ class Election:
         self._quorum = 1 if candidates is None else candidates // 2 + 1
         self._view: GroupView | None = None
         self._tenures: set[Tenure] = set()
+        self._cut_off = False  # the latest view unites this part with one that may have led
 
     @property
     def leader(self) -> MemberId | None:
@@ -103,9 +104,12 @@ class Election:
     def _accept(self, event: Received) -> None:
         if isinstance(event, GroupView) and event.group == self.driver.group:
             self._view = event
+            self._cut_off = event.cause is Cause.NETWORK and len(event.vs_set) < self._quorum
 
     def _changed(self) -> None:
-        if not self.leads:
+        # The oldest may lead again at once, but the others may have had another leader meanwhile.
+        if self._cut_off or not self.leads:
+            self._cut_off = False
             for tenure in self._tenures:
                 tenure.lose()
 
