@@ -203,7 +203,8 @@ class ClientProtocol:
         The daemon has shown that it has all messages before: it returned one, or its place in the
         order, or has answered the goodbye.
         """
-        return self._last_sent - max(self._seen_back, self._session.last_returned)
+        # Joins and leaves are numbered, too: their answers may be newer than the last message.
+        return max(0, self._last_sent - max(self._seen_back, self._session.last_returned))
 
     # ---- requests ----
 

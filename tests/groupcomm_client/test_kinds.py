@@ -44,6 +44,19 @@ def test_all_levels_reach_all_members(kind: Kind, cluster: RunningCluster) -> No
     kind.run(scenario)
 
 
+def test_a_program_that_has_only_joined_has_nothing_in_doubt(
+    kind: Kind, cluster: RunningCluster
+) -> None:
+    """It had -1 messages in doubt: joins are numbered as messages are."""
+
+    async def scenario(kind: Kind) -> None:
+        async with kind.connect(cluster.address("a")) as ann:
+            await ann.join("joined")
+            assert ann.in_doubt == 0
+
+    kind.run(scenario)
+
+
 def test_the_place_of_a_message_is_reported(kind: Kind, cluster: RunningCluster) -> None:
     async def scenario(kind: Kind) -> None:
         async with kind.connect(cluster.address("a")) as ann:
