@@ -20,11 +20,11 @@ from tests.documentation.shell import Program, Terminals, wait_until
 
 ROOT: Final = Path(__file__).parents[2]
 
-WAIT_S: Final = 20.0
+WAIT_S: Final = 60.0
 """A program in the background prints what the page says within this time."""
 
 BLOCK_S: Final = 150.0
-"""A block ends within this time; more than any needs, and less than a test may take."""
+"""A block of most pages ends within this time, which is less than a test may take."""
 
 
 class PageRun:
@@ -32,18 +32,22 @@ class PageRun:
 
     Args:
         terminals: where they run.
+        block_s: the seconds that one may take.
 
     Attributes:
         ran: the number of blocks that were run.
         times_s: the seconds that each block took, by its place.
+        printed: the texts that programs have printed, by the places of their blocks.
     """
 
-    def __init__(self, terminals: Terminals) -> None:
+    def __init__(self, terminals: Terminals, block_s: float = BLOCK_S) -> None:
         self._terminals = terminals
+        self._block_s = block_s
         self._beside: dict[str, Program] = {}
         self._last: Program | None = None
         self.ran = 0
         self.times_s: dict[str, float] = {}
+        self.printed: dict[str, str] = {}
 
     def run(self, blocks: Sequence[Block]) -> None:
         """Run the blocks of a page, then end what they have left running.
@@ -63,9 +67,12 @@ class PageRun:
         finally:
             for program in self._beside.values():
                 program.stop()
+                self.printed[program.place] = program.printed
 
     def _run_block(self, block: Block) -> None:
-        if block.until and not wait_until(lambda: self._terminals.succeeds(block.until), WAIT_S):
+        if block.until and not wait_until(
+            lambda: self._terminals.succeeds(block.until, WAIT_S), WAIT_S
+        ):
             raise PageError(f"{block.place}: in {WAIT_S:g} s this did not succeed: {block.until}")
         match block.act:
             case Act.FILE:
@@ -88,10 +95,11 @@ class PageRun:
 
     def _run_to_its_end(self, block: Block) -> None:
         program = self._terminals.start(block.place, block.language, block.text, block.status)
-        ended = program.wait(BLOCK_S)
+        ended = program.wait(self._block_s)
         program.stop()
+        self.printed[block.place] = program.printed
         if ended is None:
-            raise PageError(f"{block.place}: not over in {BLOCK_S:g} s\n{program.printed}")
+            raise PageError(f"{block.place}: not over in {self._block_s:g} s\n{program.printed}")
         _check_status(program, ended)
         self._last = program
         self.ran += 1
@@ -132,7 +140,9 @@ class PageRun:
 
     def _end(self, name: str) -> None:
         program = self._beside.pop(name)
-        _check_status(program, program.stop())
+        ended = program.stop()
+        self.printed[program.place] = program.printed
+        _check_status(program, ended)
 
 
 def _check_status(program: Program, ended: int | None) -> None:
@@ -153,7 +163,9 @@ def _called(name: str) -> str:
     return f"the program {name!r}" if name else "a program without a name"
 
 
-def run_here(page: Path, environment: Path) -> PageRun:
+def run_here(
+    page: Path, environment: Path, *, block_s: float = BLOCK_S, show: bool = False
+) -> PageRun:
     """Run the blocks of a page in a fresh folder.
 
     Raises:
@@ -162,8 +174,13 @@ def run_here(page: Path, environment: Path) -> PageRun:
     name = str(page.relative_to(ROOT)) if page.is_relative_to(ROOT) else str(page)
     blocks = read_blocks(name, page.read_text())
     with tempfile.TemporaryDirectory(prefix="page-") as folder:
-        page_run = PageRun(Terminals(Path(folder), environment, ROOT))
-        page_run.run(blocks)
+        page_run = PageRun(Terminals(Path(folder), environment, ROOT), block_s)
+        try:
+            page_run.run(blocks)
+        finally:
+            if show:
+                for place, text in page_run.printed.items():
+                    print(f"--- {place}\n{text}")
         return page_run
 
 
@@ -198,6 +215,10 @@ def main() -> int:
         "--environment", type=Path, default=Path(sys.prefix), help="the virtual environment"
     )
     parser.add_argument("--times", action="store_true", help="print the time of each block")
+    parser.add_argument("--show", action="store_true", help="print what the blocks print")
+    parser.add_argument(
+        "--block-s", type=float, default=BLOCK_S, metavar="S", help="longest time of a block (150)"
+    )
     parser.add_argument("--here", action="store_true", help="without namespaces")
     parser.add_argument("--loopback", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -206,7 +227,12 @@ def main() -> int:
             bring_loopback_up()
         os.umask(0o022)
         try:
-            done_here = run_here(options.pages[0].resolve(), options.environment.absolute())
+            done_here = run_here(
+                options.pages[0].resolve(),
+                options.environment.absolute(),
+                block_s=options.block_s,
+                show=options.show,
+            )
         except PageError as error:
             print(error)
             return 1
@@ -220,7 +246,9 @@ def main() -> int:
     failed = 0
     for page in options.pages:
         began = time.monotonic()
-        done = run_page(page.resolve(), options.environment, *["--times"] * options.times)
+        passed_on = ["--block-s", str(options.block_s)]
+        passed_on += [f"--{name}" for name in ("times", "show") if vars(options)[name]]
+        done = run_page(page.resolve(), options.environment, *passed_on)
         print(f"{page}: {time.monotonic() - began:.1f} s, {done.stdout.strip()}", flush=True)
         failed |= done.returncode
     return failed

@@ -86,16 +86,20 @@ class Program:
         self._process.stdin.flush()
 
     def stop(self) -> int | None:
-        """End it as ^C does, and after END_S by force; return the status it had before, if any."""
+        """End it as ^C and ^D do, then by force; return the status that it had before, if any."""
         status = self.ended
         if status is None:
             self._signal(signal.SIGINT)
+            self._close_input()
             self.wait(END_S)
         self._signal(signal.SIGKILL)  # and everything that it has started
         self._process.wait()
+        self._close_input()
+        return status
+
+    def _close_input(self) -> None:
         if self._process.stdin is not None:
             self._process.stdin.close()
-        return status
 
     def _signal(self, number: signal.Signals) -> None:
         try:
@@ -188,10 +192,10 @@ class Terminals:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
-    def succeeds(self, command: str) -> bool:
-        """Return whether a command ends with status 0."""
+    def succeeds(self, command: str, timeout_s: float) -> bool:
+        """Return whether a command ends with status 0, and in this time."""
         program = self.start("", "sh", command, beside=True)
-        ended = program.wait(END_S)
+        ended = program.wait(timeout_s)
         program.stop()
         return ended == 0
 

@@ -153,11 +153,10 @@ def test_a_background_program_that_fails_is_named(terminals: Terminals) -> None:
 
 def test_waiting_ends(terminals: Terminals, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "WAIT_S", 0.1)
-    monkeypatch.setattr(run, "BLOCK_S", 0.1)
     with pytest.raises(PageError, match=r"^a.md:2: in 0.1 s this did not succeed: false"):
         play(terminals, ("until: false", "sh", "true"))
     with pytest.raises(PageError, match=r"^a.md:1: not over in 0.1 s"):
-        play(terminals, ("", "sh", "sleep 1000"))
+        PageRun(terminals, 0.1).run(read_blocks("a.md", "```sh\nsleep 1000\n```\n"))
     with pytest.raises(PageError, match=r"^a.md:7: the block of a.md:2 did not print"):
         play(terminals, ("background", "sh", "sleep 1000"), ("output", "text", "x"))
 
