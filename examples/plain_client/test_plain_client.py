@@ -1,5 +1,6 @@
 """The plain client talks to real daemons, beside programs of the library."""
 
+import json
 import random
 import struct
 import subprocess
@@ -20,6 +21,7 @@ from groupcomm_tools.certificates import issue, make_authority
 from groupcomm_tools.local_cluster import LocalCluster
 from groupcommd.token_file import add_token
 
+VECTORS = Path(__file__).parents[2] / "docs" / "protocol" / "vectors"
 in_thread = trio.to_thread.run_sync
 
 
@@ -70,6 +72,32 @@ async def join_all(clients: list[plain.Client], carl: Connection) -> GroupView:
         carl, lambda e: isinstance(e, GroupView) and len(e.members) == 1 + len(clients)
     )
     return view
+
+
+def test_it_reads_the_frames_of_the_test_vectors_and_refuses_the_broken_ones() -> None:
+    def read(raw: bytes) -> plain.Event:
+        _, *layout = plain.FRAMES[raw[4]].split()
+        fields, event = plain.Fields(raw[5:]), {}
+        for key, _, type_ in (field.partition(":") for field in layout):
+            event[key] = fields.take(type_)
+        fields.end()
+        return event
+
+    content = json.loads((VECTORS / "session-daemon.json").read_text())
+    known = [v for v in content["vectors"] if bytes.fromhex(v["bytes"])[4] in plain.FRAMES]
+    for vector in known:
+        event, fields = read(bytes.fromhex(vector["bytes"])), vector["fields"]
+        shared = event.keys() & fields.keys() - {"cause", "verb", "level", "majority"}
+        for key in shared - {"members", "changed", "together"}:
+            told = json.loads(json.dumps(event[key], default=bytes.hex))
+            wanted = [0, 0, 0] if fields[key] is None else fields[key]  # a place that is none
+            assert told == wanted, (vector["name"], key)
+    assert len(known) == 18
+    layouts = {"transition with a field", "a code that is cut", "an address too few"}
+    for vector in content["refused"]:
+        if vector["name"] in layouts:
+            with pytest.raises(plain.BROKEN):
+                read(bytes.fromhex(vector["bytes"]))
 
 
 async def test_it_speaks_at_all_levels_with_the_library(daemons: LocalCluster) -> None:
