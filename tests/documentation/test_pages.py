@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.documentation.blocks import read_blocks
-from tests.documentation.pages import LONG, NOT_MARKED, PAGES, name_of
+from tests.documentation.pages import LONG, PAGES, name_of
 from tests.documentation.run import run_page
 
 RUN = [
     pytest.param(page, id=name_of(page), marks=[pytest.mark.long] * (name_of(page) in LONG))
     for page in PAGES
-    if name_of(page) not in NOT_MARKED
 ]
 
 
@@ -23,12 +22,6 @@ def test_the_blocks_of_a_page_do_what_it_says(page: Path) -> None:
     if any(block.is_program for block in blocks):
         done = run_page(page, Path(sys.prefix))
         assert done.returncode == 0, done.stdout
-
-
-@pytest.mark.parametrize("name", sorted(NOT_MARKED))
-def test_a_page_that_is_to_be_marked_has_blocks_for_it(name: str) -> None:
-    page = PAGES[[name_of(each) for each in PAGES].index(name)]
-    assert any(block.is_program for block in read_blocks(name, page.read_text()))
 
 
 def test_the_pages_can_be_counted() -> None:
