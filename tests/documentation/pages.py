@@ -29,7 +29,7 @@ LONG: Final = frozenset(
         ),
     }
 )
-"""The pages whose blocks take many seconds. The examples among them have shorter tests beside them."""
+"""The pages whose blocks take many seconds; examples have shorter tests beside them."""
 
 
 def name_of(page: Path) -> str:
