@@ -19,7 +19,7 @@ PAGES: Final = [
 
 LONG: Final = frozenset(
     {
-        *(f"docs/{name}.md" for name in ("recorder", "simulator", "view")),
+        *(f"docs/{name}.md" for name in ("recorder", "simulator", "sites", "view")),
         *(
             f"examples/{name}/README.md"
             for name in (
