@@ -70,9 +70,9 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--duration-s",
         type=duration,
-        default=1.0,
+        default=0.6,
         metavar="S",
-        help="of one measurement (1); the load lasts half as long before it",
+        help="of one measurement (0.6); the load lasts half as long before it",
     )
     parser.add_argument(
         "--only", type=parts, default=names, metavar="PARTS", help=f"of {','.join(names)}"

@@ -9,7 +9,7 @@ from tests.campaigns.peers.bare_relays import BareClient
 from tests.campaigns.peers.peer import Client
 from tests.campaigns.peers.spread import SpreadClient
 from tests.campaigns.performance.parts import LONE_LOAD, OURS, SINGLY, parts_of
-from tests.campaigns.performance.records import Data, NotMeasured, Recorded
+from tests.campaigns.performance.records import Cell, Data, NotMeasured, Recorded
 from tests.campaigns.performance.text import NONE, amount, ratio, sentence, table
 from tests.campaigns.performance.virtual import BETWEEN, RATE, RATES, SHAPES
 
@@ -60,7 +60,7 @@ PICTURES: Final = {
     " one datagram",
     "work": "Datagrams, bytes and Python calls of one message at each level, over three daemons",
     "total": "Messages a second at each of three receivers: groupcomm, Spread, Corosync, bare"
-    " relays; 100, 1,000 and 8,000 bytes",
+    " relays; 100 and 8,000 bytes",
     "brokers": "Messages a second through one daemon or server: groupcomm, NATS, Redis, ZeroMQ",
     "growth": "Datagrams a message, and those an idle daemon receives a second, by sites and"
     " daemons",
@@ -172,9 +172,8 @@ def sizes(data: Data) -> str:
         if found[0] is not None:
             rows.append([where, load, *map(amount, found)])
 
-    for load in ("100 bytes", "1,000 bytes", "8,000 bytes"):
+    for load in _SIZES:
         row(three, load, total, load, OURS)
-    for load in own.loads:
         row(three, load, own, load, three)
     row("the same, each message awaited", "100 bytes", total, "100 bytes", SINGLY)
     senders = "three daemons, three senders"
@@ -194,27 +193,30 @@ def sizes(data: Data) -> str:
 def total(data: Data) -> str:
     """Return the rates of systems with one order for all."""
     part = data["total"]
-    loads = ("100 bytes", "1,000 bytes", "8,000 bytes")
+    loads = ("100 bytes", "8,000 bytes")
     head = "Three daemons, one sender, a receiver at each; messages a second that each receives."
     return f"{head}\n\n{_rates(part, loads)}{_notes(part)}"
 
 
 def _rates(part: Recorded, loads: Sequence[str]) -> str:
+    """Return a table of rates and ratios, and one of processor time."""
     columns = ["system"]
     for load in loads:
-        columns += [f"{load}: messages/s", "ours to it", "processor µs"]
-    rows = []
+        columns += [f"{load}: messages/s", "ours to it"]
+    rows, times = [], []
     for system in part.systems:
         row = [system]
         for load in loads:
             cell = part.cell(load, system)
-            if cell is None:
-                row += [NONE] * 3
-                continue
-            row += [amount(cell.median("rate")), ratio(cell.base.get("rate"))]
-            row.append(amount(cell.median("cpu_us")))
+            row += [NONE] * 2 if cell is None else _rate(cell)
         rows.append(row)
-    return table(columns, rows)
+        times.append([system, *(amount(part.median(load, system, "cpu_us")) for load in loads)])
+    processor = table(("processor time of all programs for a message, µs", *loads), times)
+    return f"{table(columns, rows)}\n\n{processor}"
+
+
+def _rate(cell: Cell) -> list[str]:
+    return [amount(cell.median("rate")), ratio(cell.base.get("rate"))]
 
 
 def total_delays(data: Data) -> str:

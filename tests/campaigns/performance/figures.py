@@ -23,6 +23,7 @@ rect.series0 { fill: var(--first) } rect.series1 { fill: var(--second) }
 .whisker { stroke: var(--ink); stroke-width: 1.3; fill: none; opacity: .75 }
 """
 MARGIN: Final = 14
+THOUSAND: Final = 1000.0
 
 
 def picture(chart: Chart) -> str:
@@ -36,12 +37,13 @@ def picture(chart: Chart) -> str:
     return f"{head} {size}>\n<style>{STYLE}</style>\n{paper}\n{rest}\n"
 
 
-def _bar(cell: Cell | None, figure: str, series: int = 0) -> list[Bar]:
+def _bar(cell: Cell | None, figure: str, series: int = 0, unit: float = 1.0) -> list[Bar]:
     value = None if cell is None else cell.median(figure)
     if cell is None or value is None:
         return []
-    low, high = cell.range(figure)
-    return [Bar(value=value, low=low, high=high, text=text.amount(value), series=series)]
+    low, high = (each / unit for each in cell.range(figure))
+    shown = text.amount(value / unit)
+    return [Bar(value=value / unit, low=low, high=high, text=shown, series=series)]
 
 
 def _chart(
@@ -51,6 +53,7 @@ def _chart(
     panels: Sequence[tuple[str, str, str]],
     *,
     ours: Sequence[str] = (),
+    unit: float = 1.0,
 ) -> Chart:
     """Return a chart of systems, below each other.
 
@@ -59,13 +62,14 @@ def _chart(
         part: the figures.
         labels: the systems, with their labels.
         panels: for each the label of its axis, a load and a figure.
-        ours: the systems in the other colour.
+        ours: the systems in the first colour, if there are two.
+        unit: the number by which figures are divided.
     """
     lines = [
         Line(
             label=label,
             cells=[
-                _bar(part.cell(load, system), figure, int(bool(ours) and system not in ours))
+                _bar(part.cell(load, system), figure, int(bool(ours) and system not in ours), unit)
                 for _, load, figure in panels
             ],
         )
@@ -107,22 +111,23 @@ def work(data: Data) -> Chart:
 def total(data: Data) -> Chart:
     """Return the rates of systems with one order."""
     panels = [
-        ("100 bytes: messages/s", "100 bytes", "rate"),
-        ("1,000 bytes: messages/s", "1,000 bytes", "rate"),
-        ("8,000 bytes: messages/s", "8,000 bytes", "rate"),
+        ("100 bytes: thousands/s", "100 bytes", "rate"),
+        ("8,000 bytes: thousands/s", "8,000 bytes", "rate"),
     ]
     title = "Messages a second of systems that give all receivers one order"
-    return _chart(title, data["total"], _labels(data["total"]), panels, ours=(OURS, SINGLY))
+    part = data["total"]
+    return _chart(title, part, _labels(part), panels, ours=(OURS, SINGLY), unit=THOUSAND)
 
 
 def brokers(data: Data) -> Chart:
     """Return the rates of servers without one order."""
     panels = [
-        ("1 receiver: messages/s", "100 bytes, 1 receiver", "rate"),
-        ("5 receivers: messages/s each", "100 bytes, 5 receivers", "rate"),
+        ("1 receiver: thousands/s", "100 bytes, 1 receiver", "rate"),
+        ("5 receivers: thousands/s each", "100 bytes, 5 receivers", "rate"),
     ]
     title = "Messages a second through one daemon or server"
-    return _chart(title, data["brokers"], _labels(data["brokers"]), panels, ours=(OURS, SINGLY))
+    part = data["brokers"]
+    return _chart(title, part, _labels(part), panels, ours=(OURS,), unit=THOUSAND)
 
 
 def _labels(part: Recorded) -> dict[str, str]:
