@@ -157,7 +157,7 @@ class Session:
                 releases=machine.releases(),
                 cells=cells_of(today, part.base, ordered),
             )
-            data[part.name] = merged(old.get(part.name), new)
+            data[part.name] = merged(old.get(part.name), new, order)
         return data
 
     def end(self) -> None:

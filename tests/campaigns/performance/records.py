@@ -6,7 +6,7 @@ again replaces its cells; those of a system that could not run this time stay, w
 
 import json
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -173,12 +173,21 @@ def _ratios(
     return ratios
 
 
-def merged(old: Recorded | None, new: Recorded) -> Recorded:
-    """Return a part with the cells of a new run, and older ones of systems that it has not."""
+def merged(old: Recorded | None, new: Recorded, planned: Collection[tuple[str, str]]) -> Recorded:
+    """Return a part with the cells of a new run, and older ones of systems that it has not.
+
+    Args:
+        old: the part as it was measured before; None if it never was.
+        new: the new run.
+        planned: the loads and systems of the part; older cells of others are dropped.
+    """
     if old is None:
         return new
-    kept = [cell for cell in old.cells if new.cell(cell.load, cell.system) is None]
     systems = {cell.system for cell in new.cells}
-    kept = [cell for cell in kept if cell.system not in systems]
+    kept = [
+        cell
+        for cell in old.cells
+        if (cell.load, cell.system) in planned and cell.system not in systems
+    ]
     releases = {**old.releases, **new.releases}
     return attrs.evolve(new, cells=[*new.cells, *kept], releases=releases)

@@ -160,7 +160,8 @@ def test_a_system_that_could_not_run_keeps_its_figures_with_their_day() -> None:
         for system in ("ours", "theirs")
     )
     new = Cell(load="l", system="ours", measured="2026-11-26", rounds={"rate": [2.0]})
-    found = merged(part_with(old_ours, old_theirs, measured="2026-01-01"), part_with(new))
+    old = part_with(old_ours, old_theirs, measured="2026-01-01")
+    found = merged(old, part_with(new), {("l", "ours"), ("l", "theirs")})
     assert found.median("l", "ours", "rate") == 2.0
     assert found.median("l", "theirs", "rate") == 1.0
     assert found.older == {"theirs": "2026-01-01"}
@@ -169,7 +170,14 @@ def test_a_system_that_could_not_run_keeps_its_figures_with_their_day() -> None:
 def test_a_load_that_is_gone_goes_with_its_system_measured_anew() -> None:
     old = Cell(load="gone", system="ours", measured="2026-01-01", rounds={"rate": [1.0]})
     new = Cell(load="l", system="ours", measured="2026-11-26", rounds={"rate": [2.0]})
-    assert merged(part_with(old), part_with(new)).loads == ["l"]
+    planned = {("gone", "ours"), ("l", "ours")}
+    assert merged(part_with(old), part_with(new), planned).loads == ["l"]
+
+
+def test_a_system_that_is_measured_no_more_is_dropped() -> None:
+    old = Cell(load="l", system="gone", measured="2026-01-01", rounds={"rate": [1.0]})
+    new = Cell(load="l", system="ours", measured="2026-11-26", rounds={"rate": [2.0]})
+    assert merged(part_with(old), part_with(new), {("l", "ours")}).systems == ["ours"]
 
 
 def test_the_file_of_figures_is_read_as_it_was_written(tmp_path: Path) -> None:
