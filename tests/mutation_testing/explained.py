@@ -6,6 +6,9 @@ Each is named by `Mutation.key`: module, function, operator, and changed text.
 from typing import Final
 
 EQUIVALENT: Final[dict[str, str]] = {
+    "groupcomm/engine/daemon.py DaemonCore.__init__: assignment dropped: self._touched = False": (
+        "the first attempt freezes the view, which sets it"
+    ),
     "groupcomm/engine/protection.py IdentityProtection._notify_evicted: and, or: public is None or"
     " public not in self._roll.evicted  ->  public is None and public not in self._roll.evicted": (
         "it is called for senders that are not trusted: their key is unknown or evicted"

@@ -242,3 +242,11 @@ def test_what_was_sent_before_the_goodbye_is_delivered_once_and_before_what_come
         user = program.session.user
         mine = [text for text in told if text.startswith(f"{user} ")]
         assert mine == [f"{user} {round_}" for round_ in range(25)]
+
+
+def test_a_daemon_that_waits_for_its_programs_does_everything_else_in_time() -> None:
+    clients = Clients()
+    clients.connect("u")
+    before = clients.core.deadline
+    clients.step(DRAIN)
+    assert clients.core.deadline == before < DRAIN.within_s

@@ -3,13 +3,15 @@
 import pytest
 from msgspec import structs
 
-from groupcomm.engine import QuestionAnswered
+from groupcomm.engine import ProgramSettings, QuestionAnswered
 from groupcomm.engine.counters import Counters
 from groupcomm.engine.reports import MAX_REPORT_BYTES
 from groupcomm.engine.view import ViewState
 from groupcomm.errors import LocalProtocolError, ProtocolViolation
 from groupcomm.events import Answer, DaemonView, Message, Transition
 from groupcomm.level import ServiceLevel
+from groupcomm.security.quotas import Quotas
+from groupcomm.session.daemon_session import SessionLimits
 from groupcomm.stream.stream import MAX_AHEAD
 from groupcomm.wire.data import UnreliablePacket
 from groupcomm.wire.membership import Past
@@ -225,3 +227,11 @@ def test_a_daemon_that_has_done_nothing_has_counted_nothing() -> None:
     assert (counts.received, counts.bad, counts.sent) == (0, 0, 0)
     assert (counts.duplicates, counts.foreign, counts.stale) == (0, 0, 0)
     assert (counts.rejected, counts.latest, counts.violations) == ({}, [], {})
+
+
+def test_settings_of_programs_that_change_count_at_once() -> None:
+    clients = Clients()
+    quotas, limits = Quotas(groups=3), SessionLimits(block_s=7.0)
+    clients.step(ProgramSettings(limits=limits, quotas=quotas))
+    assert clients.core.sessions.intake.quotas == quotas
+    assert clients.core.sessions.limits == limits

@@ -548,3 +548,19 @@ def test_a_resting_token_collects_frontiers_once_in_a_while_if_packets_are_kept(
     due = 1.0 + CoreConfig().timing.rest_interval_s
     assert PacketKind.TOKEN not in kinds(a.step(due - 0.001))
     assert (PacketKind.TOKEN in kinds(a.step(due))) is holds_packets
+
+
+@pytest.mark.parametrize(("less", "blocked"), [(0, False), (1, False), (0, True)])
+def test_a_resting_token_collects_what_the_ring_holds_of_another_before_its_senders_wait(
+    less: int, blocked: bool
+) -> None:
+    gateway = Daemon(make_view((0, 1), (2,)), 0, CoreConfig())
+    assert PacketKind.TOKEN not in kinds(gateway.step(0.0))
+    for number in range(1, gateway.ring._horizons.report_after + 1 - less):
+        packet = DataPacket(
+            ring=1, number=number, time=number, daemon=2, previous=number - 1, bundles=[]
+        )
+        gateway.streams[1].accept(packet)
+    gateway.ring.flow.blocked = blocked
+    goes = PacketKind.TOKEN in kinds(gateway.step(0.001))
+    assert goes is (less == 0 and not blocked)
