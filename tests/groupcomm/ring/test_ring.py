@@ -544,6 +544,7 @@ def test_a_resting_token_collects_frontiers_once_in_a_while_if_packets_are_kept(
     c.hear(sent[:1] + b.step(1.0), 1.0)
     a.hear(c.step(1.0), 1.0)
     assert kinds(a.step(1.0)) == [PacketKind.REST]
+    assert a.ring.monitor.at_rest
     a.frontier, a.holds_packets = a.frontier + 1, holds_packets
     due = 1.0 + CoreConfig().timing.rest_interval_s
     assert PacketKind.TOKEN not in kinds(a.step(due - 0.001))

@@ -73,3 +73,12 @@ def test_a_buffer_that_takes_less_is_hardly_ever_overrun() -> None:
         window.token_returned()
     assert 150 * KIB < window.bytes < 250 * KIB
     assert overrun < 300
+
+
+def test_an_eighth_that_was_lost_costs_an_eighth_and_more_the_half() -> None:
+    for more, part in ((0, PART), (1, 2)):
+        window = Window(256 * KIB, 2048 * KIB)
+        window.token_left(256 * KIB)
+        window.repeated = 256 * KIB // PART + more
+        window.token_returned()
+        assert window.bytes == 256 * KIB - 256 * KIB // part
