@@ -96,7 +96,7 @@ def _inherited(value: type) -> list[str]:
 
 def _constant(name: PublicName, value: Any) -> list[str]:
     node, text = _assignment(name.origin, name.defined)
-    lines = [f".. py:data:: {name.full}"]
+    lines = [f".. py:data:: {name.name}", f"   :module: {name.module}"]
     if f"{name.origin}.{name.defined}" != name.full:
         lines += [f"   :canonical: {name.origin}.{name.defined}"]
     source = "" if node is None or node.value is None else ast.unparse(node.value)

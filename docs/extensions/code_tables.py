@@ -145,6 +145,8 @@ def _section(part: str, keys: list[Key]) -> str:
     if part == "timing":
         heads = ("key", *(f"`{name}`, s" for name in PRESETS), "means")
     rows = [_row(key, key.name.rpartition(".")[2]) for key in keys]
+    if "SIGHUP" in heads and not any(key.live for key in keys):  # nothing to say in this table
+        heads, *rows = ((*row[:3], row[4]) for row in (heads, *rows))
     return f"## {title}\n\n{table(heads, rows)}"
 
 

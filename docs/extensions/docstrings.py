@@ -34,6 +34,22 @@ def to_rst(lines: Sequence[str], value: Any) -> list[str]:
     return link_pages(text).splitlines()
 
 
+def with_defaults(signature: str, value: Any) -> str:
+    """Return the signature of a class with the defaults that its source has.
+
+    That of attrs' own code has ``attr_dict['NAME'].default`` in their place.
+    """
+    if not inspect.isclass(value) or "attr_dict[" not in signature:
+        return signature
+    defaults = {field.name: field.default for field in fields_of(value)}
+
+    def default(found: re.Match[str]) -> str:
+        source = defaults.get(found[1], "")
+        return "..." if not source or "field(" in source else source
+
+    return re.sub(r"attr_dict\['(\w+)'\]\.default", default, signature)
+
+
 def has_fields(value: type) -> bool:
     """Return whether a class is one of values: attrs, msgspec, a named tuple or an enumeration."""
     if attrs.has(value) or issubclass(value, msgspec.Struct | enum.Enum):

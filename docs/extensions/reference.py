@@ -28,7 +28,7 @@ from docs.extensions.code_tables import (
     describe_log,
 )
 from docs.extensions.command_pages import describe_commands, describe_daemon, describe_statuses
-from docs.extensions.docstrings import to_rst
+from docs.extensions.docstrings import to_rst, with_defaults
 from docs.extensions.public_names import public_names
 
 GENERATORS: Final[dict[str, Callable[..., str]]] = {
@@ -87,6 +87,13 @@ class PlainNames(SphinxPostTransform):
                 del node["refspecific"]
 
 
+def convert_signature(
+    app: Sphinx, what: str, name: str, value: Any, options: Any, signature: str, returns: str
+) -> tuple[str, str] | None:
+    """Convert the signature of a class for autodoc."""
+    return (with_defaults(signature, value), returns) if signature else None
+
+
 def resolve(
     app: Sphinx, env: BuildEnvironment, node: pending_xref, contnode: nodes.Element
 ) -> nodes.Node | None:
@@ -124,6 +131,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Connect to Sphinx, and set up autodoc and napoleon for docstrings of this project."""
     app.setup_extension("sphinx.ext.autodoc")
     app.connect("autodoc-process-docstring", convert_docstring, priority=100)
+    app.connect("autodoc-process-signature", convert_signature)
     app.setup_extension("sphinx.ext.napoleon")
     app.connect("source-read", expand_page, priority=100)
     app.add_post_transform(PlainNames)

@@ -31,14 +31,21 @@ PAGES: Final = {
 }
 ALL: Final = "\n".join(PAGES.values())
 
-DESCRIBED: Final = re.compile(r"^\.\. (?:auto(?:class|exception|function)|py:data):: (\S+)$", re.M)
+DESCRIBED: Final = re.compile(
+    r"^\.\. (?:auto(?:class|exception|function):: (\S+)|py:data:: (\S+)\n +:module: (\S+))$", re.M
+)
+
+
+def described_on(page: str) -> list[str]:
+    """Return the dotted names that a page describes."""
+    return [full or f"{module}.{name}" for full, name, module in DESCRIBED.findall(page)]
 
 
 # ---- nothing is missing ----
 
 
 def test_every_public_name_is_described_once_or_leads_to_where_it_is() -> None:
-    described = DESCRIBED.findall(ALL)
+    described = described_on(ALL)
     assert sorted({*described}) == sorted(described)
     assert {*described} == {each.first for each in public_names()}
     links = {*re.findall(r"\{py:obj\}`(\S+) <(\S+)>`", ALL)}
@@ -65,8 +72,8 @@ def said_about(name: str) -> str:
     text = api_pages.describe_names(each.module, [each.name])
     if "\n.. auto" in text:
         return value.__doc__ or ""
-    _, _, said = text.partition(f".. py:data:: {name}\n")
-    return re.sub(r"^ +:canonical: .*$", "", said, flags=re.M).strip("`\n")
+    _, _, said = text.partition(f".. py:data:: {each.name}\n")
+    return re.sub(r"^ +:(canonical|module): .*$", "", said, flags=re.M).strip("`\n")
 
 
 def python_of_documents() -> Iterator[tuple[str, ast.Module]]:
@@ -142,7 +149,7 @@ def test_every_error_and_number_is_on_the_page_of_errors() -> None:
 def test_every_event_that_a_program_receives_is_on_the_page_of_events() -> None:
     received = value_of("groupcomm_client", "Received").__args__
     assert {f"groupcomm_client.{kind.__name__}" for kind in received} <= {
-        *DESCRIBED.findall(PAGES["events"])
+        *described_on(PAGES["events"])
     }
 
 
@@ -283,6 +290,13 @@ def test_a_docstring_gets_its_fields_and_links() -> None:
     assert lines[0] == "A thing with a colour; see :doc:`/tour`."
     assert "- ``weight`` = ``0``: grams" in lines
     assert not [line for line in lines if "Attributes:" in line]
+
+
+def test_a_signature_has_the_defaults_of_the_source() -> None:
+    made = "(one: Colour, other: Colour = attr_dict['other'].default)"
+    shown = "(one: Colour, other: Colour = Colour.RED)"
+    assert docstrings.with_defaults(made, Painted) == shown
+    assert docstrings.with_defaults("(x=1)", Painted) == "(x=1)"
 
 
 def test_a_command_is_described_by_its_parser() -> None:
