@@ -23,6 +23,7 @@ from typing import Any, Final
 
 import attrs
 
+from groupcomm.sim.explore.departures import SearchByDepartures
 from groupcomm.sim.explore.scenarios import SCENARIOS, Beginning, begin
 from groupcomm.sim.explore.script import write_path
 from groupcomm.sim.explore.search import Progress, Search
@@ -31,6 +32,10 @@ from groupcomm_tools.terminal import say
 from tests.mutants.catalogue import find_mutant
 
 _KIB: Final = 1024
+
+
+CHANGE_S: Final = 1.5
+"""The simulated time in which what happens only while a view is sought may happen."""
 
 
 @attrs.frozen
@@ -43,6 +48,8 @@ class Exploration:
         within_s: the simulated seconds in which they happen.
         kinds: their kinds.
         most_of_a_kind: the most deviations of one kind; 0 if they may all be of one.
+        in_view_changes: the kinds that happen only while a view is sought, within `CHANGE_S`.
+        departures: the most departures from the usual order; None for every order.
     """
 
     scenario: str
@@ -50,20 +57,56 @@ class Exploration:
     within_s: float
     kinds: tuple[str, ...] = KINDS
     most_of_a_kind: int = 0
+    in_view_changes: tuple[str, ...] = ()
+    departures: int | None = None
 
-    def run(self, *, most_states: int, **options: Any) -> tuple[Progress, Beginning]:
-        """Explore; return how far it has come, and where it began."""
-        most = dict.fromkeys(self.kinds, self.most_of_a_kind or self.deviations)
-        bounds = Bounds(most=most, in_all=self.deviations, within_s=self.within_s)
+    def run(
+        self, *, most_states: int, seed: int | None = None, **options: Any
+    ) -> tuple[Progress, Beginning]:
+        """Explore; return how far it has come, and where it began.
+
+        Args:
+            most_states: the most states.
+            seed: that of the order of what is tried; None for the order in which it is listed.
+            options: others of the search.
+        """
+        most = {
+            kind: self.kinds.count(kind) * self.most_of_a_kind or self.deviations
+            for kind in self.kinds
+        }
+        bounds = Bounds(
+            most=most,
+            in_all=self.deviations,
+            within_s=self.within_s,
+            in_view_changes=dict.fromkeys(self.in_view_changes, CHANGE_S),
+        )
         beginning = begin(SCENARIOS[self.scenario], bounds)
-        search = Search(beginning, most_states=most_states, **options)
+        search: Search | SearchByDepartures
+        if self.departures is None:
+            search = Search(beginning, most_states=most_states, shuffle=seed, **options)
+        else:
+            search = SearchByDepartures(
+                beginning,
+                most_departures=self.departures,
+                most_states=most_states,
+                seed=seed or 0,
+                **options,
+            )
         return search.run(), beginning
 
     def __str__(self) -> str:
-        if not self.deviations:
-            return self.scenario
-        kinds = "" if self.kinds == KINDS else f" of {', '.join(self.kinds)}"
-        return f"{self.scenario}, {self.deviations}{kinds} within {self.within_s * 1000:g} ms"
+        text = self.scenario
+        if self.deviations:
+            kinds = (
+                "" if self.kinds == KINDS else f" of {', '.join(map(self._name_of, self.kinds))}"
+            )
+            text += f", {self.deviations}{kinds} within {self.within_s * 1000:g} ms"
+        if self.departures is not None:
+            text += f", {self.departures} departures"
+        return text
+
+    def _name_of(self, kind: str) -> str:
+        return f"{kind} in a view change" if kind in self.in_view_changes else kind
 
 
 SMALL: Final = (
@@ -92,21 +135,21 @@ LARGE: Final = (
 """Sets of bounds that take minutes to an hour."""
 
 HUNTS: Final[Mapping[str, str]] = {
-    "announced-as-of-the-freeze": "groups-2 cut, groups-2 crash, groups-2 loss+cut, names-2 cut",
+    "announced-as-of-the-freeze": "groups-2 loss+cut /0",
     "announcements-but-one": "agreed-2",
     "block-off-by-one": "agreed-2, sites-2, sites-2 defer, sites-3, pair-3",
     "causal-without-agreed": "causal-3 defer, causal-3 loss, causal-3 defer+loss, sites-3 loss",
     "clock-ignores-stamps": "agreed-2, sites-2, agreed-3",
     "credit-lost-with-the-view": "agreed-2 cut, levels-2 cut, agreed-2 loss+cut",
     "delivery-before-announcements": "agreed-2 cut, agreed-2 crash, groups-2 cut",
-    "disconnect-overtakes": "names-2",
-    "everybody-came-along": "agreed-2 cut, agreed-2 crash",
-    "far-end-unwatched": "sites-2 crash, sites-2 cut, pair-3 crash",
+    "disconnect-overtakes": "names-2 /2",
+    "everybody-came-along": "agreed-2 cut /0",
+    "far-end-unwatched": "sites-2 crash /0",
     "fifo-ignores-session": "levels-2, levels-2 loss, levels-2 defer",
     "fifo-on-receipt": "levels-2 loss, levels-2 defer, levels-2 defer+loss",
     "forgets-by-own-frontier": "agreed-2 loss, agreed-3 loss, agreed-2 loss+cut, sites-2 loss",
-    "forgotten-by-own-site": "sites-2 loss, pair-3 loss, sites-3 loss",
-    "fragments-go-on": "large-2 cut, large-2 crash, large-2 loss+cut",
+    "forgotten-by-own-site": "pair-3 loss+cut /0",
+    "fragments-go-on": "slices-2 cut /0",
     "frontier-is-highest": "levels-2, safe-3, levels-2 loss, safe-3 loss",
     "frontier-of-the-sender": "pair-3, pair-3 loss, pair-3 defer",
     "gateway-counts-at-once": "sites-2 loss, sites-2 defer, pair-3 loss",
@@ -114,13 +157,13 @@ HUNTS: Final[Mapping[str, str]] = {
     "headers-before-the-packet-is-everywhere": "local-3 loss, local-3 defer",
     "held-far-unheard": "sites-2, pair-3",
     "held-though-some-is-missing": "safe-3 loss, levels-2 loss, agreed-3 loss",
-    "hop-in-32-bits": "agreed-2 cut, start-2 cut, agreed-2 crash",
+    "hop-in-32-bits": "hops-2 /0",
     "horizon-beyond-clock": "sites-2, pair-3, sites-2 late, agreed-2 late",
     "horizon-counts-at-once": "sites-2 loss, sites-2 defer, pair-3 loss",
-    "horizon-taken-for-frontier": "pair-3 loss, sites-2 loss, sites-2 loss+cut, pair-3 loss+cut",
+    "horizon-taken-for-frontier": "pair-3 loss /0",
     "horizon-without-token": "agreed-2, agreed-2 late, pair-3, sites-2",
-    "install-before-all-recovered": "agreed-2 loss+cut, agreed-3 loss+crash, safe-3 loss+crash",
-    "join-before-all-know": "local-3, local-3 defer, local-3 late, local-3 loss",
+    "install-before-all-recovered": "agreed-3 loss+cut /0",
+    "join-before-all-know": "local-3 /1",
     "join-when-asked": "groups-2",
     "link-without-probes": "sites-2 loss, pair-3 loss",
     "links-number-anew": "sites-3 cut, pair-3 crash",
@@ -142,9 +185,9 @@ HUNTS: Final[Mapping[str, str]] = {
     "pruned-by-the-senders-group-table": "local-3, local-3 defer",
     "reassembly-by-sender": "large-2",
     "recovery-within-the-site": "sites-2 loss+cut, sites-2 cut, pair-3 loss+cut",
-    "request-sent-once": "agreed-2 loss, agreed-3 loss, levels-2 loss",
+    "request-sent-once": "levels-2 loss /1",
     "safe-by-own-frontier": "levels-2, safe-3",
-    "safe-by-own-ring": "pair-3, sites-2, sites-3",
+    "safe-by-own-ring": "pair-3 loss /0",
     "safe-whatever-the-frontier": "levels-2 cut, safe-3 cut, safe-3 crash, safe-3 loss+cut",
     "self-discard-ignored": "both-2",
     "stale-commits-count": "agreed-3 loss+crash, start-3 loss+cut, agreed-3 late+cut",
@@ -156,26 +199,31 @@ HUNTS: Final[Mapping[str, str]] = {
     "unreliable-ends-others": "large-2",
     "unreliable-over-two-ways": "sites-3",
     "unsubscribed-while-a-join-is-under-way": "local-3",
-    "vector-is-prefix": "causal-3 loss, causal-3 defer, levels-2 loss",
+    "vector-is-prefix": "reply-3 loss+loss /0",
     "vector-is-shared": "sites-2, sites-3, pair-3",
     "view-counters-forgotten": "agreed-2 crash, start-2 crash",
-    "view-stands-without-a-way": "sites-2 cut, sites-3 cut",
+    "view-stands-without-a-way": "sites-2 cut /0",
     "views-wait-for-every-disk": "start-2, start-2 crash, start-2 cut",
     "waiting-lost-with-the-view": "agreed-2 cut, levels-2 cut, agreed-3 cut",
     "walked-twice": "agreed-2 cut, agreed-2 crash",
 }
 """Where each bug is looked for that may show in these clusters: the clusters, each with a deviation
-of one kind, or of each of two kinds."""
+of one kind, or of each of several kinds; a kind with a star happens only while a view is sought.
+With ``/1`` the search is by departures, at most one; without, every order is tried."""
 
 
 def _hunts(text: str) -> list[Exploration]:
     """Return explorations that are written as `HUNTS` writes them."""
     found = []
     for each in text.split(", "):
-        scenario, _, kinds = each.partition(" ")
-        chosen = tuple(kinds.split("+")) if kinds else ()
+        what, _, departures = each.partition("/")
+        scenario, _, kinds = what.strip().partition(" ")
+        named = kinds.split("+") if kinds else []
+        chosen = tuple(kind.rstrip("*") for kind in named)
+        changes = tuple(kind.rstrip("*") for kind in named if kind.endswith("*"))
         within_s = 0.1 if SCENARIOS[scenario].sites[1:] else 0.002
-        found.append(Exploration(scenario, len(chosen), within_s, chosen, 1))
+        most = int(departures) if departures else None
+        found.append(Exploration(scenario, len(chosen), within_s, chosen, 1, changes, most))
     return found
 
 
@@ -212,7 +260,7 @@ def hunt(name: str, most_states: int, folder: Path) -> dict[str, Any]:
         with bug.active():
             try:
                 progress, beginning = each.run(
-                    most_states=most_states, stop_at_first=True, shuffle=order
+                    most_states=most_states, stop_at_first=True, seed=order
                 )
             except AssertionError as error:  # no exploration can begin
                 row |= {"found": True, "where": each.scenario, "property": "-", "text": str(error)}

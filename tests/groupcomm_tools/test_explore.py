@@ -24,6 +24,13 @@ def test_it_counts_states(capsys: pytest.CaptureFixture[str]) -> None:
     assert figures["transitions"] >= figures["states"] - 1 > 0
 
 
+def test_departures_from_the_usual_order_are_bounded(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explore", "agreed-2", "--departures", "0", "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert figures["is_complete"]
+    assert (figures["ends"], figures["departures"]) == (1, 0)
+
+
 def test_a_bound_on_states_ends_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explore", "start-3", "--states", "50"]) == 0
     assert "50 states, not all of them" in capsys.readouterr().out

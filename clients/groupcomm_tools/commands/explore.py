@@ -11,6 +11,7 @@ import attrs
 from groupcomm.errors import ConfigError
 from groupcomm.host.option_types import natural, one_or_more, positive
 from groupcomm.sim.explore.canonical import TICK
+from groupcomm.sim.explore.departures import SearchByDepartures
 from groupcomm.sim.explore.scenarios import SCENARIOS, Beginning, begin
 from groupcomm.sim.explore.script import read_path, write_path
 from groupcomm.sim.explore.search import Finding, Progress, Search
@@ -46,6 +47,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=0.02,
         metavar="T",
         help="simulated seconds in which deviations happen (default: 0.02)",
+    )
+    parser.add_argument(
+        "--departures",
+        type=natural,
+        metavar="N",
+        help="the most departures from the usual order (default: every order)",
     )
     parser.add_argument(
         "--states",
@@ -87,7 +94,19 @@ def run(options: argparse.Namespace) -> int:
     )
     began = time.monotonic()
     beginning = begin(SCENARIOS[options.scenario], bounds)
-    search = Search(beginning, most_states=options.states, shuffle=options.shuffle, report=_tell)
+    search: Search | SearchByDepartures
+    if options.departures is None:
+        search = Search(
+            beginning, most_states=options.states, shuffle=options.shuffle, report=_tell
+        )
+    else:
+        search = SearchByDepartures(
+            beginning,
+            most_departures=options.departures,
+            most_states=options.states,
+            seed=options.shuffle or 0,
+            report=_tell,
+        )
     try:
         search.run()
     except KeyboardInterrupt:
@@ -119,6 +138,7 @@ def _show(options: argparse.Namespace, progress: Progress, locals_: int, began: 
     figures: dict[str, Any] = {
         "scenario": options.scenario,
         "deviations": options.deviations,
+        "departures": options.departures,
         "within_s": options.within_s,
         **attrs.asdict(progress, filter=lambda field, _: field.name != "findings"),
         "daemon_states": locals_,

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from groupcomm.engine import ClientBytes, ClientGone, ClientOpened, DaemonCore, Input
-from groupcomm.events import Event, GroupView, MemberId
+from groupcomm.events import Event, GroupView, MemberId, Message
 from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
 from groupcomm.session.client_session import ClientSession, ClientSessionState
@@ -61,11 +61,22 @@ class Multicast:
 
 
 @attrs.frozen
+class Await:
+    """The program waits until it has received some messages since exploration began.
+
+    Attributes:
+        messages: their number.
+    """
+
+    messages: int
+
+
+@attrs.frozen
 class Disconnect:
     """The program ends its session in order; after that it may connect again."""
 
 
-Act: TypeAlias = Connect | Join | Leave | Multicast | Disconnect
+Act: TypeAlias = Connect | Join | Leave | Multicast | Await | Disconnect
 
 
 class Program:
@@ -92,6 +103,7 @@ class Program:
         self._connection = 0
         self._member = MemberId("", 0)
         self._sent = 0
+        self._received = 0
 
     @property
     def may_act(self) -> bool:
@@ -100,6 +112,8 @@ class Program:
             return False
         if isinstance(self.acts[0], Connect):
             return not self._connection or self._session.closed
+        if isinstance(self.acts[0], Await) and self._received < self.acts[0].messages:
+            return False
         return self._session.state is ClientSessionState.OPEN
 
     def act(self, core: DaemonCore) -> list[Input]:
@@ -128,6 +142,8 @@ class Program:
                     groups, data, level=level, self_discard=discard, ordered=is_ordered
                 )
                 trace.sent(number, level, groups, 0, data, discard=discard, ordered=is_ordered)
+            case Await():
+                """Nothing is left to wait for."""
             case Disconnect():
                 session.close()
                 trace.requested("disconnect")
@@ -158,5 +174,6 @@ class Program:
     def _note(self, events: list[Event]) -> None:
         for event in events:
             self._trace.received(event)
+            self._received += isinstance(event, Message)
             if isinstance(event, GroupView):
                 self._session.memberships.update(event, self._member)

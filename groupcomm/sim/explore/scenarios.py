@@ -11,7 +11,7 @@ from groupcomm.names import private_name
 from groupcomm.sim.explore.canonical import EPOCH
 from groupcomm.sim.explore.node import Constants, Node
 from groupcomm.sim.explore.node_states import NodeStates, NodeStep
-from groupcomm.sim.explore.program import Act, Connect, Disconnect, Join, Leave, Multicast
+from groupcomm.sim.explore.program import Act, Await, Connect, Disconnect, Join, Leave, Multicast
 from groupcomm.sim.explore.transitions import KINDS, Bounds, Move, State, TransitionSystem
 
 _GROUP: Final = "chat"
@@ -35,12 +35,29 @@ class Scenario:
         before: the acts of each daemon's program before exploration begins, in a common view;
             without any exploration begins as the daemons start.
         acts: the acts after that, by daemon.
+        later: the daemons that start in the course of exploration, or never.
+        visit_bytes: the most bytes that one handling of the token numbers; 0 for the usual number.
+        first_hop: the hop number of each ring's first token; 0 for the usual one.
     """
 
     sentence: str
     sites: tuple[tuple[str, ...], ...]
     before: Mapping[str, tuple[Act, ...]] = attrs.field(factory=dict)
     acts: Mapping[str, tuple[Act, ...]] = attrs.field(factory=dict)
+    later: tuple[str, ...] = ()
+    visit_bytes: int = 0
+    first_hop: int = 0
+
+    @property
+    def config(self) -> CoreConfig:
+        """Return the configuration of all daemons."""
+        config = CoreConfig(suite=0, sites=self.sites)
+        if self.visit_bytes:
+            windows = attrs.evolve(config.windows, visit_bytes=self.visit_bytes)
+            config = attrs.evolve(config, windows=windows)
+        if self.first_hop:
+            config = attrs.evolve(config, starts=attrs.evolve(config.starts, hop=self.first_hop))
+        return config
 
 
 def _messages(*levels: ServiceLevel) -> tuple[Act, ...]:
@@ -117,6 +134,37 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         before={"a": _MEMBER, "b": _MEMBER, "c": _MEMBER},
         acts={"a": _messages(_C), "c": _messages(_A)},
     ),
+    "reply-3": Scenario(
+        sentence="Two programs send FIFO messages; a third one answers the first that it gets.",
+        sites=(("a", "b", "c"),),
+        before={"a": _MEMBER, "b": _MEMBER, "c": _MEMBER},
+        acts={
+            "a": _messages(_F),
+            "b": _messages(_F),
+            "c": (Await(1), *_messages(_C), Await(3), *_messages(_C)),
+        },
+    ),
+    "late-3": Scenario(
+        sentence="A third daemon starts, and its program sends a FIFO message.",
+        sites=(("a", "b", "c"),),
+        before={"a": _MEMBER, "b": _MEMBER},
+        acts={"c": (Connect(), *_messages(_F))},
+        later=("c",),
+    ),
+    "slices-2": Scenario(
+        sentence="A program sends a message whose fragments take several visits of the token.",
+        sites=(("a", "b"),),
+        before={"a": _MEMBER, "b": _MEMBER},
+        acts={"a": (Multicast((_GROUP,), _F, 6000),), "b": _messages(_F)},
+        visit_bytes=1500,
+    ),
+    "hops-2": Scenario(
+        sentence="Two programs send one AGREED message each, and hop numbers pass 2**32.",
+        sites=(("a", "b"),),
+        before={"a": _MEMBER, "b": _MEMBER},
+        acts={"a": _messages(_A), "b": _messages(_A)},
+        first_hop=2**32 - 3,
+    ),
     "sites-2": Scenario(
         sentence="Two sites of one daemon each send AGREED messages.",
         sites=(("a",), ("b",)),
@@ -174,7 +222,7 @@ def begin(scenario: Scenario, bounds: Bounds) -> Beginning:
     Raises:
         AssertionError: a daemon breaks an invariant before that, or there is no view.
     """
-    nodes = NodeStates(Constants(CoreConfig(suite=0, sites=scenario.sites)))
+    nodes = NodeStates(Constants(scenario.config))
     system = TransitionSystem(nodes, bounds)
     names = nodes.constants.names
     numbers = [nodes.add(Node(name, scenario.before.get(name, ())), EPOCH) for name in names]
@@ -182,6 +230,8 @@ def begin(scenario: Scenario, bounds: Bounds) -> Beginning:
     state = State(tuple(numbers), (0,) * count, 0, (), (), frozenset(), (0,) * len(KINDS), 0)
     steps: list[tuple[int, NodeStep]] = []
     for place in range(count):
+        if names[place] in scenario.later:
+            continue
         state, step = system.apply(state, Move("boot", place))
         assert step is not None
         steps.append((0, step))

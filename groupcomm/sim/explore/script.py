@@ -30,7 +30,7 @@ _ANY: Final = Bounds(most=dict.fromkeys(KINDS, 10**6), in_all=10**6, within_s=10
 def words_of(system: TransitionSystem, state: State) -> dict[str, Move]:
     """Return all that can happen in a state, by its words."""
     found: dict[str, Move] = {}
-    for move in system.moves(state):
+    for move in dict.fromkeys([*system.moves(state), *system.recoveries_at_rest(state)]):
         text = words = system.describe(move)
         number = 1
         while words in found:

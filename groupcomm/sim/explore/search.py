@@ -18,28 +18,18 @@ from random import Random
 from typing import Any, Final
 
 import attrs
-from msgspec.structs import replace
 
-from groupcomm.sim.checkers import Checkers
 from groupcomm.sim.explore.canonical import TICK
-from groupcomm.sim.explore.node_states import NodeStep, PassingNodes
+from groupcomm.sim.explore.ends import INVARIANT, LIVENESS, EndCheck
+from groupcomm.sim.explore.node_states import NodeStep
 from groupcomm.sim.explore.scenarios import Beginning
-from groupcomm.sim.explore.transitions import Move, State, TransitionSystem
-from groupcomm.trace.events import Heal, Quiet, TraceEvent
+from groupcomm.sim.explore.transitions import Move, State
 
 SETTLE_S: Final = 12.0
 """The simulated time in which a cluster comes to rest once nothing goes wrong any more."""
 
-AFTER_S: Final = 0.8
-"""The simulated time after that, in which all that is deliverable is delivered."""
-
-MOST_MOVES: Final = 20_000
-
 MOST_AT_ONCE: Final = 2_000
 """The most moves of a path at one instant: a handful of datagrams need some hundred."""
-
-LIVENESS: Final = "L"
-INVARIANT: Final = "assert"
 
 
 @attrs.frozen(kw_only=True)
@@ -128,7 +118,6 @@ class Search:
     ) -> None:
         self._system = beginning.system
         self._beginning = beginning
-        self._nodes = beginning.nodes
         self._most = most_states
         self._stop_at_first = stop_at_first
         self._report = report
@@ -136,6 +125,7 @@ class Search:
         self._seen: set[bytes] = set()
         self._path: list[_Level] = []
         self._on_path: set[bytes] = set()
+        self._ends = EndCheck(beginning)
         self._limit = round((beginning.system.bounds.within_s + SETTLE_S) / TICK)
         self.progress = Progress()
 
@@ -161,7 +151,7 @@ class Search:
         return progress
 
     def _enter(self, state: State, move: Move | None, step: NodeStep | None) -> None:
-        key = _digest_of(self._system.key(state))
+        key = digest_of(self._system.key(state))
         if key in self._seen:
             if key in self._on_path:
                 self._check_circle(key, move, state)
@@ -181,10 +171,12 @@ class Search:
         level = _Level(state, key, move, step, iter(moves), at_once)
         self._path.append(level)
         self._on_path.add(key)
-        if not self._system.may_deviate(state) and not state.cut and self._system.is_at_rest(state):
+        if not state.cut and self._system.is_at_end(state):
             progress.ends += 1
             progress.depth = max(progress.depth, len(self._path) - 1)
-            self._check_end(state)
+            steps = ((each.state.elapsed, each.step) for each in self._path)
+            for found in self._ends.check(state, steps):
+                self._find(*found, self._moves(), state)
         elif at_once > MOST_AT_ONCE or state.elapsed > self._limit:
             what = "at one instant" if at_once > MOST_AT_ONCE else f"within {SETTLE_S:g} s"
             self._find(LIVENESS, f"the daemons do not come to rest {what}", self._moves(), state)
@@ -213,52 +205,7 @@ class Search:
             )
             self.progress.findings.append(finding)
 
-    # ---- ends ----
 
-    def _check_end(self, state: State) -> None:
-        """Check the history of the whole path."""
-        checkers = Checkers()
-        at = self._beginning.at
-        for ticks, step in self._beginning.steps:
-            _feed(checkers, step, ticks)
-        for level in self._path:
-            if level.step is not None:
-                _feed(checkers, level.step, at + level.state.elapsed)
-        self._go_on(checkers, state)
-        if not self.progress.findings or not checkers.violations:
-            checkers.finish()
-        for found in checkers.violations:
-            self._find(found.property, found.text, self._moves(), state)
-
-    def _go_on(self, checkers: Checkers, state: State) -> None:
-        """Go on with nothing going wrong: what can be delivered is, and it stays so."""
-        names = self._system.nodes.constants.names
-        states = [self._nodes.states[number] for number in state.nodes]
-        core = [
-            f"{name}/{node.starts}" for name, node in zip(names, states, strict=True) if node.is_up
-        ]
-        at = self._beginning.at
-        checkers.feed(Heal(at + state.elapsed, tuple(core)))
-        until = state.elapsed + round(AFTER_S / TICK)
-        system = TransitionSystem(PassingNodes(self._nodes, state.nodes), self._system.bounds)
-        for _ in range(MOST_MOVES):
-            if state.elapsed > until:
-                checkers.feed(Quiet(at + state.elapsed))
-                return
-            state, step = system.apply(state, system.usual(state))
-            if step is not None:
-                if step.error:
-                    self._find(INVARIANT, step.error, self._moves(), state)
-                    return
-                _feed(checkers, step, at + state.elapsed)
-        self._find(LIVENESS, "the daemons do not stay at rest", self._moves(), state)
-
-
-def _feed(checkers: Checkers, step: NodeStep, ticks: int) -> None:
-    event: TraceEvent
-    for event in step.events:
-        checkers.feed(replace(event, t=ticks))
-
-
-def _digest_of(key: Any) -> bytes:
+def digest_of(key: Any) -> bytes:
+    """Return the digest of a state, by its key."""
     return hashlib.blake2b(marshal.dumps(key, 2), digest_size=12).digest()

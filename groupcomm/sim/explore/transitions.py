@@ -6,9 +6,9 @@ receives its datagrams in any order, and wakes, acts and stores at any place bet
 nothing is in flight and nothing is due, time goes on to the next deadline.
 
 Everything else is a *deviation*: that a datagram arrives a round later, or is lost, that time goes
-on although something is in flight or due, that a daemon is killed, or that two parts do not hear
-each other. Exploration is bounded by the number of deviations of each kind, and of all kinds
-together.
+on although something is in flight or due, that a daemon is killed, or that two parts or daemons do
+not hear each other. Exploration is bounded by the number of deviations of each kind, and of all
+kinds together.
 
 What daemons do in one round is independent: nothing that one of them sends can reach another one
 before the next round. So it is enough to explore one order of the daemons, by place, with all
@@ -18,6 +18,7 @@ persistent sets).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from typing import Final, NamedTuple, TypeAlias
 
 import attrs
@@ -41,9 +42,14 @@ LATE: Final = "late"
 LOSS: Final = "loss"
 CRASH: Final = "crash"
 CUT: Final = "cut"
-KINDS: Final = (DEFER, LATE, LOSS, CRASH, CUT)
+PAIR: Final = "pair"
+KINDS: Final = (DEFER, LATE, LOSS, CRASH, CUT, PAIR)
 """The kinds of deviations: a datagram arrives a round later; time goes on although something is in
-flight or due; a datagram is lost; a daemon is killed; two parts do not hear each other."""
+flight or due; a datagram is lost; a daemon is killed; two parts do not hear each other; two of
+three daemons do not hear each other, and both hear the third one."""
+
+_DEVIATIONS: Final = frozenset(("defer", "lose", "crash", "cut", "pair"))
+"""The moves that are deviations, whatever the state."""
 
 _EVENTS: Final[Mapping[str, NodeEvent]] = {
     "wake": Wake(),
@@ -52,7 +58,12 @@ _EVENTS: Final[Mapping[str, NodeEvent]] = {
     "boot": Boots(),
 }
 
+_TWO: Final = 2
+
 _WRITE_HAS_LASTED: Final = frozenset((1,))
+
+Pairs: TypeAlias = frozenset[tuple[int, int]]
+"""Pairs of daemons that do not hear each other, by their places, the lower one first."""
 
 Flight: TypeAlias = tuple[tuple[int, int], ...]
 """Datagrams in flight, in the order in which they were sent: the place of the target, and the
@@ -68,7 +79,7 @@ class State(NamedTuple):
         turn: the place of the daemon whose part of the round it is.
         now: the datagrams that arrive in this round.
         later: those that arrive in the next one.
-        cut: the daemons of one side of a cut; empty without one.
+        cut: the pairs of daemons that do not hear each other.
         spent: the number of deviations of each kind so far.
         elapsed: ticks since exploration began.
     """
@@ -78,7 +89,7 @@ class State(NamedTuple):
     turn: int
     now: Flight
     later: Flight
-    cut: frozenset[int]
+    cut: Pairs
     spent: tuple[int, ...]
     elapsed: int
 
@@ -89,11 +100,11 @@ class Move:
 
     Attributes:
         what: the kind: ``receive``, ``wake``, ``act``, ``store``, ``pass``, ``wait``, ``boot``,
-            ``defer``, ``lose``, ``crash``, ``cut`` or ``mend``.
+            ``defer``, ``lose``, ``crash``, ``cut``, ``pair`` or ``mend``.
         place: the daemon, by its place; -1 for all.
         packet: the number of the packet that arrives, is late or lost; -1 without one.
-        others: with ``cut`` the daemons of one side; with ``crash`` not empty if the write has
-            lasted.
+        others: with ``cut`` the daemons of one side; with ``pair`` both daemons; with ``crash`` not
+            empty if the write has lasted.
     """
 
     what: str
@@ -113,11 +124,14 @@ class Bounds:
         most: the most deviations of each kind.
         in_all: the most deviations together.
         within_s: simulated seconds in which deviations begin.
+        in_view_changes: the kinds that happen only while a daemon that runs has no view, with the
+            simulated seconds in which they do, in place of `within_s`.
     """
 
     most: Mapping[str, int] = attrs.field(factory=dict)
     in_all: int = 0
     within_s: float = 1.0
+    in_view_changes: Mapping[str, float] = attrs.field(factory=dict)
 
 
 class TransitionSystem:
@@ -133,7 +147,10 @@ class TransitionSystem:
         self.bounds = bounds
         self.count = len(nodes.constants.names)
         self._most = tuple(bounds.most.get(kind, 0) for kind in KINDS)
-        self._until = round(bounds.within_s / TICK)
+        self._changes = tuple(kind in bounds.in_view_changes for kind in KINDS)
+        self._until = tuple(
+            round(bounds.in_view_changes.get(kind, bounds.within_s) / TICK) for kind in KINDS
+        )
         self._is_common = all(most == 0 or most >= bounds.in_all for most in self._most)
         self._effects: dict[str, Callable[[State, Move], State]] = {
             "pass": self._pass,
@@ -141,6 +158,7 @@ class TransitionSystem:
             "lose": self._lose,
             "defer": self._defer,
             "cut": self._cut,
+            "pair": self._cut,
             "mend": self._mend,
         }
 
@@ -160,21 +178,38 @@ class TransitionSystem:
 
     def moves(self, state: State) -> list[Move]:
         """Return all that can happen in a state; nothing does where exploration ends."""
-        may_deviate = self.may_deviate(state)
-        if not may_deviate and self.is_at_rest(state):
+        if self.is_at_end(state):
             return list(self._recoveries(state, range(self.count)))
         due = list(self._due(state))
         options = list(self._options(state))
         found = due + options
         if not due and not (options and self._must_act(state)):
             found.append(Move("wait" if self._is_over(state) else "pass", state.turn))
-        if may_deviate:
+        if self.may_deviate(state):
             found += self._deviations(state)
         return [*found, *self._recoveries(state, (state.turn,))]
 
     def may_deviate(self, state: State) -> bool:
-        """Return whether something may still go wrong."""
-        return sum(state.spent) < self.bounds.in_all and state.elapsed <= self._until
+        """Return whether something may still go wrong, now or later."""
+        return any(self._left(state))
+
+    def _left(self, state: State) -> list[bool]:
+        """Return for each kind whether such a deviation may come, now or later."""
+        if sum(state.spent) >= self.bounds.in_all:
+            return [False]
+        elapsed = state.elapsed
+        each = zip(state.spent, self._most, self._until, strict=True)
+        return [spent < most and elapsed <= until for spent, most, until in each]
+
+    def deviates(self, state: State, move: Move) -> bool:
+        """Return whether a move is a deviation."""
+        return move.what in _DEVIATIONS or (move.what == "wait" and not self._is_over(state))
+
+    def is_at_end(self, state: State) -> bool:
+        """Return whether all is at rest, and stays so unless something that went wrong ends."""
+        left = self._left(state)
+        is_left = any(may for may, change in zip(left, self._changes, strict=False) if not change)
+        return not is_left and self.is_at_rest(state)
 
     def usual(self, state: State) -> Move:
         """Return what happens next if nothing goes wrong and all is as quick as can be."""
@@ -199,6 +234,10 @@ class TransitionSystem:
             node = self.nodes.states[state.nodes[place]]
             if not node.is_up and node.starts < MOST_STARTS:
                 yield Move("boot", place)
+
+    def recoveries_at_rest(self, state: State) -> list[Move]:
+        """Return how what went wrong may end at rest, whoever's turn it is."""
+        return list(self._recoveries(state, range(self.count))) if self.is_at_rest(state) else []
 
     def _due(self, state: State) -> Iterator[Move]:
         """Yield what the daemon whose turn it is must do in this round."""
@@ -238,8 +277,12 @@ class TransitionSystem:
     def _deviations(self, state: State) -> Iterator[Move]:
         """Yield what may go wrong, as far as the bound of its kind allows it."""
         turn = state.turn
-        defer, late, loss, crash, cut = (
-            spent < most for spent, most in zip(state.spent, self._most, strict=True)
+        changing = any(self._changes) and any(
+            node.is_up and not node.view for node in self._states(state)
+        )
+        defer, late, loss, crash, cut, pair = (
+            may and (changing or not only_then)
+            for may, only_then in zip(self._left(state), self._changes, strict=True)
         )
         for target, packet in dict.fromkeys(state.now):
             if target == turn:
@@ -255,6 +298,8 @@ class TransitionSystem:
                 yield Move("wait", 0)
             if cut and not state.cut:
                 yield from (Move("cut", others=side) for side in _sides(self.count))
+            if pair and not state.cut and self.count > _TWO:
+                yield from (Move("pair", others=frozenset(each)) for each in _pairs(self.count))
 
     def _states(self, state: State) -> list[NodeState]:
         states = self.nodes.states
@@ -271,14 +316,12 @@ class TransitionSystem:
 
     def _is_formed(self, state: State) -> bool:
         """Return whether the daemons that run in each part have a view with nobody else."""
-        views: dict[bool, set[bytes]] = {}
-        members: dict[bool, set[str]] = {}
+        views: dict[int, set[bytes]] = {}
+        members: dict[int, set[str]] = {}
         names = self.nodes.constants.names
-        up = [
-            (place in state.cut, names[place], node)
-            for place, node in enumerate(self._states(state))
-            if node.is_up
-        ]
+        running = {place: node for place, node in enumerate(self._states(state)) if node.is_up}
+        parts = parts_of(state.cut, tuple(running))
+        up = [(parts[place], names[place], node) for place, node in running.items()]
         for side, name, node in up:
             views.setdefault(side, set()).add(node.view)
             members.setdefault(side, set()).add(name)
@@ -314,7 +357,7 @@ class TransitionSystem:
 
     def _arrives(self, state: State, source: int, target: int) -> bool:
         is_up = self.nodes.states[state.nodes[target]].is_up
-        return is_up and (source in state.cut) == (target in state.cut)
+        return is_up and (min(source, target), max(source, target)) not in state.cut
 
     def _crash(self, state: State, place: int, *, has_lasted: bool) -> tuple[State, NodeStep]:
         state = state._replace(
@@ -335,9 +378,13 @@ class TransitionSystem:
         now, later = _without(state.now, late), (*state.later, late)
         return state._replace(now=now, later=later, spent=_plus(state.spent, DEFER))
 
-    @staticmethod
-    def _cut(state: State, move: Move) -> State:
-        return state._replace(cut=move.others, spent=_plus(state.spent, CUT))
+    def _cut(self, state: State, move: Move) -> State:
+        others = move.others
+        apart = {
+            (low, high) for low, high in _pairs(self.count) if (low in others) != (high in others)
+        }
+        cut = frozenset(apart) if move.what == "cut" else frozenset((_ordered(others),))
+        return state._replace(cut=cut, spent=_plus(state.spent, move.what))
 
     @staticmethod
     def _mend(state: State, _: Move) -> State:
@@ -374,8 +421,9 @@ class TransitionSystem:
             kind = PacketKind(packet.content[0]).name.lower()
             verb = {"receive": "receives", "lose": "does not receive", "defer": "receives later"}
             return f"{names[move.place]} {verb[move.what]} {kind} of {packet.source}"
-        if move.what == "cut":
-            return f"{' '.join(names[place] for place in sorted(move.others))} cut off"
+        if move.what in (CUT, PAIR):
+            text = " ".join(names[place] for place in sorted(move.others))
+            return f"{text} cut off" + (" from each other" if move.what == PAIR else "")
         texts = {
             "wake": "wakes",
             "act": "acts",
@@ -396,6 +444,28 @@ def _sides(count: int) -> list[frozenset[int]]:
         frozenset(place for place in range(count) if bits >> place & 1)
         for bits in range(1, 2 ** (count - 1))
     ]
+
+
+def _pairs(count: int) -> list[tuple[int, int]]:
+    """Return each pair of daemons, by their places, the lower one first."""
+    return [(low, high) for high in range(count) for low in range(high)]
+
+
+def _ordered(pair: Iterable[int]) -> tuple[int, int]:
+    low, high = sorted(pair)
+    return low, high
+
+
+@cache
+def parts_of(cut: Pairs, places: tuple[int, ...]) -> dict[int, int]:
+    """Return for each place the least one of its part: those that hear each other, on whatever
+    way."""
+    part = {place: place for place in places}
+    for _ in places:
+        for low, high in _pairs(max(places, default=-1) + 1):
+            if low in part and high in part and (low, high) not in cut:
+                part[low] = part[high] = min(part[low], part[high])
+    return part
 
 
 def _without(flight: Flight, one: tuple[int, int]) -> Flight:

@@ -6,9 +6,10 @@ import pytest
 from groupcomm.errors import ConfigError
 from groupcomm.membership.failure_detector import FailureDetector
 from groupcomm.sim.explore.canonical import TICK
+from groupcomm.sim.explore.ends import LIVENESS
 from groupcomm.sim.explore.scenarios import SCENARIOS, Beginning, begin
 from groupcomm.sim.explore.script import read_path, write_path
-from groupcomm.sim.explore.search import LIVENESS, Progress, Search
+from groupcomm.sim.explore.search import Progress, Search
 from groupcomm.sim.explore.transitions import (
     CUT,
     DEFER,

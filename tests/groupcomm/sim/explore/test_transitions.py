@@ -67,7 +67,7 @@ def test_what_went_wrong_and_when_does_not_count_once_nothing_can() -> None:
     state = begin_with(LOSS).state
     late = state._replace(elapsed=1000)
     assert system.key(late) != system.key(state)
-    after = state._replace(spent=(0, 0, 1, 0, 0))
+    after = state._replace(spent=(0, 0, 1, 0, 0, 0))
     assert system.key(after) != system.key(state)
     assert system.key(after._replace(elapsed=1000)) == system.key(after)
     assert system.key(late._replace(elapsed=2**40)) == system.key(after)
@@ -76,8 +76,8 @@ def test_what_went_wrong_and_when_does_not_count_once_nothing_can() -> None:
 def test_kinds_with_one_bound_are_counted_together() -> None:
     most = {LOSS: 2, CRASH: 2}
     beginning = begin(SCENARIOS["agreed-2"], Bounds(most=most, in_all=2, within_s=0.02))
-    lost = beginning.state._replace(spent=(0, 0, 1, 0, 0))
-    killed = beginning.state._replace(spent=(0, 0, 0, 1, 0))
+    lost = beginning.state._replace(spent=(0, 0, 1, 0, 0, 0))
+    killed = beginning.state._replace(spent=(0, 0, 0, 1, 0, 0))
     assert beginning.system.key(lost) == beginning.system.key(killed)
     bounds = Bounds(most={LOSS: 2, CRASH: 1}, in_all=2, within_s=0.02)
     system = TransitionSystem(beginning.nodes, bounds)
