@@ -20,6 +20,7 @@ PAGES: Final = [
 LONG: Final = frozenset(
     {
         *(f"docs/{name}.md" for name in ("recorder", "simulator", "sites", "view")),
+        "docs/tutorials/spark.md",
         *(
             f"examples/{name}/README.md"
             for name in (

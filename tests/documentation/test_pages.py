@@ -1,5 +1,6 @@
 """Each page says what its blocks do: they are run in a fresh folder, and print what it shows."""
 
+import faulthandler
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +21,11 @@ RUN = [
 def test_the_blocks_of_a_page_do_what_it_says(page: Path) -> None:
     blocks = read_blocks(name_of(page), page.read_text())
     if any(block.is_program for block in blocks):
-        done = run_page(page, Path(sys.prefix))
+        limit = []
+        if name_of(page) in LONG:
+            faulthandler.cancel_dump_traceback_later()  # a long test may take longer than others
+            limit = ["--block-s", "900"]
+        done = run_page(page, Path(sys.prefix), *limit)
         assert done.returncode == 0, done.stdout
 
 
