@@ -73,6 +73,10 @@ fuzz: .venv/.fuzz  ## bytes for every decoder for FUZZ_SECONDS (60), guided by c
 soak: .venv/.test  ## hunt every mutant anew, then new seeds for SOAK_MINUTES (60); resumes
 	@$(PYTHON) tests/groupcomm/sim/soak.py --minutes $(SOAK_MINUTES)
 
+.PHONY: days
+days: .venv/.test  ## simulated days of clusters that live on, for SOAK_MINUTES (60); resumes
+	@$(PYTHON) tests/groupcomm/sim/soak.py --days --minutes $(SOAK_MINUTES)
+
 nightly: .venv/.test  ## what a service runs each night: soak for NIGHT_MINUTES (180), chaos, explore, properties
 	@failed=; for each in "soak SOAK_MINUTES=$(NIGHT_MINUTES)" "chaos DISASTERS=$(DISASTERS)" explore properties; do \
 		$(MAKE) --no-print-directory $$each || failed="$$failed; make $$each"; \

@@ -181,6 +181,8 @@ class Settings:
         versions: whether each start of a daemon may be one of another release.
         targets: whether packets of chosen kinds suffer, and programs are rough.
         spares: the daemons that the first roster does not have, by index.
+        pace: the factor by which the token timeout and the interval of beacons are longer than
+            usual: daemons at rest then send that much less.
     """
 
     seed: int
@@ -211,6 +213,7 @@ class Settings:
     versions: bool = False
     targets: bool = False
     spares: tuple[int, ...] = ()
+    pace: float = 1.0
 
     def __attrs_post_init__(self) -> None:
         check_links([f"site {site}" for site in range(len(self.sites))], self.links)

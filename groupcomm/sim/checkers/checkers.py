@@ -147,11 +147,21 @@ class Checkers:
         """Finish the trace; if it ends with Quiet, no event may be missing."""
         self._agreed.finish()
         if self._quiet is not None:
-            self._delivery.quiet(self._quiet)
-            self._private.quiet(self._quiet)
-            self._views.quiet(self._quiet)
-            self._stages.quiet(self._quiet)
-            self._together.quiet(self._quiet)
+            self.rest(self._quiet)
+
+    def rest(self, event: Quiet) -> None:
+        """Check that no event of the daemons that must be complete now is missing.
+
+        More events may follow. Before all faults have ended these are the daemons that run.
+
+        Args:
+            event: the moment, which need not be in the trace.
+        """
+        self._delivery.quiet(event)
+        self._private.quiet(event)
+        self._views.quiet(event)
+        self._stages.quiet(event)
+        self._together.quiet(event)
 
     @property
     def violations(self) -> list[Violation]:

@@ -12,6 +12,7 @@
     print(anna.events)
 """
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from random import Random
 
@@ -148,28 +149,31 @@ class Cluster:
         if start:
             self.start()
 
-    def start(self, *, form: bool = True) -> None:
+    def start(self, *, form: bool = True, faults: bool = True) -> None:
         """Start all daemons, and the faults.
 
         Args:
             form: the faults begin once all daemons agree on a view; else they begin at once, and
                 so do the daemons, each at a time of its own.
+            faults: whether faults begin; else `begin_faults` has to be called for that.
         """
         settings = self.settings
         if form:
             self._boot(0)
-            self.form()
-            self._start_faults()
+            self.form(limit_s=FORM_LIMIT_S * settings.pace)
+            if faults:
+                self._start_faults(settings)
         else:
-            self._start_faults()
+            self._start_faults(settings)
             self._boot(microseconds(settings.faults.cold_s))
         self.attackers.start()
         if settings.rosters:
-            faults = () if self._schedule is None else self._schedule.quick_faults
+            quick = () if self._schedule is None else self._schedule.quick_faults
             rng = self._random("operator")
-            self.operator = Operator(self.loop, rng, self.daemons, settings.links, faults)
+            self.operator = Operator(self.loop, rng, self.daemons, settings.links, quick)
             self.roster_checker.on_first_use = self.operator.on_first_use
-            self.operator.start()
+            if faults:
+                self.operator.start()
 
     def _boot(self, within_us: int) -> None:
         rng = self._random("boots")
@@ -177,27 +181,48 @@ class Cluster:
             at = self.loop.now + int(rng.random() * within_us)
             self.loop.at(at, host.boot_now)
 
-    def _start_faults(self) -> None:
-        settings = self.settings
-        self._start_targets()
+    def begin_faults(
+        self, settings: Settings, part: str, spared: Collection[int] = ()
+    ) -> Counter[str]:
+        """Begin faults once more, after `rest`; operators go on as well.
+
+        Return the numbers of faults by name, which grow as faults happen.
+
+        Args:
+            settings: those of the cluster, except for the faults and the calm between them.
+            part: the name of this part of a long run, which has its own random sources.
+            spared: the hosts whose daemons and disks suffer nothing, by index.
+        """
+        for host in self.daemons:
+            host.meets_all = settings.rosters
+        self._start_faults(settings, part, spared)
+        schedule = self._schedule
+        if self.operator is not None:
+            self.operator.start(() if schedule is None else schedule.quick_faults)
+        return Counter() if schedule is None else schedule.counts
+
+    def _start_faults(
+        self, settings: Settings, part: str = "", spared: Collection[int] = ()
+    ) -> None:
+        if settings.targets:
+            rng = self._random(f"targets{part}")
+            self._targets = TargetedFaults(self.loop, rng, self.network, settings.daemons)
         if settings.faults == Faults():
             return
         self._schedule = FaultSchedule(
             self.loop,
-            self._random("fault times"),
+            self._random(f"fault times{part}"),
             settings,
             self.network,
             self.daemons,
             self._other_configs,
+            spared,
+            part,
         )
         if settings.faults.attacker:
-            self._attacker = KeylessAttacker(self.loop, self._random("attacker"), self.daemons)
+            rng = self._random(f"attacker{part}")
+            self._attacker = KeylessAttacker(self.loop, rng, self.daemons)
             self.network.observers.append(self._attacker.observe)
-
-    def _start_targets(self) -> None:
-        if self.settings.targets:
-            rng = self._random("targets")
-            self._targets = TargetedFaults(self.loop, rng, self.network, self.settings.daemons)
 
     def _random(self, purpose: str) -> Random:
         return random_for(self.settings.seed, purpose)
@@ -298,10 +323,39 @@ class Cluster:
             self.daemons[index].disk.recover()
         inside = {*self.core, *self.aside}
         self._end_schedule()
-        if self._attacker is not None:
-            self._attacker.stop()
+        self._end_attacker()
         outside = [host for host in self.daemons if host.index not in inside]
         self._cut_off(outside, inside)
+        self._bring_back(inside)
+        self.record(Heal(self.loop.now, self._running(self.core), self._running(self.aside)))
+
+    def rest(self) -> None:
+        """End all faults for now: all daemons run, with one configuration, and hear each other.
+
+        Operators change nothing until faults begin again.
+
+        Raises:
+            RostersDiffer: the daemons do not agree on a roster within the limit.
+        """
+        self.core = tuple(range(len(self.daemons)))
+        if self.operator is not None:
+            self.core = self._settle_roster(self.operator)
+            self.operator.rest()
+        for index in self.core:
+            self.daemons[index].disk.recover()
+        self._end_schedule()
+        self._schedule = self._targets = None
+        for path in self.network.paths.values():
+            path.ruled = None
+        self._end_attacker()
+        self._bring_back(set(self.core))
+
+    def _bring_back(self, inside: set[int]) -> None:
+        """Have the daemons of the core run, and run until all earlier faults are without effect.
+
+        Args:
+            inside: the hosts of the core, and those aside.
+        """
         paths = [path for (_, target), path in self.network.paths.items() if target in inside]
         until = max((path.under_way_until for path in paths), default=0)
         hosts = [self.daemons[index] for index in self.core]
@@ -320,13 +374,18 @@ class Cluster:
         while any(host.process is None for host in hosts):
             assert self.loop.now < limit, "a daemon does not start"
             self.run(LOOK_S / 10)
-        self.record(Heal(self.loop.now, self._running(self.core), self._running(self.aside)))
 
     def _end_schedule(self) -> None:
         if self._schedule is not None:
             self._schedule.end()
         if self._targets is not None:
             self._targets.end()
+
+    def _end_attacker(self) -> None:
+        if self._attacker is not None:
+            self._attacker.stop()
+            self.network.observers.remove(self._attacker.observe)
+            self._attacker = None
 
     def _settle_roster(self, operator: Operator) -> tuple[int, ...]:
         """Run without faults until all daemons of the roster have it; return their hosts.
@@ -434,18 +493,32 @@ class Cluster:
         """Run until nothing new happens, then record that no event may be missing."""
         began, before = self.loop.now, None
         self.attackers.on_settle()
+        pace = self.settings.pace
         while before != (before := self._progress()) or not self.agree(self.core):
             limit_s = SETTLE_LIMIT_S if self.agree(self.core) else AGREE_LIMIT_S
-            if self.loop.now >= began + microseconds(limit_s):
+            if self.loop.now >= began + microseconds(limit_s * pace):
                 break
-            self.run(SETTLED_S)
+            self.run(SETTLED_S * pace)
         self.attackers.stop()
+        self.record(self.end_of_events())
+
+    def come_to_rest(self, limit_s: float) -> bool:
+        """Run until nothing new happens; return whether that is so within a time, in seconds."""
+        before, limit = None, self.loop.now + microseconds(limit_s)
+        while before != (before := self._progress()) or not self.agree(self.core):
+            if self.loop.now >= limit:
+                return False
+            self.run(SETTLED_S * self.settings.pace)
+        return True
+
+    def end_of_events(self) -> Quiet:
+        """Record the datagrams that daemons rejected so far; return the moment of rest."""
         for host in self.daemons:
             process = host.process
             if process is not None:
                 name = process.name
                 self.record(Rejects(self.loop.now, name, process.bad(), process.injected))
-        self.record(Quiet(self.loop.now))
+        return Quiet(self.loop.now)
 
     def _progress(self) -> tuple[object, ...]:
         """Return a value that changes when a client of the core gets an event or a packet is held
@@ -476,6 +549,8 @@ def make_config(settings: Settings) -> CoreConfig:
         rekeying=Rekeying(epoch_s=settings.epoch_s),
         timing=attrs.evolve(
             Timing(),
+            token_timeout_s=Timing().token_timeout_s * settings.pace,
+            beacon_interval_s=Timing().beacon_interval_s * settings.pace,
             longest_delay_s=longest_way_s(len(settings.sites), settings.links),
             horizon_interval_min_s=settings.notice_interval_s,
             linger_s=settings.linger_s,

@@ -101,19 +101,31 @@ class Operator:
         self._ways = shortest_paths(sorted({host.site for host in hosts}), lengths)
         self._forces = rng.random() < FORCING_SHARE
         self._stays = next(host.name for host in hosts if not host.is_spare)
-        self._running = False
+        self._running = self._looking = False
         self.asked = self.refused = self.forced = 0
         self.given_up = set[bytes]()
 
-    def start(self) -> None:
-        """Change the roster again and again from now on."""
+    def start(self, faults: Sequence[Callable[[], None]] | None = None) -> None:
+        """Change the roster again and again from now on.
+
+        Args:
+            faults: what to do at good moments for a fault from now on; None for what it was.
+        """
+        if faults is not None:
+            self._faults = faults
         self._running = True
         self._loop.at(self._loop.now + self._rng.randrange(2 * CHANGE_US), self._change)
-        self._look(None)
+        if not self._looking:
+            self._looking = True
+            self._look(None)
 
     def stop(self) -> None:
         """Change nothing any more; daemons that are added late are still started."""
         self._running = False
+
+    def rest(self) -> None:
+        """Do nothing at all until the next start: all daemons that were added run."""
+        self._running = self._looking = False
 
     # ---- changes ----
 
@@ -292,6 +304,8 @@ class Operator:
 
         Its disk holds that roster unless it holds a later one: a daemon that was removed there.
         """
+        if not self._looking:
+            return
         self._loop.at(self._loop.now + LOOK_US, self._look)
         latest = _latest(self._used())
         if latest is None:

@@ -5,7 +5,8 @@ or a partition, happens every few seconds, and sometimes a second thing while th
 recovered from; so a cluster is in working order a good part of the time, however many are on.
 """
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from random import Random
 from typing import Any, Final
 
@@ -41,6 +42,12 @@ class FaultSchedule:
         network: the network whose datagrams suffer.
         hosts: the hosts that suffer.
         configs: wrong configurations that hosts may get.
+        spared: the hosts whose daemons and disks suffer nothing, by index; the network spares none.
+        part: the part of a long run; the network draws for each one anew.
+
+    Attributes:
+        counts: the faults that have happened so far, by name; those of single datagrams and slow
+            steps are not counted.
     """
 
     def __init__(
@@ -51,8 +58,12 @@ class FaultSchedule:
         network: Network,
         hosts: Sequence[SimulatedHost],
         configs: Sequence[CoreConfig] = (),
+        spared: Collection[int] = (),
+        part: str = "",
     ) -> None:
         faults = settings.faults
+        victims = [host for host in hosts if host.index not in spared]
+        self.counts: Counter[str] = Counter()
         self._loop = loop
         self._rng = rng
         self._faults = faults
@@ -61,54 +72,56 @@ class FaultSchedule:
         self._hosts = hosts
         self._several_sites = len(settings.sites) > 1
         self._running = True
-        self.outages = Outages(loop, rng, faults, hosts, configs)
-        self.disk_faults = DiskFaults(loop, rng, faults, hosts)
+        self.outages = Outages(loop, rng, faults, victims, configs)
+        self.disk_faults = DiskFaults(loop, rng, faults, victims)
         self.cuts = Cuts(loop, network)
         self.disruptions = Disruptions(loop, rng, faults, network, self.cuts, sites_of(hosts))
         self.link_faults = LinkFaults(
             loop, rng, faults, self.cuts, sites_of(hosts), [link.sites for link in settings.links]
         )
+        self._names: dict[Callable[[], None], str] = {}
         self._acts = self._disrupting()
-        network.start_faults(faults)
+        network.start_faults(faults, part)
         for strength, act in (
             (faults.jam_s, self._jam),
             (faults.slow_factor, self._slow_down),
             (faults.clock_rate, self._jump),
             (self._acts, self._disrupt),
-            (faults.ahead_s, self.outages.mislead),
+            (faults.ahead_s, self._mislead),
         ):
             if strength:
                 loop.at(loop.now + rng.randrange(SECOND), act)
 
     def _disrupting(self) -> list[Callable[[], None]]:
-        """Return the enabled faults that break views."""
+        """Return the enabled faults that break views, and note their names."""
         faults = self._faults
-        acts: list[tuple[Any, Callable[[], None]]] = [
-            (faults.crash_s, self.outages.crash),
-            (faults.pause_s, self.outages.pause),
-            (faults.disk, self.outages.damage_disk),
-            (faults.leave, self.outages.leave),
-            (faults.files, self.outages.change_file),
-            (faults.slow_disk_s, self.disk_faults.slow_down),
-            (faults.hung_disk_s, self.disk_faults.hang),
-            (faults.full_disk_s, self.disk_faults.fill_up),
-            (faults.failing_disk_s, self.disk_faults.fail),
-            (faults.frozen_s, self.outages.freeze_clock),
+        acts: list[tuple[str, Any, Callable[[], None]]] = [
+            ("crash", faults.crash_s, self.outages.crash),
+            ("pause", faults.pause_s, self.outages.pause),
+            ("disk", faults.disk, self.outages.damage_disk),
+            ("leave", faults.leave, self.outages.leave),
+            ("files", faults.files, self.outages.change_file),
+            ("slow-disk", faults.slow_disk_s, self.disk_faults.slow_down),
+            ("hung-disk", faults.hung_disk_s, self.disk_faults.hang),
+            ("full-disk", faults.full_disk_s, self.disk_faults.fill_up),
+            ("failing-disk", faults.failing_disk_s, self.disk_faults.fail),
+            ("frozen-clock", faults.frozen_s, self.outages.freeze_clock),
         ]
         if len(self._hosts) > 1:
             acts += [
-                (faults.partition_s, self.disruptions.part),
-                (faults.directed_loss, self.disruptions.lose_one_way),
-                (faults.flap_s, self.disruptions.flap),
-                (faults.card_bytes, self.disruptions.spoil_card),
+                ("partition", faults.partition_s, self.disruptions.part),
+                ("directed", faults.directed_loss, self.disruptions.lose_one_way),
+                ("flapping", faults.flap_s, self.disruptions.flap),
+                ("card", faults.card_bytes, self.disruptions.spoil_card),
             ]
         if self._several_sites:
             acts += [
-                (faults.link_cut_s, self.link_faults.cut),
-                (faults.link_flap_s, self.link_faults.flap),
-                (faults.gateways, self.outages.crash_gateway),
+                ("links", faults.link_cut_s, self.link_faults.cut),
+                ("link-flapping", faults.link_flap_s, self.link_faults.flap),
+                ("gateways", faults.gateways, self.outages.crash_gateway),
             ]
-        return [act for strength, act in acts if strength]
+        self._names = {act: name for name, _, act in acts}
+        return [act for _, strength, act in acts if strength]
 
     @property
     def quick_faults(self) -> list[Callable[[], None]]:
@@ -136,6 +149,7 @@ class FaultSchedule:
         if self._running:
             longest = microseconds(self._faults.jam_s)
             until = self._loop.now + int(self._rng.random() * longest)
+            self.counts["jam"] += 1
             self._network.jam(self._rng.randrange(len(self._hosts)), until)
             interval = max(JAM_INTERVAL_US, JAM_REST * longest)
             self._loop.at(self._loop.now + 1 + self._rng.randrange(2 * interval), self._jam)
@@ -151,8 +165,14 @@ class FaultSchedule:
     def _jump(self, _: None) -> None:
         """Set one daemon's wall clock to a wrong time."""
         if self._running:
+            self.counts["clock"] += 1
             self._rng.choice(self._hosts).clock.jump()
             self._loop.at(self._loop.now + JUMP_INTERVAL_US, self._jump)
+
+    def _mislead(self, _: None) -> None:
+        """Have one daemon start with a clock that is ahead."""
+        self.counts["ahead"] += 1
+        self.outages.mislead(None)
 
     def _disrupt(self, _: None) -> None:
         if self._running:
@@ -164,7 +184,9 @@ class FaultSchedule:
         """Cause a fault, and perhaps soon another one."""
         rng = self._rng
         if self._running:
-            rng.choice(self._acts)()
+            act = rng.choice(self._acts)
+            self.counts[self._names[act]] += 1
+            act()
             if rng.random() < FOLLOW_SHARE:
                 soon = rng.uniform(0.0, 0.3)
                 if rng.random() < 0.6:

@@ -268,12 +268,17 @@ class Network:
 
     # ---- faults ----
 
-    def start_faults(self, faults: Faults) -> None:
-        """Start the faults of datagrams."""
+    def start_faults(self, faults: Faults, part: str = "") -> None:
+        """Start the faults of datagrams.
+
+        Args:
+            faults: the faults, and how strong they are.
+            part: the part of the run; each has its own random sources.
+        """
         if not faults.on_paths:
             return
         for (source, target), path in self.paths.items():
-            rng = random_for(self._seed, f"faults {source} {target}")
+            rng = random_for(self._seed, f"faults {source} {target}{part}")
             path.faults = PathFaults(self._loop, rng, faults, path.transfer)
 
     def end_faults(self) -> None:

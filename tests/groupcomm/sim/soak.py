@@ -25,6 +25,7 @@ import msgspec
 from groupcomm.sim.run import RunResult
 from groupcomm.sim.settings import Options
 from groupcomm_tools.campaign import run_campaign
+from tests.groupcomm.sim import days
 from tests.groupcomm.sim.shrinking import shrink
 from tests.mutants import catalogue
 from tests.mutants.mutant import Mutant
@@ -321,9 +322,13 @@ def main(arguments: Sequence[str] | None = None, run: Run | None = None) -> int:
     parser.add_argument("--hunt-seeds", type=int, default=HUNT_SEEDS, help="at most, for each bug")
     parser.add_argument("--bug", action="append", metavar="NAME", help="hunt this one; repeatable")
     parser.add_argument("--duration-s", type=float, default=10.0, help="simulated, for each seed")
+    parser.add_argument("--days", action="store_true", help="long lives instead, see days.py")
     parser.add_argument("--folder", type=Path, default=ROOT / "soak")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args(arguments)
+
+    if options.days:
+        return days.campaign(options.folder, options.minutes, options.workers)
 
     def run_in_workers(seeds: Sequence[int], chosen: Options) -> Generator[RunResult, None, None]:
         return run_campaign(seeds, chosen, workers=options.workers, run=run_seed)
