@@ -69,12 +69,15 @@ class Recovered(NamedTuple):
         held: the recovered set, by ring.
         horizon: the time up to which nothing can be missing.
         frontier: the time up to which each daemon of the view can deliver.
+        known: the time up to which its members surely know that. One that goes on alone has told
+            nobody what it has learned of others: that may be all of `frontier`, or less.
         obligation: the daemons whose packets are delivered in any case.
     """
 
     held: tuple[Held, ...]
     horizon: int
     frontier: int
+    known: int
     obligation: frozenset[str]
 
 
@@ -224,7 +227,8 @@ class Recovery(Order):
         """Return what the transitional members of a daemon hold and know together."""
         seats = state.seats.get(daemon, frozenset())
         pasts = [state.pasts[seat] for seat in seats if seat in state.pasts]
-        if not pasts:  # it goes on alone, and has told nobody what it holds
+        alone = not pasts  # it has told nobody what it holds
+        if alone:
             pasts = [self._own_past(state, daemon)]
         held: list[Held] = []
         horizons, frontiers = [], []
@@ -240,7 +244,13 @@ class Recovery(Order):
             frontiers.append(max((past.frontiers[ring] for past in pasts), default=self.clock))
         members = frozenset(member for member, _ in seats)
         obligation = members.union(*(past.obligation for past in pasts))
-        return Recovered(tuple(held), min(horizons), min(frontiers), obligation)
+        known = self._told(state, daemon) if alone else min(frontiers)
+        return Recovered(tuple(held), min(horizons), min(frontiers), known, obligation)
+
+    def _told(self, state: RecoveryState, daemon: str) -> int:
+        """Return the time of which a daemon has once said that all can deliver up to it."""
+        own = [past for (member, _), past in state.pasts.items() if member == daemon]
+        return max((min(past.frontiers) for past in own), default=self.clock)
 
     def _own_past(self, state: RecoveryState, daemon: str) -> Past:
         rings = range(len(self.rings))
@@ -347,17 +357,19 @@ class Recovery(Order):
             state: the state.
             together: the recovered set.
             place: the place.
-            surely: whether packets of unknown kind are taken for AGREED, not for SAFE.
+            surely: whether packets of unknown kind are taken for AGREED, not for SAFE, and members
+                are taken to know all that they may have learned.
         """
         if place[0] > together.horizon:
             return True
-        low = (together.frontier, len(self.rings))
+        frontier = together.frontier if surely else together.known
+        low = (frontier, len(self.rings))
         for packet in [*self.between(state, low, place), *filter(None, (state.at.get(place),))]:
             kind = state.kind.get(packet)
             may_be_safe = kind is Kind.SAFE or (kind is None and not surely)
             time = state.packets[packet].time
             is_here = packet[1] in together.held[packet[0]]
-            if is_here and may_be_safe and time > together.frontier:
+            if is_here and may_be_safe and time > frontier:
                 return True
         return False
 
