@@ -406,13 +406,14 @@ class Cluster:
             host.on_end = lambda host, end: None
             host.disk.recover()
             host.boot()
-        limit, settled = self.loop.now + microseconds(ROSTER_LIMIT_S), 0.0
+        limit_s = ROSTER_LIMIT_S * self.settings.pace
+        limit, settled = self.loop.now + microseconds(limit_s), 0.0
         while settled < SETTLED_S:  # a change may wait at a daemon
             if self.loop.now >= limit:
-                raise RostersDiffer(f"no roster is agreed on {ROSTER_LIMIT_S:g} s after all faults")
+                raise RostersDiffer(f"no roster is agreed on {limit_s:g} s after all faults")
             settled = settled + LOOK_S if self._is_roster_settled() else 0.0
             self.run(LOOK_S)
-            if self.loop.now > limit - microseconds(ROSTER_LIMIT_S / 2):
+            if self.loop.now > limit - microseconds(limit_s / 2):
                 operator.help_strangers()
             for host in self.daemons:
                 host.boot()

@@ -263,14 +263,30 @@ class Operator:
     def _lost(self, latest: Roster) -> set[str]:
         """Return the running daemons that no running daemon can tell a roster, also over others.
 
-        A daemon hears those of its roster, and former ones: they may have to learn from it.
+        A daemon sends to those of its roster, and hears these and former ones: they may have to
+        learn from it. But none of a site that is no neighbour, whatever links a roster has.
         """
         running = {host.name: host.core.config for host in self._hosts if host.process is not None}
-        known = {name: {*config.daemons, *config.former} for name, config in running.items()}
+        hears = {
+            (name, other)
+            for name, config in running.items()
+            for other, sender in running.items()
+            if self._reach(name, other) and name in sender.daemons
+            if other in config.daemons or other in config.former
+        }
+        known = {
+            name: {other for other in running if {(name, other), (other, name)} & hears}
+            for name in running
+        }
         lost = {name for name, config in running.items() if config.roster.id != latest.id}
         while reached := {name for name in lost if known[name] & (running.keys() - lost)}:
             lost -= reached
         return lost
+
+    def _reach(self, one: str, other: str) -> bool:
+        """Return whether two daemons are in one site or in neighbouring ones."""
+        sites = sorted({self._by_name[one].site, self._by_name[other].site})
+        return len(sites) == 1 or tuple(sites) in self._pairs
 
     def _help(self, host: SimulatedHost, roster: Roster | None, better: Roster | None) -> None:
         """Give up the roster of a daemon: it starts with a better one, or is stopped."""

@@ -6,7 +6,6 @@ Which of its tables would is not guessed here: all of them are measured, whereve
 
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from statistics import median
 from typing import Any, Final
 
 from groupcomm.security.opening import MAX_PEERS
@@ -91,10 +90,14 @@ def growing(samples: Sequence[Mapping[str, int]]) -> dict[str, tuple[int, int]]:
     found = {}
     for name in samples[-1]:
         sizes = [sample.get(name, 0) for sample in samples]
-        early, late = int(median(sizes[sixth:third])), int(median(sizes[-sixth:]))
+        early, late = _median(sizes[sixth:third]), _median(sizes[-sixth:])
         rises = min(sizes[-third:]) > max(sizes[:third])
         if late <= BOUNDED.get(name, 0):
             continue
         if rises and late >= 2 * early and late - early >= MANY:
             found[name] = (early, late)
     return found
+
+
+def _median(sizes: Sequence[int]) -> int:
+    return sorted(sizes)[len(sizes) // 2]

@@ -244,10 +244,10 @@ class Recovery(Order):
             frontiers.append(max((past.frontiers[ring] for past in pasts), default=self.clock))
         members = frozenset(member for member, _ in seats)
         obligation = members.union(*(past.obligation for past in pasts))
-        known = self._told(state, daemon) if alone else min(frontiers)
+        known = self._said(state, daemon) if alone else min(frontiers)
         return Recovered(tuple(held), min(horizons), min(frontiers), known, obligation)
 
-    def _told(self, state: RecoveryState, daemon: str) -> int:
+    def _said(self, state: RecoveryState, daemon: str) -> int:
         """Return the time of which a daemon has once said that all can deliver up to it."""
         own = [past for (member, _), past in state.pasts.items() if member == daemon]
         return max((min(past.frontiers) for past in own), default=self.clock)

@@ -20,8 +20,9 @@ from groupcomm.sim.checkers.rosters import RosterChecker
 from groupcomm.sim.cluster import cluster
 from groupcomm.sim.cluster.cluster import Cluster
 from groupcomm.sim.cluster.operator import Operator
+from groupcomm.sim.network.links import SimulatedLink
 from groupcomm.sim.run import run_seed
-from groupcomm.sim.settings import Options, draw_settings, plain_settings
+from groupcomm.sim.settings import Options, Settings, draw_settings, plain_settings
 from groupcomm.sim.virtual_time import random_for
 
 FIRST = Roster(entries=tuple(RosterEntry(name=name, site="1") for name in "abc"))
@@ -170,16 +171,19 @@ def changed(roster: Roster, *changes: RosterChange) -> Roster:
     return roster
 
 
-def with_rosters(**rosters: Roster) -> tuple[Cluster, Operator]:
+ONE_SITE = attrs.evolve(plain_settings(daemons=4), spares=(0, 2, 3))
+
+
+def with_rosters(settings: Settings = ONE_SITE, **rosters: Roster) -> tuple[Cluster, Operator]:
     """Return a cluster whose daemons have these rosters on their disks; the others are down."""
-    settings = attrs.evolve(plain_settings(daemons=4), spares=(0, 2, 3))
     cluster = Cluster(settings, start=False)
     for host in cluster.daemons:
         host.is_spare = host.name not in rosters
         if not host.is_spare:
             host.rosters = RosterRecord(agreed=rosters[host.name])
             host.boot()
-    operator = Operator(cluster.loop, random_for(1, "operator"), cluster.daemons, (), ())
+    rng, links = random_for(1, "operator"), settings.links
+    operator = Operator(cluster.loop, rng, cluster.daemons, links, ())
     return cluster, operator
 
 
@@ -229,3 +233,21 @@ def test_a_daemon_that_knows_one_that_could_tell_it_is_not_helped(change: Roster
 
 def test_a_cluster_whose_first_daemons_are_all_removed_agrees_on_a_roster() -> None:
     assert run_seed(1, Options(rosters=True, duration_s=4.0)).findings == ()
+
+
+def test_a_daemon_that_knows_only_daemons_of_sites_that_it_cannot_reach_is_helped() -> None:
+    """A roster may have a link that does not exist: seed 8 of the long lives of three sites."""
+    first = Roster(entries=(RosterEntry(name="alfa", site="1"),))
+    astray = changed(first, AddDaemon(name="charlie", site="3", links=(("1", 1000),)))
+    latest = changed(
+        astray, RemoveDaemon("charlie"), AddDaemon(name="bravo", site="2", links=(("1", 1000),))
+    )
+    links = [SimulatedLink(sites=pair, delay_s=0.001) for pair in ((0, 1), (1, 2))]
+    settings = plain_settings(daemons=3, sites=3, links=links)
+    cluster, operator = with_rosters(settings, alfa=latest, bravo=latest, charlie=astray)
+    cluster.run(10.0)
+    assert numbers(cluster)["charlie"] == astray.number, "it hears nobody"
+    operator.help_strangers()
+    cluster.run(2.0)
+    assert "charlie" not in numbers(cluster), "the roster of the others does not have it"
+    assert operator.given_up == {astray.id}

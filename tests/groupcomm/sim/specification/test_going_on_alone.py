@@ -53,8 +53,8 @@ def test_what_it_may_know_to_be_safe_it_may_deliver_in_the_regular_part() -> Non
 
 def test_what_it_has_said_before_it_knows() -> None:
     recovery, state = all_can_deliver_both()
-    told = Past((Held(2),), (frozenset(),), (6,), frozenset())
-    recovery.gather(state, "b", 1, told)
+    said = Past((Held(2),), (frozenset(),), (6,), frozenset())
+    recovery.gather(state, "b", 1, said)
     begin_alone(recovery, state)
     recovery.turn(state, "b")
     recovery.rest(state, "b", SAFE_ONE, safe=True)
