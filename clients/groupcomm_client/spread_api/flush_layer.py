@@ -1,7 +1,7 @@
 """The flush layer of one mailbox: a message is delivered in the view in which it was sent.
 
 Before a new view of a group each member is asked to flush (FLUSH_REQ_MESS): it sends its last
-messages in the old view, calls `FL_flush`, and sends nothing to the group until the new view is has
+messages in the old view, calls `FL_flush`, and sends nothing to the group until the new view has
 come. All members of the coming view announce that with an AGREED message; once each of them has,
 all messages of the old view are delivered, and the new view begins at all members with the same
 messages.
