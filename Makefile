@@ -170,7 +170,8 @@ browser-bench: .venv/.test  ## how fast the page of 10,000 messages is there
 	@$(PYTHON) -m tests.browser.bench_load
 
 docs: .venv/.test  ## the documentation as a site: build/docs/index.html; a warning is an error
-	@$(PYTHON) -m sphinx -b html -q -j auto --fail-on-warning --keep-going \
+	@# All pages are written each time: the search forgets the glossary's words of those that are not.
+	@$(PYTHON) -m sphinx -b html -q -j auto --write-all --fail-on-warning --keep-going \
 		-d build/doctrees docs build/docs
 	@echo "groupcomm: open build/docs/index.html"
 
