@@ -387,8 +387,9 @@ class DaemonCore:
             view_state.ring.flow.blocked = bool(self.sessions.slow_receivers)
         view_state.step(now, clients=clients)
         self._view_due = view_state.deadline
-        for daemon in view_state.pop_unreached():
-            self.membership.on_unreached(daemon, now)
+        if view_state.several:
+            for daemon in view_state.pop_unreached():
+                self.membership.on_unreached(daemon, now)
         if (failure := view_state.ring_failure) is not None:
             self.membership.gather(failure, now)
 

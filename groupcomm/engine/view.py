@@ -90,6 +90,7 @@ class ViewState:
         blocks: the horizons of the rings; see Order.
         deadline: the time at which `step` is due.
         key: the view's key.
+        several: whether it has several rings, and so links.
         majority: whether its members are more than half of all daemons; None if that is unknown.
         delays_us: the delays of its links by which routes are compared now; see View.
     """
@@ -111,7 +112,7 @@ class ViewState:
         self._me = me
         self._context = context
         self._own_ring = view.ring_of[me]
-        self._several = len(view.rings) > 1  # with one ring no packet is ever forwarded
+        self.several = len(view.rings) > 1  # with one ring no packet is ever forwarded
         self._probe = context.probe
         self._sessions = context.sessions
         self.counters = context.counters
@@ -207,10 +208,10 @@ class ViewState:
             DaemonView(id=view.id, daemons=names, majority=self.majority),
             self.delivery.groups.table,
             [group for group, _ in own.groups],
-            several=self._several,
+            several=self.several,
         )
         self._sessions.backlog.is_local_only = (
-            self.delivery.wanted.is_local_only if self._several else never_local_only
+            self.delivery.wanted.is_local_only if self.several else never_local_only
         )
         self._packer.source = self._sessions.backlog
         self._context.key_manager.begin_view(names)
@@ -225,7 +226,7 @@ class ViewState:
 
     def pop_unreached(self) -> list[int]:
         """Return the daemons that packets do not reach over a link; its packets are given up."""
-        unreached = sorted(self._forwarding.unreached(self._now)) if self._several else []
+        unreached = sorted(self._forwarding.unreached(self._now))
         for index in unreached:
             self._forwarding.give_up(index)
         return [self.view.daemons[index].number for index in unreached]
@@ -278,7 +279,7 @@ class ViewState:
         if self._changed:
             self._look_for_gaps(now)
         self.ring.step(now)
-        if self._several:
+        if self.several:
             for number, packet in self._deferred.pop_ready(self.ring.held_by_all):
                 self._forwarding.forward(self._own_ring, number, packet)
             for destination, packet in self._forwarding.step(now):
@@ -302,7 +303,7 @@ class ViewState:
 
     def _forward(self, origin: int, number: int, packet: bytes) -> None:
         """Forward a new packet of any ring; a packet of this ring never comes back."""
-        if self._several and self._forwarding.forward(origin, number, packet):
+        if self.several and self._forwarding.forward(origin, number, packet):
             self.send(RING, packet)
 
     # ---- packets ----
@@ -412,7 +413,7 @@ class ViewState:
         if not self.delivery.receive(packet):
             self.counters.duplicates += 1
             return False
-        if self._several:
+        if self.several:
             self._note_use(packet)
             if packet.ring != self._own_ring:
                 self._changed.add(packet.ring)
@@ -518,7 +519,7 @@ class ViewState:
     def originate(self, packet: DataPacket) -> None:
         """Process a packet that was numbered just now as received."""
         self.delivery.originate(packet)
-        if self._several:
+        if self.several:
             self._note_use(packet)
 
     def publish(self, packet: DataPacket) -> None:
@@ -526,7 +527,7 @@ class ViewState:
         self.send(RING, packet.raw)
         if packet.local_only:
             self._deferred.defer(packet)
-        elif self._several:
+        elif self.several:
             self._forwarding.forward(self._own_ring, packet.number, packet.raw)
 
     def promise(self, value: int, upto: int) -> None:

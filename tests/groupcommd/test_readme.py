@@ -23,7 +23,7 @@ def block(language: str, holds: str) -> str:
 
 
 def test_all_blocks_are_fenced_and_name_their_language() -> None:
-    assert {name for name, _ in BLOCKS} == {"sh", "python"}
+    assert {name for name, _ in BLOCKS} == {"sh", "python", "text"}
     fenced = "".join(text for _, text in BLOCKS)
     indented = [line for line in README.splitlines() if line.startswith("    ")]
     assert all(line in fenced for line in indented)
