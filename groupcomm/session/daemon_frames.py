@@ -170,6 +170,8 @@ def decode_delivery_untrusted(frame: bytes) -> tuple[MemberId, Parts | None, mem
     end = _DELIVER.size + name
     if end > len(frame) or not name:
         raise BadDatagram("short", f"a sender's name of {name} bytes")
+    if positioned != 1 and (positioned or time or ring or bundle):
+        raise BadDatagram("position", f"its flag is {positioned}, and it is {time, ring, bundle}")
     key = frame[_SENDER_OFFSET:end]
     sender = _senders_cache.get(key)
     if sender is None:

@@ -514,6 +514,16 @@ DAEMON: Final = Family(
             whole_frame(_DELIVERY[4:26] + b"\0" + _DELIVERY[34:]),
         ),
         Example(
+            "a position that is neither there nor missing",
+            "0 or 1.",
+            whole_frame(_DELIVERY[4:5] + b"\2" + _DELIVERY[6:]),
+        ),
+        Example(
+            "a position with a message without one",
+            "Without a position its fields are 0.",
+            whole_frame(_DELIVERY[4:5] + b"\0" + _DELIVERY[6:]),
+        ),
+        Example(
             "bytes behind a view",
             "The third list ends the frame.",
             whole_frame(_GROUP_VIEW[4:] + b"x"),
