@@ -22,6 +22,7 @@ extensions = [
     "docs.extensions.contents",
     "docs.extensions.excerpts",
     "docs.extensions.figures",
+    "docs.extensions.navigation",
     "docs.extensions.outside",
     "docs.extensions.reference",
     "docs.extensions.terms",

@@ -28,6 +28,14 @@ def test_every_page_and_the_readme_of_each_example_is_there(site: Path) -> None:
     assert not [name for name in examples if not (site / "examples" / f"{name}.html").exists()]
 
 
+def test_the_side_of_each_page_lists_all_pages(site: Path) -> None:
+    page = (site / "protocol" / "ring.html").read_text(encoding="utf-8")
+    side = page[page.index('<div class="sidebar-tree">') : page.index('<article role="main"')]
+    assert 'href="../tour.html"' in side
+    assert 'href="../examples/chat.html"' in side
+    assert "tour.html#" not in side, "headings of other pages are not copied to each page"
+
+
 def test_a_link_to_a_source_leads_to_a_page_with_it(site: Path) -> None:
     tour = (site / "tour.html").read_text(encoding="utf-8")
     assert 'href="sources/groupcomm/engine/output.py.html"' in tour
