@@ -291,6 +291,41 @@ def test_a_change_that_counts_at_one_daemon_is_never_overtaken_by_another() -> N
     assert {roster(cluster, name).number for name in "ac"} == {1}
 
 
+@pytest.mark.parametrize("former", "abc")
+def test_of_two_pending_changes_the_one_with_the_higher_ballot_counts(former: str) -> None:
+    """All of its own view may have stored it, and one of them may have gone on to it.
+
+    Whichever daemon has the other one: one of the two is proposed first.
+    """
+    cluster = formed()
+    cluster.stores = False
+    change(cluster, former, add("d"))
+    cluster.run(0.1)
+    cluster.shells[former].store_now()  # the others store nothing of it
+    others = "abc".replace(former, "")
+    for name in others:
+        cluster.shells[name].rosters.clear()
+    stop(cluster, *others)
+    cluster.isolate(former, others)
+    cluster.stores = True
+    restart(cluster, others)
+    cluster.run(3.0)
+    assert [cluster.members(name) for name in others] == [others] * 2
+    cluster.stores = False
+    change(cluster, others[0], add("e"))
+    cluster.run(0.1)
+    cluster.shells[others[0]].store_now()
+    cluster.shells[others[1]].rosters.clear()
+    stop(cluster, *others)
+    cluster.cut.clear()
+    cluster.stores = True
+    restart(cluster, others, restarts=3)
+    cluster.run(3.0)
+    assert {cluster.members(name) for name in "abc"} == {"abc"}
+    assert {names_of(cluster, name) for name in "abc"} == {"abce"}
+    assert {roster(cluster, name).number for name in "abc"} == {1}
+
+
 def test_of_two_parts_that_both_forced_changes_the_one_with_fewer_counts() -> None:
     cluster = formed("abcd")
     cluster.isolate("a", "bcd")
