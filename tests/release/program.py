@@ -27,11 +27,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         socket = Path(folder) / "daemon.sock"
         command = Path(sys.executable).with_name("groupcommd")
-        words = [command, "--unix", socket, "--port", "0"]
+        words = [command, "--unix", socket, "--port", "0", "--state-dir", Path(folder) / "state"]
         with subprocess.Popen([str(word) for word in words], cwd=folder) as daemon:
             try:
                 until_there(socket, daemon)
-                check(f"unix:{socket}")
+                check(str(socket))
             finally:
                 daemon.terminate()
         assert daemon.returncode == 0, f"the daemon ended with status {daemon.returncode}"
