@@ -20,7 +20,10 @@ PAGES: Final = [
 LONG: Final = frozenset(
     {
         *(f"docs/{name}.md" for name in ("recorder", "simulator", "sites", "view")),
-        "docs/tutorials/spark.md",
+        *(
+            f"docs/tutorials/{name}.md"
+            for name in ("lock", "operating", "sites", "spark", "spread", "store")
+        ),
         *(
             f"examples/{name}/README.md"
             for name in (
@@ -30,7 +33,11 @@ LONG: Final = frozenset(
         ),
     }
 )
-"""The pages whose blocks take many seconds; examples have shorter tests beside them."""
+"""The pages whose blocks take many seconds; examples have shorter tests beside them.
+
+Tutorials with several daemons are among them for another reason, too: on a busy host their daemons
+may part for a moment, and a page then prints views that a reader of a quiet host does not see.
+"""
 
 
 def name_of(page: Path) -> str:
