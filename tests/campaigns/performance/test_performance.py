@@ -10,8 +10,7 @@ import attrs
 import pytest
 
 from groupcomm.errors import GroupCommError
-from groupcomm_tools.bench.figures import Figures
-from groupcomm_tools.bench.plan import Plan
+from tests.campaigns.peers.test_bench import RIGHT
 from tests.campaigns.performance import __main__ as command
 from tests.campaigns.performance import pages, records, text
 from tests.campaigns.performance.blocks import PICTURES, blocks
@@ -262,35 +261,12 @@ async def test_an_exact_part_runs_once(tmp_path: Path) -> None:
 
 
 def test_wrong_messages_are_no_figures() -> None:
-    figures = figures_with(lost=1)
+    figures = attrs.evolve(RIGHT, lost=1)
     with pytest.raises(WrongMessages):
         found_of(figures)
     assert found_of(attrs.evolve(figures, lost=0))["rate"] == 1000.0
     with pytest.raises(NothingArrived):
         found_of(attrs.evolve(figures, lost=0, msgs_per_s_each=0.0))
-
-
-def figures_with(*, lost: int) -> Figures:
-    return Figures(
-        plan=Plan(),
-        msgs_per_s_each=1000.0,
-        mb_per_s_each=0.1,
-        msgs_per_s_fastest=1000.0,
-        delay_p50_us=None,
-        delay_p95_us=None,
-        delay_p99_us=None,
-        delay_p999_us=None,
-        delay_max_us=None,
-        lost=lost,
-        duplicated=0,
-        misordered=0,
-        wrong=0,
-        cpu_daemons=0.5,
-        cpu_senders=0.25,
-        cpu_receivers=1.0,
-        cpu_s_per_million=1.0,
-        jain=1.0,
-    )
 
 
 # ---- the command ----
