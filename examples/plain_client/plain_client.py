@@ -17,11 +17,11 @@ from typing import Any
 UNRELIABLE, RELIABLE, FIFO, CAUSAL, AGREED, SAFE = range(6)
 HELLO, BUNDLE, BYE, QUERY = 1, 2, 3, 4  # frames of a client
 MESSAGES, FRAGMENT, JOIN, LEAVE = 0, 1, 3, 4  # kinds of bodies
-CAPABILITIES = 2 | 16  # REFUSED and STOPPING frames
+REFUSALS = 2  # the capability that brings "refused"
 MOST_BYTES = 64 << 20  # of a frame, and of a message
-MOST_UNSENT, MOST_UNFINISHED = 1 << 20, 128 << 20  # bytes; above them this client waits, or ends
-LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+FOREVER_S = 1e9
 
+# A type is a layout of `struct`, a number (a u8 below it), or a case in `Fields.take`.
 FRAMES = {
     16: "welcome version:B capabilities:I connection:Q limit:I name:name",
     17: "daemons counter:Q random_id:Q majority:3 names:names",
@@ -35,13 +35,10 @@ FRAMES = {
     24: "transition",
     25: "answer data:rest",
     27: "refused number:Q count:I verb:6 level:6 quota:2 group:name principal:name?",
-    30: "stopping milliseconds:I addresses:names",
 }
-# Types are layouts of `struct`, a number (a u8 below it), or a case in `Fields.take`.
 
 Event = dict[str, Any]
 Member = tuple[str, int]  # private name and connection number
-Slot = tuple[Member, int, int]  # of an unfinished message
 
 
 class SessionClosed(Exception):
@@ -74,21 +71,17 @@ class Fields:
                 name = self.cut(self.take("B")).decode()
                 check(name or type_ == "name?", "a name is empty")
                 return name
+            case "member":
+                return (self.take("Q"), self.take("name"))[::-1]
             case "names":
                 return [self.take("name") for _ in range(self.take("H"))]
-            case "groups":
-                names, found = Fields(self.cut(self.take("H"))), list[str]()
-                while names.raw:
-                    found.append(names.take("name"))
-                return found
-            case "member":
-                connection = self.take("Q")
-                return self.take("name"), connection
             case "list":
                 return [self.take("member") for _ in range(self.take("I"))]
+            case "groups":  # names up to a number of bytes
+                part = Fields(self.cut(self.take("H")))
+                return [part.take("name") for _ in iter(lambda: bool(part.raw), False)]
             case _ if type_.isdigit():
-                number = self.take("B")
-                check(number < int(type_), f"{number} is not below {type_}")
+                check((number := self.take("B")) < int(type_), f"{number} is not below {type_}")
                 return number
         values = struct.unpack(f"!{type_}", self.cut(struct.calcsize(f"!{type_}")))
         return values if len(values) > 1 else values[0]
@@ -104,9 +97,8 @@ def decode(frame: bytes) -> Event:
     """Return a frame of a daemon, from its kind on, as an event; raise ValueError if it is none."""
     check(frame[0] in FRAMES, f"its kind is {frame[0]}")
     (name, *layout), fields = FRAMES[frame[0]].split(), Fields(frame[1:])
-    event: Event = {"event": name}
-    for key, _, type_ in (each.partition(":") for each in layout):
-        event[key] = fields.take(type_)
+    types = dict(each.split(":") for each in layout)
+    event = {"event": name} | {key: fields.take(type_) for key, type_ in types.items()}
     check(not fields.raw, "it is too long")
     check(event.get("names", 1) and event.get("count", 1), "it is about nothing")
     return event
@@ -119,51 +111,32 @@ def encode_name(text: str) -> bytes:
     return bytes([len(raw)]) + raw
 
 
-def open_stream(address: str, ca: str | None) -> socket.socket:
-    """Connect to a path, HOST:PORT or tls://HOST:PORT; `ca` is a file of authorities in PEM."""
-    host, _, port = address.removeprefix("tls://").rpartition(":")
-    if "/" in host or not host:
-        local = socket.socket(socket.AF_UNIX)
-        local.connect(address)
-        return local
-    stream = socket.create_connection((host, int(port)))
-    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if not address.startswith("tls://"):
-        return stream
-    context = ssl.create_default_context(cafile=ca)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    return context.wrap_socket(stream, server_hostname=host)
-
-
 class Client:
-    """One session; `me` is its private name and connection number, `limit` its bundle limit.
+    """A session on a stream; `me` is its private name and connection number.
 
     Any call may raise SessionClosed; what was delivered before can still be received.
     """
 
-    def __init__(self, address: str, user: str, *, token: str = "", ca: str | None = None) -> None:
-        """Connect to a path, HOST:PORT or tls://HOST:PORT; return once the daemon admits it."""
-        check(not token or address.startswith("tls://"), "a token is only sent over TLS")
-        self.me: Member = ("", 0)
-        self.limit = self._number = self._held = 0
+    def __init__(self, stream: socket.socket, user: str, token: str = "") -> None:
+        """Greet the daemon at the other end, if need be by a token; return once it admits us."""
+        stream.setblocking(False)
+        self._stream, self._in, self._events = stream, bytearray(), deque[Event]()
+        self.me, self._limit, self._number = ("", 0), 0, 0
         self._view: tuple[int, str, int] | None = None  # counter, first daemon, random id
-        self._in, self._out, self._events = bytearray(), bytearray(), deque[Event]()
-        self._unfinished: dict[Slot, tuple[Any, dict[int, Any]]] = {}  # and fragments by index
+        self._unfinished: dict[Any, tuple[Any, dict[int, Any]]] = {}  # messages, fragments by index
         self._ended: SessionClosed | None = None
-        self._socket = open_stream(address, ca)
-        self._socket.setblocking(False)
-        hello = struct.pack("!BI", 1, CAPABILITIES) + encode_name(user)
+        hello = struct.pack("!BI", 1, REFUSALS) + encode_name(user)
         self._send(HELLO, hello + (encode_name(token) if token else b""))
-        while not self.limit:
-            self._move(None)
+        while not self._limit:
+            self._move()
 
     def join(self, group: str) -> int:
         """Ask to be a member; a view follows."""
-        return self._request(JOIN, group)
+        return self._bundle(JOIN, AGREED, encode_name(group), b"")
 
     def leave(self, group: str) -> int:
         """Ask to be no member any more; a view follows."""
-        return self._request(LEAVE, group)
+        return self._bundle(LEAVE, AGREED, encode_name(group), b"")
 
     def multicast(self, to: list[str], data: bytes, level: int = AGREED, **options: int) -> int:
         """Send to groups and private names; return the message's number.
@@ -172,19 +145,20 @@ class Client:
         when the place of the message in the order is certain; AGREED and SAFE only).
         """
         names, type_ = b"".join(map(encode_name, to)), options.pop("type", 0)
-        room = self.limit - 21 - len(names) - 8 * sum(each[0] == "#" for each in to)
+        room = self._limit - 21 - len(names) - 8 * sum(each[0] == "#" for each in to)
         check(0 < len(to) < 256 and room > 10, f"{len(to)} destinations do not fit a bundle")
         check(len(data) <= MOST_BYTES, f"a message has at most {MOST_BYTES} bytes")
-        self._number += 1
         if 6 + len(data) <= room:
             payload = struct.pack("!HI", type_, len(data)) + data
-            self._bundle(MESSAGES, level, names, payload, **options)
-            return self._number
-        starts, ordered = range(0, len(data), room - 10), options.pop("ordered", 0)
+            return self._bundle(MESSAGES, level, names, payload, **options)
+        ordered, starts = options.pop("ordered", 0), range(0, len(data), room - 10)
         for index, start in enumerate(starts):
             payload = struct.pack("!HQ", type_, len(data)) + data[start : start + room - 10]
-            asks = ordered if start == starts[-1] else 0
-            place = {"index": index, "count": len(starts), "ordered": asks}
+            place = {
+                "index": index,
+                "count": len(starts),
+                "ordered": ordered * (start == starts[-1]),
+            }
             self._bundle(FRAGMENT, level, names, payload, **place, **options)
         return self._number
 
@@ -196,70 +170,62 @@ class Client:
         """Leave in order; return once nothing that was sent is in doubt."""
         self._send(BYE)
         while not self._ended:
-            self._move(None)
+            self._move()
         if self._ended.code:
             raise self._ended
 
-    def receive(self, timeout_s: float | None = None) -> Event | None:
+    def receive(self, timeout_s: float = FOREVER_S) -> Event | None:
         """Return the next event, or None if none comes in this time."""
-        until = None if timeout_s is None else time.monotonic() + timeout_s
+        until, left = time.monotonic() + timeout_s, timeout_s
         while not self._events:
-            left = None if until is None else max(0.0, until - time.monotonic())
             self._move(left)
-            if left == 0.0:
-                break
-        return self._events.popleft() if self._events else None
+            if not left:
+                return None
+            left = max(0.0, until - time.monotonic())
+        return self._events.popleft()
 
-    def _request(self, kind: int, group: str) -> int:
-        self._number += 1
-        self._bundle(kind, AGREED, encode_name(group), b"")
-        return self._number
-
-    def _bundle(self, kind: int, level: int, names: bytes, payload: bytes, **more: int) -> None:
-        flags, index, count = more.get("flags", 0), more.get("index", 0), more.get("count", 1)
-        head = (more.get("ordered", 0), kind, level, flags, self._number, index, count, len(names))
-        self._send(BUNDLE, struct.pack("!BBBBQIIH", *head) + names + payload)
+    def send_raw(self, raw: bytes) -> None:
+        """Send bytes as they are; what comes meanwhile is kept."""
+        while raw:
+            raw = raw[self._move(FOREVER_S, raw) :]
 
     def _send(self, kind: int, body: bytes = b"") -> None:
         self.send_raw(struct.pack("!IB", len(body) + 1, kind) + body)
 
-    def send_raw(self, raw: bytes) -> None:
-        """Send bytes as they are; what comes meanwhile is kept."""
-        self._out += raw
-        self._move(0.0)
-        while len(self._out) > MOST_UNSENT:
-            self._move(None)
+    def _bundle(self, kind: int, level: int, names: bytes, payload: bytes, **more: int) -> int:
+        ordered, flags = more.get("ordered", 0), more.get("flags", 0)
+        index, count = more.get("index", 0), more.get("count", 1)
+        self._number += index == 0  # all fragments of a message have one number
+        head = ordered, kind, level, flags, self._number, index, count, len(names)
+        self._send(BUNDLE, struct.pack("!BBBBQIIH", *head) + names + payload)
+        return self._number
 
-    def _end(self, code: int, reason: str) -> None:
-        self._ended = self._ended or SessionClosed(code, reason)
-        self._socket.close()
-
-    def _move(self, timeout_s: float | None) -> None:
-        """Write what the stream accepts, read what it has; wait for one of them up to a time."""
+    def _move(self, timeout_s: float = FOREVER_S, raw: bytes = b"") -> int:
+        """Wait until the stream can be read, or takes some of these bytes; return how many."""
         if self._ended:
             raise self._ended
-        select.select([self._socket], [self._socket] if self._out else [], [], timeout_s)
+        select.select([self._stream], [self._stream] if raw else [], [], timeout_s)
+        sent = 0
+        with suppress(OSError):  # a stream that takes nothing any more may have something to read
+            sent = self._stream.send(raw) if raw else 0
         try:
-            if self._out:
-                del self._out[: self._socket.send(self._out[:65536])]
-        except LATER:
-            pass
-        except OSError:
-            self._out.clear()  # the daemon is gone: what it has said before is still read
-        try:
-            data = self._socket.recv(262144)
-            self._in += data
-            self._split()
-            if not data:
-                self._end(-8, "the connection to the daemon was lost")
-        except LATER:
-            pass
+            with suppress(BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                data = self._stream.recv(262144)
+                self._read_frames(data)
+                if not data:
+                    self._end(-8, "the connection to the daemon was lost")
         except OSError as error:
             self._end(-8, f"the connection to the daemon was lost: {error}")
         except (ValueError, struct.error) as error:
             self._end(-18, f"a frame of the daemon does not decode: {error}")
+        return sent
 
-    def _split(self) -> None:
+    def _end(self, code: int, reason: str) -> None:
+        self._ended = self._ended or SessionClosed(code, reason)
+        self._stream.close()
+
+    def _read_frames(self, data: bytes) -> None:
+        self._in += data
         while len(self._in) >= 4 and not self._ended:
             length = int.from_bytes(self._in[:4], "big")
             check(1 <= length <= MOST_BYTES, f"it has {length} bytes")
@@ -275,75 +241,67 @@ class Client:
             event["position"] = (self._view, *event["position"])  # sorts among all others
         match event["event"]:
             case "deliver":
-                self._deliver(event)
+                self._on_deliver(event)
             case "abort":
                 self._drop((event["name"], event["connection"]), event["number"])
             case "closed":
                 self._end(event["code"], event["reason"])
             case "welcome":
-                valid = event["version"] == 1 and event["limit"] >= 300 and not self.limit
-                check(valid, "it is no welcome")
-                self.me, self.limit = (event["name"], event["connection"]), event["limit"]
+                usable = event["version"] == 1 and event["limit"] >= 300
+                check(usable and not self._limit, "it is no welcome")
+                self.me, self._limit = (event["name"], event["connection"]), event["limit"]
             case kind:
                 if kind == "daemons":
                     self._view = event["counter"], event["names"][0], event["random_id"]
                 elif kind == "view" and event["cause"] == 2:  # the session of a member has ended
-                    for member in event["changed"]:
-                        self._drop(member, 0)
+                    self._drop(event["changed"][0], 0)
                 self._events.append(event)
 
-    def _deliver(self, event: Event) -> None:
+    def _on_deliver(self, event: Event) -> None:
         kind, index, count = event.pop("kind"), event.pop("index"), event.pop("count")
         payload, placed = Fields(event.pop("payload")), event.pop("placed")
         check(placed or not any(event["position"][1:]), "a position in a frame without one")
-        event |= {"event": "message", "position": (*event["position"], 0) if placed else None}
         if kind > FRAGMENT:
             return
         limit, least = (count, 10) if kind == FRAGMENT else (1, 6 * count)
         valid = index < limit and 0 < len(event["groups"]) < 256 and least <= len(payload.raw)
         check(valid, "its body is broken")  # the daemon has checked that much
-        add = self._add_fragment if kind == FRAGMENT else self._add_messages
+        event |= {"event": "message", "position": (*event["position"], 0) if placed else None}
         with suppress(ValueError):  # another client is to blame, and its bundle is dropped
-            self._events += add(event, index, count, payload)
+            add = self._add_fragment if kind == FRAGMENT else self._add_messages
+            add(event, index, count, payload)
 
-    def _add_messages(self, event: Event, _: int, count: int, payload: Fields) -> list[Event]:
-        place, found = event["position"], list[Event]()
-        for n, (type_, length) in enumerate([payload.take("HI") for _ in range(count)]):
+    def _add_messages(self, event: Event, _: int, count: int, payload: Fields) -> None:
+        heads, place, found = [payload.take("HI") for _ in range(count)], event["position"], []
+        for n, (type_, length) in enumerate(heads):
             about = {"number": event["number"] + n, "position": place and (*place[:-1], n)}
             found.append(event | about | {"type": type_, "data": payload.cut(length)})
         check(not payload.raw, "it is too long")
-        return found
+        self._events += found
 
-    def _add_fragment(self, event: Event, index: int, count: int, payload: Fields) -> list[Event]:
-        """Keep a fragment; return its message if that is whole."""
+    def _add_fragment(self, event: Event, index: int, count: int, payload: Fields) -> None:
+        """Keep a fragment; if its message is whole, that is the next event."""
         (type_, length), part = payload.take("HQ"), payload.take("rest")
-        check(part and count <= length <= MOST_BYTES, "a fragment does not add up")
         level, number, place = event["level"], event["number"], event.pop("position")
-        about = (number, count, type_, length, event)
+        about = number, count, type_, length, event
         # A sender has one unfinished message at FIFO or above, one UNRELIABLE, many RELIABLE ones.
         slot = event["sender"], min(level, FIFO), number if level == RELIABLE else 0
-        if slot in self._unfinished and self._unfinished[slot][0][0] < number:
-            self._forget(slot)
-        its, parts = self._unfinished.setdefault(slot, (about, {}))
-        check(its == about and index not in parts, "a fragment does not fit the others")
+        known, parts = self._unfinished.get(slot, (about, {}))
+        if known[0] < number:
+            known, parts = about, {}
+        check(known == about and index not in parts, "a fragment does not fit the others")
+        check(part and count <= length <= MOST_BYTES, "a fragment does not add up")
         parts[index] = part, place
-        self._held += len(part) + 128
+        self._unfinished[slot] = known, parts
         if len(parts) == count:
-            self._forget(slot)
+            del self._unfinished[slot]
             data = b"".join(parts[n][0] for n in range(count))
             check(len(data) == length, "a message does not add up")
-            return [event | {"position": parts[count - 1][1], "type": type_, "data": data}]
-        if self._held > MOST_UNFINISHED:
-            self._forget(slot)
-            if level > UNRELIABLE:  # it may not be lost
-                self._end(-17, "unfinished messages fill the memory")
-        return []
+            event |= {"position": parts[count - 1][1], "type": type_, "data": data}
+            self._events.append(event)
 
     def _drop(self, sender: Member, number: int) -> None:
         """Drop an unfinished message of a sender, or all with number 0."""
         for slot, (about, _) in list(self._unfinished.items()):
             if slot[0] == sender and number in (0, about[0]):
-                self._forget(slot)
-
-    def _forget(self, slot: Slot) -> None:
-        self._held -= sum(len(part) + 128 for part, _ in self._unfinished.pop(slot)[1].values())
+                del self._unfinished[slot]

@@ -4,6 +4,7 @@ Programs of the library, such as `groupcomm chat`, can be in the same group.
 """
 
 import argparse
+import socket
 import sys
 from typing import Any
 
@@ -25,9 +26,19 @@ def shown(event: dict[str, Any]) -> str:
     return f"{event['event']}: {rest}"
 
 
+def open_stream(address: str) -> socket.socket:
+    """Connect to the path of a socket, which has a slash, or to HOST:PORT."""
+    host, _, port = address.rpartition(":")
+    if host and "/" not in address:
+        return socket.create_connection((host, int(port)))
+    stream = socket.socket(socket.AF_UNIX)
+    stream.connect(address)
+    return stream
+
+
 def talk(options: argparse.Namespace) -> None:
     """Join, send, and print until enough messages have come or nothing has for a while."""
-    client = plain.Client(options.address, options.user)
+    client = plain.Client(open_stream(options.address), options.user)
     print(f"this is {client.me[0]}")
     client.join(options.group)
     for text in options.messages:
@@ -48,10 +59,12 @@ def main() -> int:
     parser.add_argument("--group", default="talk", help="the group (%(default)s)")
     parser.add_argument("--level", choices=LEVELS, default="AGREED", help="(%(default)s)")
     parser.add_argument("--count", type=int, default=-1, help="end after this many messages")
-    parser.add_argument("--timeout-s", type=float, help="end if nothing comes for so long")
+    parser.add_argument(
+        "--timeout-s", type=float, default=plain.FOREVER_S, help="end if nothing comes for so long"
+    )
     try:
         talk(parser.parse_args())
-    except (plain.SessionClosed, OSError) as error:
+    except (plain.SessionClosed, OSError, ValueError) as error:
         print(f"no session any more: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -2,6 +2,7 @@
 
 import json
 import random
+import ssl
 import struct
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 import trio
 
 from examples.plain_client import plain_client as plain
+from examples.plain_client.talk import open_stream
 from groupcomm.errors import Code
 from groupcomm.events import GroupView, Message, Undeliverable
 from groupcomm.level import ServiceLevel
@@ -31,6 +33,11 @@ async def daemons() -> AsyncIterator[LocalCluster]:
     async with LocalCluster("ab", 'preset = "wan"', tcp=True) as running:
         await running.settle("ab")
         yield running
+
+
+def client_of(address: str, user: str) -> plain.Client:
+    """Return a client that is connected to a path or HOST:PORT."""
+    return plain.Client(open_stream(address), user)
 
 
 def until(client: plain.Client, wanted: Callable[[plain.Event], bool]) -> plain.Event:
@@ -90,7 +97,7 @@ def test_it_reads_the_frames_of_the_test_vectors_and_refuses_the_broken_ones() -
             wanted = fields[key] if isinstance(fields[key], list) else [fields[key]]
             told = event[key] if isinstance(event[key], list) else [event[key]]
             assert told == [(each["name"], each["connection"]) for each in wanted]
-    assert len(known) == 18
+    assert len(known) == 17
     other = {"welcome of version 2", "a bundle limit of 299"}  # for the session to refuse
     other |= {"a position with a message without one"}
     other |= {"causes with a ring too few", "a daemon twice"}  # of frames that it does not ask for
@@ -101,8 +108,8 @@ def test_it_reads_the_frames_of_the_test_vectors_and_refuses_the_broken_ones() -
 
 
 async def test_it_speaks_at_all_levels_with_the_library(daemons: LocalCluster) -> None:
-    ann = await in_thread(plain.Client, str(daemons["a"].unix), "ann")
-    bob = await in_thread(plain.Client, daemons["b"].tcp, "bob")
+    ann = await in_thread(client_of, str(daemons["a"].unix), "ann")
+    bob = await in_thread(client_of, daemons["b"].tcp, "bob")
     async with connect(str(daemons["b"].unix), user="carl") as carl:
         await carl.join("g")
         view = await join_all([ann, bob], carl)
@@ -137,8 +144,8 @@ async def test_it_speaks_at_all_levels_with_the_library(daemons: LocalCluster) -
 async def test_it_sends_to_names_leaves_and_is_told_what_became_of_it(
     daemons: LocalCluster,
 ) -> None:
-    ann = await in_thread(plain.Client, str(daemons["a"].unix), "ann")
-    bob = await in_thread(plain.Client, daemons["b"].tcp, "bob")
+    ann = await in_thread(client_of, str(daemons["a"].unix), "ann")
+    bob = await in_thread(client_of, daemons["b"].tcp, "bob")
     async with connect(str(daemons["b"].unix), user="carl") as carl:
         await carl.join("g")
         await join_all([ann, bob], carl)
@@ -178,14 +185,19 @@ async def test_it_connects_by_tls_with_a_token(tmp_path: Path) -> None:
     settings = f'tokens = "{tmp_path}/tokens"\ntls = {{address = "127.0.0.1:0", {files}}}'
     async with LocalCluster("a", clients=settings) as daemons:
 
+        def greet(its_token: str) -> plain.Client:
+            context = ssl.create_default_context(cafile=tmp_path / "pki" / "ca.pem")
+            stream = open_stream(daemons["a"].tls)
+            secret = context.wrap_socket(stream, server_hostname="127.0.0.1")
+            return plain.Client(secret, "ann", its_token)
+
         def talk() -> plain.Event:
-            where, authority = "tls://" + daemons["a"].tls, str(tmp_path / "pki" / "ca.pem")
-            client = plain.Client(where, "ann", token=token, ca=authority)
+            client = greet(token)
             client.multicast(["#ann#a"], bytes(100_000))
             message = until(client, is_event("message"))
             client.close()
             with pytest.raises(plain.SessionClosed, match=r"code -9\)"):
-                plain.Client(where, "ann", token=token + "x", ca=authority)
+                greet(token + "x")
             return message
 
         assert (await in_thread(talk))["data"] == bytes(100_000)
@@ -195,7 +207,7 @@ async def test_long_messages_pass_both_ways_while_both_ends_write() -> None:
     """Both write more than their streams hold: none waits for ever for the other one to read."""
     data = [bytes((n,)) * 800_000 for n in range(2)]
     async with LocalCluster("a") as daemons:
-        ann = await in_thread(plain.Client, str(daemons["a"].unix), "ann")
+        ann = await in_thread(client_of, str(daemons["a"].unix), "ann")
         async with connect(str(daemons["a"].unix), user="carl") as carl:
             await carl.join("g")
             await join_all([ann], carl)
@@ -217,7 +229,7 @@ async def test_long_messages_pass_both_ways_while_both_ends_write() -> None:
 
 def closed_after(address: str, raw: bytes) -> int:
     """Return the code with which the daemon ends a session that sends these bytes; 1 for none."""
-    client = plain.Client(address, "max")
+    client = client_of(address, "max")
     try:
         client.join("g")
         until(client, is_view_of(1))
