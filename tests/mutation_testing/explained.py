@@ -22,6 +22,12 @@ EQUIVALENT: Final[dict[str, str]] = {
     " min(self.deadline, self._operational.deadline)": (
         "the next beacon is due before a silence that begins now is too long"
     ),
+    "groupcomm/membership/membership.py Membership._on_beacon: min, max, any, all:"
+    " min(self.deadline, self._operational.deadline)  ->  max(self.deadline,"
+    " self._operational.deadline)": (
+        "the later one is that of the operational phase, and the step that follows takes the least"
+        " with the other one; a deadline that a beacon brings forward is behind the next beacon"
+    ),
     "groupcomm/order/admission.py Admission._check_adjacent_stamps: constant: 1  ->  2 in after ="
     " packets[early[place]].time if place < len(early) else time + 1": (
         "without a packet behind it any limit above the stamp is the same"
@@ -64,6 +70,10 @@ COSTS_ONLY: Final[dict[str, str]] = {
     ),
     "groupcomm/ring/flow_control.py RemoteRingWindow.on_held: comparison: rates[-1][1] <= rate  -> "
     " rates[-1][1] < rate": "equal rates are kept twice, and the first of them counts",
+    "groupcomm/ring/lingering.py Holdings.on_frontier: comparison: frontier >"
+    " self._frontiers[daemon]  ->  frontier >= self._frontiers[daemon]": (
+        "the frontier of the ring is computed once more for a report that says nothing new"
+    ),
     "groupcomm/ring/ring.py Ring._collect_holdings: assignment dropped: self._noted_frontier ="
     " max(self._noted_frontier, least)": (
         "the token may be asked for once more, for packets that can be delivered already"

@@ -78,3 +78,15 @@ def test_what_a_daemon_says_itself_is_never_stale_behind_what_others_tell() -> N
     assert peer.is_latest(message, 100, 10.0, own=False)
     assert peer.is_latest(message, 50, 10.0, own=True)
     assert not peer.is_latest(message, 50, 10.0 + 2 * HEARSAY_S, own=False)
+
+
+@pytest.mark.parametrize("sequence", [0, 1, 100])
+def test_who_is_heard_has_not_left_whatever_others_have_said_and_how_they_numbered_it(
+    sequence: int,
+) -> None:
+    """A liar may number what it makes up in another's name as it likes."""
+    peer = PeerDaemon(NUMBERS["c"], "c", Incarnation(1, 1), met=False)
+    peer.leave(sequence, 10.0, own=False)
+    assert peer.left
+    peer.retract_leave()
+    assert not peer.left

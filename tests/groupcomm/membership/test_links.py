@@ -4,7 +4,7 @@ from groupcomm.config.view import View
 from groupcomm.membership.operational import STEADY_BEACONS
 from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.wire.membership import Links
-from tests.groupcomm.membership.stage import OTHER_VIEW, Stage, in_view
+from tests.groupcomm.membership.stage import NUMBERS, OTHER_VIEW, Stage, in_view
 
 LONG_S = 3.0
 SHORT_S = 0.3
@@ -144,3 +144,52 @@ def test_a_daemon_that_learns_that_the_last_link_is_lost_leaves_the_view() -> No
     stage.say("a", "b", Links(view_of(stage).key, ((0, 2),)))
     assert stage.state("b") is MembershipState.GATHER
     assert stage.daemons["b"].machine.reasons[GatherReason.PATH_LOST] == 1
+
+
+# ---- packets that are sent in vain ----
+
+
+def test_a_link_over_which_packets_are_sent_in_vain_is_routed_around_though_its_end_is_heard() -> (
+    None
+):
+    stage = three_sites()
+    view = view_of(stage)
+    stage.daemons["a"].machine.on_unreached(NUMBERS["c"], stage.now)
+    stage.settle()
+    assert routes(stage) == [((0, 4), (2, 4))] * 6
+    assert view_of(stage) is view
+    assert stage.members == ["abcdef"] * 6
+
+
+def test_the_silence_of_an_end_that_is_routed_around_breaks_nothing() -> None:
+    stage = three_sites()
+    a = stage.daemons["a"]
+    a.machine.on_unreached(NUMBERS["c"], stage.now)
+    stage.settle()
+    assert len(a.host.routes) == 1
+    stage.cut = {("c", "a"), ("d", "a")}
+    stage.run(LONG_S)
+    assert len(a.host.routes) == 1, "the link is lost already"
+    assert stage.members == ["abcdef"] * 6
+
+
+def test_the_silence_of_other_ends_is_noticed_all_the_same() -> None:
+    stage = three_sites()
+    stage.daemons["a"].machine.on_unreached(NUMBERS["c"], stage.now)
+    stage.settle()
+    stage.cut = {("e", "a")}
+    stage.run(SHORT_S)
+    assert stage.daemons["a"].machine.reasons.total() == 1
+    stage.run(LONG_S)
+    assert stage.daemons["a"].machine.reasons[GatherReason.PATH_LOST] >= 1, "no link is left"
+
+
+def test_packets_sent_in_vain_over_the_only_link_end_the_view_and_leave_its_end_out() -> None:
+    stage = in_view("ab", "cd")
+    machine = stage.daemons["a"].machine
+    machine.on_unreached(NUMBERS["c"], stage.now)
+    assert machine.reasons[GatherReason.NOT_RECEIVED] == 1
+    assert not machine.trust.is_heard(NUMBERS["c"], stage.daemons["c"].start.incarnation, stage.now)
+    stage.run(0.9)
+    assert view_of(stage).links == ((0, 3),), "another pair links the sites"
+    assert stage.members == ["abcd"] * 4
