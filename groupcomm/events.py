@@ -29,12 +29,23 @@ class MemberId(msgspec.Struct, frozen=True, order=True, cache_hash=True, gc=Fals
     """The identity of one session, never used again.
 
     Attributes:
-        name: its private name, ``#user#daemon``; free for others after it has disconnected.
+        name: its private name, ``#user#daemon``; free for others after it has disconnected. Names
+            of users and daemons contain no ``#``.
         connection: its number at its daemon.
     """
 
     name: str
     connection: int
+
+    @property
+    def user(self) -> str:
+        """Return the name of the session, which its program has chosen; unique at its daemon."""
+        return self.name.rpartition("#")[0][1:]
+
+    @property
+    def daemon(self) -> str:
+        """Return the name of its daemon."""
+        return self.name.rpartition("#")[2]
 
     def __str__(self) -> str:
         return f"{self.name}/{self.connection}"

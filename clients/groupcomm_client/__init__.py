@@ -4,13 +4,16 @@
 
     import groupcomm_client as gc
 
-    async with gc.connect(user="ann") as connection, connection.group("chat"):
-        await connection.multicast("chat", b"hello", level=gc.ServiceLevel.SAFE)
-        async for message in connection.messages():
-            print(message.sender, message.data)
+    async def main():
+        async with gc.connect(user="ann") as connection, connection.group("chat"):
+            await connection.multicast("chat", b"hello", level=gc.ServiceLevel.SAFE)
+            async for message in connection.messages():
+                print(message.sender, message.data)
 
-`connect` is for trio; `gc.aio.connect` and `gc.blocking.connect` are for asyncio and threads. Names
-are imported when they are used first.
+    gc.run(main)
+
+`connect` and `run` are for trio; `gc.aio` and `gc.blocking` have those for asyncio and threads.
+Names are imported when they are used first.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -74,7 +77,7 @@ if TYPE_CHECKING:
     from groupcomm_client.history.subscriber import EARLIEST, LATEST, CaughtUp, Compacted, Gap
     from groupcomm_client.history.subscription import Subscription
     from groupcomm_client.options import ConnectOptions, TlsOptions
-    from groupcomm_client.trio_loop import connect
+    from groupcomm_client.trio_loop import connect, input_lines, run
 
 __all__ = [
     "EARLIEST",
@@ -127,7 +130,9 @@ __all__ = [
     "direct",
     "end_to_end",
     "filters",
+    "input_lines",
     "read_public_keys",
+    "run",
     "spread_api",
 ]
 
@@ -153,7 +158,7 @@ _HOMES: Final = {
     "groupcomm_client.history.subscriber": ("EARLIEST", "LATEST", "CaughtUp", "Compacted", "Gap"),
     "groupcomm_client.history.subscription": ("Subscription",),
     "groupcomm_client.options": ("ConnectOptions", "TlsOptions"),
-    "groupcomm_client.trio_loop": ("connect",),
+    "groupcomm_client.trio_loop": ("connect", "input_lines", "run"),
     "": (
         *("aio", "blocking", "committed", "coordination"),
         *("direct", "end_to_end", "filters", "spread_api"),

@@ -14,9 +14,9 @@ The event loop watches the socket for input only while a task waits for it.
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 from groupcomm_client.byte_stream import ByteSocket, CoalescingStream, read_some, write_some
 from groupcomm_client.client_protocol import ClientProtocol, Ready
@@ -24,8 +24,16 @@ from groupcomm_client.connection import Connection
 from groupcomm_client.loops import Step, Target, single_of, targets_of
 from groupcomm_client.opening import connection_block
 from groupcomm_client.options import DEFAULT_OPTIONS, ConnectOptions, Resume, TlsOptions
+from groupcomm_client.program import as_program
+from groupcomm_client.standard_input import read_lines
 
-__all__ = ["AsyncioLoop", "AsyncioStream", "connect"]
+if TYPE_CHECKING:
+    from _typeshed import FileDescriptorLike
+
+__all__ = ["AsyncioLoop", "AsyncioStream", "connect", "input_lines", "run"]
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class AsyncioStream(CoalescingStream):
@@ -211,13 +219,7 @@ class AsyncioLoop:
 
     async def readable(self, socket_: ByteSocket) -> None:
         """See `Loop`."""
-        loop = asyncio.get_running_loop()
-        ready = asyncio.Event()
-        loop.add_reader(socket_, ready.set)
-        try:
-            await ready.wait()
-        finally:
-            loop.remove_reader(socket_)
+        await _readable(socket_)
 
     async def writable(self, socket_: ByteSocket) -> None:
         """See `Loop`."""
@@ -312,3 +314,34 @@ async def connect(
     loop = AsyncioLoop()
     async with connection_block(loop, address, user, reconnect, resume, options, tls) as connection:
         yield connection
+
+
+def run(main: Callable[[*Ts], Coroutine[Any, Any, T]], *arguments: *Ts) -> T:
+    """Run a program: call `asyncio.run`, and end in order at an error; see `groupcomm_client.run`.
+
+    Raises:
+        SystemExit: a `GroupCommError` or ^C has ended the function.
+    """
+    with as_program():
+        return asyncio.run(main(*arguments))
+
+
+async def input_lines() -> AsyncIterator[str]:
+    """Yield the lines of standard input; see `groupcomm_client.input_lines`.
+
+    Raises:
+        UnicodeDecodeError: a line is not in the encoding of standard input.
+    """
+    async for line in read_lines(_readable, AsyncioLoop().checkpoint):
+        yield line
+
+
+async def _readable(file: "FileDescriptorLike") -> None:
+    """Wait until a file is readable; raise PermissionError for one on a disk."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(file, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(file)

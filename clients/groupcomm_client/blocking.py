@@ -15,7 +15,7 @@ connection: its file descriptor is readable when `receive` has something to retu
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar, TypeVarTuple
 
 from groupcomm.errors import Code, SessionEnded
 from groupcomm.events import DaemonView, GroupView, MemberId, Message, Ordered
@@ -26,7 +26,9 @@ from groupcomm_client.connection import Connection, Destinations
 from groupcomm_client.events import Received
 from groupcomm_client.filters.factories import Factory
 from groupcomm_client.options import DEFAULT_OPTIONS, ConnectOptions, Resume, TlsOptions
-from groupcomm_client.thread_loop import ThreadLoop, run, run_block
+from groupcomm_client.program import as_program
+from groupcomm_client.thread_loop import ThreadLoop, run_block
+from groupcomm_client.thread_loop import run as complete
 
 if TYPE_CHECKING:
     from groupcomm_client.coordination.blocking import BlockingWorker
@@ -34,7 +36,10 @@ if TYPE_CHECKING:
     from groupcomm_client.history.blocking import BlockingSubscription
     from groupcomm_client.history.subscription import Begin
 
-__all__ = ["BlockingConnection", "connect", "open_connection"]
+__all__ = ["BlockingConnection", "connect", "open_connection", "run"]
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class BlockingConnection:
@@ -102,15 +107,15 @@ class BlockingConnection:
 
     def join(self, group: str, *, secret: "GroupSecret | None" = None) -> GroupView:
         """Become a member of a group; return the first view."""
-        return run(self.awaited.join(group, secret=secret))
+        return complete(self.awaited.join(group, secret=secret))
 
     def leave(self, group: str) -> None:
         """End the membership in a group; messages that were delivered before are still received."""
-        run(self.awaited.leave(group))
+        complete(self.awaited.leave(group))
 
     def request_membership(self, group: str, *, join: bool) -> None:
         """Ask to join or to leave without waiting; asking twice does nothing."""
-        run(self.awaited.request_membership(group, join=join))
+        complete(self.awaited.request_membership(group, join=join))
 
     @contextmanager
     def group(self, name: str, *, secret: "GroupSecret | None" = None) -> Iterator[GroupView]:
@@ -120,7 +125,7 @@ class BlockingConnection:
 
     def rekey(self, group: str) -> None:
         """Have the members of a group with a secret change its key; return once it is in use."""
-        run(self.awaited.rekey(group))
+        complete(self.awaited.rekey(group))
 
     def set_filters(self, filters: Sequence[Factory]) -> None:
         """Use other filters from the next view on that the session receives."""
@@ -161,7 +166,9 @@ class BlockingConnection:
         self_discard: bool = False,
     ) -> None:
         """Send a message; wait while the daemon accepts no more, or the group has no key."""
-        run(self.awaited.multicast(groups, data, level=level, type=type, self_discard=self_discard))
+        complete(
+            self.awaited.multicast(groups, data, level=level, type=type, self_discard=self_discard)
+        )
 
     def multicast_ordered(
         self,
@@ -173,7 +180,7 @@ class BlockingConnection:
         self_discard: bool = False,
     ) -> Ordered:
         """Send a message; wait for its place in the agreed order, and return it."""
-        return run(
+        return complete(
             self.awaited.multicast_ordered(
                 groups, data, level=level, type=type, self_discard=self_discard
             )
@@ -189,7 +196,7 @@ class BlockingConnection:
         self_discard: bool = False,
     ) -> int:
         """Send many messages, small ones packed together; return their number."""
-        return run(
+        return complete(
             self.awaited.multicast_many(
                 groups, messages, level=level, type=type, self_discard=self_discard
             )
@@ -199,11 +206,11 @@ class BlockingConnection:
 
     def receive(self, timeout_s: float | None = None) -> Received:
         """Return the next event; raise TimeoutError if none arrives in time."""
-        return run(self.awaited.receive(timeout_s))
+        return complete(self.awaited.receive(timeout_s))
 
     def receive_batch(self, timeout_s: float | None = None) -> list[Received]:
         """Return all events that have come, at least one; raise TimeoutError if none arrives."""
-        return run(self.awaited.receive_batch(timeout_s))
+        return complete(self.awaited.receive_batch(timeout_s))
 
     def pop_waiting(self) -> list[Received]:
         """Return the events that were read and not received yet, without waiting."""
@@ -214,7 +221,7 @@ class BlockingConnection:
 
     def __next__(self) -> Received:
         try:
-            return run(self.awaited.receive())
+            return complete(self.awaited.receive())
         except SessionEnded as error:
             if error.code == Code.OK:
                 raise StopIteration from None
@@ -246,13 +253,13 @@ class BlockingConnection:
 
     def ask(self, question: str) -> dict[str, Any]:
         """Ask the daemon about its status; see `groupcomm_client.Connection.ask`."""
-        return run(self.awaited.ask(question))
+        return complete(self.awaited.ask(question))
 
     # ---- the end ----
 
     def close(self) -> None:
         """Say goodbye, wait a little for the daemon's answer, and close the socket."""
-        run(self.awaited.aclose())
+        complete(self.awaited.aclose())
         self._watch.close()
 
     def close_socket(self) -> None:
@@ -301,8 +308,22 @@ def open_connection(
     """
     loop = ThreadLoop()
     try:
-        opened = run(opening.open_connection(loop, address, user, reconnect, resume, options, tls))
+        opened = complete(
+            opening.open_connection(loop, address, user, reconnect, resume, options, tls)
+        )
     except BaseException:
         loop.watch.close()
         raise
     return BlockingConnection(opened, loop)
+
+
+def run(main: Callable[[*Ts], T], *arguments: *Ts) -> T:
+    """Run a program: call its main function, and end in order at an error, or at ^C.
+
+    See `groupcomm_client.run`; this one is for programs without an event loop.
+
+    Raises:
+        SystemExit: a `GroupCommError` or ^C has ended the function.
+    """
+    with as_program():
+        return main(*arguments)

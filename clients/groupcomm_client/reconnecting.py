@@ -457,7 +457,7 @@ class ReconnectingConnection(Connection):
         closed, reason, moved = old.protocol.closed, str(why), False
         if old.protocol.is_parting and closed is not None:
             moved = closed.code == Code.OK
-            daemon = old.protocol.member.name.rpartition("#")[2]
+            daemon = old.protocol.member.daemon
             reason = f"daemon {daemon} is about to stop" if moved else closed.reason
         return Reconnected(
             member=new.protocol.member,

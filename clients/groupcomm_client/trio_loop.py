@@ -8,7 +8,7 @@ stays at its daemon. A separate task runs only to write output for which no task
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple
 
 import trio
 
@@ -19,6 +19,11 @@ from groupcomm_client.connection import Connection
 from groupcomm_client.loops import Step, Target, single_of, targets_of
 from groupcomm_client.opening import connection_block
 from groupcomm_client.options import DEFAULT_OPTIONS, ConnectOptions, Resume, TlsOptions
+from groupcomm_client.program import as_program
+from groupcomm_client.standard_input import read_lines
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class TrioStream(CoalescingStream):
@@ -292,3 +297,49 @@ async def connect(
         TrioLoop(), address, user, reconnect, resume, options, tls
     ) as connection:
         yield connection
+
+
+def run(main: Callable[[*Ts], Awaitable[T]], *arguments: *Ts) -> T:
+    """Run a program: call `trio.run`, and end in order at an error of groupcomm, or at ^C.
+
+    ::
+
+        async def main(user): ...
+
+        gc.run(main, "ann")
+
+    An error is one line on standard error that says what happened and what to do; with ``python -X
+    dev`` it is a traceback. Errors of other classes pass unchanged: they are faults of the program.
+
+    Args:
+        main: the async function of the program.
+        arguments: its arguments.
+
+    Returns:
+        The result of the function.
+
+    Raises:
+        SystemExit: a `GroupCommError` has ended the function, alone or in a group of errors of
+            several tasks: status 3 for `CannotConnect`, 2 for `ConfigError` and
+            `LocalProtocolError`, else 1. Or ^C has: status 130.
+    """
+    with as_program():
+        return trio.run(main, *arguments)
+
+
+async def input_lines() -> AsyncIterator[str]:
+    """Yield the lines of standard input, without their ends, as they come.
+
+    ::
+
+        async for line in gc.input_lines():
+            await connection.multicast("room", line.encode())
+
+    The wait can be cancelled, also by ^C, unlike that of `trio.wrap_file`. Nothing else may read
+    standard input meanwhile, and what follows the last yielded line may have been read already.
+
+    Raises:
+        UnicodeDecodeError: a line is not in the encoding of standard input.
+    """
+    async for line in read_lines(trio.lowlevel.wait_readable, trio.lowlevel.checkpoint):
+        yield line

@@ -13,10 +13,9 @@ from typing import Any, Final, NamedTuple
 
 from groupcomm.errors import CannotConnect, ConfigError, GroupCommError, LocalProtocolError
 from groupcomm.host.parser import Parser, add_version_option, example_text
+from groupcomm_client.program import CANNOT_CONNECT, FAILED, STOPPED, USAGE
 from groupcomm_log.errors import LogError
 from groupcomm_tools.terminal import visible_output
-
-FAILED, USAGE, CANNOT_CONNECT, STOPPED = 1, 2, 3, 130
 
 
 class Command(NamedTuple):

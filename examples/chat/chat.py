@@ -6,7 +6,6 @@
 """
 
 import argparse
-import sys
 
 import trio
 
@@ -26,8 +25,8 @@ async def listen(connection: gc.Connection) -> None:
 
 
 async def talk(connection: gc.Connection) -> None:
-    async for line in trio.wrap_file(sys.stdin):
-        await connection.multicast(ROOM, line.rstrip("\n").encode())
+    async for line in gc.input_lines():
+        await connection.multicast(ROOM, line.encode())
 
 
 async def run(options: argparse.Namespace) -> None:
@@ -42,20 +41,13 @@ async def run(options: argparse.Namespace) -> None:
         nursery.cancel_scope.cancel()
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description="Talk to all in one room.")
     parser.add_argument("--address", help="of a daemon; else $GROUPCOMM_ADDRESS, else this user's")
     parser.add_argument("--user", help="your name; else a random one")
     parser.add_argument("--linger-s", type=float, default=0.0, help="after the last line (0)")
-    try:
-        trio.run(run, parser.parse_args())
-    except gc.GroupCommError as error:
-        print(f"chat: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return 0
+    gc.run(run, parser.parse_args())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

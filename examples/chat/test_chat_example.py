@@ -1,3 +1,4 @@
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ def start(address: Path, user: str) -> subprocess.Popen[str]:
         [sys.executable, str(CHAT), "--address", str(address), "--user", user],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
     )
 
@@ -40,5 +42,20 @@ async def test_all_see_the_same_in_the_same_order() -> None:
         ]
         bob.communicate()
         assert ann.stdout.readline() in ("[leave: #ann#a]\n", "[disconnect: #ann#a]\n")
-        ann.communicate()
-        assert (ann.returncode, bob.returncode) == (0, 0)
+        ann.send_signal(signal.SIGINT)  # as ^C, while she may still type
+        ann.wait(timeout=20)
+        assert ann.communicate()[1] == "stopped\n"
+        assert (ann.returncode, bob.returncode) == (130, 0)
+
+
+async def test_the_end_of_the_daemon_ends_it_with_a_line() -> None:
+    async with LocalCluster("a") as cluster:
+        await cluster.settle("a")
+        ann = start(cluster["a"].unix, "ann")
+        assert ann.stdout is not None
+        assert ann.stdout.readline() == "[join: #ann#a]\n"
+        cluster["a"].kill()
+        ann.wait(timeout=20)  # although her standard input is open
+        (line,) = ann.communicate()[1].splitlines()
+        assert line.startswith("chat.py: the connection to the daemon was lost: run it again")
+        assert ann.returncode == 1

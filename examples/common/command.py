@@ -7,9 +7,8 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from groupcomm.errors import CannotConnect, ConfigError, GroupCommError
-
-FAILED, USAGE, CANNOT_CONNECT, STOPPED = 1, 2, 3, 130
+from groupcomm.errors import GroupCommError
+from groupcomm_client.program import STOPPED, exit_status
 
 
 def new_parser(
@@ -35,7 +34,7 @@ def run(name: str, main: Callable[[], Awaitable[int]]) -> int:
         if not isinstance(cause, GroupCommError | OSError):
             raise
         print(f"{name}: {cause}", file=sys.stderr)
-        return status_of(cause)
+        return exit_status(cause)
     if status == STOPPED:
         print("stopped", file=sys.stderr)
     return status
@@ -63,10 +62,3 @@ def only_cause(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
-
-
-def status_of(error: BaseException) -> int:
-    """Return the exit status of a command that has failed with an error."""
-    if isinstance(error, ConfigError):
-        return USAGE
-    return CANNOT_CONNECT if isinstance(error, CannotConnect) else FAILED

@@ -5,14 +5,13 @@ python examples/filters/signed.py --secret apples hello
 
 import argparse
 import hmac
-import sys
 
 import msgspec
 import trio
 
-from groupcomm.errors import GroupCommError
+import groupcomm_client as gc
 from groupcomm.events import GroupView, Message
-from groupcomm_client import ConnectOptions, connect
+from groupcomm_client import ConnectOptions
 from groupcomm_client.filters import (
     CannotUndo,
     Factory,
@@ -56,7 +55,7 @@ def signed(secret: str) -> Factory:
 async def run(options: argparse.Namespace) -> None:
     filters = [signed(options.secret)]
     async with (
-        connect(
+        gc.connect(
             options.address, user=options.user, options=ConnectOptions(filters=filters)
         ) as connection,
         connection.group("signed"),
@@ -76,7 +75,7 @@ async def run(options: argparse.Namespace) -> None:
             return
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description="Sends signed lines, and shows what comes.")
     parser.add_argument("texts", nargs="*", metavar="TEXT", help="a message")
     parser.add_argument("--secret", required=True, help="what all of them share")
@@ -85,13 +84,8 @@ def main() -> int:
     parser.add_argument(
         "--quiet-s", type=float, default=QUIET_S, help="end after this time without messages (1.0)"
     )
-    try:
-        trio.run(run, parser.parse_args())
-    except GroupCommError as error:
-        print(f"signed: {error}", file=sys.stderr)
-        return 1
-    return 0
+    gc.run(run, parser.parse_args())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -7,15 +7,14 @@ Start it at several daemons, then type: put KEY VALUE, get KEY, delete KEY, list
 
 import argparse
 import hashlib
-import sys
 from collections.abc import Sequence
 
 import msgspec
 import trio
 
+import groupcomm_client as gc
 from groupcomm.errors import GroupCommError
 from groupcomm.events import MemberId
-from groupcomm_client import connect
 from groupcomm_client.coordination import OutcomeUnknown, Replicated, replicate
 
 HELP = "put KEY VALUE, get KEY, delete KEY, list, or hash"
@@ -86,7 +85,7 @@ async def answer(store: Store, replica: Replicated, words: Sequence[str]) -> str
 async def run(options: argparse.Namespace) -> None:
     store = Store()
     async with (
-        connect(options.address) as connection,
+        gc.connect(options.address) as connection,
         replicate(connection, options.group, store, replicas=options.replicas) as replica,
     ):
         with trio.move_on_after(options.patience_s):
@@ -97,7 +96,7 @@ async def run(options: argparse.Namespace) -> None:
                 f" state, or not all are there for the first time, after {options.patience_s:g} s"
             )
         print(f"{len(store.values)} keys; {HELP}", flush=True)
-        async for line in trio.wrap_file(sys.stdin):
+        async for line in gc.input_lines():
             if words := line.split():
                 try:
                     print(await answer(store, replica, words), flush=True)
@@ -105,19 +104,14 @@ async def run(options: argparse.Namespace) -> None:
                     print(f"unknown: {error}", flush=True)
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description="A replica of a key-value store.")
     parser.add_argument("--address", help="of a daemon; else $GROUPCOMM_ADDRESS, else this user's")
     parser.add_argument("--group", default="store", help="of the replicas (store)")
     parser.add_argument("--replicas", type=int, default=1, help="how many there are in all (1)")
     parser.add_argument("--patience-s", type=float, default=60.0, help="to wait for others (60)")
-    try:
-        trio.run(run, parser.parse_args())
-    except GroupCommError as error:
-        print(f"store: {error}", file=sys.stderr)
-        return 1
-    return 0
+    gc.run(run, parser.parse_args())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -4,7 +4,6 @@ python examples/leader/leader.py --user ann
 """
 
 import argparse
-import sys
 
 import trio
 
@@ -35,7 +34,7 @@ async def run(options: argparse.Namespace) -> None:
         await work(election, connection.name, options.ticks)
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description="One candidate of several works.")
     parser.add_argument("--address", help="of a daemon; else $GROUPCOMM_ADDRESS, else this user's")
     parser.add_argument("--user", help="name of this program; else a random one")
@@ -43,13 +42,8 @@ def main() -> int:
     parser.add_argument(
         "--candidates", type=int, help="how many there are: one leads if more than half are there"
     )
-    try:
-        trio.run(run, parser.parse_args())
-    except gc.GroupCommError as error:
-        print(f"leader: {error}", file=sys.stderr)
-        return 1
-    return 0
+    gc.run(run, parser.parse_args())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

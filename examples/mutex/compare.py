@@ -13,8 +13,8 @@ from contextlib import AsyncExitStack
 
 import trio
 
+import groupcomm_client as gc
 from groupcomm.events import MemberId, Message
-from groupcomm_client import connect
 from groupcomm_client.coordination.driving import driving
 from groupcomm_client.coordination.mutex import FORMS, Mutex
 from groupcomm_client.coordination.mutex.form import Form, Send
@@ -65,7 +65,7 @@ async def measure(form: str, programs: int, rounds: int) -> dict[str, object]:
         mutexes: list[Mutex] = []
         for number in range(programs):
             daemon = cluster[DAEMONS[number % len(DAEMONS)]]
-            connection = await stack.enter_async_context(connect(str(daemon.unix)))
+            connection = await stack.enter_async_context(gc.connect(str(daemon.unix)))
             forms.append(Counting(make_form(form, connection.member, "compare")))
             mutexes.append(Mutex(connection, "compare", forms[-1]))
             await stack.enter_async_context(driving(mutexes[-1].driver))
@@ -152,7 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--programs", type=int, default=5, help="how many compete (5)")
     parser.add_argument("--rounds", type=int, default=200, help="how often one enters (200)")
     parser.add_argument("--json", action="store_true", help="one object with all rows")
-    return trio.run(run, parser.parse_args(arguments))
+    return gc.run(run, parser.parse_args(arguments))
 
 
 if __name__ == "__main__":

@@ -7,14 +7,12 @@ does not ask (press.py --rude), is refused: the agreed order says who holds the 
 """
 
 import argparse
-import sys
 from collections.abc import Sequence
 
 import trio
 
-from groupcomm.errors import GroupCommError
+import groupcomm_client as gc
 from groupcomm.events import MemberId
-from groupcomm_client import connect
 from groupcomm_client.coordination import keep_resource
 
 LOOK_S = 0.05
@@ -25,7 +23,7 @@ async def run(options: argparse.Namespace) -> None:
         print(f"pressed {data.decode(errors='replace')} for {user.name}", flush=True)
 
     async with (
-        connect(options.address, user="machine") as connection,
+        gc.connect(options.address, user="machine") as connection,
         keep_resource(connection, "press", press, form=options.form) as resource,
     ):
         print("the press is ready", flush=True)
@@ -37,7 +35,7 @@ async def run(options: argparse.Namespace) -> None:
             await trio.sleep(LOOK_S)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Be the press, as a member of the group.")
     parser.add_argument("--address", help="of a daemon; else $GROUPCOMM_ADDRESS, else this user's")
     parser.add_argument(
@@ -46,15 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--form", choices=("agreed", "acknowledged"), default="agreed", help="of the mutex (agreed)"
     )
-    try:
-        trio.run(run, parser.parse_args(arguments))
-    except GroupCommError as error:
-        print(f"machine: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return 0
+    gc.run(run, parser.parse_args(arguments))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -7,12 +7,10 @@ a member of the group, and refuses whoever does not hold it.
 """
 
 import argparse
-import sys
 
 import trio
 
-from groupcomm.errors import GroupCommError
-from groupcomm_client import connect
+import groupcomm_client as gc
 from groupcomm_client.coordination import join_mutex, use
 from groupcomm_client.coordination.mutex import FORMS
 
@@ -21,7 +19,7 @@ WORK_S = 0.1
 
 async def run(options: argparse.Namespace) -> None:
     async with (
-        connect(options.address, user=options.user) as connection,
+        gc.connect(options.address, user=options.user) as connection,
         join_mutex(connection, "press", form=options.form) as mutex,
     ):
         if options.rude:
@@ -36,20 +34,15 @@ async def run(options: argparse.Namespace) -> None:
                 print(f"{connection.name} is done", flush=True)
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description="Press parts, one program at a time.")
     parser.add_argument("--address", help="of a daemon; else $GROUPCOMM_ADDRESS, else this user's")
     parser.add_argument("--user", help="name of this program; else a random one")
     parser.add_argument("--times", type=int, default=3, help="how many parts (3)")
     parser.add_argument("--rude", action="store_true", help="use the press without asking for it")
     parser.add_argument("--form", choices=FORMS, default="agreed", help="of the mutex (agreed)")
-    try:
-        trio.run(run, parser.parse_args())
-    except GroupCommError as error:
-        print(f"press: {error}", file=sys.stderr)
-        return 1
-    return 0
+    gc.run(run, parser.parse_args())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -13,14 +13,11 @@ behind the last order that it has: none is missing, and none counts twice.
 import argparse
 import re
 import sqlite3
-import sys
 from pathlib import Path
 
-import trio
-
+import groupcomm_client as gc
 from groupcomm.errors import GroupCommError
 from groupcomm.events import Message
-from groupcomm_client import connect
 from groupcomm_client.history import (
     EARLIEST,
     CaughtUp,
@@ -126,7 +123,7 @@ async def keep(options: argparse.Namespace) -> None:
     book = Book(options.book)
     start = EARLIEST if book.position is None else book.position
     async with (
-        connect(options.address, reconnect=True) as connection,
+        gc.connect(options.address, reconnect=True) as connection,
         connection.subscribe(GROUP, start=start, stable=True) as subscription,
     ):
         async for event in subscription:
@@ -140,7 +137,7 @@ async def keep(options: argparse.Namespace) -> None:
 
 async def send(options: argparse.Namespace) -> None:
     """Send orders; any program can do that."""
-    async with connect(options.address) as connection:
+    async with gc.connect(options.address) as connection:
         await connection.multicast_many(GROUP, [order.encode() for order in options.orders])
 
 
@@ -149,7 +146,7 @@ async def show(options: argparse.Namespace) -> None:
     print(*Book(options.book).lines(), sep="\n")
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description="An order book that goes on where it was.")
     parser.add_argument("--address", help="of a daemon; else $GROUPCOMM_ADDRESS, else this user's")
     verbs = parser.add_subparsers(required=True)
@@ -163,15 +160,8 @@ def main() -> int:
     sender.add_argument("orders", nargs="+", metavar="ORDER", help="such as 'buy 5 at 101'")
     sender.set_defaults(run=send)
     options = parser.parse_args()
-    try:
-        trio.run(options.run, options)
-    except GroupCommError as error:
-        print(f"book: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return 0
+    gc.run(options.run, options)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -73,7 +73,7 @@ def _told(user: SimulatedClient) -> list[tuple[str, bool]]:
     regular, found = True, []
     for event in user.events:
         if isinstance(event, Message):
-            found.append((f"{event.sender.name.split('#')[1]}{event.number}", regular))
+            found.append((f"{event.sender.user}{event.number}", regular))
         elif isinstance(event, Transition):
             regular = False
     return found

@@ -17,10 +17,9 @@ import trio
 
 from examples.common.command import new_parser
 from groupcomm.clocks.vector import VectorClock
-from groupcomm.errors import GroupCommError
 from groupcomm.events import GroupView, Message
 from groupcomm.level import ServiceLevel
-from groupcomm_client import ConnectOptions, connect
+from groupcomm_client import ConnectOptions, connect, run
 from groupcomm_client.connection import Connection
 from groupcomm_client.filters import causal
 from groupcomm_tools.local_cluster import LocalCluster
@@ -163,11 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if min(options.messages, options.rounds) < 1:
         parser.error("--messages and --rounds must be at least 1")
-    try:
-        found = trio.run(compare, options.messages, options.rounds)
-    except GroupCommError as error:
-        print(f"places: {error}", file=sys.stderr)
-        return 1
+    found = run(compare, options.messages, options.rounds)
     if options.json:
         print(json.dumps(found))
     else:

@@ -8,12 +8,10 @@ A request here is a number; its worker waits a little and returns the square.
 """
 
 import argparse
-import sys
 
 import trio
 
-from groupcomm.errors import GroupCommError
-from groupcomm_client import connect
+import groupcomm_client as gc
 from groupcomm_client.coordination import CallFailed, Request, calling, serve
 
 GROUP = "workers"
@@ -22,7 +20,7 @@ EVERYBODY = b"who"
 
 
 async def work(options: argparse.Namespace) -> None:
-    async with connect(options.address, user=options.user) as connection:
+    async with gc.connect(options.address, user=options.user) as connection:
         name = connection.name
 
         async def do(request: Request) -> bytes:
@@ -37,7 +35,7 @@ async def work(options: argparse.Namespace) -> None:
 
 
 async def ask(options: argparse.Namespace) -> None:
-    async with connect(options.address) as connection, calling(connection) as caller:
+    async with gc.connect(options.address) as connection, calling(connection) as caller:
         for number in options.numbers:
             try:
                 reply = await caller.call(GROUP, number.encode(), timeout_s=options.timeout_s)
@@ -48,13 +46,13 @@ async def ask(options: argparse.Namespace) -> None:
 
 
 async def who(options: argparse.Namespace) -> None:
-    async with connect(options.address) as connection, calling(connection) as caller:
+    async with gc.connect(options.address) as connection, calling(connection) as caller:
         replies = await caller.call_all(GROUP, EVERYBODY, timeout_s=options.timeout_s)
         for name in sorted(replies.data.values()):
             print(name.decode(), flush=True)
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description="Requests to whoever is there, and replies.")
     parser.add_argument("--address", help="of a daemon; else $GROUPCOMM_ADDRESS, else this user's")
     parser.add_argument("--timeout-s", type=float, default=10.0, help="for a reply (10)")
@@ -67,15 +65,8 @@ def main() -> int:
     asker.set_defaults(run=ask)
     verbs.add_parser("who", help="have all workers say their names").set_defaults(run=who)
     options = parser.parse_args()
-    try:
-        trio.run(options.run, options)
-    except GroupCommError as error:
-        print(f"squares: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return 0
+    gc.run(options.run, options)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

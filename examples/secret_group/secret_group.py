@@ -1,16 +1,14 @@
 """Members of a group share secrets that no daemon can read.
 
-groupcomm keygen plan.key python -m examples.secret_group.secret_group --secret plan.key --say "we
-meet at noon"
+groupcomm keygen plan.key
+python -m examples.secret_group.secret_group --secret plan.key --say "we meet at noon"
 """
 
 import argparse
-import sys
 from pathlib import Path
 
-from examples.common.command import run
+import groupcomm_client as gc
 from groupcomm.events import GroupView, Message
-from groupcomm_client import connect
 from groupcomm_client.end_to_end import KeyChanged, SharedSecret, Unreadable, Untrusted
 from groupcomm_client.events import Received
 
@@ -35,10 +33,10 @@ def describe(event: Received) -> str | None:
             return None
 
 
-async def talk(options: argparse.Namespace) -> int:
+async def talk(options: argparse.Namespace) -> None:
     secret = None if options.secret is None else SharedSecret.read(options.secret)
     left = options.messages
-    async with connect(options.address, user=options.user) as connection:
+    async with gc.connect(options.address, user=options.user) as connection:
         await connection.join(GROUP, secret=secret)
         if options.say is not None:
             await connection.multicast(GROUP, options.say.encode())
@@ -49,10 +47,9 @@ async def talk(options: argparse.Namespace) -> int:
             left -= isinstance(event, Message)
             if left == 0:
                 break
-    return 0
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description="Talk in a group that no daemon can read.")
     parser.add_argument("--address", help="of a daemon; else $GROUPCOMM_ADDRESS, else this user's")
     parser.add_argument("--user", help="name of this program; else a random one")
@@ -60,8 +57,8 @@ def main() -> int:
     parser.add_argument("--say", help="a message to send")
     parser.add_argument("--messages", type=int, default=-1, help="end after this number (never)")
     options = parser.parse_args()
-    return run("secret_group", lambda: talk(options))
+    gc.run(talk, options)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -50,7 +50,7 @@ class Inbox:
     def take(self, message: Message, now_ns: int) -> None:
         """Note a message; ignore types that this module does not receive."""
         if message.type == END:
-            self.ended.add((user_of(message.sender.name), message.groups[0]))
+            self.ended.add((message.sender.user, message.groups[0]))
             return
         takes_map = MAP_DELTA.type in self._kinds
         if message.type in MAP_TYPES and takes_map:
@@ -59,7 +59,7 @@ class Inbox:
         if kind is not None:
             number, made_ns = HEAD.unpack_from(message.data)
             of_sender = self.delays.setdefault(kind, {})
-            pairs = of_sender.setdefault(user_of(message.sender.name), [])
+            pairs = of_sender.setdefault(message.sender.user, [])
             pairs.append((number, (now_ns - made_ns) // 1000))
 
     def _update(self, data: bytes, now_ns: int) -> None:
@@ -188,11 +188,6 @@ class Module:
 async def sleep_until_ns(when_ns: int) -> None:
     """Wait for a time of CLOCK_MONOTONIC."""
     await trio.sleep(max(0.0, (when_ns - time.monotonic_ns()) / 1e9))
-
-
-def user_of(private_name: str) -> str:
-    """Return the user in ``#user#daemon``."""
-    return private_name.split("#")[1]
 
 
 async def live(options: argparse.Namespace) -> int:

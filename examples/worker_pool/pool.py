@@ -9,12 +9,10 @@ worker, and is set aside after three tries; `aside` lists it, and `again` has it
 """
 
 import argparse
-import sys
 
 import trio
 
-from groupcomm.errors import GroupCommError
-from groupcomm_client import connect
+import groupcomm_client as gc
 from groupcomm_client.coordination import Job
 
 GROUP = "numbers"
@@ -35,7 +33,7 @@ def factors(number: int) -> list[int]:
 
 async def work(options: argparse.Namespace) -> None:
     async with (
-        connect(options.address, user=options.user) as connection,
+        gc.connect(options.address, user=options.user) as connection,
         connection.work(GROUP, name=POOL, at_once=options.at_once, tries=TRIES) as worker,
     ):
 
@@ -50,14 +48,14 @@ async def work(options: argparse.Namespace) -> None:
 
 async def send(options: argparse.Namespace) -> None:
     """Send numbers; any program can do that, and none of the workers has to be known."""
-    async with connect(options.address) as connection:
+    async with gc.connect(options.address) as connection:
         await connection.multicast_many(GROUP, [number.encode() for number in options.numbers])
 
 
 async def aside(options: argparse.Namespace) -> None:
     """List what has failed too often; with `again` have it tried once more."""
     async with (
-        connect(options.address) as connection,
+        gc.connect(options.address) as connection,
         connection.work(GROUP, name=POOL, at_once=0) as watcher,  # it gets no numbers itself
     ):
         await watcher.until_current()
@@ -68,7 +66,7 @@ async def aside(options: argparse.Namespace) -> None:
             watcher.put_back([each.id for each in found])
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description="A pool of workers that factor numbers.")
     parser.add_argument("--address", help="of a daemon; else $GROUPCOMM_ADDRESS, else this user's")
     verbs = parser.add_subparsers(required=True)
@@ -83,15 +81,8 @@ def main() -> int:
     verbs.add_parser("aside", help="list what was set aside").set_defaults(run=aside, again=False)
     verbs.add_parser("again", help="have that tried again").set_defaults(run=aside, again=True)
     options = parser.parse_args()
-    try:
-        trio.run(options.run, options)
-    except GroupCommError as error:
-        print(f"pool: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return 0
+    gc.run(options.run, options)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -8,7 +8,6 @@ import hashlib
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.events import MemberId
-from groupcomm.names import split_private
 
 
 class Member:
@@ -55,7 +54,7 @@ class GroupTable:
     def own_sessions(self) -> list[tuple[int, str]]:
         """Return connection number and user's name of each session of this daemon, by number."""
         own = (key for key in self.sessions if key[0] == self._me)
-        return [(c, split_private(self.sessions[d, c].id.name)[0]) for d, c in sorted(own)]
+        return [(c, self.sessions[d, c].id.user) for d, c in sorted(own)]
 
     def own_principals(self) -> list[tuple[int, str]]:
         """Return connection number and principal of each session of this daemon that has one."""

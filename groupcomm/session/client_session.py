@@ -404,7 +404,7 @@ class ClientSession:
     def _came_along(self, origins: Mapping[str, int]) -> tuple[str, ...] | None:
         """Return the daemons that have come into a view with that of this session."""
         me = self._inbox.me
-        own = None if me is None else origins.get(me.name.rpartition("#")[2])
+        own = None if me is None else origins.get(me.daemon)
         if own is None:
             return None
         return tuple(sorted(daemon for daemon, number in origins.items() if number == own))

@@ -198,7 +198,7 @@ class NarratedRun:
 
 
 def _user(message: Message) -> str:
-    return message.sender.name.split("#")[1]
+    return message.sender.user
 
 
 def _key(message: Message) -> tuple[str, int]:

@@ -21,11 +21,6 @@ GROUP = "alive"
 PERIOD_S = 0.02
 
 
-def user_of(name: str) -> str:
-    """Return the user in a private name."""
-    return name.split("#")[1]
-
-
 class Ears:
     """The records of a program.
 
@@ -44,9 +39,9 @@ class Ears:
             for event in await connection.receive_batch():
                 now = time.monotonic()
                 if isinstance(event, Message):
-                    self.heard.setdefault(user_of(event.sender.name), []).append(now)
+                    self.heard.setdefault(event.sender.user, []).append(now)
                 elif isinstance(event, GroupView):
-                    self.members.append((now, [user_of(m.name) for m in event.members]))
+                    self.members.append((now, [m.user for m in event.members]))
 
 
 async def beat(connection: Connection) -> None:

@@ -15,6 +15,7 @@ import groupcommd.cli
 from groupcomm.errors import AccessRefused, ConfigError
 from groupcomm.events import Cause, GroupView, Message, Refused
 from groupcomm_client.blocking import connect
+from groupcomm_client.program import FAILED
 from groupcomm_client.spread_api import (
     AGREED_MESS,
     CAUSED_BY_JOIN,
@@ -95,13 +96,13 @@ def test_commands_say_what_is_refused(
     cluster: RunningCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     where = ("--address", cluster.address("a"))
-    assert cli.main(["members", "secret", *where]) == cli.FAILED
+    assert cli.main(["members", "secret", *where]) == FAILED
     assert "group secret has no member" in capsys.readouterr().err, "who may admin sees all"
-    assert cli.main(["sub", "secret", "--duration-s", "0.1", *where]) == cli.FAILED
+    assert cli.main(["sub", "secret", "--duration-s", "0.1", *where]) == FAILED
     assert "may not join 'secret'" in capsys.readouterr().err
     lines = cluster.config.parent / "lines"
     lines.write_text("one\n")
-    assert cli.main(["pub", "secret", str(lines), *where]) == cli.FAILED
+    assert cli.main(["pub", "secret", str(lines), *where]) == FAILED
     assert "may not send 'secret'" in capsys.readouterr().err
 
 
@@ -146,11 +147,11 @@ def test_who_runs_a_daemon_may_ask_for_its_state_until_a_rule_takes_that_away(
         governed_by('{who = "token:*", may = ["join", "send"]}')
         for words in ("status", "groups", "top --count 1 --json"):
             assert cli.main([*words.split(), *where]) == 0, words
-        assert cli.main(["members", "secret", *where]) == cli.FAILED
+        assert cli.main(["members", "secret", *where]) == FAILED
         assert "group secret has no member" in capsys.readouterr().err
         governed_by('{who = "token:*", may = "join"}, {who = "unix:*", may_not = "admin"}')
         for words in ("status", "groups", "members secret"):
-            assert cli.main([*words.split(), *where]) == cli.FAILED, words
+            assert cli.main([*words.split(), *where]) == FAILED, words
             assert f"{ME} may not ask for" in capsys.readouterr().err
     finally:
         _reload(cluster, before)

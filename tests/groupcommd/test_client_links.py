@@ -29,6 +29,7 @@ from groupcomm.events import Message
 from groupcomm.session.frames import encode_bye, encode_hello, encode_query
 from groupcomm_client import ConnectOptions, TlsOptions
 from groupcomm_client.blocking import connect
+from groupcomm_client.program import FAILED
 from groupcomm_client.spread_api import SP_connect, SP_disconnect
 from groupcomm_tools import cli
 from groupcomm_tools.certificates import issue, make_authority
@@ -197,7 +198,7 @@ def test_the_environment_has_what_commands_and_spread_programs_need(
     assert cli.main(pub) == 0
     monkeypatch.delenv("GROUPCOMM_TOKEN")
     assert cli.main([*pub, "--token-file", str(secret)]) == 0
-    assert cli.main(pub) == cli.FAILED
+    assert cli.main(pub) == FAILED
     assert "certificate or a token" in capsys.readouterr().err
 
 

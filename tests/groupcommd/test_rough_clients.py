@@ -78,7 +78,7 @@ async def test_a_hello_cut_at_every_length_admits_nobody(daemons: LocalCluster) 
                 assert await trio.to_thread.run_sync(answer, bad) == b""
         await echo(good, b"still here")
         status = await good.ask("status")
-        assert [session["user"] for session in status["sessions"]] == [good.name.split("#")[1]]
+        assert [session["user"] for session in status["sessions"]] == [good.member.user]
 
 
 async def test_who_says_nothing_makes_room_for_others(daemons: LocalCluster) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from groupcomm.events import GroupView, MemberId
-from groupcomm.names import split_private
 from groupcomm_client.filters.roles import Newcomer
 
 
@@ -12,8 +11,7 @@ def application_of(member: MemberId) -> str:
 
     It is "" for a name without a dash: programs with such names are one application.
     """
-    name = split_private(member.name)[0]
-    application, dash, _ = name.partition("-")
+    application, dash, _ = member.user.partition("-")
     return application if dash else ""
 
 

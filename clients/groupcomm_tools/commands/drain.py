@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _follow(connection: BlockingConnection, *, as_json: bool) -> dict[str, Any]:
     """Show the progress whenever it changes, until the daemon leaves; return the last one."""
-    last: dict[str, Any] = {"daemon": connection.name.rpartition("#")[2], "gone": 0, "staying": []}
+    last: dict[str, Any] = {"daemon": connection.member.daemon, "gone": 0, "staying": []}
     shown: dict[str, Any] = {}
     try:
         while True:

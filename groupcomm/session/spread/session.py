@@ -11,7 +11,6 @@ from groupcomm.clocks.stamp import ViewId
 from groupcomm.errors import BadDatagram
 from groupcomm.events import Cause, GroupView, MemberId, Refused
 from groupcomm.level import ServiceLevel
-from groupcomm.names import split_private
 from groupcomm.security.access import Verb
 from groupcomm.session.bundler import Bundler, names_bytes
 from groupcomm.session.daemon_frames import (
@@ -314,7 +313,7 @@ class SpreadSession:
         In the others nobody can lack a message that this client gets.
         """
         for group, view in sorted(self._views.items()):
-            homes = {split_private(member.name)[1] for member in view.members}
+            homes = {member.daemon for member in view.members}
             if not homes <= self._origins.keys():
                 self._losing.add(group)
                 if self._handshake.wants_views:

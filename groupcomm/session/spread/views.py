@@ -18,7 +18,6 @@ from typing import Final
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.events import Cause, GroupView, MemberId
-from groupcomm.names import split_private
 from groupcomm.session.spread.layout import (
     CAUSED_BY_DISCONNECT,
     CAUSED_BY_JOIN,
@@ -88,7 +87,7 @@ def encode_own_leave(group: str) -> bytes:
 
 def _in_order(members: Sequence[MemberId]) -> list[MemberId]:
     """Return members by their daemons' names, then by their own, as Spread orders them."""
-    return sorted(members, key=lambda member: split_private(member.name)[::-1])
+    return sorted(members, key=lambda member: (member.daemon, member.user))
 
 
 def _sets(view: GroupView, origins: Mapping[str, int]) -> tuple[list[list[MemberId]], int]:
@@ -98,7 +97,7 @@ def _sets(view: GroupView, origins: Mapping[str, int]) -> tuple[list[list[Member
     own = set(view.vs_set)
     found: dict[int, list[MemberId]] = {}
     for member in _in_order(view.members):
-        daemon = split_private(member.name)[1]
+        daemon = member.daemon
         # Members of the client's own set are together whatever the daemons' numbers say.
         origin = -1 if member in own else origins.get(daemon, len(origins))
         found.setdefault(origin, []).append(member)

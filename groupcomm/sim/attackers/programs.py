@@ -120,7 +120,7 @@ class RogueProgram:
             )
         elif kind == FrameKind.WELCOME:
             member = decode_welcome_untrusted(frame).member
-            name = member.name.split("#")[1]
+            name = member.user
             self.is_open = True
             self._trace.identity = str(member)
             if name not in self._names and not name.startswith("u0000"):

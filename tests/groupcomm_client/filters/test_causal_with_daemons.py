@@ -99,7 +99,7 @@ class Program:
 
     @property
     def name(self) -> str:
-        return self.connection.name.split("#")[1]
+        return self.connection.member.user
 
     def effects_first(self) -> list[str]:
         """Messages that came before the one that they name as their cause."""
