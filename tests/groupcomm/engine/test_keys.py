@@ -1,80 +1,19 @@
 """The key manager: operators' wishes go to all daemons, and count at their place in the order."""
 
 from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any, Final, cast
+from typing import Final
 
 import pytest
 
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.view import Incarnation, Start
-from groupcomm.engine.counters import Counters
-from groupcomm.engine.keys import KeyManager
-from groupcomm.engine.protection import SealedProtection
 from groupcomm.errors import LocalProtocolError
 from groupcomm.security.keys import KeyRing
 from groupcomm.wire.bundle import keys_bundle
+from groupcomm.wire.keys import KeyReport
+from tests.groupcomm.engine.key_managers import Daemons, ring
+from tests.groupcomm.engine.test_protection import LONG, gate, refused
 
-SECRETS: Final = {number: bytes((number,)) * 32 for number in (1, 2, 3)}
-CONFIG: Final = CoreConfig(sites=(("a", "b"),))
-LIFETIME_S: Final = CONFIG.rekeying.lifetime_s
-
-
-def ring(*numbers: int, active: int) -> KeyRing:
-    return KeyRing({number: SECRETS[number] for number in numbers}, active)
-
-
-class Daemons:
-    """The key managers of the daemons a and b, whose reports all come to both, in one order.
-
-    Attributes:
-        woken: how often a daemon was told that something waits.
-    """
-
-    def __init__(self, keys: KeyRing | None, members: str = "ab") -> None:
-        self.members = members
-        self.woken = 0
-        self.counters = Counters()
-        self._backlogs: dict[str, list[Any]] = {}
-        self.protections: dict[str, SealedProtection] = {}
-        self.managers: dict[str, KeyManager] = {}
-        for name in members:
-            start = Start(name=name, incarnation=Incarnation(1, ord(name)))
-            self._backlogs[name] = []
-            self.protections[name] = SealedProtection(CONFIG, start, keys or ring(1, active=1), 0.0)
-            core = SimpleNamespace(
-                config=CONFIG,
-                start=start,
-                counters=self.counters,
-                sessions=SimpleNamespace(backlog=self._backlogs[name]),
-                wake=self._wake,
-            )
-            self.managers[name] = KeyManager(cast(Any, core), self.protections[name], keys)
-        for manager in self.managers.values():
-            manager.begin_view(list(members))
-        self.order()
-
-    def _wake(self) -> None:
-        self.woken += 1
-
-    def order(self) -> None:
-        """Have all reports come to all daemons."""
-        while any(self._backlogs.values()):
-            for sender, name in enumerate(self.members):
-                taken, self._backlogs[name][:] = list(self._backlogs[name]), []
-                for bundle in taken:
-                    for manager in self.managers.values():
-                        manager.on_report(sender, bundle)
-
-    def begin_step(self, now: float) -> None:
-        for protection in self.protections.values():
-            protection.begin_step(now)
-
-    def active(self) -> list[int]:
-        return [manager.describe()["active"] for manager in self.managers.values()]
-
-    def known(self) -> list[list[str]]:
-        return [list(manager.describe()["keys"]) for manager in self.managers.values()]
+LIFETIME_S: Final = CoreConfig().rekeying.lifetime_s
 
 
 def load(daemons: Daemons, names: str, keys: KeyRing) -> None:
@@ -188,3 +127,26 @@ def test_without_identities_nobody_is_evicted() -> None:
     with pytest.raises(LocalProtocolError, match="no identity"):
         daemons.managers["a"].evict("b")
     assert not daemons.managers["a"].is_evicted
+
+
+def test_datagrams_are_opened_with_a_key_once_it_is_loaded_and_sealed_with_it_once_promoted() -> (
+    None
+):
+    daemons = Daemons(ring(1, active=1))
+    a = daemons.protections["a"]
+    newer = gate("c", keys=ring(2, active=2))
+    assert refused(a, newer.seal(None, LONG)) == "key"
+    load(daemons, "ab", ring(1, 2, active=1))
+    assert refused(a, newer.seal(None, LONG)) == "unlisted", "it is opened, and c is no daemon here"
+    assert refused(newer, a.seal(None, LONG)) == "key"
+    daemons.managers["a"].promote(2)
+    daemons.order()
+    assert refused(newer, a.seal(None, LONG)) == "unproven", "it is opened"
+
+
+def test_daemons_without_identities_do_nothing_about_evictions() -> None:
+    daemons = Daemons(ring(1, active=1))
+    a = daemons.managers["a"]
+    report = KeyReport(active=1, wish=1, retires=None, prints=(), evicted=(bytes(8),))
+    a.on_report(1, keys_bundle(report.encode()))
+    assert (a.roll, a.unstored, a.to_store()) == (None, False, (None, None))
