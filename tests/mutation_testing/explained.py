@@ -13,6 +13,10 @@ EQUIVALENT: Final[dict[str, str]] = {
     " public not in self._roll.evicted  ->  public is None and public not in self._roll.evicted": (
         "it is called for senders that are not trusted: their key is unknown or evicted"
     ),
+    "groupcomm/engine/protection.py IdentityProtection._on_hello: constant: False  ->  True in"
+    " reply = HelloReply(trust=False, say=None) if known else self._reply_to(opened, told.hello)": (
+        "a known sender is proven, and that is asked first"
+    ),
     "groupcomm/membership/failure_detector.py OutdatedStart.__init__: assignment dropped:"
     " self._adoption = Adoption()": "the first report sets it before it is read",
     "groupcomm/membership/gather.py Gather.__init__: assignment dropped: self.due = now": (

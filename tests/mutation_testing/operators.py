@@ -7,6 +7,7 @@ annotations, assertions (the invariants that have to notice changes), and what i
 
 import ast
 from collections.abc import Callable, Iterator
+from copy import copy
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
@@ -228,12 +229,18 @@ def _negating(node: ast.If | ast.While) -> Change:
 
 
 def _dropping(node: ast.stmt) -> Change:
-    """Return a change that makes a statement do nothing."""
+    """Return a change that makes a statement do nothing.
+
+    It stays as code that is never run. So the function keeps its variables, also the hidden one
+    that ``super()`` uses, and can be replaced by the changed one.
+    """
 
     def change() -> None:
-        for name in ("value", "target", "targets", "op"):
-            node.__dict__.pop(name, None)
-        node.__class__ = ast.Pass
+        dropped = copy(node)
+        node.__dict__.clear()
+        node.__class__ = ast.If
+        node.__dict__.update(test=ast.Constant(value=False), body=[dropped], orelse=[])
+        ast.copy_location(node, dropped)
 
     return change
 
@@ -262,8 +269,8 @@ def mutate(module: str, source: str, number: int) -> tuple[Mutation, ast.Module]
     before, statement = ast.unparse(node), ast.unparse(place.statement).splitlines()[0]
     place.change()
     ast.fix_missing_locations(tree)
-    after = "" if isinstance(node, ast.Pass) else ast.unparse(node)
-    text = before if after in ("", before) else f"{before}  ->  {after}"
+    after = before if place.operator.endswith("dropped") else ast.unparse(node)
+    text = before if after == before else f"{before}  ->  {after}"
     return Mutation(
         module, number, place.function, line, statement_line, place.operator, text, statement
     ), tree

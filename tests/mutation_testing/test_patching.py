@@ -1,23 +1,28 @@
 """Functions that are loaded get other code, and note the statements that they run."""
 
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from groupcomm.engine.protection import IdentityProtection
 from groupcomm.order import chain, horizons
 from tests.mutation_testing.operators import count_of, mutate
 from tests.mutation_testing.patching import LoadedFunctions
 
 HORIZONS, CHAIN = "groupcomm/order/horizons.py", "groupcomm/order/chain.py"
+PROTECTION = "groupcomm/engine/protection.py"
 
 
 @pytest.fixture
 def functions() -> Iterator[LoadedFunctions]:
-    """Yield the functions of two modules, which get their own code back."""
-    loaded = LoadedFunctions([HORIZONS, CHAIN])
+    """Yield the functions of some modules, which get their own code back."""
+    loaded = LoadedFunctions([HORIZONS, CHAIN, PROTECTION])
     yield loaded
-    for module in (HORIZONS, CHAIN):
+    for module in (HORIZONS, CHAIN, PROTECTION):
         loaded.replace(module, mutate(module, Path(module).read_text(), -1)[1])
 
 
@@ -58,3 +63,18 @@ def test_what_is_noted_does_not_change_results(functions: LoadedFunctions) -> No
     functions.watch(CHAIN)
     made = chain.Chain(3, 7)
     assert (made.daemon, made.last, made.full) == (3, 7, 0)
+
+
+def test_a_call_of_the_class_above_can_be_dropped(functions: LoadedFunctions) -> None:
+    """Without any ``super()`` left such a function could not be replaced."""
+    source = Path(PROTECTION).read_text()
+    numbers = [
+        number
+        for number in range(count_of(source))
+        if mutate(PROTECTION, source, number)[0].text == "super().begin_step(now)"
+    ]
+    functions.replace(PROTECTION, mutate(PROTECTION, source, numbers[0])[1])
+    idle = SimpleNamespace(due=inf, next_at=inf)
+    some = SimpleNamespace(_sealer=idle, _exchange=idle, now=0.0)
+    IdentityProtection.begin_step(cast(IdentityProtection, some), 5.0)
+    assert some.now == 0.0, "the class above would have set it"

@@ -99,6 +99,14 @@ def test_a_daemon_that_was_away_learns_of_an_eviction_in_the_next_view() -> None
     assert trusted(daemons, "b") == "ab"
 
 
+def test_an_eviction_is_passed_on_by_daemons_that_have_only_heard_of_it() -> None:
+    daemons = three("ab")
+    daemons.managers["a"].evict("c")
+    daemons.order()
+    daemons.begin_view("bc")
+    assert trusted(daemons, "c") == "ab"
+
+
 def test_a_daemon_that_starts_with_an_eviction_in_its_file_tells_the_others() -> None:
     daemons = three("ab", a=WITHOUT_C)
     assert trusted(daemons, "b") == "ab"

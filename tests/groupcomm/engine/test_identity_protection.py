@@ -20,10 +20,11 @@ from groupcomm.engine.protection import (
     IdentityProtection,
 )
 from groupcomm.errors import BadDatagram, ConfigError
+from groupcomm.names import daemon_number
 from groupcomm.security.identity import DaemonCredentials, Roll, identity_fingerprint, public_of
 from groupcomm.security.keys import KeyRing
 from groupcomm.security.layout import HEAD_BYTES, SEAL_BYTES, Channel
-from groupcomm.security.secret_sealing import DATAGRAM_BYTES, fill, unfill
+from groupcomm.security.secret_sealing import DATAGRAM_BYTES, EPOCH_BITS, fill, unfill
 from groupcomm.wire.eviction import EVICTION_BYTES, Eviction
 from groupcomm.wire.hello import Hello
 from groupcomm.wire.packet import PacketKind
@@ -214,7 +215,7 @@ def test_an_epoch_ends_by_time_with_new_secrets() -> None:
     begin(gates)
     before = gates["a"]._exchange.secret
     for each in gates.values():
-        each.begin_step(QUICK.epoch_s + 1)
+        each.begin_step(QUICK.epoch_s)
     talk(gates)
     assert gates["a"]._exchange.secret != before
     assert hears(gates["b"], gates["a"])
@@ -283,7 +284,8 @@ def test_an_introduction_of_who_was_evicted_is_answered_by_a_notice() -> None:
     assert refused(later, challenge) == "identity"
     ((to, notice),) = said(later)
     assert (to, c.open_untrusted(notice)) == ("c", None)
-    assert c.eviction is not None
+    first = Eviction(start=c._own, public=ROLL.daemons["c"], roster=0, removed=False)
+    assert c.eviction == ("a", first), "no roster was agreed on there"
     assert a.eviction is None
 
 
@@ -405,3 +407,149 @@ def test_credentials_that_do_not_fit_are_refused() -> None:
         start(good, attrs.evolve(CONFIG, sites=(("a", "b", "c", "d"),)))
     with pytest.raises(ConfigError, match="have the same key"):
         Roll({"a": ROLL.daemons["a"], "b": ROLL.daemons["a"]})
+
+
+# ---- what is under way, and who is waited for ----
+
+
+def secret_that_seals(sender: IdentityProtection) -> int:
+    """Return the number of the secret that the next datagram is sealed with, as it says itself."""
+    epoch = sender.seal(None, DATA)[HEAD_BYTES + 1 : HEAD_BYTES + 5]
+    return int.from_bytes(epoch, "big") >> EPOCH_BITS
+
+
+def test_a_new_secret_seals_once_all_members_have_it_and_not_before() -> None:
+    gates = met("a", "b")
+    begin(gates)
+    a = gates["a"]
+    sealing = secret_that_seals(a)
+    assert sealing == a._exchange.sealing
+    view = view_of(gates, 2)
+    for each in gates.values():
+        each.begin_view(view)
+    assert secret_that_seals(a) == sealing
+    assert a.awaited == ["b"]
+    for each in gates.values():
+        each.begin_step(each.now)
+    talk(gates)
+    assert secret_that_seals(a) == sealing + 1
+    assert a.awaited == []
+
+
+def test_a_daemon_that_is_alone_waits_for_nobody() -> None:
+    a = gate("a")
+    before = secret_that_seals(a)
+    a.begin_view(view_of({"a": a}))
+    assert secret_that_seals(a) == before + 1
+
+
+def test_a_member_that_is_over_is_waited_for_no_longer_and_not_heard() -> None:
+    gates = met("a", "b")
+    begin(gates)
+    a, b = gates["a"], gates["b"]
+    before = secret_that_seals(a)
+    a.begin_view(view_of(gates, 2))
+    assert a.awaited == ["b"]
+    a.forget_start(daemon_number("b"), b._own)
+    assert a.awaited == []
+    assert secret_that_seals(a) == before + 1
+    assert not hears(a, b)
+
+
+def test_a_start_that_is_over_is_the_first_to_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("groupcomm.security.opening.MAX_PEERS", 2)
+    gates = met("a", "b", "c")
+    a = gates["a"]
+    assert hears(a, gates["b"])
+    a.forget_start(daemon_number("c"), gates["c"]._own)
+    later = {"a": a, "b": gate("b", 2)}
+    with suppress(BadDatagram):
+        a.open_untrusted(later["b"].seal(None, CONTROL))
+    talk(later)
+    assert hears(a, later["b"])
+    assert hears(a, gates["b"]), "it is not said to be over"
+
+
+def test_a_member_that_never_answers_is_waited_for_a_while_only() -> None:
+    gates = met("a", "b")
+    begin(gates)
+    a = gates["a"]
+    before = secret_that_seals(a)
+    a.begin_view(view_of(gates, 2))
+    step = 0
+    while a.awaited:
+        step += 1
+        assert step < 1000
+        assert secret_that_seals(a) == before
+        a.begin_step(step / 50)
+        said(a)
+    assert secret_that_seals(a) == before + 1
+
+
+def test_an_evicted_daemon_cannot_open_the_next_datagram_of_the_only_other_one() -> None:
+    gates = met("a", "c")
+    begin(gates)
+    a = gates["a"]
+    before = secret_that_seals(a)
+    a.use_roll(GONE)
+    assert secret_that_seals(a) == before + 1
+
+
+def test_two_with_identities_meet_once() -> None:
+    a, b = gate("a"), gate("b")
+    assert refused(b, a.seal(None, CONTROL)) == "unproven"
+    times = {"a": 0, "b": 0}
+    turns = [("b", b, a), ("a", a, b)]
+    for _ in range(8):
+        name, speaker, listener = turns[0]
+        out: list[tuple[str | None, bytes]] = []
+        times[name] += speaker.pop_hellos(out)
+        for _, hello in out:
+            with suppress(BadDatagram):
+                listener.open_untrusted(hello)
+        turns.reverse()
+    assert times == {"a": 1, "b": 1}
+
+
+def test_a_signed_hello_counts_once() -> None:
+    gates = met("a", "b")
+    a, b = gates["a"], gates["b"]
+    hello = b._with_counters(Hello(start=a._own))
+    b._send_hello((daemon_number("a"), a._own), hello, 1)
+    ((_, datagram),) = said(b)
+    assert a.open_untrusted(datagram) is None
+    assert refused(a, datagram) == "replay"
+
+
+def test_a_datagram_that_is_shorter_than_an_introduction_gets_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A thief of the key file does not pad what he seals."""
+    a, b = gate("a"), gate("b")
+    monkeypatch.setattr("groupcomm.security.secret_sealing.LEAST_CONTROL_BYTES", 0)
+    for size, hellos in ((99, 0), (DATAGRAM_BYTES, 1)):
+        datagram = a.seal(None, CONTROL[:1] + bytes(size - 1))
+        assert (len(datagram) >= DATAGRAM_BYTES) == bool(hellos)
+        assert refused(b, datagram) == "unproven"
+        assert len(said(b)) == hellos
+
+
+def test_of_two_notices_the_one_with_the_later_roster_counts() -> None:
+    c = gate("c", 2)
+    told = []
+    for sender, number in (("a", 7), ("b", 6), ("b", 7), ("a", 8), ("b", 7)):
+        member = gate(sender, 10 + len(told), roll=GONE)
+        member.use_daemons(("a", "b", "c"), (), number)
+        notice = notice_of(member, c)
+        assert notice is not None
+        c.open_untrusted(notice)
+        assert c.eviction is not None
+        told.append((c.eviction[0], c.eviction[1].roster))
+    assert told == [("a", 7), ("a", 7), ("b", 7), ("a", 8), ("a", 8)]
+
+
+def test_with_identities_too_only_daemons_of_the_present_roster_are_heard() -> None:
+    b = gate("b")
+    b.use_daemons(("b", "c"))
+    assert refused(b, gate("a").seal(None, CONTROL)) == "unlisted"
+    assert refused(b, gate("c").seal(None, CONTROL)) == "unproven"

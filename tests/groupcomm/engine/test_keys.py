@@ -7,10 +7,10 @@ import pytest
 
 from groupcomm.config.core import CoreConfig
 from groupcomm.errors import LocalProtocolError
-from groupcomm.security.keys import KeyRing
+from groupcomm.security.keys import KeyRing, fingerprint_of
 from groupcomm.wire.bundle import keys_bundle
 from groupcomm.wire.keys import KeyReport
-from tests.groupcomm.engine.key_managers import Daemons, ring
+from tests.groupcomm.engine.key_managers import SECRETS, Daemons, ring
 from tests.groupcomm.engine.test_protection import LONG, gate, refused
 
 LIFETIME_S: Final = CoreConfig().rekeying.lifetime_s
@@ -147,6 +147,8 @@ def test_datagrams_are_opened_with_a_key_once_it_is_loaded_and_sealed_with_it_on
 def test_daemons_without_identities_do_nothing_about_evictions() -> None:
     daemons = Daemons(ring(1, active=1))
     a = daemons.managers["a"]
-    report = KeyReport(active=1, wish=1, retires=None, prints=(), evicted=(bytes(8),))
+    prints = ((1, fingerprint_of(SECRETS[1])),)
+    report = KeyReport(active=1, wish=1, retires=None, prints=prints, evicted=(bytes(8),))
     a.on_report(1, keys_bundle(report.encode()))
     assert (a.roll, a.unstored, a.to_store()) == (None, False, (None, None))
+    assert not daemons.counters.violations

@@ -4,12 +4,21 @@ from typing import Final
 
 import pytest
 
-from groupcomm.config.core import CoreConfig
+from groupcomm.config.core import CoreConfig, Rekeying
 from groupcomm.config.view import Incarnation, Start
-from groupcomm.engine.protection import Outgoing, SealedProtection
-from groupcomm.errors import BadDatagram
+from groupcomm.engine.protection import (
+    ERASE_S,
+    Outgoing,
+    PlainProtection,
+    SealedProtection,
+    make_protection,
+)
+from groupcomm.errors import BadDatagram, ConfigError
+from groupcomm.names import daemon_number
 from groupcomm.security.keys import KeyRing
 from groupcomm.security.layout import HEAD_BYTES, Channel
+from groupcomm.security.opening import Opener
+from groupcomm.wire.hello import Hello
 from groupcomm.wire.packet import PacketKind
 from tests.groupcomm.wire.packets import CODECS, KEY, Codec
 
@@ -26,7 +35,7 @@ def gate(
     return SealedProtection(config, Start(name=name, incarnation=incarnation), keys, 0.0)
 
 
-def refused(receiver: SealedProtection, datagram: bytes) -> str:
+def refused(receiver: SealedProtection | PlainProtection, datagram: bytes) -> str:
     with pytest.raises(BadDatagram) as caught:
         receiver.open_untrusted(datagram)
     return caught.value.reason
@@ -188,3 +197,113 @@ def test_a_missing_key_that_a_daemon_provably_seals_with_is_known_until_it_is_th
     assert b.missing_key == ("a", 2)
     b.use_keys(KeyRing(both, 1))
     assert b.missing_key is None
+
+
+# ---- daemons that come and go ----
+
+
+def test_only_daemons_of_the_present_roster_are_heard_and_the_former_ones() -> None:
+    b = gate("b")
+    b.use_daemons(("b", "c"))
+    assert refused(b, gate("a").seal(None, LONG)) == "unlisted"
+    assert refused(b, gate("c").seal(None, LONG)) == "unproven"
+    b.use_daemons(("b", "c"), ("a",))
+    assert refused(b, gate("a").seal(None, LONG)) == "unproven"
+    b.use_daemons(("a",))
+    assert refused(b, gate("b", start=2).seal(None, LONG)) == "unproven", "a clone is not ignored"
+
+
+def test_a_start_that_is_over_is_the_first_to_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("groupcomm.security.opening.MAX_PEERS", 2)
+    a, b, c = gate("a"), gate("b"), gate("c")
+    meet(a, b)
+    meet(c, b)
+    b.forget_start(daemon_number("c"), Incarnation(1, 1000 + ord("c")))
+    meet(gate("a", start=2), b)
+    assert b.open_untrusted(a.seal(None, LONG)) is not None
+    assert refused(b, c.seal(None, LONG)) == "unproven"
+
+
+def test_a_daemon_that_asks_once_more_has_met_this_one_once_more() -> None:
+    a, b = gate("a"), gate("b")
+    meet(a, b)
+    assert not b.pop_hellos([])
+    a._send_hello((daemon_number("b"), b._own), a._with_counters(Hello(start=b._own, asks=9)), 1)
+    assert b.open_untrusted(said(a)[0][1]) is None
+    out: list[Outgoing] = []
+    assert b.pop_hellos(out)
+    assert [to for to, _ in out] == ["a"]
+
+
+# ---- time ----
+
+
+def test_an_epoch_ends_at_its_time_and_not_before() -> None:
+    a = gate("a", config=CoreConfig(sites=CONFIG.sites, rekeying=Rekeying(epoch_s=60.5)))
+    for now, epoch in ((60.0, 0), (60.4, 0), (60.5, 1), (120.9, 1), (121.0, 2)):
+        a.begin_step(now)
+        assert a._sealer.epoch == epoch
+
+
+def test_an_epoch_that_a_count_has_ended_is_followed_by_a_whole_one() -> None:
+    rekeying = Rekeying(epoch_s=60.0, epoch_packets=3)
+    a = gate("a", config=CoreConfig(sites=CONFIG.sites, rekeying=rekeying))
+    a.begin_step(50.0)
+    for _ in range(4):
+        a.seal(None, LONG)
+    assert a._sealer.epoch == 1
+    a.begin_step(109.0)
+    assert a._sealer.epoch == 1
+    a.begin_step(110.0)
+    assert a._sealer.epoch == 2
+
+
+def test_keys_that_must_be_erased_are_looked_for_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[float] = []
+    monkeypatch.setattr(Opener, "tick", lambda opener: looked_at.append(opener.now))
+    a = gate("a")
+    for quarter in range(17):
+        a.begin_step(quarter / 4)
+    assert looked_at == [0.0, 1.0, 2.0, 3.0, 4.0]
+    assert ERASE_S == 1.0
+
+
+# ---- suites ----
+
+
+def test_without_keys_daemons_have_nothing_to_exchange() -> None:
+    a = make_protection(CoreConfig(sites=CONFIG.sites, suite=0), start_of("a"), None, 0.0)
+    out: list[Outgoing] = []
+    a.begin_step(5.0)
+    assert (a.hellos, a.met, a.pop_hellos(out), out) == ([], False, False, [])
+    assert a.now == 0.0, "nothing depends on time"
+    assert (a.missing_key, a.named_key, a.roll, a.awaited, a.eviction) == (
+        None,
+        None,
+        None,
+        [],
+        None,
+    )
+
+
+def start_of(name: str) -> Start:
+    return Start(name=name, incarnation=Incarnation(1, ord(name[0])))
+
+
+@pytest.mark.parametrize("name", ["c", "later"], ids=["configured", "of a later roster"])
+def test_what_is_for_one_daemon_is_for_no_other_one_also_without_keys(name: str) -> None:
+    config = CoreConfig(sites=CONFIG.sites, suite=0)
+    a, b, receiver = (PlainProtection(config, start_of(each)) for each in ("a", "b", name))
+    datagram = a.seal(name, LONG)
+    assert refused(b, datagram) == "tag"
+    opened = receiver.open_untrusted(datagram)
+    assert opened.packet == LONG
+
+
+@pytest.mark.parametrize(
+    ("suite", "reason"), [(2, "needs an identity"), (3, "must be 0 .* or 2 .identities.")]
+)
+def test_a_suite_that_lacks_something_is_refused(suite: int, reason: str) -> None:
+    config = CoreConfig(sites=CONFIG.sites, suite=suite)
+    with pytest.raises(ConfigError, match=reason):
+        make_protection(config, start_of("a"), KeyRing({1: bytes(32)}, 1), 0.0)
