@@ -1,0 +1,266 @@
+"""The rest of a view that has ended, step by step: announcements, both parts, false statements."""
+
+from typing import cast
+
+import pytest
+
+from groupcomm.clocks.stamp import Stamp
+from groupcomm.config.core import Timing
+from groupcomm.engine.delivery import Delivery
+from groupcomm.engine.view_change import ViewChange
+from groupcomm.errors import BadDatagram, ProtocolViolation
+from groupcomm.groups.announcement import announce, cut_announcement
+from groupcomm.level import ServiceLevel
+from groupcomm.link.forwarding import Forwarding
+from groupcomm.link.routes import Routes
+from groupcomm.membership.recovered_set import RecoveredSet
+from groupcomm.ring.reception import Reception
+from groupcomm.wire.bundle import Bundle
+from groupcomm.wire.data import DataPacket
+from groupcomm.wire.membership import Holding, Past
+from tests.groupcomm.membership.histories import make_view
+from tests.groupcomm.order.receiver import AGREED, CAUSAL, FIFO, RELIABLE, SAFE, Receiver, bundle
+
+VIEW = make_view(1, 3)
+ME = 0
+
+
+class Ended:
+    """The end of a view of three daemons at the first of them.
+
+    Attributes:
+        log: what its delivery was told, in order.
+        complete: whether all announcements have come.
+        completes: whether the next announcement is the last one.
+    """
+
+    def __init__(self, *, complete: bool = True) -> None:
+        self.receiver = Receiver()
+        self.order, self.streams = self.receiver.order, self.receiver.streams
+        self.complete = complete
+        self.completes = False
+        self.log: list[str] = []
+        self.groups = self
+        self.change = ViewChange(
+            VIEW,
+            ME,
+            cast(Delivery, self),
+            Reception((0, 1, 2), ME, self.streams, Timing()),
+            Forwarding(VIEW, ME, Routes(VIEW, ME), self.streams, Timing()),
+        )
+
+    def receive_announcement(self, announcement: Bundle) -> None:
+        self.log.append("announcement")
+        self.complete |= self.completes
+
+    def deliver_bundle(self, delivered: Bundle) -> None:
+        self.log.append(bytes(delivered.body[-1:]).decode())
+
+    def send_regular_positions(self, boundary: Stamp | None) -> list[Bundle]:
+        self.log.append(f"positions before {None if boundary is None else tuple(boundary)}")
+        return []
+
+    def send_transitional_positions(self, bundles: list[Bundle]) -> None:
+        self.log.append("positions")
+
+    def end(self) -> None:
+        self.log.append("end")
+
+    def receive_horizon(self, ring: int, value: int, upto: int) -> None:
+        self.log.append(f"horizon {value} after {upto}")
+
+    def has_packet(self, packet: DataPacket) -> bool:
+        return packet.number in self.streams[0].packets
+
+    def receive_recovered(self, packet: DataPacket) -> bool:
+        return bool(self.streams[0].accept(packet))
+
+    def prepare(self, *, frontier: int = 0, members: frozenset[int] = frozenset((ME, 1))) -> bool:
+        """Prepare with what this daemon holds, all of which others know to be held up to a time."""
+        past = self.change.past
+        (holding,) = past.holdings
+        known = Holding(holding.forgotten, holding.spans, holding.notices, frontier)
+        return self.change.prepare(
+            RecoveredSet({ME: Past(past.view, (known,), past.obligation)}), members
+        )
+
+    def finish(self) -> bool:
+        return self.change.finish(lambda: self.log.append("turn"))
+
+
+def with_announcement(ended: Ended) -> Bundle:
+    """Have a packet with a SAFE message and an announcement be held; return the latter."""
+    safe = bundle(SAFE, 1, "a")
+    ended.receiver.packet(1, safe)
+    (made,) = cut_announcement(announce(None, b"", []), 1000, packed=True)
+    safe.packet.bundles.append(made)
+    made.packet, made.place = safe.packet, 1
+    return made
+
+
+def test_the_regular_part_then_the_turn_then_the_transitional_part() -> None:
+    ended = Ended()
+    ended.receiver.packet(1, bundle(AGREED, 1, "a"))
+    ended.receiver.packet(2, bundle(SAFE, 1, "b"), bundle(AGREED, 2, "c"), previous=1)
+    assert ended.receiver.out == ["a"]
+    assert ended.prepare()
+    assert ended.finish()
+    assert ended.log == ["positions before (20, 0)", "turn", "b", "c", "positions", "end"]
+
+
+def test_without_a_boundary_all_that_is_left_is_regular() -> None:
+    ended = Ended()
+    ended.receiver.packet(1, bundle(SAFE, 1, "a"))
+    assert ended.prepare(frontier=10)
+    assert ended.finish()
+    assert ended.log == ["a", "positions before None", "turn", "positions", "end"]
+
+
+@pytest.mark.parametrize("frontier", [0, 10], ids=["transitional", "regular"])
+def test_announcements_that_are_left_may_complete_the_view(frontier: int) -> None:
+    ended = Ended(complete=False)
+    ended.completes = True
+    with_announcement(ended)
+    assert ended.prepare(frontier=frontier)
+    assert ended.finish()
+    assert ended.log[0] == "announcement"
+    assert ended.log.count("announcement") == 1
+    assert [each for each in ended.log if each in "a"] == ["a"], "an announcement is no message"
+
+
+def test_announcements_that_were_received_before_are_not_received_again() -> None:
+    ended = Ended(complete=False)
+    with_announcement(ended).released = True
+    assert ended.prepare()
+    assert not ended.finish()
+    assert ended.log == ["turn"]
+
+
+def test_a_view_without_all_announcements_ends_without_effect() -> None:
+    ended = Ended(complete=False)
+    ended.receiver.packet(1, bundle(SAFE, 1, "a"))
+    assert ended.prepare(frontier=10)
+    assert not ended.finish()
+    assert ended.log == ["turn"]
+
+
+# ---- false statements ----
+
+
+def with_a_gap(ended: Ended, *bundles: Bundle) -> DataPacket:
+    """Have a packet of daemon 2 be held, the one before it by nobody: the walk drops the bundles.
+
+    Only daemon 2 could still send that one, and it does not come along.
+    """
+    ended.receiver.packet(1, bundle(RELIABLE, 1, "r"))
+    packet = ended.receiver.make(3, *bundles, daemon=2, previous=2)
+    assert ended.streams[0].accept(packet)
+    ended.order.classify(packet)
+    return packet
+
+
+def test_what_was_not_delivered_before_may_be_dropped_behind_the_boundary() -> None:
+    ended = Ended()
+    with_a_gap(ended, bundle(SAFE, 1, "s"), bundle(CAUSAL, 2, "c"))
+    assert ended.prepare()
+    assert ended.finish()
+    assert "s" not in ended.log
+    assert "c" not in ended.log
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_what_was_delivered_before_contradicts_a_drop(place: int) -> None:
+    ended = Ended()
+    packet = with_a_gap(ended, bundle(FIFO, 1, "f"), bundle(FIFO, 2, "g"))
+    packet.bundles[place].released = True
+    assert not ended.prepare()
+
+
+def test_one_contradiction_is_enough() -> None:
+    ended = Ended()
+    packet = with_a_gap(ended, bundle(FIFO, 1, "f"))
+    packet.bundles[0].released = True
+    later = ended.receiver.make(4, bundle(FIFO, 1, "g"), daemon=2, previous=3)
+    assert ended.streams[0].accept(later)
+    ended.order.classify(later)
+    assert not ended.prepare(), "the later one may be dropped"
+
+
+@pytest.mark.parametrize(
+    ("level", "sound"), [(FIFO, True), (CAUSAL, True), (AGREED, False), (SAFE, False)]
+)
+def test_an_agreed_message_below_the_boundary_is_never_dropped(
+    level: ServiceLevel, sound: bool
+) -> None:
+    """A horizon says that all below it is held, and a packet there is missing: somebody lies."""
+    ended = Ended()
+    with_a_gap(ended, bundle(level, 1, "f"))
+    past = ended.change.past
+    holding = Holding(0, ((1, 1), (3, 3)), ((1, 1000),), 1000)
+    assert (
+        ended.change.prepare(
+            RecoveredSet({ME: Past(past.view, (holding,), ())}), frozenset((ME, 1))
+        )
+        is sound
+    )
+
+
+def test_a_daemon_that_is_alone_after_a_contradiction_delivers_nothing_more() -> None:
+    ended = Ended()
+    packet = with_a_gap(ended, bundle(FIFO, 1, "f"), bundle(RELIABLE, 2, "x"))
+    packet.bundles[0].released = True
+    assert ended.prepare(members=frozenset((ME,)))
+    assert ended.finish()
+    assert ended.log == ["positions before (0, 0)", "turn", "positions", "end"]
+
+
+# ---- repairs ----
+
+
+def recovered(number: int) -> RecoveredSet:
+    return RecoveredSet({1: Past(bytes(16), (Holding(0, ((1, number),), (), 0),), ())})
+
+
+def raw(ended: Ended, key: bytes = VIEW.key, **changes: int) -> bytes:
+    """Return the first packet of daemon 1, encoded."""
+    packet = ended.receiver.make(1, bundle(FIFO, 1, "f"), daemon=1)
+    for name, value in changes.items():
+        setattr(packet, name, value)
+    return packet.encode(key)
+
+
+def test_a_repair_is_a_packet_of_this_view_by_a_daemon_of_its_ring() -> None:
+    ended = Ended()
+    with pytest.raises(BadDatagram, match="another view"):
+        ended.change.receive_repair(raw(ended, bytes(16)), recovered(1))
+    with pytest.raises(ProtocolViolation, match="daemon 3 is not in ring 0"):
+        ended.change.receive_repair(raw(ended, daemon=3), recovered(1))
+    assert ended.change.receive_repair(raw(ended), recovered(1)) == (0, 1)
+    assert ended.change.receive_repair(raw(ended), recovered(1)) is None, "it is here already"
+
+
+# ---- holdings and obligations ----
+
+
+def test_a_daemon_reports_what_it_holds_above_what_all_have_forgotten() -> None:
+    ended = Ended()
+    for number in (1, 2, 3, 5, 6):
+        ended.receiver.packet(number, bundle(RELIABLE, 1, "r"), daemon=number % 3)
+    ended.receiver.horizon(0, 1000, 3)
+    ended.streams[0].forget(20)
+    (holding,) = ended.change.past.holdings
+    assert (holding.forgotten, holding.spans) == (2, ((3, 3), (5, 6)))
+    assert holding.notices == ((3, 1000),)
+
+
+def test_what_was_promised_to_others_is_kept() -> None:
+    ended = Ended()
+    ended.receiver.packet(1, bundle(AGREED, 1, "a"))
+    known = Holding(0, ((1, 1),), ((1, 500),), 30)
+    union = RecoveredSet({1: Past(VIEW.key, (known,), (2,))})
+    ended.change.accept_obligation(union, frozenset((0, 1)))
+    assert ended.change.past.obligation == (0, 1, 2)
+    ended.change.accept_obligation(union, frozenset((0,)))
+    assert ended.change.past.obligation == (0, 1, 2)
+    assert ended.order.frontiers.values == [30]
+    assert ended.log == ["horizon 500 after 1"] * 2
