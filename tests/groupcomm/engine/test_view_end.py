@@ -6,6 +6,7 @@ import pytest
 
 from groupcomm.clocks.stamp import Stamp
 from groupcomm.config.core import Timing
+from groupcomm.config.view import View
 from groupcomm.engine.delivery import Delivery
 from groupcomm.engine.view_change import ViewChange
 from groupcomm.errors import BadDatagram, ProtocolViolation
@@ -21,7 +22,7 @@ from groupcomm.wire.membership import Holding, Past
 from tests.groupcomm.membership.histories import make_view
 from tests.groupcomm.order.receiver import AGREED, CAUSAL, FIFO, RELIABLE, SAFE, Receiver, bundle
 
-VIEW = make_view(1, 3)
+VIEW, TWO_RINGS = make_view(1, 3), make_view(2, 3)
 ME = 0
 
 
@@ -34,19 +35,19 @@ class Ended:
         completes: whether the next announcement is the last one.
     """
 
-    def __init__(self, *, complete: bool = True) -> None:
-        self.receiver = Receiver()
+    def __init__(self, *, complete: bool = True, view: View = VIEW) -> None:
+        self.receiver = Receiver(len(view.rings))
         self.order, self.streams = self.receiver.order, self.receiver.streams
         self.complete = complete
         self.completes = False
         self.log: list[str] = []
         self.groups = self
         self.change = ViewChange(
-            VIEW,
+            view,
             ME,
             cast(Delivery, self),
-            Reception((0, 1, 2), ME, self.streams, Timing()),
-            Forwarding(VIEW, ME, Routes(VIEW, ME), self.streams, Timing()),
+            Reception(view.rings[0], ME, self.streams, Timing()),
+            Forwarding(view, ME, Routes(view, ME), self.streams, Timing()),
         )
 
     def receive_announcement(self, announcement: Bundle) -> None:
@@ -70,19 +71,23 @@ class Ended:
         self.log.append(f"horizon {value} after {upto}")
 
     def has_packet(self, packet: DataPacket) -> bool:
-        return packet.number in self.streams[0].packets
+        return packet.number in self.streams[packet.ring].packets
 
     def receive_recovered(self, packet: DataPacket) -> bool:
-        return bool(self.streams[0].accept(packet))
+        return bool(self.streams[packet.ring].accept(packet))
 
     def prepare(self, *, frontier: int = 0, members: frozenset[int] = frozenset((ME, 1))) -> bool:
         """Prepare with what this daemon holds, all of which others know to be held up to a time."""
         past = self.change.past
-        (holding,) = past.holdings
-        known = Holding(holding.forgotten, holding.spans, holding.notices, frontier)
+        known = tuple(Holding(h.forgotten, h.spans, h.notices, frontier) for h in past.holdings)
         return self.change.prepare(
-            RecoveredSet({ME: Past(past.view, (known,), past.obligation)}), members
+            RecoveredSet({ME: Past(past.view, known, past.obligation)}), members
         )
+
+    def recover(self, packet: DataPacket) -> None:
+        """Have a packet come after the end of the view."""
+        assert self.streams[packet.ring].accept(packet)
+        self.order.classify(packet)
 
     def finish(self) -> bool:
         return self.change.finish(lambda: self.log.append("turn"))
@@ -114,6 +119,24 @@ def test_without_a_boundary_all_that_is_left_is_regular() -> None:
     assert ended.prepare(frontier=10)
     assert ended.finish()
     assert ended.log == ["a", "positions before None", "turn", "positions", "end"]
+
+
+def test_what_is_held_without_a_gap_is_regular_also_without_horizons() -> None:
+    ended = Ended()
+    ended.recover(ended.receiver.make(1, bundle(AGREED, 1, "a")))
+    assert ended.prepare()
+    assert ended.finish()
+    assert ended.log == ["a", "positions before None", "turn", "positions", "end"]
+
+
+def test_the_slowest_ring_sets_the_boundary() -> None:
+    ended = Ended(view=TWO_RINGS)
+    ended.recover(ended.receiver.make(1, bundle(AGREED, 1, "a"), time=10))
+    ended.recover(ended.receiver.make(1, bundle(AGREED, 1, "b"), ring=1, daemon=1, time=20))
+    ended.recover(ended.receiver.make(2, bundle(AGREED, 1, "c"), previous=1, time=30))
+    assert ended.prepare()
+    assert ended.finish()
+    assert ended.log == ["a", "b", "positions before (30, 0)", "turn", "c", "positions", "end"]
 
 
 @pytest.mark.parametrize("frontier", [0, 10], ids=["transitional", "regular"])
@@ -154,8 +177,7 @@ def with_a_gap(ended: Ended, *bundles: Bundle) -> DataPacket:
     """
     ended.receiver.packet(1, bundle(RELIABLE, 1, "r"))
     packet = ended.receiver.make(3, *bundles, daemon=2, previous=2)
-    assert ended.streams[0].accept(packet)
-    ended.order.classify(packet)
+    ended.recover(packet)
     return packet
 
 
@@ -181,8 +203,7 @@ def test_one_contradiction_is_enough() -> None:
     packet = with_a_gap(ended, bundle(FIFO, 1, "f"))
     packet.bundles[0].released = True
     later = ended.receiver.make(4, bundle(FIFO, 1, "g"), daemon=2, previous=3)
-    assert ended.streams[0].accept(later)
-    ended.order.classify(later)
+    ended.recover(later)
     assert not ended.prepare(), "the later one may be dropped"
 
 
@@ -214,6 +235,15 @@ def test_a_daemon_that_is_alone_after_a_contradiction_delivers_nothing_more() ->
     assert ended.log == ["positions before (0, 0)", "turn", "positions", "end"]
 
 
+def test_what_was_promised_to_a_daemon_that_is_away_is_delivered_in_spite_of_a_gap() -> None:
+    ended = Ended()
+    with_a_gap(ended, bundle(SAFE, 1, "s"))
+    ended.change.obligation = frozenset((2,))
+    assert ended.prepare()
+    assert ended.finish()
+    assert "s" in ended.log
+
+
 # ---- repairs ----
 
 
@@ -239,6 +269,18 @@ def test_a_repair_is_a_packet_of_this_view_by_a_daemon_of_its_ring() -> None:
     assert ended.change.receive_repair(raw(ended), recovered(1)) is None, "it is here already"
 
 
+@pytest.mark.parametrize(("ring", "daemon", "fits"), [(0, 2, False), (1, 1, True)])
+def test_headers_repair_the_streams_of_other_rings_and_never_the_own_one(
+    ring: int, daemon: int, fits: bool
+) -> None:
+    ended = Ended(view=TWO_RINGS)
+    packet = ended.receiver.make(1, bundle(FIFO, 1, "f"), ring=ring, daemon=daemon)
+    packet.local_only = True
+    packet.raw = packet.encode(TWO_RINGS.key)
+    union = RecoveredSet({1: Past(bytes(16), (Holding(0, ((1, 1),), (), 0),) * 2, ())})
+    assert ended.change.receive_repair(packet.header(), union) == ((ring, 1) if fits else None)
+
+
 # ---- holdings and obligations ----
 
 
@@ -251,6 +293,14 @@ def test_a_daemon_reports_what_it_holds_above_what_all_have_forgotten() -> None:
     (holding,) = ended.change.past.holdings
     assert (holding.forgotten, holding.spans) == (2, ((3, 3), (5, 6)))
     assert holding.notices == ((3, 1000),)
+
+
+def test_what_was_recovered_without_a_gap_counts_as_a_horizon_once_others_rely_on_it() -> None:
+    ended = Ended()
+    ended.recover(ended.receiver.make(1, bundle(AGREED, 1, "a")))
+    assert ended.order.blocks.values == [0]
+    ended.change.accept_obligation(recovered(1), frozenset((0, 1)))
+    assert ended.order.blocks.values == [10]
 
 
 def test_what_was_promised_to_others_is_kept() -> None:
