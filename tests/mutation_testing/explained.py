@@ -9,6 +9,15 @@ EQUIVALENT: Final[dict[str, str]] = {
     "groupcomm/engine/daemon.py DaemonCore.__init__: assignment dropped: self._touched = False": (
         "the first attempt freezes the view, which sets it"
     ),
+    "groupcomm/engine/delivery.py Delivery.__init__: constant: False  ->  True in"
+    " self._moved = False": "it is not read before the announcements have come in packets",
+    "groupcomm/engine/delivery.py Delivery._complete: assignment dropped: self._moved = True": (
+        "the packet of the last announcement has set it"
+    ),
+    "groupcomm/engine/delivery.py OrderedWaits.pop_rest: constant: 2  ->  3 in waits ="
+    " sorted(self._agreed + self._safe, key=lambda wait: wait[:2])": (
+        "no two bundles have the same time and place"
+    ),
     "groupcomm/engine/protection.py IdentityProtection._notify_evicted: and, or: public is None or"
     " public not in self._roll.evicted  ->  public is None and public not in self._roll.evicted": (
         "it is called for senders that are not trusted: their key is unknown or evicted"
@@ -16,6 +25,19 @@ EQUIVALENT: Final[dict[str, str]] = {
     "groupcomm/engine/protection.py IdentityProtection._on_hello: constant: False  ->  True in"
     " reply = HelloReply(trust=False, say=None) if known else self._reply_to(opened, told.hello)": (
         "a known sender is proven, and that is asked first"
+    ),
+    "groupcomm/engine/session_output.py CausesFrames.__init__: assignment dropped: self._frame ="
+    " b''": "the first packet is another one than none, and has it made",
+    "groupcomm/engine/session_output.py CausesFrames.__init__: assignment dropped: self._full ="
+    " False": "the first packet is another one than none, and sets it",
+    "groupcomm/engine/session_output.py CausesFrames.__init__: constant: False  ->  True in"
+    " self._full = False": "the first packet is another one than none, and sets it",
+    "groupcomm/engine/view_change.py ViewChange.missing: constant: 0  ->  1 in return"
+    " [without(recovered_set.spans[stream.ring], [(0, stream.forgotten), *_spans(stream)]) for"
+    " stream in self._delivery.streams]": "no packet has the number 0",
+    "groupcomm/engine/view_change.py ViewChange.prepare: comparison: len(kept) <"
+    " len(packet.bundles)  ->  len(kept) <= len(packet.bundles)": (
+        "where nothing is dropped, nothing is dropped wrongly"
     ),
     "groupcomm/membership/failure_detector.py OutdatedStart.__init__: assignment dropped:"
     " self._adoption = Adoption()": "the first report sets it before it is read",
