@@ -536,7 +536,7 @@ def test_a_datagram_that_is_shorter_than_an_introduction_gets_none(
 
 def test_of_two_notices_the_one_with_the_later_roster_counts() -> None:
     c = gate("c", 2)
-    told = []
+    told: list[tuple[str, int]] = []
     for sender, number in (("a", 7), ("b", 6), ("b", 7), ("a", 8), ("b", 7)):
         member = gate(sender, 10 + len(told), roll=GONE)
         member.use_daemons(("a", "b", "c"), (), number)
