@@ -32,6 +32,11 @@ EQUIVALENT: Final[dict[str, str]] = {
     " False": "the first packet is another one than none, and sets it",
     "groupcomm/engine/session_output.py CausesFrames.__init__: constant: False  ->  True in"
     " self._full = False": "the first packet is another one than none, and sets it",
+    "groupcomm/engine/view.py ViewState.__init__: assignment dropped: self._sender = me": (
+        "each packet sets it before it is read"
+    ),
+    "groupcomm/engine/view.py ViewState._note_use: comparison: packet.time > notices.foreign_time"
+    "  ->  packet.time >= notices.foreign_time": "setting a time to what it is changes nothing",
     "groupcomm/engine/view_change.py ViewChange.missing: constant: 0  ->  1 in return"
     " [without(recovered_set.spans[stream.ring], [(0, stream.forgotten), *_spans(stream)]) for"
     " stream in self._delivery.streams]": "no packet has the number 0",

@@ -66,6 +66,7 @@ def test_gaps_of_other_rings_are_known_as_soon_as_this_daemon_has_to_ask_for_the
     assert [gaps.stream.ring for gaps in state._gaps] == []
     state.streams[1].learn(state.streams[1].known + 2)
     state.reroute((), cluster.now)
+    assert state.ring.entered == state.routes.entered == frozenset()
     (gaps,) = state._gaps
     assert gaps.stream.ring == 1
     assert gaps.pop_due(cluster.now + 10.0), "the two missing packets"

@@ -17,6 +17,7 @@ from groupcomm.wire.data import DataPacket, HeadersPacket, UnreliablePacket, dec
 from groupcomm.wire.horizon import HorizonNotice, horizon_packet
 from groupcomm.wire.link import ResendRequest
 from groupcomm.wire.packet import PacketKind
+from groupcomm.wire.token import HeldNotice, RestNotice, Row, Token, TokenRequest
 from tests.groupcomm.engine.lying_cluster import bundle
 from tests.groupcomm.engine.test_shell import formed
 
@@ -304,6 +305,106 @@ def test_a_datagram_without_a_number_goes_on_without_one(site: Site) -> None:
     raw = packet.encode(site.state.key)
     assert site.receive(PacketKind.UNRELIABLE, raw, REMOTE) == [("links.forward", OTHER, 0, raw)]
     assert site.receive(PacketKind.UNRELIABLE, raw, REMOTE) == []
+
+
+# ---- packets of the ring itself ----
+
+
+def refused(site: Site, kind: PacketKind, raw: bytes) -> str:
+    with pytest.raises(ProtocolViolation) as caught:
+        site.receive(kind, raw)
+    assert site.log == [], "nothing was done with it"
+    return caught.value.reason
+
+
+def token(site: Site, **changes: Any) -> bytes:
+    right: dict[str, Any] = {
+        "ring": OWN,
+        "hop": 5,
+        "last": 0,
+        "last_sender": FELLOW,
+        "clock": site.state.clock.value,
+        "burst": 0,
+        "rows": [Row(frontier=0, sent=0, held=[0, 0]) for _ in (FELLOW, ME)],
+        "requests": [],
+        "wanted": [],
+    }
+    return Token(**{**right, **changes}).encode(site.state.key)
+
+
+def test_a_token_is_checked_and_an_old_one_only_for_its_form(site: Site) -> None:
+    site.ring.__dict__["last_hop"] = 4
+    ((name, _, now),) = site.receive(PacketKind.TOKEN, token(site))
+    assert (name, now) == ("ring.on_token", NOW)
+    assert refused(site, PacketKind.TOKEN, token(site, ring=OTHER)) == "token"
+    assert refused(site, PacketKind.TOKEN, token(site, burst=7)) == "token"
+    assert names(site.receive(PacketKind.TOKEN, token(site, burst=7, hop=4))) == ["ring.on_token"]
+
+
+def test_a_rest_notice_is_checked_and_promises_a_horizon_and_a_frontier(site: Site) -> None:
+    horizon = site.state.clock.value + 5
+    right: dict[str, Any] = {
+        "ring": OWN,
+        "hop": 1,
+        "holder": FELLOW,
+        "last": 0,
+        "horizon": horizon,
+        "frontiers": [horizon - 1, site.state.blocks.least],
+    }
+
+    def rest(**changes: Any) -> bytes:
+        return RestNotice(**{**right, **changes}).encode(site.state.key)
+
+    assert refused(site, PacketKind.REST, rest(frontiers=[0])) == "rest"
+    assert refused(site, PacketKind.REST, rest(holder=ME)) == "sender"
+    assert site.receive(PacketKind.REST, rest(ring=OTHER, holder=REMOTE)) == []
+    frontiers = site.state.delivery.order.frontiers
+    frontiers.values[OWN] = 0
+    assert names(site.receive(PacketKind.REST, rest())) == ["ring.on_rest"]
+    assert site.state.blocks.values[OWN] == horizon
+    assert frontiers.values[OWN] == right["frontiers"][1], "the least of them"
+
+
+def test_what_a_daemon_holds_is_checked_and_goes_to_its_ring(site: Site) -> None:
+    def held(**changes: Any) -> bytes:
+        right = {"ring": OWN, "daemon": FELLOW, "held": 0, "frontier": 0}
+        return HeldNotice(**{**right, **changes}).encode(site.state.key)
+
+    assert names(site.receive(PacketKind.HELD, held())) == ["ring.on_held"]
+    assert site.receive(PacketKind.HELD, held(ring=OTHER, daemon=REMOTE)) == []
+    assert refused(site, PacketKind.HELD, held(daemon=REMOTE)) == "held"
+    assert refused(site, PacketKind.HELD, held(daemon=ME)) == "sender"
+
+
+def test_a_request_of_the_token_is_checked_and_goes_to_its_ring(site: Site) -> None:
+    def request(**changes: Any) -> bytes:
+        right = {"ring": OWN, "daemon": FELLOW, "hop": 1}
+        return TokenRequest(**{**right, **changes}).encode(site.state.key)
+
+    assert names(site.receive(PacketKind.REQUEST, request())) == ["ring.on_request"]
+    assert site.receive(PacketKind.REQUEST, request(ring=OTHER, daemon=REMOTE)) == []
+    assert refused(site, PacketKind.REQUEST, request(daemon=REMOTE)) == "request"
+    assert refused(site, PacketKind.REQUEST, request(daemon=ME)) == "sender"
+
+
+def test_data_is_checked_against_the_view_and_numbers_of_this_ring_against_the_token(
+    site: Site,
+) -> None:
+    assert refused(site, PacketKind.DATA, site.packet(OTHER, FELLOW).raw) == "data"
+    site.state._plausibility = cast(Any, Recorded("plausibility", site.log))
+    own, other = site.packet(OWN, FELLOW), site.packet(OTHER, REMOTE)
+    header = site.packet(OTHER, REMOTE, after=2, local_only=True)
+    checked = ("plausibility.check_given", own.number)
+    assert site.receive(PacketKind.DATA, own.raw)[0] == checked
+    assert names(site.receive(PacketKind.DATA, other.raw)) == ["links.forward"]
+    raw = headers((header,), site.state.key)
+    assert names(site.receive(PacketKind.HEADERS, raw)) == ["links.forward"]
+
+
+def test_before_any_link_was_lost_all_links_of_the_view_are_used(site: Site) -> None:
+    state = site.state
+    assert state.use_delays((5,) * len(state.view.links), NOW)
+    assert site.log == [("links.reroute", state.routes, NOW)]
 
 
 # ---- steps, and what the ring has this daemon send ----
