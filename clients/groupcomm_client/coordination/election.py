@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager
 from groupcomm.errors import GroupCommError
 from groupcomm.events import Cause, GroupView, MemberId
 from groupcomm_client.connection import Connection
+from groupcomm_client.continuity import Continuity
 from groupcomm_client.coordination.driving import Driver, Tenure, driving
 from groupcomm_client.events import Received
 
@@ -32,9 +33,10 @@ class Election:
         self.driver = Driver(connection, group, self._accept, self._changed)
         self._me = connection.member
         self._quorum = 1 if candidates is None else candidates // 2 + 1
+        self._counts_daemons = candidates is None
+        self._continuity = Continuity(connection.view)
         self._view: GroupView | None = None
         self._tenures: set[Tenure] = set()
-        self._cut_off = False  # the latest view unites this part with one that may have led
 
     @property
     def leader(self) -> MemberId | None:
@@ -104,14 +106,28 @@ class Election:
     def _accept(self, event: Received) -> None:
         if isinstance(event, GroupView) and event.group == self.driver.group:
             self._view = event
-            self._cut_off = event.cause is Cause.NETWORK and len(event.vs_set) < self._quorum
+        # The oldest may lead again at once, but the others may have had another leader meanwhile.
+        if self._was_cut_off(event):
+            self._lose()
+
+    def _was_cut_off(self, event: Received) -> bool:
+        """Return whether others may have led before this event, the end of a partition."""
+        if self._counts_daemons:
+            return self._continuity.is_broken_by(event)
+        return (
+            isinstance(event, GroupView)
+            and event.group == self.driver.group
+            and event.cause is Cause.NETWORK
+            and len(event.vs_set) < self._quorum
+        )
 
     def _changed(self) -> None:
-        # The oldest may lead again at once, but the others may have had another leader meanwhile.
-        if self._cut_off or not self.leads:
-            self._cut_off = False
-            for tenure in self._tenures:
-                tenure.lose()
+        if not self.leads:
+            self._lose()
+
+    def _lose(self) -> None:
+        for tenure in self._tenures:
+            tenure.lose()
 
 
 @asynccontextmanager

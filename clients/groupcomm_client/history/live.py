@@ -21,6 +21,7 @@ from groupcomm.events import (
     Message,
     Transition,
 )
+from groupcomm_client.continuity import continues
 from groupcomm_client.events import Received, Reconnected, Unfiltered, Unreadable
 from groupcomm_client.history.places import just_before, place_of
 
@@ -207,10 +208,10 @@ class LiveLine:
 
     def _on_view(self, view: DaemonView) -> bool:
         before, self._view = self._view, view
-        continues = before is not None and self._continues(before, view)
+        goes_on = before is not None and not self._regular and continues(before, view)
         self._regular = True
         start = just_before(Position(view.id, 0, 0, 0, 0))
-        if continues and self.complete_after is not None:
+        if goes_on and self.complete_after is not None:
             self._prove(start)
             return self._put_view(view)
         is_whole = self.is_on_line and self._joined == self._groups
@@ -218,19 +219,6 @@ class LiveLine:
         if is_whole:
             self._put_view(view)
         return dropped
-
-    def _continues(self, before: DaemonView, view: DaemonView) -> bool:
-        """Return whether no view of the line can be between these two."""
-        if before.majority is False or view.majority is False or self._regular:
-            return False
-        if view.id.counter == before.id.counter + 1:
-            return True
-        if view.together is None:
-            return False
-        together = set(view.together)
-        return together.issuperset(before.daemons) or (
-            view.majority is True and together.issuperset(view.daemons)
-        )
 
     def _begin_session(self, me: MemberId) -> None:
         self.me = me

@@ -43,7 +43,7 @@ class Seat:
         cluster = self._crowd.cluster
         if self.client is None and cluster.daemons[self.daemon].is_up:
             self.sat += 1
-            self.client = client = cluster.connect(f"p{self.sat}", self.daemon)
+            self.client = client = cluster.connect(f"p{self.sat}", self.daemon, origins=True)
             client.on_event = self._on_event
             client.on_end = self._on_end
 

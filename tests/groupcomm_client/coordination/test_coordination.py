@@ -1,5 +1,6 @@
 """The coordination library on real daemons, as programs use it."""
 
+import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 
@@ -153,6 +154,44 @@ async def test_a_holder_that_goes_is_succeeded(cluster: LocalCluster, form: str)
 
         with pytest.raises(MutexLost):
             await hold_and_go()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("released", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+async def test_a_holder_whose_daemon_stood_still_is_told_so(form: str, *, released: bool) -> None:
+    """Its next view has all daemons again; meanwhile another one was in, and may still be."""
+    async with (
+        LocalCluster(NAMES) as cluster,
+        competitors(cluster, form) as (first, second, *_),
+        trio.open_nursery() as nursery,
+    ):
+        entered, leave = trio.Event(), trio.Event()
+
+        async def be_second() -> None:
+            async with second:
+                entered.set()
+                await leave.wait()
+
+        async def hold() -> None:
+            async with first:
+                nursery.start_soon(be_second)
+                await cluster.settle(NAMES)
+                cluster["a"].signal(signal.SIGSTOP)
+                await entered.wait()
+                if released:
+                    leave.set()
+                    async with second:  # behind the other task, which has left by now
+                        pass
+                cluster["a"].signal(signal.SIGCONT)
+                await trio.sleep_forever()
+
+        with pytest.raises(MutexLost):
+            await hold()
+        assert second.holds is not released
+        leave.set()
+        async with first:  # behind the second one
+            assert not second.holds
 
 
 async def test_who_gives_up_is_not_waited_for(cluster: LocalCluster) -> None:

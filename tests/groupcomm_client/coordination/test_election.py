@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from groupcomm.clocks.stamp import Position, ViewId
-from groupcomm.events import Cause, GroupView, MemberId
+from groupcomm.events import Cause, DaemonView, GroupView, MemberId
 from groupcomm_client.connection import Connection
 from groupcomm_client.coordination import Election, LeadershipLost
 from groupcomm_client.trio_loop import TrioLoop
@@ -21,40 +21,64 @@ def election_of(me: MemberId, candidates: int | None) -> Election:
     return Election(cast("Connection", connection), "leaders", candidates)
 
 
-def show(election: Election, cause: Cause, *together: MemberId) -> None:
-    """Give the machine a view of all, to which these members come from one earlier view."""
-    election._accept(
-        GroupView(
-            group="leaders",
-            id=Position(ViewId(1, "d", 1), 0, 0, 0, 0),
-            members=ALL,
-            cause=cause,
-            changed=(),
-            vs_set=together,
-            own=False,
-        )
+def view_of(cause: Cause, *together: MemberId) -> GroupView:
+    """A view of all, to which these members come from one earlier view."""
+    return GroupView(
+        group="leaders",
+        id=Position(ViewId(1, "d", 1), 0, 0, 0, 0),
+        members=ALL,
+        cause=cause,
+        changed=(),
+        vs_set=together,
+        own=False,
     )
+
+
+def daemons(counter: int, *together: str, names: str = "abc") -> DaemonView:
+    majority = len(names) > 1
+    return DaemonView(
+        id=ViewId(counter, "a", 1), daemons=tuple(names), majority=majority, together=together
+    )
+
+
+def show(election: Election, *batch: DaemonView | GroupView) -> None:
+    """Give the machine some events at once."""
+    for event in batch:
+        election._accept(event)
     election._changed()
 
 
+CUT_OFF = daemons(9, "a"), view_of(Cause.NETWORK, KIM)  # b and c may have had view 8
+WITH_LEE = daemons(9, "a", "b"), view_of(Cause.NETWORK, KIM, LEE)
+OWN_PART = daemons(8, "a", names="a"), daemons(9, "a"), view_of(Cause.NETWORK, KIM)
+MOVED_ON = daemons(8, "a"), view_of(Cause.NETWORK, KIM)
+NEWCOMER = view_of(Cause.JOIN, *ALL)
+
+
 @pytest.mark.parametrize(
-    ("candidates", "together", "lost"),
+    ("candidates", "batch", "lost"),
     [
-        (3, (KIM,), True),  # lee and max may have had a leader
-        (3, (KIM, LEE), False),  # max alone had none
-        (None, (KIM,), False),  # each part has a leader of its own
+        (3, CUT_OFF, True),  # lee and max may have had a leader
+        (3, (*CUT_OFF, NEWCOMER), True),
+        (3, MOVED_ON, True),
+        (3, WITH_LEE, False),  # max alone had none
+        (None, CUT_OFF, True),  # the others may have had a majority of the daemons
+        (None, (*CUT_OFF, NEWCOMER), True),
+        (None, OWN_PART, True),
+        (None, WITH_LEE, False),
+        (None, MOVED_ON, False),  # no view was in between
     ],
 )
 async def test_a_leader_whose_next_view_unites_parts_was_cut_off(
-    candidates: int | None, together: tuple[MemberId, ...], *, lost: bool
+    candidates: int | None, batch: tuple[DaemonView | GroupView, ...], *, lost: bool
 ) -> None:
     """Its daemon stood still while the others led: it sees no view without them."""
     election = election_of(KIM, candidates)
-    show(election, Cause.JOIN, *ALL)
+    show(election, daemons(7), view_of(Cause.JOIN, *ALL))
 
     async def lead() -> None:
         async with election.leading():
-            show(election, Cause.NETWORK, *together)
+            show(election, *batch)
             await trio.lowlevel.checkpoint()
 
     if lost:

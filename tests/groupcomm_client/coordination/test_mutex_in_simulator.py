@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from groupcomm.events import Connected, Event, MemberId
+from groupcomm.events import Connected, DaemonView, Event, MemberId
+from groupcomm.sim.virtual_time import microseconds
 from groupcomm_client.coordination.mutex.acknowledged import AcknowledgedForm
 from groupcomm_client.coordination.mutex.agreed import AgreedForm
 from groupcomm_client.coordination.mutex.form import Form, Send
@@ -30,12 +31,14 @@ class Competitor:
         self._arena = arena
         self._seat = seat
         self._wants = False
+        self.losses = 0
 
     def take(self, event: Event) -> None:
         assert not isinstance(event, Connected)
         held = self.form.holds
         self.carry_out(lambda: self.form.handle(event))  # type: ignore[arg-type]
         lost = held and not self.form.holds
+        self.losses += lost
         assert self._arena.parts or not lost, f"{self.me} has lost it, and nothing was parted"
 
     def carry_out(self, step: Callable[[], Sequence[Send]]) -> None:
@@ -132,3 +135,41 @@ def test_after_partitions_one_is_in_and_all_get_in(form: str, seed: int) -> None
     arena = Arena(seed, FORMS[form], parts=True)
     arena.run(5.0)
     assert arena.crowd.parted > 0 or seed
+
+
+@pytest.mark.parametrize("released", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_holder_whose_daemon_stood_still_is_told_so_by_the_view_that_unites_all(
+    form: str, *, released: bool
+) -> None:
+    """It has seen no view of its own part. Meanwhile another one was let in, who stays in."""
+    arena = Arena(0, FORMS[form], parts=True)
+    arena.crowd.until(arena.all_there)
+    first, second, _ = arena.competitors()
+    first.act()
+    arena.crowd.until(lambda: first.form.holds)
+    second.act()
+    daemon = arena.crowd.cluster.daemons[0].process
+    assert daemon is not None
+    daemon.pause(arena.crowd.cluster.loop.now + microseconds(60.0))
+    arena.crowd.until(lambda: second.form.holds)
+    if released:
+        second.act()
+    views: list[tuple[int, bool]] = []
+    seen = first.take
+
+    def take(event: Event) -> None:
+        seen(event)
+        if isinstance(event, DaemonView):
+            views.append((len(event.daemons), first.form.holds))
+
+    first.take = take  # type: ignore[method-assign]
+    daemon.resume()
+    arena.crowd.until(lambda: bool(views))
+    assert views == [(3, False)]
+    assert first.losses == 1
+    arena.crowd.until(arena.all_there)
+    assert second.losses == 0
+    assert second.form.holds is not released
+    heads = {each.form.queue[0] for each in arena.competitors()}  # a resource admits nobody else
+    assert heads == {first.me if released else second.me}

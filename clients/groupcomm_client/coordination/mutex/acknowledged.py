@@ -9,7 +9,7 @@ import enum
 import msgspec
 
 from groupcomm.clocks.stamp import Position
-from groupcomm.events import MemberId
+from groupcomm.events import DaemonView, MemberId
 from groupcomm.level import ServiceLevel
 from groupcomm_client.coordination.mutex.form import Send, TellingForm
 
@@ -42,9 +42,9 @@ class Word(msgspec.Struct, frozen=True, array_like=True):
 class AcknowledgedForm(TellingForm[Word]):
     """One member of the mutex; see `Form`."""
 
-    def __init__(self, me: MemberId, group: str) -> None:
-        """Begin before the first view of the group."""
-        super().__init__(me, group, msgspec.msgpack.Decoder(Word))
+    def __init__(self, me: MemberId, group: str, view: DaemonView | None = None) -> None:
+        """Begin before the first view of the group; see `TellingForm`."""
+        super().__init__(me, group, msgspec.msgpack.Decoder(Word), view)
         self._number = 0  # the number of its present request, or of the last one
         self._placed = 0  # the number of its last request with a place in the order
         self._requests: dict[MemberId, Position] = {}
@@ -58,10 +58,13 @@ class AcknowledgedForm(TellingForm[Word]):
     def request(self) -> list[Send]:
         """Multicast a request: its place in the order is its place in the queue."""
         self._wanted = True
+        self._ask()
+        return self._taken()
+
+    def _ask(self) -> None:
         self._number += 1
         self._acknowledged = set()
         self._say(Word(Kind.REQUEST, self._number))
-        return self._taken()
 
     def release(self) -> list[Send]:
         """Multicast that the request is over."""
@@ -92,6 +95,12 @@ class AcknowledgedForm(TellingForm[Word]):
     def _tell(self, view: Position) -> None:
         place = self._requests[self._me] if self._is_placed else None
         self._say(Word(Kind.STATE, self._number, place, view))
+
+    def _lose_place(self) -> None:
+        if self._requests.pop(self._me, None) is not None:
+            self._say(Word(Kind.RELEASE, self._number))
+        if self._wanted:
+            self._ask()
 
     def _forget(self, gone: MemberId) -> None:
         self._requests.pop(gone, None)

@@ -6,8 +6,9 @@ acknowledged: members send requests and releases only.
 
 import msgspec
 
-from groupcomm.events import MemberId
+from groupcomm.events import DaemonView, MemberId
 from groupcomm.level import ServiceLevel
+from groupcomm_client.continuity import Continuity
 from groupcomm_client.coordination.mutex.form import Send
 from groupcomm_client.coordination.replica import Done, Replica, Status, Unknown
 from groupcomm_client.coordination.replica import Send as ReplicaSend
@@ -58,6 +59,7 @@ class AgreedForm:
         *,
         replicas: int | None = None,
         level: ServiceLevel = ServiceLevel.AGREED,
+        view: DaemonView | None = None,
     ) -> None:
         """Begin before the first view of the group.
 
@@ -66,6 +68,7 @@ class AgreedForm:
             group: the group of the members that compete.
             replicas: the number of these members, absent ones included; see `Replica`.
             level: the service level of requests and releases.
+            view: the last view of daemons that the session was shown; None if there was none.
         """
         self._me = me
         self._queue = Queue()
@@ -76,6 +79,7 @@ class AgreedForm:
         self._holds = False
         self._asked = 0  # the number of the command whose outcome is awaited; 0 for none
         self._sends: list[Send] = []
+        self._continuity = Continuity(view)
 
     @property
     def queue(self) -> tuple[MemberId, ...]:
@@ -99,6 +103,8 @@ class AgreedForm:
 
     def handle(self, event: Received) -> list[Send]:
         """Handle one event of the connection."""
+        if self._continuity.is_broken_by(event) and not self._exclusive:
+            self._holds = False  # the others may have let another one in
         for action in self._replica.handle(event):
             match action:
                 case ReplicaSend(data):

@@ -7,8 +7,9 @@ import attrs
 import msgspec
 
 from groupcomm.clocks.stamp import Position
-from groupcomm.events import GroupView, MemberId, Message
+from groupcomm.events import Cause, DaemonView, GroupView, MemberId, Message
 from groupcomm.level import ServiceLevel
+from groupcomm_client.continuity import Continuity
 from groupcomm_client.events import Received
 from groupcomm_client.undecodable import UNDECODABLE
 
@@ -64,16 +65,27 @@ class TellingForm(ABC, Generic[WordT]):
 
     Members that join, or come from another part of the network, do not know the queue. Then every
     member reports its request, and nothing is granted until all have; the holder continues
-    meanwhile. See `Form`.
+    meanwhile.
+
+    A member that was cut off, so that the others may have let another one in, does not hold the
+    mutex any more. Its request loses its place, and is made anew behind those of the others. See
+    `Form`.
     """
 
-    def __init__(self, me: MemberId, group: str, decoder: msgspec.msgpack.Decoder[WordT]) -> None:
+    def __init__(
+        self,
+        me: MemberId,
+        group: str,
+        decoder: msgspec.msgpack.Decoder[WordT],
+        view: DaemonView | None,
+    ) -> None:
         """Begin before the first view of the group.
 
         Args:
             me: the session of this member.
             group: the group of the members that compete.
             decoder: the decoder of the messages.
+            view: the last view of daemons that the session was shown; None if there was none.
         """
         self._me = me
         self._group = group
@@ -83,6 +95,8 @@ class TellingForm(ABC, Generic[WordT]):
         self._silent: set[MemberId] = set()  # members that have not reported
         self._since: Position | None = None  # the position of this view
         self._sends: list[Send] = []
+        self._continuity = Continuity(view)
+        self._is_cut_off = False  # until the next view of the group, with which it asks anew
 
     @property
     def holds(self) -> bool:
@@ -98,7 +112,9 @@ class TellingForm(ABC, Generic[WordT]):
                 word = self._decode_untrusted(event.data)
                 if word is not None and event.sender in self._view.members:
                     self._on_word(event.sender, word, event.position)
-        if not self._silent:
+            case DaemonView() if self._continuity.is_broken_by(event):
+                self._is_cut_off, self._holds = True, False
+        if not self._silent and not self._is_cut_off:
             self._holds = self._is_first() and (self._holds or self._is_granted())
         return self._taken()
 
@@ -108,6 +124,9 @@ class TellingForm(ABC, Generic[WordT]):
         for gone in before.difference(view.members):
             self._forget(gone)
         self._silent.intersection_update(view.members)
+        if self._is_cut_off and view.cause is Cause.NETWORK:
+            self._is_cut_off = False
+            self._lose_place()
         if not before or set(view.vs_set) != set(view.members):
             self._silent = set(view.members)
             self._since = view.id
@@ -139,6 +158,10 @@ class TellingForm(ABC, Generic[WordT]):
     @abstractmethod
     def _tell(self, view: Position) -> None:
         """Report the request of this member, in this view."""
+
+    @abstractmethod
+    def _lose_place(self) -> None:
+        """Take the request of this member out of the queue, and make it anew if it is wanted."""
 
     @abstractmethod
     def _forget(self, gone: MemberId) -> None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from groupcomm.clocks.stamp import Position
-from groupcomm.events import GroupView, MemberId
+from groupcomm.events import DaemonView, GroupView, MemberId
 from groupcomm.level import ServiceLevel
 from groupcomm_client.coordination.mutex.form import Send, TellingForm
 
@@ -55,9 +55,9 @@ class Request(NamedTuple):
 class LamportForm(TellingForm[Word]):
     """One member of the mutex; see `Form`."""
 
-    def __init__(self, me: MemberId, group: str) -> None:
-        """Begin before the first view of the group."""
-        super().__init__(me, group, msgspec.msgpack.Decoder(Word))
+    def __init__(self, me: MemberId, group: str, view: DaemonView | None = None) -> None:
+        """Begin before the first view of the group; see `TellingForm`."""
+        super().__init__(me, group, msgspec.msgpack.Decoder(Word), view)
         self._clock = 0
         self._requests: dict[MemberId, Request] = {}
         self._heard: dict[MemberId, int] = {}  # the clock of the last message of each member
@@ -76,10 +76,14 @@ class LamportForm(TellingForm[Word]):
     def release(self) -> list[Send]:
         """Rule 3: remove the request from the queue, and tell all members."""
         self._wanted = self._holds = False
+        self._lose_place()
+        return self._taken()
+
+    def _lose_place(self) -> None:
+        """Take back the request; `_ask` makes it anew where it is wanted."""
         mine = self._requests.pop(self._me, None)
         if mine is not None:
             self._say(Kind.RELEASE, mine.clock)
-        return self._taken()
 
     def _on_view(self, view: GroupView) -> None:
         super()._on_view(view)

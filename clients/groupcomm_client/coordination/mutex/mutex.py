@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Final
 
 from groupcomm.errors import ConfigError, GroupCommError
-from groupcomm.events import MemberId
+from groupcomm.events import DaemonView, MemberId
 from groupcomm_client.connection import Connection
 from groupcomm_client.coordination.driving import Driver, Tenure, driving
 from groupcomm_client.coordination.mutex.acknowledged import AcknowledgedForm
@@ -110,6 +110,7 @@ class Mutex:
 
     def _accept(self, event: Received) -> None:
         self._send(self.form.handle(event))
+        self._changed()  # at once: it may hold the mutex anew before the batch is over
 
     def _changed(self) -> None:
         with self.driver.thread_lock:
@@ -123,8 +124,19 @@ def carry_out(driver: Driver, sends: list[Send]) -> None:
         driver.send(send.data, level=send.level, to=send.to)
 
 
-def make_form(form: str, me: MemberId, group: str, programs: int | None = None) -> Form:
+def make_form(
+    form: str,
+    me: MemberId,
+    group: str,
+    programs: int | None = None,
+    view: DaemonView | None = None,
+) -> Form:
     """Return a member of one of the FORMS; see `join_mutex`.
+
+    Args:
+        form, group, programs: see `join_mutex`.
+        me: the session of the member.
+        view: the last view of daemons that the session was shown; None if there was none.
 
     Raises:
         ConfigError: there is no such form, or `programs` comes with another form than ``agreed``.
@@ -132,13 +144,13 @@ def make_form(form: str, me: MemberId, group: str, programs: int | None = None) 
     if form not in FORMS:
         raise ConfigError(f"form is {form!r}; it must be one of {', '.join(FORMS)}")
     if form == "agreed":
-        return AgreedForm(me, group, replicas=programs)
+        return AgreedForm(me, group, replicas=programs, view=view)
     if programs is not None:
         raise ConfigError(
             f"programs is {programs}; it is for the form 'agreed' only: leave it out, or "
             "choose that form"
         )
-    return AcknowledgedForm(me, group) if form == "acknowledged" else LamportForm(me, group)
+    return (AcknowledgedForm if form == "acknowledged" else LamportForm)(me, group, view)
 
 
 @asynccontextmanager
@@ -167,7 +179,7 @@ async def join_mutex(
         LocalProtocolError: the name of the group is invalid.
         SessionEnded: the session is over.
     """
-    machine = make_form(form, connection.member, group, programs)
+    machine = make_form(form, connection.member, group, programs, connection.view)
     mutex = Mutex(connection, group, machine)
     async with driving(mutex.driver):
         yield mutex
