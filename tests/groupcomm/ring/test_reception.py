@@ -141,3 +141,11 @@ def test_each_visit_of_the_token_counts_until_the_view_ends() -> None:
         daemon.step(now)
         assert daemon.ring.reception.overdue is (now >= LIMIT_S)
         hop, now = daemon.ring.last_hop + 3, now + STEP_S
+
+
+def test_who_knows_of_no_packet_that_it_lacks_accuses_nobody() -> None:
+    """Others may have heard more of another ring's packets, over a path that is shorter."""
+    _, reception = lacking(known=0)
+    visit(reception, token_with(5, 0, 5), 0.0, 2 * LIMIT_S)
+    assert not reception.overdue
+    assert reception.not_received(2 * LIMIT_S) == set()

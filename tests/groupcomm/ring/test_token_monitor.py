@@ -92,6 +92,15 @@ def test_a_request_that_is_not_urgent_waits_and_goes_to_all() -> None:
     assert watched.targets(TIMING.request_retry_s) == [RING]
 
 
+def test_the_first_request_after_each_notice_goes_to_all_unless_it_was_made_at_once() -> None:
+    watched = Watched()
+    watched.monitor.rests(9, 1, 0.0, wanted=True)
+    watched.monitor.rests(9, 2, 0.0, wanted=False)
+    assert watched.targets(0.0, wanted=False) == []
+    assert watched.targets(0.1) == []
+    assert watched.targets(0.1 + TIMING.request_retry_s) == [RING]
+
+
 def test_also_at_the_start_a_request_that_is_not_urgent_goes_to_all() -> None:
     watched = Watched()
     assert watched.targets(0.0) == []
