@@ -46,6 +46,8 @@ EQUIVALENT: Final[dict[str, str]] = {
     ),
     "groupcomm/membership/failure_detector.py OutdatedStart.__init__: assignment dropped:"
     " self._adoption = Adoption()": "the first report sets it before it is read",
+    "groupcomm/membership/failure_detector.py OutdatedStart._is_believed: comparison: 0 < says =="
+    " denies  ->  0 <= says == denies": "the daemon that has just reported says or denies it",
     "groupcomm/membership/gather.py Gather.__init__: assignment dropped: self.due = now": (
         "the first search for a proposal sets it before it is read"
     ),
@@ -104,6 +106,11 @@ COSTS_ONLY: Final[dict[str, str]] = {
     "groupcomm/ring/lingering.py Holdings.on_frontier: comparison: frontier >"
     " self._frontiers[daemon]  ->  frontier >= self._frontiers[daemon]": (
         "the frontier of the ring is computed once more for a report that says nothing new"
+    ),
+    "groupcomm/membership/membership.py Membership._step_commit: statement dropped:"
+    " self._step_gather(now)": (
+        "the next step does it, which is due by the deadline of the attempt that is over: at once"
+        " where that came to a standstill, else within its wait"
     ),
     "groupcomm/ring/ring.py Ring._collect_holdings: assignment dropped: self._noted_frontier ="
     " max(self._noted_frontier, least)": (

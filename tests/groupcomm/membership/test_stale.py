@@ -79,6 +79,14 @@ def test_a_daemon_can_join_in_its_own_name_only() -> None:
     assert stage.daemons["a"].members == "abc"
 
 
+def test_a_daemon_can_commit_as_it_is_only() -> None:
+    stage = in_view("abc")
+    commit = next(m for a, _, m in stage.sent if a == "b" and isinstance(m, Commit))
+    with pytest.raises(RemoteProtocolError):
+        stage.say("b", "a", Commit(9, commit.proposal, False, False, ()))
+    assert stage.daemons["a"].members == "abc"
+
+
 def test_a_body_that_does_not_decode_is_refused() -> None:
     stage = in_view("abc")
     bad = packet_of("b", Leave(), 2**13)
