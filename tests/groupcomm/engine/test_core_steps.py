@@ -1,0 +1,318 @@
+"""Steps of a core: what it counts, when the next one is due, and how it ends."""
+
+from math import inf
+from typing import Any, cast
+
+import pytest
+
+from groupcomm.config.core import CoreConfig, CounterStarts
+from groupcomm.config.roster import RemoveDaemon
+from groupcomm.config.view import Incarnation, Start
+from groupcomm.engine import (
+    ChangeRoster,
+    CoreOver,
+    DaemonCore,
+    EndReason,
+    Input,
+    LeaveRequested,
+)
+from groupcomm.engine.counters import MAX_LATEST, Counters, Traffic
+from groupcomm.engine.daemon import FOLLOW_S
+from groupcomm.errors import BadDatagram, ProtocolViolation, RemoteProtocolError
+from groupcomm.level import ServiceLevel
+from groupcomm.membership.states import GatherReason, MembershipState
+from groupcomm.wire.bundle import Bundle, BundleKind
+from tests.groupcomm.engine.clients import Clients
+from tests.groupcomm.engine.cluster import Cluster
+
+AGREED = ServiceLevel.AGREED
+
+
+def lone(now: float = 0.0, **settings: Any) -> DaemonCore:
+    """Return a daemon that is alone in its view."""
+    config = CoreConfig(suite=0, sites=(("a",),), **settings)
+    start = Start(name="a", incarnation=Incarnation(1, 7), mark=10**6)
+    core = DaemonCore(config, start, keys=None, now=now, wall=0.0)
+    while core.state is not MembershipState.OPERATIONAL or core.deadline <= now:
+        core.step(now, [], [])
+        core.deliver()
+    return core
+
+
+def after(core: DaemonCore, now: float = 0.0) -> float:
+    """Take a step in which nothing comes; return the time of the next one."""
+    core.step(now, [], [])
+    core.deliver()
+    return core.deadline
+
+
+def left(core: DaemonCore) -> list[CoreOver]:
+    """Have a daemon leave, and take some steps more; return the ends that it reports."""
+    ends = []
+    inputs: list[Input] = [LeaveRequested()]
+    for _ in range(5):
+        output = core.step(min(core.deadline, core._now + 1.0), [], inputs)
+        core.deliver()
+        ends += [output.over] if output.over is not None else []
+        inputs = []
+    assert core.state is MembershipState.LEFT
+    return ends
+
+
+# ---- when the next step is due ----
+
+
+def test_the_next_step_is_due_when_the_first_part_has_something_to_do() -> None:
+    core = lone()
+    usual = after(core)
+    assert 0.001 < usual < inf
+    parts: list[tuple[Any, str]] = [
+        (core, "_view_due"),
+        (core.leaving, "due"),
+        (core.roster_manager, "_flood_at"),
+        (core.sessions.names, "due"),
+        (core.sessions.slow_receivers, "due"),
+        (core.reservation, "due"),
+    ]
+    for part, name in parts:
+        before = getattr(part, name)
+        setattr(part, name, 0.001)
+        core._set_deadline()
+        assert core.deadline == 0.001, name
+        setattr(part, name, -5.0)
+        core._set_deadline()
+        assert core.deadline == 0.0, "never in the past: the next step would seem late"
+        setattr(part, name, before)
+    core._set_deadline()
+    assert core.deadline == usual
+
+
+def test_a_daemon_that_was_removed_waits_for_the_others_until_its_time_is_up() -> None:
+    core = lone()
+    usual = after(core)
+    core._is_removed, core._follow_until = True, 0.001
+    core._set_deadline()
+    assert core.deadline == 0.001
+    core._follow_until = 0.0
+    core._set_deadline()
+    assert core.deadline == usual
+
+
+def test_a_daemon_that_has_left_reserves_nothing_any_more() -> None:
+    core = lone()
+    left(core)
+    core.reservation.due = core._now + 0.001
+    core._set_deadline()
+    assert core.deadline > core._now + 0.001
+
+
+def test_keys_that_a_bundle_has_changed_are_written_in_a_step_at_once() -> None:
+    core = lone()
+    core.key_manager.unstored = True
+    assert after(core) == 0.0
+    core._storage._keys = True
+    assert after(core) > 0.0, "a write is under way: its end is an event of its own"
+
+
+# ---- pauses ----
+
+
+@pytest.mark.parametrize(("late_s", "is_pause"), [(0.0, False), (0.001, True)])
+def test_a_step_that_is_late_by_half_a_token_timeout_shows_a_pause(
+    late_s: float, is_pause: bool
+) -> None:
+    core = lone()
+    limit = core.deadline + core.config.timing.token_timeout_s / 2
+    core.step(limit + late_s, [], [])
+    assert core.membership.reasons[GatherReason.PAUSED] == is_pause
+
+
+# ---- counts ----
+
+
+def test_datagrams_that_are_dropped_are_reported_with_the_step_in_which_they_came() -> None:
+    core = lone()
+    output = core.step(0.0, [b"junk", b"more junk"], [])
+    core.deliver()
+    assert output.rejected == 2
+    assert [datagram for datagram, _ in output.dropped] == [b"junk", b"more junk"]
+    assert (core.counters.received, core.counters.bad) == (2, 2)
+    output = core.step(0.0, [b"again"], [])
+    assert (output.rejected, len(output.dropped)) == (1, 1)
+    output = core.step(0.0, [], [])
+    assert (output.rejected, list(output.dropped)) == (0, [])
+
+
+def test_only_the_first_dropped_datagrams_of_a_step_are_kept() -> None:
+    counters = Counters()
+    for number in range(MAX_LATEST + 3):
+        counters.reject(b"%d" % number, "tag")
+    assert counters.latest == [(b"%d" % number, "tag") for number in range(MAX_LATEST)]
+    assert (counters.bad, counters.rejected) == (MAX_LATEST + 3, {"tag": MAX_LATEST + 3})
+
+
+def test_breaches_are_counted_by_their_kind() -> None:
+    counters = Counters()
+    for error in (
+        BadDatagram("short", "x"),
+        ProtocolViolation("token", "x"),
+        ProtocolViolation("token", "y"),
+        RemoteProtocolError("x"),
+    ):
+        counters.note_violation(error)
+    assert counters.violations == {"short": 1, "token": 2, "passed on": 1}
+
+
+def message(kind: int, count: int, index: int, size: int) -> Bundle:
+    made = Bundle(kind, AGREED, 0, 1, index, count, ("g",), 0, bytes(size))
+    made.address(1, "u", ())
+    return made
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "index", "messages", "size"),
+    [
+        (BundleKind.MESSAGES, 3, 0, 3, 100),
+        (BundleKind.FRAGMENT, 2, 0, 0, 100),
+        (BundleKind.FRAGMENT, 2, 1, 1, 100),
+        (BundleKind.JOIN, 1, 0, 0, 0),
+    ],
+)
+def test_messages_count_when_they_are_whole_and_joins_never(
+    kind: int, count: int, index: int, messages: int, size: int
+) -> None:
+    traffic = Traffic()
+    traffic.count_sent(message(kind, count, index, 100))
+    assert (traffic.taken[AGREED], traffic.taken_bytes[AGREED]) == (messages, size)
+    assert sum(traffic.taken) == messages
+    assert sum(traffic.delivered) == sum(traffic.delivered_bytes) == 0
+    if kind <= BundleKind.FRAGMENT:
+        traffic.count_delivered(message(kind, count, index, 100), 5)
+        assert (traffic.delivered[AGREED], traffic.delivered_bytes[AGREED]) == (5 * messages, 500)
+
+
+def test_each_datagram_that_is_sent_counts_once() -> None:
+    cluster = Cluster("abc")
+    cluster.start("abc")
+    cluster.run(0.5)
+    core = cluster.cores["a"]
+    before = core.counters.sent
+    program = cluster.connect("a", "u")
+    program.session.multicast("g", b"x", level=AGREED)
+    (given,) = program.say()
+    sent = len(core.step(cluster.now, [], [given]).datagrams)
+    core.deliver()
+    assert core.counters.sent >= before + sent > before
+
+
+def test_what_came_while_the_daemon_stood_still_is_stale() -> None:
+    cluster = Cluster("ab")
+    cluster.start("ab")
+    cluster.run(0.5)
+    a, b = cluster.cores["a"], cluster.cores["b"]
+    datagrams = [b._protection.seal(None, bytes(40)) for _ in range(3)]
+    a.step(a.deadline + 10.0, datagrams, [])
+    assert a.counters.stale == 3
+
+
+# ---- numbers of connections ----
+
+
+def test_connection_numbers_that_may_be_used_count_from_their_start() -> None:
+    first = 2**40
+    core = lone(starts=CounterStarts(connection=first))
+    number = core.next_connection()
+    assert core.used == number - first
+    assert core.view_state is not None
+    core.view_state.delivery.groups.highest[0] = number + 5
+    assert core.used == number + 5 - first
+
+
+# ---- ends ----
+
+
+def test_a_daemon_ends_once_and_hands_over_its_keys() -> None:
+    core = lone()
+    (over,) = left(core)
+    assert (over.end, over.unfinished, over.roster) == (EndReason.LEFT, "", None)
+
+
+def test_a_daemon_that_cannot_leave_in_order_says_what_is_left() -> None:
+    cluster = Cluster("ab", leave_timeout_s=0.3)
+    cluster.start("ab")
+    cluster.run(0.5)
+    cluster.connect("a", "u")
+    cluster.isolate("a", "b")
+    cluster.cores["a"].leave()
+    cluster.run(0.35)
+    over = cluster.shells["a"].over
+    assert over is not None
+    assert over.end is EndReason.CUT_SHORT
+    assert "1 packets are not held by the whole view" in over.unfinished
+
+
+def test_a_daemon_that_was_removed_learns_the_roster_without_it() -> None:
+    cluster = Cluster("abc")
+    cluster.start("abc")
+    cluster.run(1.0)
+    cluster.cores["a"].command(ChangeRoster(change=RemoveDaemon("c"), forced=False))
+    begun = cluster.now
+    while cluster.shells["c"].over is None:
+        cluster.run(0.01)
+        assert cluster.now < begun + FOLLOW_S
+    over = cluster.shells["c"].over
+    assert over.end is EndReason.REMOVED
+    assert over.roster is not None
+    assert over.roster.names == ("a", "b")
+
+
+def test_a_removed_daemon_whose_others_do_not_follow_leaves_after_a_while() -> None:
+    cluster = Cluster("abc")
+    cluster.start("abc")
+    cluster.run(1.0)
+    core = cluster.cores["c"]
+    assert core._others_follow(), "it was not removed"
+    core.end_removed()
+    assert not core._others_follow()
+    core._now += FOLLOW_S - 0.001
+    assert not core._others_follow()
+    for name in "ab":
+        (peer,) = (p for p in core.membership.peers.values() if p.name == name)
+        cast(Any, peer).differs = True
+    assert core._others_follow(), "all say that they use the roster"
+    for peer in core.membership.peers.values():
+        cast(Any, peer).differs = False
+    core._now += 0.001
+    assert core._others_follow(), "they had time enough"
+
+
+# ---- groups, as the shell sees them ----
+
+
+def test_the_shell_sees_groups_and_members_by_the_deliveries_of_its_daemon() -> None:
+    clients = Clients()
+    assert (clients.core.groups(), clients.core.members("g")) == ({}, ())
+    one, two = clients.connect("u"), clients.connect("v")
+    for number, group in ((one, "g"), (two, "g"), (two, "h")):
+        clients.sessions[number].join(group)
+        clients.talk(number)
+    assert clients.core.groups() == {"g": 2, "h": 1}
+    assert [str(member.id) for member in clients.core.members("g")] == [
+        f"#u#a/{one}",
+        f"#v#a/{two}",
+    ]
+    assert clients.core.members("nobody") == ()
+    assert clients.core.pop_output(one + two, 100) == [], "nobody has this number"
+
+
+def test_a_daemon_without_a_view_has_no_groups() -> None:
+    core = DaemonCore(
+        CoreConfig(suite=0, sites=(("a", "b"),)),
+        Start(name="a", incarnation=Incarnation(1, 7)),
+        keys=None,
+        now=0.0,
+        wall=0.0,
+    )
+    assert (core.groups(), core.members("g"), core.streams, core.clock) == ({}, (), [], 0)
+    assert core.past is None
+    assert core.near == frozenset("b")
