@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import attrs
 
+from groupcommd.copies import REMEDY
 from groupcommd.findings import Finding, ok, problem, warning
 from groupcommd.mismatches import CAUSES, RejectionCause
 
@@ -44,6 +45,7 @@ def assess(answers: DaemonAnswers) -> Iterator[Finding]:
     yield from check_files(answers)
     yield from check_versions(answers)
     yield from check_other_daemons(answers)
+    yield from check_copies(answers)
     yield from check_datagrams(answers)
     yield from check_ways(answers)
     yield check_disk(answers)
@@ -99,6 +101,14 @@ def check_drain(answers: DaemonAnswers) -> Iterator[Finding]:
         text = f"it stops within {drain['left_s']:.0f} s, and admits no new session; programs that "
         text += f"are left: {', '.join(drain['staying']) or 'none'}"
         yield warning("daemon", text, "start it again once it has stopped, if it is needed here")
+
+
+def check_copies(answers: DaemonAnswers) -> Iterator[Finding]:
+    """Report second daemons that call themselves as others do, from other addresses."""
+    for each in answers.later.get("copies", ()):  # an older daemon does not look
+        text = f"a second daemon that calls itself {each['name']} sends from {each['address']}, and"
+        text += f" {each['name']} itself is heard at {each['listed']}"
+        yield warning("copies", text, REMEDY)
 
 
 def check_datagrams(answers: DaemonAnswers) -> list[Finding]:

@@ -39,6 +39,7 @@ from groupcomm.host.trace_file import TraceFile, identity_of, trace_daemon
 from groupcomm.trace.events import Fail, Left
 from groupcommd.cluster import ClusterReports, reachable
 from groupcommd.connections import LISTENER_SHARE, Connections, Expiry
+from groupcommd.copies import Copies
 from groupcommd.credentials import TlsCredentials, read_tls_credentials
 from groupcommd.daemon_config import DaemonConfig
 from groupcommd.delays import DelayRecorder
@@ -174,7 +175,7 @@ class Service:
         self._watch = LogWatch()
         self._differences = ConfigDifferences(config)
         self._versions = VersionWatch()
-        self._rejected_senders = RejectedSenders(config)
+        self._rejected_senders, self._copies = RejectedSenders(config), Copies(config)
         self._flood = Flood(MAX_READS)
         self._wanted = pattern_of(config.core)
         self._http: HttpSupervisor | None = None
@@ -445,6 +446,7 @@ class Service:
             self._udp.filter(self._wanted)
         self._differences.use(config)
         self._rejected_senders.use(config)
+        self._copies.use(config)
         self._host_names.use(config.names)
 
     def _use_located(self, config: DaemonConfig) -> None:
@@ -452,6 +454,7 @@ class Service:
         self._config = config
         use_places(self._udp, config, self._near)
         self._rejected_senders.use(config)
+        self._copies.use(config)
 
     def use_near(self, near: frozenset[str]) -> None:
         """See Shell."""
@@ -481,7 +484,13 @@ class Service:
         self._flood.note(len(datagrams), output.rejected)
         if output.dropped:
             self._rejected_senders.note(output.dropped, datagrams, self._udp, self._now)
+            self._copies.note(output.dropped, datagrams, self._udp, self._heard, self._now)
         self._udp.learn(clean=not output.rejected)
+
+    def _heard(self) -> set[str]:
+        """Return the daemons that have been heard for a token timeout, and this one."""
+        since = self._now - self._config.core.timing.token_timeout_s
+        return {name for name, _, hears in self.core.heard(since) if hears} | {self._config.name}
 
     def serve(self, output: Output) -> None:
         """See Shell."""
@@ -511,7 +520,8 @@ class Service:
     def _parts(self) -> DaemonParts:
         return DaemonParts(
             *(self._config, self.core, self.connections, self._udp, self._keys),
-            *(self._differences, self._rejected_senders, self._disk, self._cluster, self._drain),
+            *(self._differences, self._rejected_senders, self._copies),
+            *(self._disk, self._cluster, self._drain),
             self._started,
             self._roster,
             self.reloads,

@@ -27,6 +27,7 @@ from groupcomm.security.access import Access, Verb
 from groupcomm.wire.link import LINK_BYTES
 from groupcommd.cluster import ClusterReports
 from groupcommd.connections import Connections
+from groupcommd.copies import Copies
 from groupcommd.daemon_config import DaemonConfig, describe
 from groupcommd.disk import DiskWatch
 from groupcommd.drain_service import DrainService, described
@@ -52,6 +53,7 @@ class DaemonParts:
     keys: KeyService
     differences: ConfigDifferences
     rejected_senders: RejectedSenders
+    copies: Copies
     disk: DiskWatch
     cluster: ClusterReports
     drain: DrainService
@@ -186,6 +188,7 @@ def status(parts: DaemonParts, found: Status | None = None) -> dict[str, Any]:
         "files": parts.differences.report(found),
         "broken": broken(found),
         "rejected_senders": parts.rejected_senders.report(found.at),
+        "copies": parts.copies.report(found.at),
         "clock": {
             "wall_ahead_s": round(time.time() - found.clock.reading / 1e6, 3),
             "jumps": found.clock.jumps,

@@ -49,6 +49,15 @@ def fixed_heads(
     return head, b"%b%c%b" % (head[:_SCOPE_AT], FOR_ONE, head[_SCOPE_AT + 1 :])
 
 
+def sender_of(datagram: bytes) -> int:
+    """Return the number of the daemon whose datagram this is, as its head says.
+
+    Args:
+        datagram: of HEAD_BYTES at least.
+    """
+    return int(HEAD.unpack_from(datagram)[5])
+
+
 def wrong_size(size: int) -> BadDatagram:
     """Return the error of a datagram that is too short or too long for any daemon to have sent."""
     return BadDatagram("short" if size < HEAD_BYTES else "long", f"a datagram of {size} bytes")
