@@ -1,6 +1,6 @@
 """One daemon of an explored cluster, with its program and its disk."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from types import MappingProxyType
 from typing import Final, TypeAlias
@@ -18,6 +18,7 @@ from groupcomm.engine import (
     Input,
     MarkStored,
     Output,
+    ProgramSettings,
     Store,
     StoreMark,
     drive,
@@ -25,6 +26,7 @@ from groupcomm.engine import (
 from groupcomm.membership.reservation import count_start
 from groupcomm.names import cluster_number, daemon_number
 from groupcomm.security.plain import PlainSealer
+from groupcomm.session.daemon_session import SessionLimits
 from groupcomm.sim.explore.canonical import EPOCH
 from groupcomm.sim.explore.program import Act, Program
 from groupcomm.trace.events import Boot, Fail, TraceEvent
@@ -77,7 +79,13 @@ class Wake:
 
 @attrs.frozen
 class DoAct:
-    """The program does its next act."""
+    """A program does its next act.
+
+    Attributes:
+        program: its index at its daemon.
+    """
+
+    program: int
 
 
 @attrs.frozen
@@ -127,15 +135,27 @@ class Journal:
 
 
 class Node:
-    """One daemon of an explored cluster; a shell of its core."""
+    """One daemon of an explored cluster; a shell of its core.
 
-    def __init__(self, name: str, acts: Sequence[Act]) -> None:
+    Args:
+        name: the daemon.
+        acts: the acts of each of its programs, by user: the first ones, and those after each
+            further start of the daemon.
+        mark: the view counters that its disk has reserved.
+    """
+
+    def __init__(
+        self, name: str, acts: Mapping[str, tuple[Sequence[Act], Sequence[Act]]], mark: int
+    ) -> None:
         self.name = name
         self.core: DaemonCore | None = None
         self.journal = Journal()
-        self.program = Program(name * 2, name, acts, self.journal, self.journal.record)
+        self.programs = [
+            Program(user, name, first, again, self.journal, self.journal.record)
+            for user, (first, again) in acts.items()
+        ]
         self.starts = 0
-        self.mark = 0
+        self.mark = mark
         self.to_store: int | None = None
         self._given: dict[tuple[str, int], int] = {}  # datagrams, by sender and start
         self._sent: list[tuple[str | None, bytes]] = []
@@ -155,9 +175,9 @@ class Node:
                 self._drive(now, [self._seal(packet, constants)])
             case Wake():
                 self._drive(now, [])
-            case DoAct():
+            case DoAct(program):
                 assert core is not None
-                self._inputs += self.program.act(core)
+                self._inputs += self.programs[program].act(core)
                 self._drive(now, [])
             case DiskStores():
                 assert self.to_store is not None
@@ -192,6 +212,7 @@ class Node:
             keys=None,
             now=now,
             wall=0.0,
+            settings=constants.settings,
             probe=TraceProbe(self.journal, self.journal.record, process, constants.identities),
         )
         core.physical.__class__ = FrozenClock
@@ -199,7 +220,8 @@ class Node:
 
     def _crash(self, *, is_stored: bool) -> None:
         self.journal.record(Fail(0, f"{self.name}/{self.starts}"))
-        self.program.end()
+        for program in self.programs:
+            program.end()
         self.core = None
         if self.to_store is not None and is_stored:
             self.mark = self.to_store
@@ -238,9 +260,8 @@ class Node:
     def serve(self, output: Output) -> None:
         """See Shell."""
         assert self.core is not None
-        if output.ready:
-            self._inputs += self.program.read(self.core)
-        self._inputs += self.program.close(output.ended)
+        for program in self.programs:
+            self._inputs += program.serve(self.core, output)
 
     def finish(self, over: CoreOver) -> None:
         """See Shell."""
@@ -252,14 +273,25 @@ class Constants:
 
     Attributes:
         config: the configuration of all daemons.
+        settings: the limits of all programs.
+        apart: the pairs of daemons that never hear each other, by their places, the lower one
+            first.
         names: the daemons.
         identities: the identities of all their starts.
         cluster: the number of the cluster.
         names_of: the names of these objects, by their id.
     """
 
-    def __init__(self, config: CoreConfig) -> None:
+    def __init__(
+        self,
+        config: CoreConfig,
+        limits: SessionLimits,
+        apart: Iterable[tuple[str, str]],
+    ) -> None:
         self.config = config
+        self.settings = ProgramSettings(limits=limits)
+        places = {name: place for place, name in enumerate(config.daemons)}
+        self.apart = frozenset((places[low], places[high]) for low, high in apart)
         self.names = config.daemons
         self._daemons = {
             (name, start): DaemonId(name, Incarnation(start, 1000 * place + start))
@@ -272,6 +304,7 @@ class Constants:
         self.cluster = cluster_number(config.cluster)
         self.objects: dict[str, object] = {
             "config": config,
+            "limits": limits,
             "timing": config.timing,
             "windows": config.windows,
             "rekeying": config.rekeying,

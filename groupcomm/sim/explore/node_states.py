@@ -89,10 +89,12 @@ class NodeState:
         at: the time of its last step, in seconds.
         due: ticks from that to its next step; a number that is never reached without one.
         is_up: whether it runs.
-        may_act: whether its program can do its next act.
+        may_act: the programs that can do their next act, by their index.
+        is_read: whether it reads what its programs send.
         is_storing: whether its disk has something to store.
         starts: the number of its starts.
         view: the key of the view that is installed, if it is in it and in order; b"" otherwise.
+        has_groups: whether it has a view and knows its groups.
         members: the daemons of this view.
         holds_packets: whether it holds packets that some daemon may not have delivered.
     """
@@ -102,10 +104,12 @@ class NodeState:
     at: float
     due: int
     is_up: bool
-    may_act: bool
+    may_act: tuple[int, ...]
+    is_read: bool
     is_storing: bool
     starts: int
     view: bytes
+    has_groups: bool
     members: tuple[str, ...]
     holds_packets: bool
 
@@ -192,7 +196,7 @@ class NodeStates:
         """Return the number of the state of a daemon."""
         parts = (
             node.core,
-            node.program,
+            node.programs,
             node.starts,
             node.mark,
             node.to_store,
@@ -302,26 +306,34 @@ def _step_of(
     return table.sent(node, datagrams), node.journal.pop(), ""
 
 
+def _those_who_may_act(node: Node) -> tuple[int, ...]:
+    return tuple(place for place, program in enumerate(node.programs) if program.may_act)
+
+
 def _state_of(node: Node, now: float, image: bytes, model: int) -> NodeState:
     core = node.core
     view: View | None = None
     due = NEVER
-    holds_packets = False
+    holds_packets = knows_groups = False
     if core is not None:
         due = NEVER if core.deadline > 1e15 else -int((now - core.deadline) // TICK)
         if core.state is MembershipState.OPERATIONAL:
             view = core.view
-        holds_packets = core.view_state is not None and core.view_state.holds_packets
+        if core.view_state is not None:
+            holds_packets = core.view_state.holds_packets
+            knows_groups = core.view_state.delivery.complete
     return NodeState(
         image=image,
         model=model,
         at=now,
         due=due,
         is_up=core is not None,
-        may_act=core is not None and node.program.may_act,
+        may_act=() if core is None else _those_who_may_act(node),
+        is_read=all(program.is_read for program in node.programs),
         is_storing=node.to_store is not None,
         starts=node.starts,
         view=b"" if view is None else view.key,
+        has_groups=view is not None and knows_groups,
         members=() if view is None else tuple(daemon.name for daemon in view.daemons),
         holds_packets=holds_packets,
     )

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from groupcomm.engine import ClientBytes, ClientGone, ClientOpened, DaemonCore, Input
+from groupcomm.engine import ClientBytes, ClientGone, ClientOpened, DaemonCore, Input, Output
 from groupcomm.events import Event, GroupView, MemberId, Message
 from groupcomm.level import ServiceLevel
 from groupcomm.names import private_name
@@ -82,8 +82,17 @@ Act: TypeAlias = Connect | Join | Leave | Multicast | Await | Disconnect
 class Program:
     """One program and its connection.
 
+    Args:
+        user: the name of its user.
+        daemon: its daemon.
+        acts: what it does first.
+        again: what it does each time that its daemon was killed and has started again.
+        clock, record: see `SessionTrace`.
+
     Attributes:
+        user: the name of its user.
         acts: what it has still to do, in order.
+        is_read: whether its daemon reads what it sends: not while too much of it has no number.
     """
 
     def __init__(
@@ -91,12 +100,16 @@ class Program:
         user: str,
         daemon: str,
         acts: Sequence[Act],
+        again: Sequence[Act],
         clock: TraceClock,
         record: Callable[[TraceEvent], None],
     ) -> None:
         self.acts = list(acts)
+        self.is_read = True
+        self.user = user
         self._session = ClientSession(user)
         self._daemon = daemon
+        self._again = tuple(again)
         self._clock = clock
         self._record = record
         self._trace = SessionTrace(clock, record)
@@ -108,7 +121,7 @@ class Program:
     @property
     def may_act(self) -> bool:
         """Return whether the next act is possible now."""
-        if not self.acts:
+        if not self.acts or not self.is_read:
             return False
         if isinstance(self.acts[0], Connect):
             return not self._connection or self._session.closed
@@ -152,24 +165,35 @@ class Program:
     def pop_inputs(self) -> list[Input]:
         """Return what the session has to send, as inputs of the daemon."""
         data = self._session.pop_output(_ROOM)
-        return [ClientBytes(self._connection, data)] if data else []
+        if not data:
+            return []
+        self.is_read = False
+        return [ClientBytes(self._connection, data)]
 
-    def read(self, core: DaemonCore) -> list[Input]:
-        """Read all output of the daemon; return what the session answers."""
-        data = b"".join(core.pop_output(self._connection, _ROOM))
-        if data:
-            self._note(self._session.receive(data))
-        return self.pop_inputs()
+    def serve(self, core: DaemonCore, output: Output) -> list[Input]:
+        """Read all output of the daemon, and close the connection if the daemon has ended it.
 
-    def close(self, ended: Sequence[int]) -> list[Input]:
-        """Close the connection if the daemon has ended it; return the inputs of the daemon."""
-        return [ClientGone(self._connection)] if self._connection in ended else []
+        Returns:
+            The inputs of the daemon: what the session answers, and that the connection is closed.
+        """
+        inputs: list[Input] = []
+        self.is_read = self.is_read or self._connection in output.readable
+        if self._connection in output.ready:
+            data = b"".join(core.pop_output(self._connection, _ROOM))
+            if data:
+                self._note(self._session.receive(data))
+            inputs += self.pop_inputs()
+        if self._connection in output.ended:
+            self.is_read = True
+            inputs.append(ClientGone(self._connection))
+        return inputs
 
     def end(self) -> None:
         """Note that the daemon is gone."""
         if self._connection and not self._session.closed:
             self._note(self._session.connection_lost())
-        self.acts.clear()
+        self.acts = list(self._again)
+        self.is_read = True
 
     def _note(self, events: list[Event]) -> None:
         for event in events:

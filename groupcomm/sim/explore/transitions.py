@@ -6,9 +6,9 @@ receives its datagrams in any order, and wakes, acts and stores at any place bet
 nothing is in flight and nothing is due, time goes on to the next deadline.
 
 Everything else is a *deviation*: that a datagram arrives a round later, or is lost, that time goes
-on although something is in flight or due, that a daemon is killed, or that two parts or daemons do
-not hear each other. Exploration is bounded by the number of deviations of each kind, and of all
-kinds together.
+on although something is in flight or due, that a daemon is killed, that two parts or daemons do
+not hear each other, or that a disk does not answer. Exploration is bounded by the number of
+deviations of each kind, and of all kinds together.
 
 What daemons do in one round is independent: nothing that one of them sends can reach another one
 before the next round. So it is enough to explore one order of the daemons, by place, with all
@@ -43,17 +43,17 @@ LOSS: Final = "loss"
 CRASH: Final = "crash"
 CUT: Final = "cut"
 PAIR: Final = "pair"
-KINDS: Final = (DEFER, LATE, LOSS, CRASH, CUT, PAIR)
+DISK: Final = "disk"
+KINDS: Final = (DEFER, LATE, LOSS, CRASH, CUT, PAIR, DISK)
 """The kinds of deviations: a datagram arrives a round later; time goes on although something is in
 flight or due; a datagram is lost; a daemon is killed; two parts do not hear each other; two of
-three daemons do not hear each other, and both hear the third one."""
+three daemons do not hear each other, and both hear the third one; a disk does not answer."""
 
-_DEVIATIONS: Final = frozenset(("defer", "lose", "crash", "cut", "pair"))
+_DEVIATIONS: Final = frozenset(("defer", "lose", "crash", "cut", "pair", "disk"))
 """The moves that are deviations, whatever the state."""
 
 _EVENTS: Final[Mapping[str, NodeEvent]] = {
     "wake": Wake(),
-    "act": DoAct(),
     "store": DiskStores(),
     "boot": Boots(),
 }
@@ -82,6 +82,7 @@ class State(NamedTuple):
         cut: the pairs of daemons that do not hear each other.
         spent: the number of deviations of each kind so far.
         elapsed: ticks since exploration began.
+        stuck: the daemons whose disks do not answer, by their places.
     """
 
     nodes: tuple[int, ...]
@@ -92,6 +93,7 @@ class State(NamedTuple):
     cut: Pairs
     spent: tuple[int, ...]
     elapsed: int
+    stuck: frozenset[int] = frozenset()
 
 
 @attrs.frozen
@@ -100,9 +102,10 @@ class Move:
 
     Attributes:
         what: the kind: ``receive``, ``wake``, ``act``, ``store``, ``pass``, ``wait``, ``boot``,
-            ``defer``, ``lose``, ``crash``, ``cut``, ``pair`` or ``mend``.
+            ``defer``, ``lose``, ``crash``, ``cut``, ``pair``, ``mend``, ``disk`` or ``answer``.
         place: the daemon, by its place; -1 for all.
         packet: the number of the packet that arrives, is late or lost; -1 without one.
+        program: the program that acts, by its index at the daemon.
         others: with ``cut`` the daemons of one side; with ``pair`` both daemons; with ``crash`` not
             empty if the write has lasted.
     """
@@ -111,6 +114,7 @@ class Move:
     place: int = -1
     packet: int = -1
     others: frozenset[int] = frozenset()
+    program: int = 0
 
 
 _MEND: Final = Move("mend")
@@ -124,8 +128,9 @@ class Bounds:
         most: the most deviations of each kind.
         in_all: the most deviations together.
         within_s: simulated seconds in which deviations begin.
-        in_view_changes: the kinds that happen only while a daemon that runs has no view, with the
-            simulated seconds in which they do, in place of `within_s`.
+        in_view_changes: the kinds that happen only while a daemon that runs has no view, or does
+            not know its groups, with the simulated seconds in which they do, in place of
+            `within_s`.
     """
 
     most: Mapping[str, int] = attrs.field(factory=dict)
@@ -146,6 +151,7 @@ class TransitionSystem:
         self.nodes = nodes
         self.bounds = bounds
         self.count = len(nodes.constants.names)
+        self._apart: Pairs = nodes.constants.apart
         self._most = tuple(bounds.most.get(kind, 0) for kind in KINDS)
         self._changes = tuple(kind in bounds.in_view_changes for kind in KINDS)
         self._until = tuple(
@@ -160,6 +166,8 @@ class TransitionSystem:
             "cut": self._cut,
             "pair": self._cut,
             "mend": self._mend,
+            "disk": self._stick,
+            "answer": self._answer,
         }
 
     def key(self, state: State) -> tuple[object, ...]:
@@ -168,11 +176,12 @@ class TransitionSystem:
         The order of datagrams makes none. Once no deviation can come any more, neither does the
         number of those that came, nor the time since the beginning.
         """
-        nodes, lags, turn, now, later, cut, spent, elapsed = state
+        nodes, lags, turn, now, later, cut, spent, elapsed, stuck = state
         flight = tuple(sorted(now)), tuple(sorted(later))
         if not self.may_deviate(state):
-            return nodes, lags, turn, *flight, cut
-        return nodes, lags, turn, *flight, cut, sum(spent) if self._is_common else spent, elapsed
+            return nodes, lags, turn, *flight, cut, stuck
+        count = sum(spent) if self._is_common else spent
+        return nodes, lags, turn, *flight, cut, stuck, count, elapsed
 
     # ---- moves ----
 
@@ -213,8 +222,8 @@ class TransitionSystem:
 
     def usual(self, state: State) -> Move:
         """Return what happens next if nothing goes wrong and all is as quick as can be."""
-        if state.cut and state.turn == 0:
-            return _MEND
+        if (state.cut or state.stuck) and state.turn == 0:
+            return _MEND if state.cut else Move("answer", min(state.stuck))
         move = next(self._due(state), None) or next(self._options(state), None)
         return move or Move("wait" if self._is_over(state) else "pass", state.turn)
 
@@ -222,7 +231,7 @@ class TransitionSystem:
         """Yield how what went wrong may end: in any round after it, and at rest at the latest.
 
         At rest the daemons that run have done all that they can do without the others. A daemon may
-        stay down for ever, but a cut ends.
+        stay down for ever, but a cut ends, and a disk answers.
 
         Args:
             state: the state.
@@ -234,6 +243,8 @@ class TransitionSystem:
             node = self.nodes.states[state.nodes[place]]
             if not node.is_up and node.starts < MOST_STARTS:
                 yield Move("boot", place)
+            if place in state.stuck:
+                yield Move("answer", place)
 
     def recoveries_at_rest(self, state: State) -> list[Move]:
         """Return how what went wrong may end at rest, whoever's turn it is."""
@@ -253,15 +264,18 @@ class TransitionSystem:
         """Yield what it may do in this round or in a later one."""
         turn = state.turn
         node = self.nodes.states[state.nodes[turn]]
-        if node.is_storing:
+        if node.is_storing and turn not in state.stuck:
             yield Move("store", turn)
-        if node.may_act:
-            yield Move("act", turn)
+        for program in node.may_act:
+            yield Move("act", turn, program=program)
 
     def _is_over(self, state: State) -> bool:
         """Return whether nothing is left to happen at this instant."""
         states = self._states(state)
-        return self._is_idle(state) and not any(node.is_storing or node.may_act for node in states)
+        return self._is_idle(state) and not any(
+            node.may_act or (node.is_storing and place not in state.stuck)
+            for place, node in enumerate(states)
+        )
 
     def _must_act(self, state: State) -> bool:
         """Return whether nothing else is left: an act or a write that may wait waits no longer."""
@@ -278,9 +292,9 @@ class TransitionSystem:
         """Yield what may go wrong, as far as the bound of its kind allows it."""
         turn = state.turn
         changing = any(self._changes) and any(
-            node.is_up and not node.view for node in self._states(state)
+            node.is_up and not node.has_groups for node in self._states(state)
         )
-        defer, late, loss, crash, cut, pair = (
+        defer, late, loss, crash, cut, pair, disk = (
             may and (changing or not only_then)
             for may, only_then in zip(self._left(state), self._changes, strict=True)
         )
@@ -293,6 +307,8 @@ class TransitionSystem:
             yield Move("crash", turn)
             if node.is_storing:
                 yield Move("crash", turn, others=_WRITE_HAS_LASTED)
+        if node.is_storing and disk and turn not in state.stuck:
+            yield Move("disk", turn)
         if turn == 0:
             if late and not self._is_over(state):
                 yield Move("wait", 0)
@@ -307,20 +323,33 @@ class TransitionSystem:
 
     def is_settled(self, state: State) -> bool:
         """Return whether the daemons that run have one view with nobody else, and all is done."""
-        return not state.cut and self._is_over(state) and self._is_formed(state)
+        is_whole = not state.cut and not state.stuck
+        return is_whole and self._is_over(state) and self._is_formed(state)
 
     def is_at_rest(self, state: State) -> bool:
         """Return whether each part has settled, and no daemon holds a packet that counts."""
-        is_quiet = not any(node.holds_packets for node in self._states(state))
+        is_quiet = not any(
+            (node.holds_packets or not node.is_read) and place not in state.stuck
+            for place, node in enumerate(self._states(state))
+        )
         return is_quiet and self._is_over(state) and self._is_formed(state)
 
     def _is_formed(self, state: State) -> bool:
-        """Return whether the daemons that run in each part have a view with nobody else."""
+        """Return whether the daemons that run in each part have a view with nobody else.
+
+        A daemon whose disk does not answer need not be in it.
+        """
         views: dict[int, set[bytes]] = {}
         members: dict[int, set[str]] = {}
         names = self.nodes.constants.names
-        running = {place: node for place, node in enumerate(self._states(state)) if node.is_up}
-        parts = parts_of(state.cut, tuple(running))
+        states = list(enumerate(self._states(state)))
+        own = {node.view for place, node in states if place not in state.stuck}
+        running = {
+            place: node
+            for place, node in states
+            if node.is_up and (place not in state.stuck or node.view in own)
+        }
+        parts = parts_of(state.cut | self._apart, tuple(running))
         up = [(parts[place], names[place], node) for place, node in running.items()]
         for side, name, node in up:
             views.setdefault(side, set()).add(node.view)
@@ -339,6 +368,9 @@ class TransitionSystem:
             now = _without(state.now, (move.place, move.packet))
             packet = self.nodes.packets[move.packet]
             return self._step(state._replace(now=now), move.place, Receive(packet), move.packet)
+        if move.what == "act":
+            event = DoAct(move.program)
+            return self._step(state, move.place, event, (move.what, move.program))
         if move.what == "crash":
             return self._crash(state, move.place, has_lasted=bool(move.others))
         return self._effects[move.what](state, move), None
@@ -348,7 +380,8 @@ class TransitionSystem:
     ) -> tuple[State, NodeStep]:
         step = self.nodes.step(state.nodes[place], state.lags[place], event, key)
         sent = step.sent
-        if sent and (state.cut or not all(node.is_up for node in self._states(state))):
+        is_whole = not (state.cut or self._apart)
+        if sent and not (is_whole and all(node.is_up for node in self._states(state))):
             sent = tuple(each for each in sent if self._arrives(state, place, each[0]))
         nodes, lags = list(state.nodes), list(state.lags)
         nodes[place], lags[place] = step.state, 0
@@ -357,13 +390,14 @@ class TransitionSystem:
 
     def _arrives(self, state: State, source: int, target: int) -> bool:
         is_up = self.nodes.states[state.nodes[target]].is_up
-        return is_up and (min(source, target), max(source, target)) not in state.cut
+        return is_up and _ordered((source, target)) not in state.cut | self._apart
 
     def _crash(self, state: State, place: int, *, has_lasted: bool) -> tuple[State, NodeStep]:
         state = state._replace(
             now=tuple(each for each in state.now if each[0] != place),
             later=tuple(each for each in state.later if each[0] != place),
             spent=_plus(state.spent, CRASH),
+            stuck=state.stuck - {place},
         )
         return self._step(state, place, Crash(has_lasted), ("crash", has_lasted))
 
@@ -389,6 +423,14 @@ class TransitionSystem:
     @staticmethod
     def _mend(state: State, _: Move) -> State:
         return state._replace(cut=frozenset())
+
+    @staticmethod
+    def _stick(state: State, move: Move) -> State:
+        return state._replace(stuck=state.stuck | {move.place}, spent=_plus(state.spent, DISK))
+
+    @staticmethod
+    def _answer(state: State, move: Move) -> State:
+        return state._replace(stuck=state.stuck - {move.place})
 
     def _pass(self, state: State, _: Move) -> State:
         """End the turn of a daemon, and with the last one the round."""
@@ -424,13 +466,17 @@ class TransitionSystem:
         if move.what in (CUT, PAIR):
             text = " ".join(names[place] for place in sorted(move.others))
             return f"{text} cut off" + (" from each other" if move.what == PAIR else "")
+        if move.what == "act":
+            number = f" with program {move.program + 1}" if move.program else ""
+            return f"{names[move.place]} acts{number}"
         texts = {
             "wake": "wakes",
-            "act": "acts",
             "store": "stores",
             "boot": "starts",
             "crash": "is killed" + (", but its write has lasted" if move.others else ""),
             "mend": "all hear each other",
+            "disk": "waits for its disk",
+            "answer": "has a disk that answers again",
             "wait": "time passes",
             "pass": "has done its part of the round",
         }

@@ -8,7 +8,14 @@ from groupcomm.sim.explore.script import read_path
 from tests.campaigns.exploration import HUNTS, hunt
 from tests.mutants.catalogue import MUTANTS, find_mutant
 
-FOUND_AT_ONCE = ("ghost-in-group", "once-per-group", "ties-by-arrival", "undeliverable-when-taken")
+FOUND_AT_ONCE = (
+    "ghost-in-group",
+    "held-far-unheard",
+    "once-per-group",
+    "ties-by-arrival",
+    "undeliverable-when-taken",
+    "unsubscribed-while-a-join-is-under-way",
+)
 MOST_STATES = 300
 
 

@@ -2,11 +2,13 @@
 
 import pytest
 
+from groupcomm.sim.explore.node import Node
 from groupcomm.sim.explore.node_states import PassingNodes
 from groupcomm.sim.explore.scenarios import SCENARIOS, Beginning, begin
 from groupcomm.sim.explore.transitions import (
     CRASH,
     CUT,
+    DISK,
     LOSS,
     Bounds,
     Move,
@@ -50,6 +52,88 @@ def test_a_cut_ends_in_any_later_round_or_once_both_parts_have_come_to_rest() ->
     assert system.moves(state) == [Move("mend")]
 
 
+def test_a_disk_answers_in_any_later_round_or_once_the_others_have_come_to_rest() -> None:
+    """The other daemon has a view by then, and the one that waits for its disk is in none."""
+    beginning = begin_with(DISK, "marks-2")
+    system, state = beginning.system, beginning.state
+    stuck = Move("disk", 1)
+    while stuck not in system.moves(state):
+        state, _ = system.apply(state, system.usual(state))
+    state, _ = system.apply(state, stuck)
+    assert Move("store", 1) not in system.moves(state)
+    state = go_on_without(beginning, state, "answer")
+    assert system.is_at_rest(state)
+    assert [beginning.nodes.states[number].members for number in state.nodes] == [("a",), ()]
+    assert system.moves(state) == [Move("answer", 1)]
+    state, _ = system.apply(state, Move("answer", 1))
+    while not system.is_settled(state):
+        state, _ = system.apply(state, system.usual(state))
+    assert {beginning.nodes.states[number].members for number in state.nodes} == {("a", "b")}
+
+
+def test_daemons_that_are_apart_are_in_one_view_and_send_each_other_nothing() -> None:
+    beginning = begin_with(LOSS, "line-3")
+    system, state = beginning.system, beginning.state
+    met = set()
+    while not system.is_at_rest(state):
+        state, _ = system.apply(state, system.usual(state))
+        met |= {(system.nodes.packets[packet].source, place) for place, packet in state.later}
+    assert met == {("a", 1), ("b", 0), ("b", 2), ("c", 1)}
+    members = {beginning.nodes.states[number].members for number in state.nodes}
+    assert members == {("a", "b", "c")}
+
+
+def test_the_programs_of_one_daemon_act_in_any_order() -> None:
+    beginning = begin_with(LOSS, "swap-2")
+    system, state = beginning.system, beginning.state
+    while state.turn != 1:
+        state, _ = system.apply(state, system.usual(state))
+    acts = [move for move in system.moves(state) if move.what == "act"]
+    assert [system.describe(move) for move in acts] == ["b acts", "b acts with program 2"]
+
+
+def test_a_program_does_its_part_again_after_its_daemon_was_killed() -> None:
+    beginning = begin_with(CRASH, "back-2")
+    system, state = beginning.system, beginning.state
+    state, _ = system.apply(state, Move("crash", 0))
+    state = go_on_without(beginning, state, "boot")
+    state, _ = system.apply(state, Move("boot", 0))
+    acts = 0
+    while not system.is_at_rest(state):
+        move = system.moves(state)[0]
+        acts += move == Move("act", 0)
+        state, _ = system.apply(state, move)
+    assert acts == len(SCENARIOS["back-2"].again["a"])
+
+
+def test_a_cluster_is_not_at_rest_while_a_daemon_does_not_read_what_a_program_sends() -> None:
+    beginning = begin_with(LOSS, "again-2")
+    system, state = beginning.system, beginning.state
+    while not system.is_at_rest(state):
+        state, _ = system.apply(state, system.usual(state))
+
+    def hold_back(node: Node) -> None:
+        node.programs[0].is_read = False
+
+    held = beginning.nodes.change(state.nodes[1], hold_back)
+    state = state._replace(nodes=(state.nodes[0], held))
+    assert system.is_settled(state)
+    assert not system.is_at_rest(state)
+
+
+def test_a_view_change_lasts_until_all_know_the_groups() -> None:
+    """Else what goes wrong while daemons announce them would be no part of it."""
+    beginning = begin_with(LOSS, "late-3")
+    system, state = beginning.system, beginning.state
+    state, _ = system.apply(state, Move("boot", 2))
+    seen = set()
+    while not system.is_at_rest(state):
+        state, _ = system.apply(state, system.moves(state)[0])
+        node = beginning.nodes.states[state.nodes[0]]
+        seen.add((bool(node.view), node.has_groups))
+    assert seen == {(True, True), (False, False), (True, False)}
+
+
 def test_a_cluster_is_not_at_rest_while_packets_count() -> None:
     """Else what the last notices of the ring do would not be explored."""
     beginning = begin_with(LOSS)
@@ -67,7 +151,7 @@ def test_what_went_wrong_and_when_does_not_count_once_nothing_can() -> None:
     state = begin_with(LOSS).state
     late = state._replace(elapsed=1000)
     assert system.key(late) != system.key(state)
-    after = state._replace(spent=(0, 0, 1, 0, 0, 0))
+    after = state._replace(spent=(0, 0, 1, 0, 0, 0, 0))
     assert system.key(after) != system.key(state)
     assert system.key(after._replace(elapsed=1000)) == system.key(after)
     assert system.key(late._replace(elapsed=2**40)) == system.key(after)
@@ -76,8 +160,8 @@ def test_what_went_wrong_and_when_does_not_count_once_nothing_can() -> None:
 def test_kinds_with_one_bound_are_counted_together() -> None:
     most = {LOSS: 2, CRASH: 2}
     beginning = begin(SCENARIOS["agreed-2"], Bounds(most=most, in_all=2, within_s=0.02))
-    lost = beginning.state._replace(spent=(0, 0, 1, 0, 0, 0))
-    killed = beginning.state._replace(spent=(0, 0, 0, 1, 0, 0))
+    lost = beginning.state._replace(spent=(0, 0, 1, 0, 0, 0, 0))
+    killed = beginning.state._replace(spent=(0, 0, 0, 1, 0, 0, 0))
     assert beginning.system.key(lost) == beginning.system.key(killed)
     bounds = Bounds(most={LOSS: 2, CRASH: 1}, in_all=2, within_s=0.02)
     system = TransitionSystem(beginning.nodes, bounds)
