@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groupcomm.engine import AccessNews, ClientBytes, ClientOpened, ProgramSettings
+from groupcomm.engine.access_control import MAX_KNOWN, AccessControl
 from groupcomm.errors import BadDatagram, Code
 from groupcomm.events import Cause, Closed, GroupView, Message, Refused
 from groupcomm.groups.announcement import (
@@ -18,8 +19,10 @@ from groupcomm.groups.announcement import (
 from groupcomm.level import ServiceLevel
 from groupcomm.security.access import Access, Rule, Verb
 from groupcomm.security.quotas import Quotas
+from groupcomm.session.daemon_session import DaemonSession, SessionLimits
 from groupcomm.session.frames import encode_bundle_head, encode_hello
 from groupcomm.wire.bundle import (
+    Bundle,
     BundleKind,
     body_payload,
     control_bundle,
@@ -412,3 +415,13 @@ def test_an_announcement_with_the_principal_of_nobody_counts_as_empty() -> None:
     assert announced((1, "cert:ann")).principals == ((1, "cert:ann"),)
     for wrong in (((2, "cert:ann"),), ((1, "a"), (1, "b")), ((1, ""),), ((1, "x" * 256),)):
         assert announced(*wrong) == NOTHING
+
+
+def test_only_so_many_allowed_lists_of_destinations_are_kept() -> None:
+    control = AccessControl()
+    control.set_rules(rules(("ann", "*", Verb.SEND)), None)
+    session = DaemonSession(1, limits=SessionLimits(), principal="ann")
+    for number in range(MAX_KNOWN + 1):
+        bundle = Bundle(0, ServiceLevel.AGREED, 0, 1, 0, 1, (f"g{number}",), 0, b"")
+        assert control.find_refusal(session, bundle) is None
+        assert len(session.allowed) == number % MAX_KNOWN + 1

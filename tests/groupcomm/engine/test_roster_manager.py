@@ -266,6 +266,40 @@ def test_the_lowest_daemon_proposes_to_count_one_that_was_added(
         assert all(entry.counts for entry in core.flooded[0].entries)
 
 
+def test_each_step_has_the_core_act_soon() -> None:
+    """Else a step would wait for whatever comes next, on a quiet day for a beacon."""
+    core = Core()
+    manager = manager_of(core)
+    assert core.woken == 0
+    manager.change(AddDaemon(name="d", site="1"), forced=False)
+    assert core.woken == 1, "a bundle waits for a number"
+    propose(manager, 0, WITH_D)
+    assert core.woken == 3, "the disk lacks the roster, and it is to be flooded again"
+    store(manager)
+    assert core.woken == 4, "another bundle waits"
+    waiting = Core()
+    manager = manager_of(waiting, view=False)
+    manager.on_notice(notice(WITH_D, counts=True), 0.0)
+    assert waiting.woken == 1, "the disk lacks the roster"
+
+
+def test_a_daemon_that_has_come_is_counted_as_soon_as_the_roster_has_it() -> None:
+    core = Core()
+    manager = manager_of(core, view=False)
+    manager.begin_view((*NAMES, "d"), BALLOT, majority=True)
+    manager.on_notice(notice(WITH_D), 0.0)
+    propose(manager, 1, WITH_D)
+    store(manager)
+    for sender in (0, 1, 2, 3):
+        step(manager, sender, StepKind.STORED, WITH_D)
+    assert core.used == [WITH_D]
+    assert [each.kind for each in core.submitted] == [StepKind.STORED, StepKind.PROPOSE]
+    assert core.submitted[-1].base == WITH_D.id
+    counted = core.flooded[-1].entry("d")
+    assert counted is not None
+    assert counted.counts
+
+
 def test_a_new_view_forgets_the_change_of_the_old_one() -> None:
     manager = manager_of(Core())
     propose(manager, 1, WITH_D)
@@ -363,7 +397,10 @@ def test_a_daemon_with_a_roster_on_disk_believes_it_at_once() -> None:
     assert manager.unstored
     store(manager)
     assert core.removed == 1
-    assert not manager.on_notice(notice(WITH_D), 10.0)
+    later = attrs.evolve(WITHOUT_C, number=6, ancestors=(BASE.id, WITHOUT_C.id))
+    manager.on_notice(notice(later, counts=True), 11.0)
+    store(manager)
+    assert core.removed == 1, "it is removed once"
 
 
 def test_a_cluster_that_a_daemon_was_not_added_to_yet_does_not_concern_it() -> None:
