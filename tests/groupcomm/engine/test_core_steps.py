@@ -10,6 +10,7 @@ from groupcomm.config.roster import RemoveDaemon
 from groupcomm.config.view import Incarnation, Start
 from groupcomm.engine import (
     ChangeRoster,
+    ClientOpened,
     CoreOver,
     DaemonCore,
     EndReason,
@@ -20,6 +21,7 @@ from groupcomm.engine.counters import MAX_LATEST, Counters, Traffic
 from groupcomm.engine.daemon import FOLLOW_S
 from groupcomm.errors import BadDatagram, ProtocolViolation, RemoteProtocolError
 from groupcomm.level import ServiceLevel
+from groupcomm.membership.reservation import Reservation
 from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.wire.bundle import Bundle, BundleKind
 from tests.groupcomm.engine.clients import Clients
@@ -316,3 +318,17 @@ def test_a_daemon_without_a_view_has_no_groups() -> None:
     assert (core.groups(), core.members("g"), core.streams, core.clock) == ({}, (), [], 0)
     assert core.past is None
     assert core.near == frozenset("b")
+
+
+def test_connection_numbers_are_reserved_in_each_step_with_clients(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = 2**40
+    core = lone(starts=CounterStarts(connection=first))
+    asked: list[tuple[int, float]] = []
+    monkeypatch.setattr(Reservation, "keep_ahead", lambda _, used, now: asked.append((used, now)))
+    core.step(0.0, [], [])
+    assert asked == []
+    number = core.next_connection()
+    core.step(0.0, [], [ClientOpened(number)])
+    assert asked == [(number - first, 0.0)]
