@@ -123,4 +123,5 @@ def test_a_write_of_one_kind_does_not_hold_up_another(kind: str, store: Any, sto
 def test_all_that_is_wanted_is_written_in_one_step() -> None:
     disk = Disk()
     disk.reservation.to_store, disk.keys[:], disk.roster = 1, [2, 3], 4
-    assert disk.storage.begin(NOW) == [StoreMark(1), StoreKeys(2), StoreRoll(3), StoreRoster(4)]
+    kinds = [store for _, store, _ in KINDS]
+    assert disk.storage.begin(NOW) == [store(at) for at, store in enumerate(kinds, 1)]
