@@ -7,7 +7,7 @@ import pytest
 
 from groupcomm.config.core import CoreConfig, CounterStarts
 from groupcomm.config.roster import RemoveDaemon
-from groupcomm.config.view import Incarnation, Start
+from groupcomm.config.view import Incarnation, Start, View
 from groupcomm.engine import (
     ChangeRoster,
     ClientOpened,
@@ -19,6 +19,7 @@ from groupcomm.engine import (
 )
 from groupcomm.engine.counters import MAX_LATEST, Counters, Traffic
 from groupcomm.engine.daemon import FOLLOW_S
+from groupcomm.engine.protection import PlainProtection
 from groupcomm.errors import BadDatagram, ProtocolViolation, RemoteProtocolError
 from groupcomm.level import ServiceLevel
 from groupcomm.membership.reservation import Reservation
@@ -332,3 +333,11 @@ def test_connection_numbers_are_reserved_in_each_step_with_clients(
     number = core.next_connection()
     core.step(0.0, [], [ClientOpened(number)])
     assert asked == [(number - first, 0.0)]
+
+
+def test_the_protection_learns_each_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With identities daemons give each other new secrets then."""
+    begun: list[View] = []
+    monkeypatch.setattr(PlainProtection, "begin_view", lambda _, view: begun.append(view))
+    core = lone()
+    assert begun == [core.view]
