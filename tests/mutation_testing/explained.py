@@ -26,6 +26,8 @@ EQUIVALENT: Final[dict[str, str]] = {
     " reply = HelloReply(trust=False, say=None) if known else self._reply_to(opened, told.hello)": (
         "a known sender is proven, and that is asked first"
     ),
+    "groupcomm/engine/roster.py RosterManager.begin_view: assignment dropped: self._chosen ="
+    " None": "the end of the view before has set it",
     "groupcomm/engine/session_output.py CausesFrames.__init__: assignment dropped: self._frame ="
     " b''": "the first packet is another one than none, and has it made",
     "groupcomm/engine/session_output.py CausesFrames.__init__: assignment dropped: self._full ="
@@ -97,6 +99,8 @@ EQUIVALENT: Final[dict[str, str]] = {
 """The reason why nothing changes that anybody could see."""
 
 COSTS_ONLY: Final[dict[str, str]] = {
+    "groupcomm/engine/sessions.py LocalSessions._submit: comparison: bundle.kind > _FRAGMENT  -> "
+    " bundle.kind >= _FRAGMENT": "without rules fragments are looked up, and allowed",
     "groupcomm/membership/control_receiver.py ControlReceiver.on_datagram: comparison:"
     " peer.heard_at < self.gather_began_at  ->  peer.heard_at <= self.gather_began_at": (
         "the findings are computed once more for a daemon heard in the step that began to gather"

@@ -425,3 +425,12 @@ def test_only_so_many_allowed_lists_of_destinations_are_kept() -> None:
         bundle = Bundle(0, ServiceLevel.AGREED, 0, 1, 0, 1, (f"g{number}",), 0, b"")
         assert control.find_refusal(session, bundle) is None
         assert len(session.allowed) == number % MAX_KNOWN + 1
+
+
+def test_each_expulsion_counts_as_one_refusal_of_a_join() -> None:
+    control = AccessControl()
+    session = DaemonSession(1, limits=SessionLimits(), principal="ann")
+    refused = control.expel(session, "g")
+    assert (refused.verb, refused.group, refused.number, refused.count) == ("join", "g", 0, 1)
+    assert control.refusals == {"join": 1}
+    assert session.expelled == {"g"}

@@ -34,6 +34,10 @@ def test_a_token_that_is_late_is_reported_once_until_it_is_heard_again() -> None
     assert watch.check(ring(11.75), 13.25) == [TokenLate(silent_s=1.5, timeout_s=TIMEOUT_S)]
 
 
+def test_a_token_that_is_late_from_the_first_is_reported() -> None:
+    assert len(TokenWatch(TIMEOUT_S).check(ring(10.0), 11.5)) == 1
+
+
 @pytest.mark.parametrize("state", [state for state in TokenState if state is not TokenState.AWAY])
 def test_a_token_that_is_here_is_never_late(state: TokenState) -> None:
     watch = TokenWatch(TIMEOUT_S)
