@@ -89,7 +89,7 @@ GROUPS: Final = {
     },
     "messages": {
         "pub": Command(
-            "send each line of a file or of standard input to a group",
+            "send a text, or each line of a file or of standard input, to a group",
             "the daemon refuses a message, or the session ended",
             connects=True,
         ),

@@ -23,19 +23,20 @@ def shell() -> Iterator[Shell]:
 
 
 def test_what_one_publishes_another_prints(shell: Shell) -> None:
-    subscriber = shell.start("sub", "chat", "--count", "3", "--json", "--views", "--user", "ann")
+    subscriber = shell.start("sub", "chat", "--count", "4", "--json", "--views", "--user", "ann")
     assert subscriber.stdout is not None
     joined = [json.loads(subscriber.stdout.readline()) for _ in range(2)]
     assert [line["event"] for line in joined] == ["daemons", "group view"]
     assert joined[1]["members"] == ["#ann#a"]
     status, output, _ = shell.run("pub", "chat", "--json", given="one\ntwo\n")
     assert (status, json.loads(output)["sent"]) == (0, 2)
-    shell.tell("pub", "chat", "--level", "safe", "--type", "7", "--user", "bob", given="drei ü\n")
+    texts = ("--text", "drei ü", "--text", "")
+    shell.tell("pub", "chat", "--level", "safe", "--type", "7", "--user", "bob", *texts)
     output, messages = finish(subscriber)
     lines = [json.loads(line) for line in output.splitlines()]
-    assert [line["data"] for line in lines] == ["one", "two", "drei ü"]
+    assert [line["data"] for line in lines] == ["one", "two", "drei ü", ""]
     assert (lines[2]["level"], lines[2]["type"], lines[2]["sender"]) == ("SAFE", 7, "#bob#a")
-    assert len({line["position"] for line in lines}) == 3
+    assert len({line["position"] for line in lines}) == 4
     assert (subscriber.returncode, messages) == (0, "")
 
 

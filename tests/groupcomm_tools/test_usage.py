@@ -90,6 +90,11 @@ WRONG = (
     (("status", "now"), "groupcomm status: there is no place for 'now'"),
     (("pub", "g", "--level", "saef"), "there is no 'saef'; did you mean safe?"),
     (("pub", "g", "--level", "best"), "it must be one of unreliable, reliable, fifo, causal"),
+    (
+        ("pub", "g", "hi all"),
+        "hi all: No such file or directory; to send a text, write --text 'hi all'",
+    ),
+    (("pub", "g", "/dev/null", "--text", "hi"), "--text stands in place of a file"),
     (("daemon", "--port", "70000"), "argument --port: it is 70000, and must be at most 65535"),
     (("daemon", "--port", "-1"), "argument --port: it is -1, and must be at least 0"),
     (("daemon", "--config", "/nowhere.toml"), "argument --config: /nowhere.toml: No such file"),

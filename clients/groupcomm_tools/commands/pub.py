@@ -1,12 +1,14 @@
-"""`groupcomm pub`: send lines, or a whole file, to a group."""
+"""`groupcomm pub`: send texts, lines, or a whole file, to a group."""
 
 import argparse
 import json
+import shlex
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from groupcomm.errors import ConfigError
 from groupcomm.events import Refused
 from groupcomm.host.option_types import existing_file_or_dash, whole_number
 from groupcomm_client.blocking import BlockingConnection
@@ -26,9 +28,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file",
         nargs="?",
-        type=existing_file_or_dash,
+        type=_file_or_dash,
         metavar="FILE",
-        help="the file; by default, and for -, standard input",
+        help="a file of lines; by default, and for -, standard input",
+    )
+    parser.add_argument(
+        "--text",
+        action="append",
+        dest="texts",
+        metavar="TEXT",
+        help="send this text, in place of a file; may be repeated",
     )
     parser.add_argument("--whole", action="store_true", help="send the file as one message")
     parser.add_argument(
@@ -48,18 +57,39 @@ def run(options: argparse.Namespace) -> int:
 
     Raises:
         AccessRefused: the daemon's rules do not allow a message.
+        ConfigError: there is a file, and a text in place of one.
     """
     started_s = time.monotonic()
     path: Path | None = options.file
-    file: BinaryIO = standard_input().buffer if path is None else path.open("rb")
-    with file, connect_blocking(options) as connection:
-        count = _send(connection, options, file)
+    if options.texts is None:
+        file: BinaryIO = standard_input().buffer if path is None else path.open("rb")
+        with file, connect_blocking(options) as connection:
+            count = _send(connection, options, file)
+    elif path is None and not options.whole:
+        with connect_blocking(options) as connection:
+            count = connection.multicast_many(
+                options.group,
+                [text.encode() for text in options.texts],
+                level=level_of(options),
+                type=options.type,
+            )
+    else:
+        raise ConfigError("--text stands in place of a file: leave out FILE and --whole, or --text")
     for event in connection.pop_waiting():  # refusals may come with the answer to the goodbye
         if isinstance(event, Refused):
             raise access_refused(event)
     if options.json:
         print(json.dumps({"sent": count, "seconds": round(time.monotonic() - started_s, 3)}))
     return 0
+
+
+def _file_or_dash(text: str) -> Path | None:
+    """Return the path of an existing file; None for ``-``. Users try to send a text like this."""
+    try:
+        return existing_file_or_dash(text)
+    except argparse.ArgumentTypeError as error:
+        hint = f"to send a text, write --text {shlex.quote(text)}"
+        raise argparse.ArgumentTypeError(f"{error}; {hint}") from None
 
 
 def _send(connection: BlockingConnection, options: argparse.Namespace, file: BinaryIO) -> int:
