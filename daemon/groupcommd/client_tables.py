@@ -7,7 +7,13 @@ from typing import Final, TypeAlias
 import attrs
 
 from groupcomm.errors import ConfigError
-from groupcomm.host.addresses import DEFAULT_HOST, Address, parse_address
+from groupcomm.host.addresses import (
+    DEFAULT_HOST,
+    SOCKET_NAME,
+    Address,
+    parse_address,
+    runtime_folder,
+)
 from groupcomm.host.private_files import ENTER_BY
 from groupcomm.security.access import VERBS, Access, Rule, Verb
 from groupcomm.security.quotas import Quotas
@@ -48,6 +54,8 @@ class ClientsTable:
 
     Attributes:
         unix: the path of the socket for local programs; by default in the runtime folder.
+            ``{name}`` in it stands for the daemon's name: daemons of one host that share a file
+            need a socket each, such as ``"{name}.sock"``.
         unix_for: the users that may connect there, and by ``tcp``: the ``owner`` of the daemon, its
             ``group``, or ``all`` users of the host. The folder must be closed to everybody else.
         tcp: a port for programs of this host, without TLS: ``on`` for the daemon's own port on
@@ -148,6 +156,13 @@ def read_tcp(clients: ClientsTable, own: Address) -> Address | None:
             " programs of other hosts connect by [clients.tls]"
         )
     return address
+
+
+def read_unix(clients: ClientsTable, base: Path, name: str) -> Path:
+    """Return the path of the socket where programs of this host find the daemon of this name."""
+    if not clients.unix:
+        return runtime_folder() / SOCKET_NAME
+    return base / Path(clients.unix.replace("{name}", name)).expanduser()
 
 
 def read_spread_unix(clients: ClientsTable, base: Path) -> Path | None:

@@ -25,10 +25,8 @@ from groupcomm.errors import ConfigError
 from groupcomm.host.addresses import (
     DEFAULT_HOST,
     DEFAULT_PORT,
-    SOCKET_NAME,
     Address,
     parse_address,
-    runtime_folder,
     state_folder,
 )
 from groupcomm.host.key_file import make_common_key, read_key_file
@@ -43,6 +41,7 @@ from groupcommd.client_tables import (
     read_spread_unix,
     read_tcp,
     read_tls,
+    read_unix,
 )
 from groupcommd.config_tables import ConfigFile
 from groupcommd.daemon_config import DaemonConfig
@@ -119,7 +118,7 @@ def read_config(
         identity=protection.identity,
         roll=protection.roll,
         identities=protection.identities,
-        **_for_programs(file, addresses[name], base),
+        **_for_programs(file, name, addresses[name], base),
         **_for_itself(file),
         state_dir=state,
         moved=moved,
@@ -301,11 +300,11 @@ def _for_itself(file: ConfigFile) -> dict[str, Any]:
     }
 
 
-def _for_programs(file: ConfigFile, own: Address, base: Path) -> dict[str, Any]:
+def _for_programs(file: ConfigFile, name: str, own: Address, base: Path) -> dict[str, Any]:
     """Return the fields of the configuration that concern programs."""
     return {
         "limits": read_limits(file.clients),
-        "unix": base / Path(file.clients.unix or runtime_folder() / SOCKET_NAME).expanduser(),
+        "unix": read_unix(file.clients, base, name),
         "unix_for": file.clients.unix_for,
         "tcp": read_tcp(file.clients, own),
         "spread": file.clients.spread,

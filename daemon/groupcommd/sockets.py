@@ -38,8 +38,8 @@ from groupcommd.token_file import TokenBook
 from groupcommd.udp import UdpSocket
 from groupcommd.unix_sockets import (
     BACKLOG,
+    check_free,
     close_for_spread,
-    is_alive,
     listen_at,
     listen_for_spread,
 )
@@ -286,10 +286,7 @@ def listen_unix(path: Path, opened_for: str = "owner", key: str = "clients.unix"
     if len(os.fsencode(path)) + len(".new") > MAX_PATH_BYTES:
         raise ConfigError(f"{key} is {path}; a socket's path may have {MAX_PATH_BYTES - 4} bytes")
     _make_folder(path.parent, opened_for, key)
-    if is_alive(path):
-        raise ConfigError(
-            f"{key} is {path}; another daemon listens there: stop it, or choose another path"
-        )
+    check_free(path, key)
     temporary = path.with_name(path.name + ".new")
     temporary.unlink(missing_ok=True)
     return listen_at(path, temporary, opened_for)

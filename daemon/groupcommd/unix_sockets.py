@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from groupcomm.errors import ConfigError
+from groupcomm.host.peer_credentials import peer_credentials
+from groupcomm.visible import visible
 
 BACKLOG: Final = 1024
 _MODES: Final = {"owner": 0o600, "group": 0o660, "all": 0o666}
@@ -43,13 +45,50 @@ def listen_at(path: Path, temporary: Path, opened_for: str) -> socket.socket:
 
 def is_alive(path: Path) -> bool:
     """Return whether a process listens on a path."""
+    return _listening_process(path) is not None
+
+
+def _listening_process(path: Path) -> int | None:
+    """Return the number of the process that listens on a path; 0 if it is in another container."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
         try:
             probe.connect(str(path))
+            return peer_credentials(probe).pid
         except OSError:
-            return False
-        return True
+            return None
+
+
+def check_free(path: Path, key: str) -> None:
+    """Check that no process listens on a path.
+
+    Args:
+        path: the path.
+        key: the key of the path in the configuration, for errors.
+
+    Raises:
+        ConfigError: one does; the text names its command line, and the remedy.
+    """
+    process = _listening_process(path)
+    if process is None:
+        return
+    text = f"{key} is {path}; another daemon listens there{_described(process)}: stop it, or choose"
+    if key != "clients.unix":
+        raise ConfigError(f"{text} another path")
+    raise ConfigError(
+        f"{text} another path with --unix, and give it to programs with --address. Daemons of one"
+        ' host that share a file have a socket each with unix = "{name}.sock" in [clients]'
+    )
+
+
+def _described(process: int) -> str:
+    """Return the number of a process and its command line, in brackets; "" for an unknown one."""
+    try:
+        words = Path(f"/proc/{process}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+    except OSError:
+        return ""
+    command = " ".join(word.decode(errors="replace") for word in words)
+    return f" (process {process}: {visible(command)})"
 
 
 def listen_for_spread(path: Path, opened_for: str) -> socket.socket:

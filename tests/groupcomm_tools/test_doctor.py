@@ -83,6 +83,17 @@ def test_a_host_that_is_ready_lacks_nothing_but_its_daemon(
     says(found["daemon"], PROBLEM, "No such file", "groupcomm daemon --config")
 
 
+def test_the_socket_is_that_of_the_file_wherever_the_file_is(
+    tmp_path: Path, own: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A path without a slash was taken for a host."""
+    monkeypatch.chdir(tmp_path)
+    path = alone(tmp_path, own)
+    path.write_text(path.read_text().replace(f'"{tmp_path}/run/a.sock"', '"{name}.sock"'))
+    found = look(Path(path.name))["daemon"]
+    says(found, PROBLEM, f"cannot connect to {tmp_path}/a.sock: No such file", "pass --address")
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [("nonsense = 1", "nonsense"), ("cluster =", "not valid TOML"), ("preset = 'x'", "preset")],

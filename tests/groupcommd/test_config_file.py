@@ -47,6 +47,12 @@ def test_without_a_file_a_daemon_is_alone_on_loopback(
     assert config.unix == tmp_path / "groupcomm" / "groupcomm.sock"
 
 
+def test_daemons_that_share_a_file_have_a_socket_each(tmp_path: Path) -> None:
+    text = TWO + '[clients]\nunix = "sockets/{name}.sock"\n'
+    assert configured(tmp_path, text).unix == tmp_path / "sockets" / "a.sock"
+    assert configured(tmp_path, text, "b").unix == tmp_path / "sockets" / "b.sock"
+
+
 def test_a_file_is_resolved(tmp_path: Path) -> None:
     text = 'preset = "wan"\n' + TWO + "[timing]\ntoken_timeout_s = 5.0\n"
     config = configured(tmp_path, text)

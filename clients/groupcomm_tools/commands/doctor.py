@@ -66,7 +66,7 @@ def examine(
         running, answers = daemon_checks.check_running(address or default_address(), name, path)
     else:
         running, answers = daemon_checks.check_running(
-            address or str(config.unix), config.name, path
+            address or str(config.unix.absolute()), config.name, path
         )
     if config is not None and (path is not None or answers is None):
         yield host_checks.check_key(config)

@@ -48,7 +48,8 @@ def check_running(
         options += f" --name {name}" if name is not None else ""
         if ADMITS_NOBODY in str(error):
             return problem(check, str(error), "see in its log why it does not come to a view"), None
-        return problem(check, str(error), f"start it: groupcomm daemon{options}"), None
+        remedy = f"start it: groupcomm daemon{options}; if it runs with --unix, pass --address"
+        return problem(check, str(error), remedy), None
     except SessionEnded as error:
         return problem(check, str(error), "see its log"), None
     found = answers.later
