@@ -422,7 +422,9 @@ class Connection:
                 compacted; `Compacted` says for which part. For one group.
 
         Raises:
-            LocalProtocolError: a name is invalid, or the session has joined the group already.
+            LocalProtocolError: a name is invalid, or the session has joined the group already;
+                there is no group, or there are several with `compacted`; no archive knows the
+                cursor.
             AccessRefused: the rules of the daemon do not allow it.
             SessionEnded: the session is over.
         """

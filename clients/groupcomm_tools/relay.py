@@ -238,7 +238,11 @@ class Relay:
         self._set_timer()
 
     def between(self, one: Iterable[str], other: Iterable[str]) -> Iterator[Pair]:
-        """Yield all ordered pairs between two sets of daemons, in both directions."""
+        """Yield all ordered pairs between two sets of daemons, in both directions.
+
+        Raises:
+            ConfigError: one of them is no daemon of the relay.
+        """
         others = tuple(other)
         for a in one:
             for b in others:

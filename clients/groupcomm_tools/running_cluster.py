@@ -44,6 +44,9 @@ class RunningCluster:
         names: names of all daemons, in order.
         sites: names of the daemons of each site, by the site's name.
         config: path of the configuration.
+
+    Raises:
+        ConfigError: there cannot be so many daemons or sites, or there is no such shape.
     """
 
     def __init__(

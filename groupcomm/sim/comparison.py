@@ -36,6 +36,9 @@ class ComparisonLoad:
         delay_ms: the average delay of a packet, 0 to 10,000.
         loss: the probability that a packet is lost, and sent again; 0 to 0.9.
         seed: the seed of all random choices.
+
+    Raises:
+        ConfigError: a number is outside its range.
     """
 
     processes: int = 5

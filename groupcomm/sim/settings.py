@@ -95,6 +95,9 @@ class Options:
         versions: whether each start of a daemon may be one of another release.
         targets: whether packets of chosen kinds are lost, held, copied or late, and programs are
             rough; datagrams are not encrypted then, so that the network knows their kinds.
+
+    Raises:
+        ConfigError: an option has no such value, or two options exclude each other.
     """
 
     daemons: int | None = None

@@ -15,7 +15,7 @@ import attrs
 import pytest
 
 from docs.extensions import api_pages, code_tables, command_pages, docstrings, markdown
-from docs.extensions.public_names import MODULES, public_names, value_of
+from docs.extensions.public_names import MODULES, PublicName, public_names, tree_of, value_of
 from docs.extensions.reference import expand, whole_name
 from groupcomm.errors import Code, ConfigError
 from groupcomm.host.parser import Parser, example_text
@@ -63,6 +63,67 @@ def test_every_public_module_exists_and_has_names() -> None:
 def test_everything_public_has_a_docstring_a_comment_or_a_value() -> None:
     silent = [each.full for each in public_names() if not said_about(each.first)]
     assert not silent
+
+
+def raised_in(node: ast.AST, caught: frozenset[str] = frozenset()) -> Iterator[str]:
+    """Yield the classes that a function raises by name, without those that it catches itself."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Try):
+            names = {
+                part.id
+                for handler in child.handlers
+                if handler.type is not None
+                for part in ast.walk(handler.type)
+                if isinstance(part, ast.Name)
+            }
+            yield from raised_in(ast.Module(child.body, []), caught | names)
+            outside = [each for handler in child.handlers for each in handler.body]
+            outside += [*child.orelse, *child.finalbody]
+            yield from raised_in(ast.Module(outside, []), caught)
+        elif not isinstance(child, (*FUNCTIONS, ast.ClassDef, ast.Lambda)):
+            if isinstance(child, ast.Raise):
+                error = child.exc.func if isinstance(child.exc, ast.Call) else child.exc
+                if isinstance(error, ast.Name) and error.id[0].isupper():
+                    yield from {error.id} - caught
+            yield from raised_in(child, caught)
+
+
+FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+MADE_BY: Final = ("__init__", "__attrs_post_init__")
+"""Methods that belong to the docstring of their class, too."""
+
+
+def functions_of(each: PublicName) -> Iterator[tuple[str, ast.AST, str]]:
+    """Yield the functions of a public name, each with its name and docstring."""
+    for node in tree_of(each.origin).body:
+        if isinstance(node, FUNCTIONS) and node.name == each.defined:
+            yield each.full, node, ast.get_docstring(node) or ""
+        elif isinstance(node, ast.ClassDef) and node.name == each.defined:
+            of_class = ast.get_docstring(node) or ""
+            for part in node.body:
+                if isinstance(part, FUNCTIONS):
+                    said = ast.get_docstring(part) or ""
+                    if part.name in MADE_BY:
+                        yield f"{each.full}.{part.name}", part, said + of_class
+                    elif not part.name.startswith("_"):
+                        yield f"{each.full}.{part.name}", part, said
+
+
+def test_docstrings_of_public_functions_name_what_they_raise() -> None:
+    functions = [
+        (name, set(raised_in(node)), said)
+        for each in public_names()
+        for name, node, said in functions_of(each)
+    ]
+    assert sum(bool(raised) for _, raised, _ in functions) > 30, "the sweep finds them"
+    unnamed = {
+        f"{name} raises {error}"
+        for name, raised, said in functions
+        for error in raised
+        if error not in said
+    }
+    assert not unnamed
 
 
 def said_about(name: str) -> str:

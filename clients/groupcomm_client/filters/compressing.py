@@ -79,6 +79,9 @@ def compression(effort: int = 1) -> Filter:
 
     Args:
         effort: 1 (fast) to 9 (small).
+
+    Raises:
+        LocalProtocolError: `effort` is none of these numbers.
     """
     if not 1 <= effort <= 9:
         raise LocalProtocolError(f"effort is {effort}; it must be 1 to 9")

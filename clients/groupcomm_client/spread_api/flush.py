@@ -96,7 +96,11 @@ def FL_subgroupcast(
     mess_type: int,
     mess: bytes,
 ) -> int:
-    """Send a message to some members of the present view."""
+    """Send a message to some members of the present view.
+
+    Raises:
+        SpreadError: no receiver is given, one is no member, or the group cannot be sent to now.
+    """
     if not receivers:
         raise SpreadError(ILLEGAL_RECEIVERS, "nobody")
     return _layer(mbox).send(service_type, group, mess_type, mess, tuple(receivers))

@@ -145,7 +145,11 @@ class Flush:
         return found
 
     def flush(self, name: str) -> None:
-        """Flush: this member sends nothing more in the old view."""
+        """Flush: this member sends nothing more in the old view.
+
+        Raises:
+            SpreadError: no flush is pending.
+        """
         group = self._groups.get(name)
         if group is None or group.coming is None or group.flushed:
             raise SpreadError(
@@ -158,7 +162,12 @@ class Flush:
     def send(
         self, service_type: int, name: str, mess_type: int, mess: bytes, to: Sequence[str] = ()
     ) -> int:
-        """Send a message to a group, or to some of its members."""
+        """Send a message to a group, or to some of its members.
+
+        Raises:
+            SpreadError: the group has no view yet, is flushed or is being left, or one receiver is
+                no member.
+        """
         group = self._groups.get(name)
         if group is None or not group.view:
             raise SpreadError(

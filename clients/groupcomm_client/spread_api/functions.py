@@ -304,20 +304,32 @@ def SP_equal_group_ids(g1: group_id, g2: group_id) -> bool:
 
 
 def SP_get_memb_info(message: Received_message) -> membership_info:
-    """Return the content of a membership message."""
+    """Return the content of a membership message.
+
+    Raises:
+        SpreadError: it is another message.
+    """
     if message.info is None:
         raise SpreadError(ILLEGAL_MESSAGE, "not a membership message")
     return message.info
 
 
 def SP_get_vs_sets_info(message: Received_message) -> tuple[tuple[tuple[str, ...], ...], int]:
-    """Return the sets of members that came together, and the index of the receiver's own."""
+    """Return the sets of members that came together, and the index of the receiver's own.
+
+    Raises:
+        SpreadError: it is no membership message.
+    """
     info = SP_get_memb_info(message)
     return info.vs_sets, info.my_vs_set_index
 
 
 def SP_get_vs_set_members(message: Received_message, index: int) -> tuple[str, ...]:
-    """Return the members of one set."""
+    """Return the members of one set.
+
+    Raises:
+        SpreadError: it is no membership message, or has no set of this index.
+    """
     info = SP_get_memb_info(message)
     if not 0 <= index < len(info.vs_sets):
         raise SpreadError(ILLEGAL_MESSAGE, f"set {index} of {len(info.vs_sets)}")

@@ -102,6 +102,9 @@ class Link:
     Args:
         channel: the channel of the messages; with delays.
         rng: the source of all random choices.
+
+    Raises:
+        LogError: the channel has no delays.
     """
 
     def __init__(self, channel: Channel, rng: Random) -> None:

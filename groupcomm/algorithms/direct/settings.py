@@ -24,6 +24,9 @@ class Timing:
         repeat_most_s: the longest of these times.
         alive_s: the time after which a peer with nothing to send sends a sign of life.
         silence_s: the time after which a silent member counts as gone.
+
+    Raises:
+        ConfigError: a time is not above 0, or two of them do not go together.
     """
 
     repeat_s: float = 0.1

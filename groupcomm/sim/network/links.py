@@ -70,6 +70,9 @@ class SimulatedLink:
         bytes_per_s: the bandwidth of each direction; None for no limit.
         queue_s: the longest time for which datagrams wait for their turn; others are dropped.
         largest_bytes: the longest datagram; longer ones are lost silently; None: no limit.
+
+    Raises:
+        ConfigError: the sites are not in order, or a number is outside its range.
     """
 
     sites: SitePair

@@ -243,6 +243,9 @@ def causal(mark_timeout_s: float = MARK_TIMEOUT_S) -> Filter:
     Args:
         mark_timeout_s: seconds, perhaps infinity, to wait for a member that sends no mark: it has
             no such filter, or does not receive.
+
+    Raises:
+        LocalProtocolError: `mark_timeout_s` is below 0.
     """
     if mark_timeout_s < 0:
         raise LocalProtocolError(f"mark_timeout_s is {mark_timeout_s}; it must be 0 or more")
