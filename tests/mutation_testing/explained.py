@@ -86,6 +86,9 @@ EQUIVALENT: Final[dict[str, str]] = {
     " self._highest[packet.ring]  ->  packet.number >= self._highest[packet.ring]": (
         "setting a number to what it is changes nothing"
     ),
+    "groupcomm/ring/ring.py Ring._handle_token: comparison: budget > 0  ->  budget >= 0": (
+        "without a budget nothing is numbered"
+    ),
     "groupcomm/ring/token_monitor.py TokenMonitor.__init__: assignment dropped:"
     " self._copy = b''": "it is not read before a token is passed",
     "groupcomm/ring/token_monitor.py TokenMonitor.__init__: assignment dropped:"
@@ -119,6 +122,10 @@ COSTS_ONLY: Final[dict[str, str]] = {
     "groupcomm/ring/ring.py Ring._collect_holdings: assignment dropped: self._noted_frontier ="
     " max(self._noted_frontier, least)": (
         "the token may be asked for once more, for packets that can be delivered already"
+    ),
+    "groupcomm/ring/ring.py Ring._note_rest: assignment dropped: self._noted_frontier ="
+    " self._blocks.least": (
+        "the token may be asked for once more, for SAFE packets that wait for other daemons"
     ),
     "groupcomm/membership/membership.py Membership.gather: constant: 256  ->  257 in"
     " jitter = (self._me >> self._own_join.attempt % 48 & 255) / 256": (

@@ -7,8 +7,8 @@ import pytest
 from msgspec import structs
 
 from groupcomm.config.core import CoreConfig, Timing, Windows
-from groupcomm.config.roster import AddDaemon
-from groupcomm.config.shared import Difference
+from groupcomm.config.roster import AddDaemon, RemoveDaemon
+from groupcomm.config.shared import Difference, shared_settings
 from groupcomm.errors import RemoteProtocolError
 from groupcomm.membership.comparison import (
     FORGOTTEN_S,
@@ -277,6 +277,25 @@ def test_settings_under_another_name_are_a_breach_of_the_protocol() -> None:
     told = Settings("z", bytes(16), (), ())
     with pytest.raises(RemoteProtocolError, match="calls itself 'z'"):
         stage.daemons["a"].machine.on_control(packet_of("b", told), NUMBERS["b"], stage.now)
+
+
+def test_a_daemon_that_was_removed_is_sent_the_roster_though_no_message_to_all_reaches_it() -> None:
+    """It may have been down meanwhile, and its beacons do not say its name."""
+    stage = Stage("ab", "c")
+    before = stage.config
+    after = before.with_roster(before.roster.changed(RemoveDaemon(name="c")))
+    stage.config = after
+    stage.start("ab")
+    stage.run(3.0)
+    assert stage.members == ["ab"] * 2
+    stage.configs["c"] = before
+    stage.place("c")
+    stage.mute = {"c"}
+    said = len(stage.sent)
+    digests = shared_settings(before).digests
+    stage.say("c", "a", Beacon(1, OTHER_VIEW, (), digests, 1, 1, 0, FIRST))
+    stage.run(0.5)
+    assert ("a", "c") in stage.said(RosterNotice, said)
 
 
 def test_a_daemon_with_an_earlier_roster_is_sent_the_present_one_once() -> None:

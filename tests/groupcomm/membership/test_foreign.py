@@ -135,6 +135,34 @@ def test_a_daemon_that_some_members_never_hear_is_given_a_token_timeout() -> Non
     assert not tell(stage, HALF_HEARD), "the next view gives it time anew"
 
 
+@pytest.mark.parametrize(("less_s", "begins"), [(1e-6, False), (0.0, True)])
+def test_the_time_of_a_daemon_that_is_half_heard_is_a_token_timeout_and_no_more(
+    less_s: float, begins: bool
+) -> None:
+    stage = with_stranger()
+    began = stage.now
+    stage.say("c", "a", HALF_HEARD)
+    stage.now = began + TIMING.token_timeout_s - less_s
+    stage.say("c", "a", HALF_HEARD)
+    assert (begun(stage) == 1) is begins
+
+
+@pytest.mark.parametrize(("view", "waits"), [(bytes(16), False), (OTHER_VIEW, True)])
+def test_a_slow_disk_of_neither_of_the_two_views_is_not_waited_for(
+    view: bytes, waits: bool
+) -> None:
+    stage = Stage("abcd")
+    stage.start("ab")
+    stage.run(3.0)
+    for name in "cd":
+        stage.place(name)
+    stage.mute = {"c", "d"}
+    slow = structs.replace(HEARD, view=view, heard=(), mark=0, write_us=500_000)
+    stage.say("d", "a", slow)
+    stage.say("c", "a", HEARD)
+    assert (begun(stage) == 0) is waits
+
+
 def test_who_does_not_know_that_it_is_heard_learns_so_once_in_an_interval() -> None:
     stage = with_stranger()
     before = len(stage.sent)

@@ -126,6 +126,15 @@ def test_counters_rise_above_all_that_any_member_may_have_used() -> None:
     assert counter_of(stage.daemons["c"]) == first + 1
 
 
+def test_the_next_counter_is_above_all_numbers_that_sessions_have_had() -> None:
+    stage = in_view("ab")
+    used = counter_of(stage.daemons["b"]) + 50
+    stage.daemons["b"].host.used = used
+    stage.daemons["a"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
+    stage.run(1.0)
+    assert [counter_of(daemon) for daemon in stage.daemons.values()] == [used + 1] * 2
+
+
 def test_counters_do_not_follow_physical_time() -> None:
     """Else a disk that is slow would chase it with its marks, and never catch up."""
     stage = Stage("abc")

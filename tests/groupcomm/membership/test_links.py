@@ -3,7 +3,7 @@
 from groupcomm.config.view import View
 from groupcomm.membership.operational import STEADY_BEACONS
 from groupcomm.membership.states import GatherReason, MembershipState
-from groupcomm.wire.membership import Links
+from groupcomm.wire.membership import Beacon, Links
 from tests.groupcomm.membership.stage import NUMBERS, OTHER_VIEW, Stage, in_view
 
 LONG_S = 3.0
@@ -144,6 +144,22 @@ def test_a_daemon_that_learns_that_the_last_link_is_lost_leaves_the_view() -> No
     stage.say("a", "b", Links(view_of(stage).key, ((0, 2),)))
     assert stage.state("b") is MembershipState.GATHER
     assert stage.daemons["b"].machine.reasons[GatherReason.PATH_LOST] == 1
+
+
+def test_links_are_reported_with_each_beacon_while_one_is_lost_and_a_few_times_after() -> None:
+    stage = three_sites()
+    cut(stage, "a", "c")
+    stage.run(LONG_S)
+    before = len(stage.sent)
+    stage.run(1.0)
+    reports = stage.said(Links, before).count(("a", "e"))
+    assert reports == stage.said(Beacon, before).count(("a", "e")) > 1
+    stage.cut.clear()
+    stage.run(LONG_S)
+    assert stage.said(Links, before).count(("a", "e")) > reports
+    before = len(stage.sent)
+    stage.run(LONG_S)
+    assert stage.said(Links, before) == []
 
 
 # ---- packets that are sent in vain ----

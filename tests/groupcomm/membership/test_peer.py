@@ -1,13 +1,15 @@
 """What is known of one other daemon: its joins, the order of its messages, whom it hears."""
 
 import pytest
+from attrs import evolve
 from msgspec.structs import replace
 
+from groupcomm.config.core import CoreConfig, Timing
 from groupcomm.config.view import Incarnation
 from groupcomm.errors import ProtocolViolation
 from groupcomm.membership.agreement import check_commit
 from groupcomm.membership.peer import HEARSAY_S, PeerDaemon
-from groupcomm.membership.proposal import median_reading
+from groupcomm.membership.proposal import link_delays_us, median_reading
 from groupcomm.wire.membership import Beacon, Commit, Join, Leave, Proposal, Seat
 from tests.groupcomm.membership.stage import ALIKE, FIRST, NUMBERS, OTHER_VIEW, PLENTY, join_of
 
@@ -83,6 +85,31 @@ def test_a_number_that_others_have_named_counts_for_a_while_and_never_against_th
     assert peer.is_latest(join, 6, later_s, own=False) is counts
 
 
+def test_a_daemon_that_was_left_out_begins_its_own_numbers_anew() -> None:
+    peer, join = peer_b(), join_of("b", 3)
+    assert peer.is_latest(join, 900, 0.0, own=True)
+    assert peer.is_latest(join, 901, 0.0, own=False)
+    peer.seen.accept(900)
+    peer.note_join(join, 0.0)
+    peer.leave_out()
+    assert peer.join is None
+    assert peer.strange
+    assert peer.seen.check(5)
+    assert not peer.is_latest(join, 800, 0.1, own=False), "of others' statements nothing is new"
+    assert peer.is_latest(join, 5, 0.2, own=True)
+
+
+def test_what_others_have_said_of_a_daemon_is_forgotten_and_not_what_it_said_itself() -> None:
+    peer, join = peer_b(), join_of("b", 3)
+    assert peer.is_latest(join, 5, 0.0, own=True)
+    assert peer.is_latest(join, 900, 0.0, own=False)
+    peer.passed_on.accept(900)
+    peer.forget_passed_on()
+    assert peer.passed_on.check(6)
+    assert not peer.is_latest(join, 5, 0.0, own=True)
+    assert peer.is_latest(join, 6, 0.0, own=False)
+
+
 # ---- what it cannot say ----
 
 
@@ -110,7 +137,17 @@ def test_a_name_of_another_daemon_is_refused() -> None:
     assert peer.label == "b"
 
 
-# ---- clocks of all ----
+# ---- clocks and links of all ----
+
+
+def test_links_to_other_sites_take_the_delay_of_the_configuration_or_else_the_longest() -> None:
+    timing = Timing(longest_delay_s=0.05)
+    sites = (("a", "b"), ("c",), ("d",))
+    config = CoreConfig(sites=sites, timing=timing, link_delays_us=((0, 1, 7_000),))
+    links = [("a", "b"), ("b", "c"), ("c", "a"), ("c", "d"), ("d", "new"), ("new", "newer")]
+    delays = (0, 7_000, 7_000, 50_000, 50_000, 0)
+    assert link_delays_us(config, links) == delays, "what no file lists is taken for one site"
+    assert link_delays_us(evolve(config, link_delays_us=()), links) == ()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Trust: who breaks the protocol is left out for a while; contradictions end a view."""
 
+import pytest
+
 from groupcomm.config.view import Incarnation
 from groupcomm.errors import BadDatagram, ProtocolViolation, RemoteProtocolError
 from groupcomm.membership.peer import PeerDaemon
@@ -59,6 +61,15 @@ def test_breaches_that_are_rare_leave_nobody_out() -> None:
     apart_s = 1.01 * WITHIN_S / (FEW - 1)
     assert not any(trust.blame(peer, BadDatagram("tag"), n * apart_s) for n in range(3 * FEW))
     assert trust.is_heard(peer.number, peer.incarnation, 3 * FEW * apart_s)
+
+
+@pytest.mark.parametrize(("within_s", "left_out"), [(WITHIN_S, True), (1.01 * WITHIN_S, False)])
+def test_the_first_and_the_last_of_a_few_breaches_are_no_further_apart_than_that(
+    within_s: float, left_out: bool
+) -> None:
+    trust, peer = Trust(), peer_b()
+    assert not any(trust.blame(peer, WRONG, 0.0) for _ in range(FEW - 1))
+    assert trust.blame(peer, WRONG, within_s) is left_out
 
 
 def test_what_a_daemon_has_passed_on_may_be_the_fault_of_another() -> None:
