@@ -63,6 +63,8 @@ EQUIVALENT: Final[dict[str, str]] = {
         "the later one is that of the operational phase, and the step that follows takes the least"
         " with the other one; a deadline that a beacon brings forward is behind the next beacon"
     ),
+    "groupcomm/membership/trust.py LeftOutDaemon.__init__: constant: 0.0  ->  1.0 in self.lasts_s ="
+    " 0.0": "the first time that it is left out sets it",
     "groupcomm/order/admission.py Admission._check_adjacent_stamps: constant: 1  ->  2 in after ="
     " packets[early[place]].time if place < len(early) else time + 1": (
         "without a packet behind it any limit above the stamp is the same"

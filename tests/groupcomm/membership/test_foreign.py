@@ -163,6 +163,18 @@ def test_a_slow_disk_of_neither_of_the_two_views_is_not_waited_for(
     assert (begun(stage) == 0) is waits
 
 
+@pytest.mark.parametrize(("more", "waits"), [(0, True), (1, False)])
+def test_a_slow_disk_that_holds_the_next_number_is_not_waited_for(more: int, waits: bool) -> None:
+    stage = with_stranger()
+    used = stage.daemons["a"].disk.used
+    view = stage.daemons["a"].machine.view
+    assert view is not None
+    slow = Beacon(1, view.key, row_of("a"), ALIKE, 1, used + more, 500_000, FIRST)
+    stage.say("b", "a", slow)
+    stage.say("c", "a", HEARD)
+    assert (begun(stage) == 0) is waits
+
+
 def test_who_does_not_know_that_it_is_heard_learns_so_once_in_an_interval() -> None:
     stage = with_stranger()
     before = len(stage.sent)

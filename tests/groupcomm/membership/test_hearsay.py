@@ -5,7 +5,8 @@ import pytest
 from groupcomm.config.view import Incarnation
 from groupcomm.membership.peer import HEARSAY_S, PeerDaemon
 from groupcomm.membership.states import GatherReason
-from groupcomm.wire.membership import ControlMessage, Leave, Links
+from groupcomm.wire.control import cut_message, decode_control_untrusted
+from groupcomm.wire.membership import ControlMessage, Leave, Links, encode_message
 from tests.groupcomm.membership.stage import NUMBERS, OTHER_VIEW, Stage, join_of, packet_of
 
 AHEAD = 3000
@@ -90,3 +91,27 @@ def test_who_is_heard_has_not_left_whatever_others_have_said_and_how_they_number
     assert peer.left
     peer.retract_leave()
     assert not peer.left
+
+
+def test_a_part_of_a_message_that_two_others_pass_on_is_passed_on_once() -> None:
+    """The rest may be lost: each copy of a part would go round for ever."""
+    stage = Stage("abcde")
+    stage.start("abd")
+    stage.run(3.0)
+    for name in "ce":
+        stage.place(name)
+    stage.mute = {"c", "e"}
+    kind, body = encode_message(stage.fill_in(join_of("c", 1, hears="")))
+    raw, *rest = cut_message(NUMBERS["c"], Incarnation(1, ord("c")), 7, kind, body, 90)
+    assert rest
+    a = stage.daemons["a"]
+    a.machine.peers[NUMBERS["d"]].join = None
+    for beacon in (a.machine.peers[NUMBERS[name]] for name in "bd"):
+        beacon.heard_at = stage.now
+    a.taken()
+    passed_on = []
+    for sender in "bdb":
+        a.machine.on_control(decode_control_untrusted(raw), NUMBERS[sender], stage.now)
+        passed_on.append(len(a.taken()))
+    assert passed_on[0] > 0
+    assert passed_on[1:] == [0, 0]
