@@ -63,6 +63,13 @@ EQUIVALENT: Final[dict[str, str]] = {
         "the later one is that of the operational phase, and the step that follows takes the least"
         " with the other one; a deadline that a beacon brings forward is behind the next beacon"
     ),
+    "groupcomm/membership/operational.py OperationalPhase.on_beacon: min, max, any, all:"
+    " min(self.deadline, self._detector.silence_due)  ->  max(self.deadline,"
+    " self._detector.silence_due)": (
+        "the next beacon is due before a silence that begins now is too long"
+    ),
+    "groupcomm/membership/peer.py PeerDaemon.restart: constant: 1  ->  2 in self.left_sequence,"
+    " self.left_reported_at = (-1, -inf)": "both are below all sequences",
     "groupcomm/membership/trust.py LeftOutDaemon.__init__: constant: 0.0  ->  1.0 in self.lasts_s ="
     " 0.0": "the first time that it is left out sets it",
     "groupcomm/order/admission.py Admission._check_adjacent_stamps: constant: 1  ->  2 in after ="
@@ -90,6 +97,9 @@ EQUIVALENT: Final[dict[str, str]] = {
     ),
     "groupcomm/ring/ring.py Ring._handle_token: comparison: budget > 0  ->  budget >= 0": (
         "without a budget nothing is numbered"
+    ),
+    "groupcomm/ring/ring.py Ring._wants_token: comparison: noted < own  ->  noted <= own": (
+        "no SAFE packet is stamped after a time and up to the same time"
     ),
     "groupcomm/ring/token_monitor.py TokenMonitor.__init__: assignment dropped:"
     " self._copy = b''": "it is not read before a token is passed",
