@@ -537,16 +537,29 @@ class DaemonCore:
         self.membership.flood.send_all(notice)
         self.wake()
 
-    def use_roster(self, roster: Roster) -> None:
-        """Use this roster from now on; the shell learns it with the output of this step."""
+    def use_roster(self, roster: Roster, *, stored: bool) -> None:
+        """Use this roster from now on; the shell learns it with the output of this step.
+
+        Args:
+            roster: the roster.
+            stored: whether others may learn it, too: a daemon that it does not have ends then.
+        """
         self.config = self.config.with_roster(roster)
         self._output.roster = roster
         self._update_near()
         # Daemons that it does not have any more are opened, too: they have to learn that.
         self._protection.use_daemons(roster.names, self.config.former, roster.number)
         self.membership.use_config(self.config, self._now)
+        if stored:
+            self.tell_roster()
+        else:
+            self.membership.comparison.hold_roster()
         if self.view_state is not None and self.membership.state is _OPERATIONAL:
             self._use_links(self.view_state)
+
+    def tell_roster(self) -> None:
+        """Tell others the roster that counts from now on: the disk holds it."""
+        self.membership.comparison.tell_roster(self._now)
 
     def _use_links(self, view_state: ViewState) -> None:
         """Route packets of the view by the links of the roster that counts."""

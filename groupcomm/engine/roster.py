@@ -11,6 +11,10 @@ each daemon of a view; all steps are bundles of daemons in the agreed order::
       | STORED of all daemons of the view are delivered, in the regular view
     STEADY     the new roster counts, here and, at the same position, everywhere
 
+A daemon that the new roster does not have stays in STORED: it ends once another daemon says that it
+uses that roster, and has it on its disk. If it were the only one to know, and had ended, the others
+could lack a majority to complete the change.
+
 A view may end in between. Then some daemons may have gone on to the new roster, and all others hold
 it as pending. In the next view each daemon proposes its pending roster again; the one with the
 highest ballot replaces others, which no daemon can have gone on to: ballots are those of Paxos
@@ -78,8 +82,11 @@ class RosterContext(Protocol):
     def flood_roster(self, notice: ControlMessage) -> None:
         """Send a roster to all daemons of the roster that counts."""
 
-    def use_roster(self, roster: Roster) -> None:
-        """Use this roster from now on."""
+    def use_roster(self, roster: Roster, *, stored: bool) -> None:
+        """Use this roster from now on, and tell it to others if it is stored."""
+
+    def tell_roster(self) -> None:
+        """Tell others the roster that counts from now on: the disk holds it."""
 
     def end_removed(self) -> None:
         """Leave, as the roster that counts does not have this daemon any more."""
@@ -94,6 +101,7 @@ class _Chosen:
     is_own: bool
     roster: Roster | None = None
     reported: bool = False
+    is_used: bool = False  # as another daemon has said
     stored: set[int] = attrs.field(factory=set)
 
 
@@ -170,6 +178,10 @@ class RosterManager:
         if not self._in_view:
             raise LocalProtocolError(
                 "this daemon looks for a view at the moment: try again in a second"
+            )
+        if self._awaits_users:
+            raise LocalProtocolError(
+                f"roster {self.roster.number + 1} does not have this daemon: ask another one"
             )
         if self._chosen is not None:
             raise LocalProtocolError(
@@ -304,12 +316,34 @@ class RosterManager:
         if chosen is None or step.roster != chosen.id:
             return
         chosen.stored.add(daemon)
-        if len(chosen.stored) == len(self._members) and chosen.roster is not None:
+        if self._awaits_users:
+            self._flood_at = inf
+            self._learn_if_used(chosen)
+        elif self._is_stored_by_all(chosen) and chosen.roster is not None:
             self._end_change()
             self._use(chosen.roster)
             if self._in_view and not self._removed:
                 self._has_majority = bool(self.roster.has_majority(self._members))
                 self._count_next()
+
+    def _is_stored_by_all(self, chosen: _Chosen) -> bool:
+        return len(chosen.stored) == len(self._members) and chosen.roster is not None
+
+    @property
+    def _awaits_users(self) -> bool:
+        """Whether all have stored a roster that does not have this daemon."""
+        chosen = self._chosen
+        if chosen is None or chosen.roster is None or not self._is_stored_by_all(chosen):
+            return False
+        return chosen.roster.entry(self._core.start.name) is None
+
+    def _learn_if_used(self, chosen: _Chosen) -> None:
+        """Learn the roster without this daemon from another one that uses it.
+
+        Its disk holds the roster as pending until then, and offers it to the next view.
+        """
+        if chosen.is_used and self._learned is None and chosen.roster is not None:
+            self._learn(chosen.roster)
 
     # ---- rosters that come ----
 
@@ -330,8 +364,12 @@ class RosterManager:
             self._keep(roster)
             self._begin_store()
             return False
-        if self._chosen is not None and self._chosen.id == roster.id:
-            return False  # others use it: the last step comes in the order of the view, or it ends
+        chosen = self._chosen
+        if chosen is not None and chosen.id == roster.id:
+            chosen.is_used = True
+            if self._awaits_users:
+                self._learn_if_used(chosen)
+            return False  # the last step comes in the order of the view, or the view ends
         if self._learned is None and roster.number and roster.supersedes(self.roster):
             self._consider(roster, now)
         return self.roster.number > 0 and self.roster.supersedes(roster)
@@ -397,6 +435,8 @@ class RosterManager:
             self._end_change()
             self._use(learned, store=False)
             return
+        if record.agreed is not None and record.agreed.id == self.roster.id:
+            self._core.tell_roster()
         chosen = self._chosen
         if (
             chosen is not None
@@ -426,7 +466,7 @@ class RosterManager:
             self._core.end_removed()
             return
         self.news.append(f"roster {roster.number} counts: {', '.join(roster.names)}")
-        self._core.use_roster(roster)
+        self._core.use_roster(roster, stored=not store)
 
     # ---- time ----
 

@@ -91,6 +91,7 @@ class Comparison:
         "_flood",
         "_former",
         "_interval_s",
+        "_is_told",
         "_name",
         "_notice",
         "_notified_at",
@@ -110,6 +111,7 @@ class Comparison:
         self._interval_s = FIRST_INTERVAL_S
         self._behind = set[str]()  # daemons that have sent a roster which this one supersedes
         self._sent_at = self._notified_at = -inf
+        self._is_told = True  # the roster, to those that lack it
         self.due = inf
         self._adopt(config)
 
@@ -133,6 +135,16 @@ class Comparison:
         for peer in self._peers.values():
             if peer.digests is not None:
                 self._compare(peer, peer.digests, now)
+
+    def hold_roster(self) -> None:
+        """Tell nobody the roster that counts, as the disk does not hold it yet."""
+        self._is_told = False
+
+    def tell_roster(self, now: float) -> None:
+        """Tell the roster that counts from now on to those that lack it."""
+        if not self._is_told:
+            self._is_told = True
+            self.due = min(self.due, max(now, self._notified_at + NOTICE_INTERVAL_S))
 
     # ---- messages of others ----
 
@@ -187,9 +199,10 @@ class Comparison:
         """Send this daemon's settings and roster to the others; call it at `due`."""
         others = [peer for peer in self._peers.values() if self._is_other(peer, now)]
         different = {peer.name for peer in others if peer.name is not None}
-        if self._notice is not None and (self._behind or any(peer.differs for peer in others)):
-            self._send_notice(different | self._behind, now)
-        self._behind.clear()
+        if self._notice is not None and self._is_told:
+            if self._behind or any(peer.differs for peer in others):
+                self._send_notice(different | self._behind, now)
+            self._behind.clear()
         if not others:
             self.due = inf
             return

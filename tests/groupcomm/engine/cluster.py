@@ -183,6 +183,7 @@ class Cluster:
             incarnation = Incarnation(restarts, random_id or ord(name))
             start = Start(name=name, incarnation=incarnation, counter=counter)
             shell = self.shells[name] = Shell(self, name)
+            self.near.pop(name, None)
             shell.record = record = rosters or RosterRecord()
             config, agreed = self.config, record.agreed
             if name in self.versions:

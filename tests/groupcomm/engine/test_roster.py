@@ -113,6 +113,66 @@ def test_a_daemon_that_is_removed_gets_everything_until_it_has_left() -> None:
     assert [cluster.members(name) for name in "ab"] == ["ab"] * 2
 
 
+def test_a_removed_daemon_ends_only_once_another_one_uses_the_roster_without_it() -> None:
+    """A life of the simulator, `rosters, 3 sites, 5 daemons`, seed 16: only the removed daemon had
+    delivered the last step, and ended; without it the others had no majority to complete it."""
+    cluster = formed("ab")
+    cluster.stores = False
+    change(cluster, "a", RemoveDaemon("b"))
+    cluster.run(0.1)
+    for name in "ab":
+        cluster.shells[name].store_now()
+    cluster.cut = {("b", "a")}
+    cluster.run(0.3)
+    cluster.stores = True
+    cluster.isolate("a", "b")
+    cluster.run(5.0)
+    assert cluster.shells["b"].over is None
+    assert names_of(cluster, "a") == "ab"
+    cluster.cut = set()
+    cluster.run(5.0)
+    over = cluster.shells["b"].over
+    assert over is not None
+    assert over.end is EndReason.REMOVED
+    assert names_of(cluster, "a") == "a"
+
+
+def test_a_removal_is_told_only_by_a_daemon_whose_disk_holds_it() -> None:
+    """Else it forgets that, if it is killed, and waits for the daemon that has ended."""
+    cluster = formed("ab")
+    cluster.stores = False
+    change(cluster, "a", RemoveDaemon("b"))
+    cluster.run(0.1)
+    for name in "ab":
+        cluster.shells[name].store_now()
+    cluster.run(3.0)
+    assert names_of(cluster, "a") == "a"
+    assert cluster.shells["b"].over is None
+    cluster.shells["a"].rosters.clear()
+    stop(cluster, "a")
+    cluster.stores = True
+    cluster.shells["b"].store_now()
+    restart(cluster, "a")
+    cluster.run(5.0)
+    assert names_of(cluster, "a") == "a"
+    over = cluster.shells["b"].over
+    assert over is not None
+    assert over.end is EndReason.REMOVED
+
+
+def test_a_daemon_that_is_being_removed_refuses_changes() -> None:
+    """The others, which use the roster without it, would drop its steps."""
+    cluster = formed("ab")
+    cluster.stores = False
+    change(cluster, "a", RemoveDaemon("b"))
+    cluster.run(0.1)
+    for name in "ab":
+        cluster.shells[name].store_now()
+    cluster.run(0.3)
+    with pytest.raises(LocalProtocolError, match="roster 1 does not have this daemon"):
+        change(cluster, "b", add("c"))
+
+
 def test_a_removed_daemon_that_comes_back_is_told_so() -> None:
     cluster = formed()
     stop(cluster, "c")

@@ -97,10 +97,10 @@ Live = Callable[[str, int, float], tuple[LifeResult, float]]
 
 
 def live_until(kind: str, seed: int, until: float) -> tuple[LifeResult, float]:
-    """Live one life, but not beyond a time of the monotonic clock."""
+    """Live one life, but not beyond a time of the monotonic clock, or an interrupt."""
     gc.set_threshold(50_000, 20, 50)  # nearly all that a simulation makes is not in cycles
     began = time.process_time()
-    result = live(seed, KINDS[kind], is_over=lambda: time.monotonic() >= until)
+    result = live(seed, KINDS[kind], is_over=lambda: _is_over(until))
     return result, time.process_time() - began
 
 
@@ -237,13 +237,28 @@ def _row(name: str, each: Totals) -> str:
     return f"| {name} | {' | '.join(numbers)} |"
 
 
+_stop: Final = multiprocessing.get_context("fork").Event()
+"""Set by the first interrupt: lives end after their present quiet time, and count."""
+
+
+def _is_over(until: float) -> bool:
+    return _stop.is_set() or time.monotonic() >= until
+
+
+def _end_soon(_signal: int, _frame: object) -> None:
+    """End all lives after their present quiet time; the next interrupt ends at once."""
+    _stop.set()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    say("ending after the present quiet times, within a minute or so")
+
+
 def run_days(days: Days, until: float, workers: int) -> None:
-    """Live until a time of the monotonic clock, in several processes."""
+    """Live until a time of the monotonic clock, or an interrupt, in several processes."""
     context = multiprocessing.get_context("fork")
     pending: dict[Future[tuple[LifeResult, float]], str] = {}
     with ProcessPoolExecutor(workers, context, initializer=_ignore_interrupts) as pool:
-        while pending or time.monotonic() < until:
-            while len(pending) < workers and time.monotonic() < until:
+        while pending or not _is_over(until):
+            while len(pending) < workers and not _is_over(until):
                 kind, seed = days.next_life()
                 pending[pool.submit(live_until, kind, seed, until)] = kind
             for future in wait(pending, return_when=FIRST_COMPLETED).done:
@@ -259,6 +274,7 @@ def campaign(
 ) -> int:
     """Live for some minutes, and print the totals; return 1 if a life had findings."""
     days = Days(folder, kinds, say)
+    signal.signal(signal.SIGINT, _end_soon)
     run_days(days, time.monotonic() + 60 * minutes, workers)
     say(table_of(days.state.totals))
     for each in days.state.failed:
