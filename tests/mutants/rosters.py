@@ -100,7 +100,8 @@ def removed_daemon_stays(_right: Right) -> Right:
     """A daemon that was removed does not leave, and takes part in views and changes."""
 
     def end_removed(self: DaemonCore) -> None:
-        self.use_roster(self.roster_manager.record.agreed or self.config.roster)
+        agreed = self.roster_manager.record.agreed
+        self.use_roster(agreed or self.config.roster, stored=True)
 
     return end_removed
 

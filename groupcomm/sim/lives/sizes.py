@@ -8,6 +8,7 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from groupcomm.membership.flood import MAX_UNFINISHED
 from groupcomm.security.opening import MAX_PEERS
 
 _SKIPPED: Final = ("groupcomm.sim", "groupcomm.trace", "groupcomm.config")
@@ -25,9 +26,13 @@ BOUNDED: Final = {
     "SecretOpener._turns": MAX_PEERS,
     "SecretOpener._turns[]": 3 * MAX_PEERS,
     "SecretOpener._turns[][]": 6 * MAX_PEERS,
+    "Flood._parts": MAX_UNFINISHED,
+    "Flood._parts[]": 2 * MAX_UNFINISHED,
+    "Flood._parts[][]": 8 * MAX_UNFINISHED,
 }
 """The tables that are meant to fill up in days, and the entries at which they are full: a daemon
-remembers this many earlier starts of others, so that it takes no replay of theirs."""
+remembers this many earlier starts of others, so that it takes no replay of theirs; and this many
+control messages, in up to about eight parts, of which a part was lost."""
 
 FEWEST: Final = 12
 """The fewest measurements of one start of a daemon that say anything."""

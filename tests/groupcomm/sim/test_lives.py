@@ -69,6 +69,10 @@ def test_a_table_that_fills_up_early_or_varies_does_not_grow() -> None:
     rising = [{"leak": 10 * at, "full": min(200, 100 * at), "noise": at % 3} for at in range(30)]
     assert set(growing(rising)) == {"leak"}
     assert growing(rising[: FEWEST - 1]) == {}
+    parts = [{"Flood._parts": 2 * at} for at in range(30)]
+    assert growing(parts) == {}, "a life of three sites, seed 20: it is full with 64"
+    assert growing([*parts, {"Flood._parts": 66}]) == {}
+    assert set(growing([{"Flood._parts": 6 * at} for at in range(30)])) == {"Flood._parts"}
 
 
 @pytest.mark.long
