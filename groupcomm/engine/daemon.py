@@ -73,9 +73,6 @@ from groupcomm.wire.packet import PacketKind, Raw, peek_untrusted
 MAX_EARLY = 1024
 """Packets of a view that others have installed already, kept until this daemon has."""
 
-FOLLOW_S = 2.0
-"""A daemon that was removed leaves after this time even if others have not said that they know."""
-
 _CONTROL = PacketKind.CONTROL
 _OPERATIONAL = MembershipState.OPERATIONAL  # in every other state the view is frozen
 
@@ -156,7 +153,6 @@ class DaemonCore:
         self._history = ViewHistory(now)
         self._token_watch = TokenWatch(config.timing.token_timeout_s)
         self._is_over = False  # whether the shell knows that this start is over
-        self._is_removed, self._follow_until = False, inf
         self._now = now
         self._pause_s = config.timing.token_timeout_s / 2  # a call that is this late shows a pause
         self.drain = Drain(self.sessions)
@@ -277,8 +273,8 @@ class DaemonCore:
         # Never in the past: else the next call would look as if it came after a pause.
         due = min(self.membership.deadline, self._view_due, self.leaving.due)
         due = min(due, self.roster_manager.due)
-        if self._is_removed and self._now < self._follow_until:
-            due = min(due, self._follow_until)
+        if self._now < self.leaving.follow_until:
+            due = min(due, self.leaving.follow_until)
         sessions = self.sessions
         due = min(due, sessions.intake.due, sessions.names.due, sessions.slow_receivers.due)
         if self.drain.begun:
@@ -294,7 +290,12 @@ class DaemonCore:
             view_state.deliver()
             self._view_due = view_state.deadline
         goes = self.leaving.begun and not self.membership.leaving
-        if goes and self._others_follow() and self.leaving.may_go(self._now):
+        others = self.membership.view, self.membership.peers
+        if (
+            goes
+            and self.leaving.others_follow(*others, self._now)
+            and self.leaving.may_go(self._now)
+        ):
             self.membership.leave(self._now)
         self.sessions.complete(output)
         if self.reports.arrived:
@@ -341,7 +342,7 @@ class DaemonCore:
         how = EndReason.OUTDATED
         if membership.state is MembershipState.LEFT:
             how = EndReason.CUT_SHORT if leaving.unfinished else EndReason.LEFT
-            if self._is_removed:
+            if leaving.removed:
                 how = EndReason.REMOVED
         return CoreOver(
             end=how,
@@ -351,19 +352,6 @@ class DaemonCore:
             roll=self.key_manager.roll,
             roster=self.roster_manager.record.agreed if how is EndReason.REMOVED else None,
         )
-
-    def _others_follow(self) -> bool:
-        """Return whether all members use the roster without this daemon, or had time enough.
-
-        A member that has not delivered the last step when this daemon leaves would freeze its view
-        before that, and be left out of the next one until it has learned the roster.
-        """
-        view = self.membership.view
-        if not self._is_removed or view is None or self._now >= self._follow_until:
-            return True
-        members = view.numbers - {self.start.daemon.number}
-        peers = self.membership.peers
-        return all(number in peers and peers[number].differs for number in members)
 
     def _is_unblocked(self) -> bool:
         """Return whether the client that all senders waited for has read meanwhile."""
@@ -582,7 +570,7 @@ class DaemonCore:
 
     def end_removed(self) -> None:
         """Leave, as the roster that counts does not have this daemon any more."""
-        self._is_removed, self._follow_until = True, self._now + FOLLOW_S
+        self.leaving.remove(self._now)
         self.leave()
 
     # ---- the context of membership ----

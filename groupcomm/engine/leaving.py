@@ -8,17 +8,24 @@ still hear it, and has left. For them it is then as if it had been killed, excep
 wait for a timeout.
 """
 
+from collections.abc import Mapping
 from math import inf
-from typing import Protocol
+from typing import Final, Protocol
 
+from groupcomm.config.view import Start, View
 from groupcomm.engine.sessions import LocalSessions
 from groupcomm.engine.view import ViewState
+from groupcomm.membership.peer import PeerDaemon
 from groupcomm.membership.states import MembershipState
+
+FOLLOW_S: Final = 2.0
+"""A daemon that was removed leaves after this time even if others have not said that they know."""
 
 
 class LeavingContext(Protocol):
     """The daemon that leaves."""
 
+    start: Start
     sessions: LocalSessions
     view_state: ViewState | None
 
@@ -34,9 +41,12 @@ class Leaving:
         begun: whether it was asked to leave.
         due: when it leaves in any case; inf before it was asked to leave, and once it has gone.
         unfinished: the duties that were not done in time; empty if it left in order.
+        removed: whether it leaves as the roster does not have it any more.
+        follow_until: the time at which a removed daemon waits for the others no longer; -inf for
+            one that was not removed.
     """
 
-    __slots__ = ("_core", "_timeout_s", "begun", "due", "unfinished")
+    __slots__ = ("_core", "_timeout_s", "begun", "due", "follow_until", "removed", "unfinished")
 
     def __init__(self, core: LeavingContext, timeout_s: float) -> None:
         self._core = core
@@ -44,6 +54,22 @@ class Leaving:
         self.begun = False
         self.due = inf
         self.unfinished = ""
+        self.removed, self.follow_until = False, -inf
+
+    def remove(self, now: float) -> None:
+        """Note that the roster does not have this daemon any more."""
+        self.removed, self.follow_until = True, now + FOLLOW_S
+
+    def others_follow(self, view: View | None, peers: Mapping[int, PeerDaemon], now: float) -> bool:
+        """Return whether all members use the roster without this daemon, or had time enough.
+
+        A member that has not delivered the last step when this daemon leaves would freeze its view
+        before that, and be left out of the next one until it has learned the roster.
+        """
+        if view is None or now >= self.follow_until:
+            return True
+        members = view.numbers - {self._core.start.daemon.number}
+        return all(number in peers and peers[number].differs for number in members)
 
     def may_go(self, now: float) -> bool:
         """Return whether the others can be told now; call it after each step once it has begun."""

@@ -18,7 +18,7 @@ from groupcomm.engine import (
     LeaveRequested,
 )
 from groupcomm.engine.counters import MAX_LATEST, Counters, Traffic
-from groupcomm.engine.daemon import FOLLOW_S
+from groupcomm.engine.leaving import FOLLOW_S
 from groupcomm.engine.protection import PlainProtection
 from groupcomm.errors import BadDatagram, ProtocolViolation, RemoteProtocolError
 from groupcomm.level import ServiceLevel
@@ -93,10 +93,10 @@ def test_the_next_step_is_due_when_the_first_part_has_something_to_do() -> None:
 def test_a_daemon_that_was_removed_waits_for_the_others_until_its_time_is_up() -> None:
     core = lone()
     usual = after(core)
-    core._is_removed, core._follow_until = True, 0.001
+    core.leaving.removed, core.leaving.follow_until = True, 0.001
     core._set_deadline()
     assert core.deadline == 0.001
-    core._follow_until = 0.0
+    core.leaving.follow_until = 0.0
     core._set_deadline()
     assert core.deadline == usual
 
@@ -274,19 +274,24 @@ def test_a_removed_daemon_whose_others_do_not_follow_leaves_after_a_while() -> N
     cluster.start("abc")
     cluster.run(1.0)
     core = cluster.cores["c"]
-    assert core._others_follow(), "it was not removed"
+
+    def follow() -> bool:
+        membership = core.membership
+        return core.leaving.others_follow(membership.view, membership.peers, core._now)
+
+    assert follow(), "it was not removed"
     core.end_removed()
-    assert not core._others_follow()
+    assert not follow()
     core._now += FOLLOW_S - 0.001
-    assert not core._others_follow()
+    assert not follow()
     for name in "ab":
         (peer,) = (p for p in core.membership.peers.values() if p.name == name)
         cast(Any, peer).differs = True
-    assert core._others_follow(), "all say that they use the roster"
+    assert follow(), "all say that they use the roster"
     for peer in core.membership.peers.values():
         cast(Any, peer).differs = False
     core._now += 0.001
-    assert core._others_follow(), "they had time enough"
+    assert follow(), "they had time enough"
 
 
 # ---- groups, as the shell sees them ----
