@@ -43,6 +43,7 @@ class Core:
         submitted: the steps that it has sent, in order.
         flooded: the rosters that it has sent to all.
         used: the rosters that count from then on.
+        told: those of them that others may learn.
         removed: how often it was told that this daemon is removed.
     """
 
@@ -54,6 +55,7 @@ class Core:
         self.submitted: list[RosterStep] = []
         self.flooded: list[Roster] = []
         self.used: list[Roster] = []
+        self.told: list[Roster] = []
         self.removed = self.woken = 0
         self.sessions = SimpleNamespace(backlog=SimpleNamespace(append=self._submit))
 
@@ -68,9 +70,14 @@ class Core:
         assert (notice.name, notice.counts) == (self.start.name, False)
         self.flooded.append(decode_roster_untrusted(notice.roster))
 
-    def use_roster(self, roster: Roster) -> None:
+    def use_roster(self, roster: Roster, *, stored: bool) -> None:
         self.config = self.config.with_roster(roster)
         self.used.append(roster)
+        if stored:
+            self.tell_roster()
+
+    def tell_roster(self) -> None:
+        self.told.append(self.config.roster)
 
     def end_removed(self) -> None:
         self.removed += 1
@@ -134,6 +141,9 @@ def test_a_change_counts_once_all_daemons_of_the_view_have_stored_it() -> None:
     assert core.used == [WITH_D]
     assert (manager.is_changing, manager.lacking) == (False, ())
     assert manager.to_store(0.0) == RosterRecord(agreed=WITH_D)
+    assert core.told == [], "its disk does not hold that yet"
+    store(manager)
+    assert core.told == [WITH_D]
     assert list(manager.news) == [f"roster {WITH_D.number} counts: a, b, c, d"]
 
 
