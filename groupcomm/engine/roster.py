@@ -331,7 +331,7 @@ class RosterManager:
 
     @property
     def _awaits_users(self) -> bool:
-        """Whether all have stored a roster that does not have this daemon."""
+        """Return whether all have stored a roster that does not have this daemon."""
         chosen = self._chosen
         if chosen is None or chosen.roster is None or not self._is_stored_by_all(chosen):
             return False

@@ -91,7 +91,7 @@ class Comparison:
         "_flood",
         "_former",
         "_interval_s",
-        "_is_told",
+        "_may_tell",
         "_name",
         "_notice",
         "_notified_at",
@@ -111,7 +111,7 @@ class Comparison:
         self._interval_s = FIRST_INTERVAL_S
         self._behind = set[str]()  # daemons that have sent a roster which this one supersedes
         self._sent_at = self._notified_at = -inf
-        self._is_told = True  # the roster, to those that lack it
+        self._may_tell = True  # the roster, to those that lack it
         self.due = inf
         self._adopt(config)
 
@@ -138,12 +138,12 @@ class Comparison:
 
     def hold_roster(self) -> None:
         """Tell nobody the roster that counts, as the disk does not hold it yet."""
-        self._is_told = False
+        self._may_tell = False
 
     def tell_roster(self, now: float) -> None:
         """Tell the roster that counts from now on to those that lack it."""
-        if not self._is_told:
-            self._is_told = True
+        if not self._may_tell:
+            self._may_tell = True
             self.due = min(self.due, max(now, self._notified_at + NOTICE_INTERVAL_S))
 
     # ---- messages of others ----
@@ -199,7 +199,7 @@ class Comparison:
         """Send this daemon's settings and roster to the others; call it at `due`."""
         others = [peer for peer in self._peers.values() if self._is_other(peer, now)]
         different = {peer.name for peer in others if peer.name is not None}
-        if self._notice is not None and self._is_told:
+        if self._notice is not None and self._may_tell:
             if self._behind or any(peer.differs for peer in others):
                 self._send_notice(different | self._behind, now)
             self._behind.clear()
