@@ -54,7 +54,7 @@ def test_the_first_program_waits_for_others_and_prints_short_lines(tmp_path: Pat
         assert first.stdout.readline().endswith(" hello to all\n"), "of the second"
         for process in both:
             process.send_signal(signal.SIGINT)
-            assert finish(process) == ("bye\n", "")
+            assert finish(process) == ("", "stopped\n")
 
 
 def test_the_block_for_two_hosts_can_be_pasted(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from groupcomm.clocks.stamp import Position
 from groupcomm.events import DaemonView, GroupView, MemberId, Message
+from groupcomm_client.history import live
 from groupcomm_client.history.cursor_client import CursorClient
 from groupcomm_client.history.cursors import CursorExchange
 from groupcomm_client.history.frames import EncodedPiece, Piece
@@ -134,11 +135,11 @@ def first_event_of_a_piece_is_left_out(right: Right) -> Right:
 # ---- the live line ----
 
 
-@mutant((LiveLine, "_continues"))
+@mutant((live, "continues"))
 def any_view_continues_the_last_one(_right: Right) -> Right:
     """A queue is kept at a view, though a view of the line may have been between."""
 
-    def continues(_self: LiveLine, before: DaemonView, view: DaemonView) -> bool:
+    def continues(before: DaemonView, view: DaemonView) -> bool:
         return before.majority is not False and view.majority is not False
 
     return continues
