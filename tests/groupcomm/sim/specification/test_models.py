@@ -48,11 +48,19 @@ SILENT: frozenset[enum.Enum] = frozenset(
 """Conditions without which no invariant breaks within the small bounds, and why. The check of runs
 has them all."""
 
-LONG = frozenset({"recovery: 2 daemons, 2 packets, 1 SAFE"})
+LONG = frozenset(
+    {
+        "recovery: 2 daemons, 2 packets, 1 SAFE",
+        "recovery: 2 daemons, 1 SAFE packet, 3 attempts",
+        "views: 2 daemons of one view, 2 attempts each",
+    }
+)
 
 LONG_CONDITIONS = frozenset(
     {
         *(condition for condition in RecoveryCondition if condition is not RecoveryCondition.DROPS),
+        OrderCondition.STAMPS_RISE,
+        OrderCondition.NEXT_NUMBER,
         OrderCondition.PROMISE_KEPT,
         OrderCondition.PROMISE_IS_TRUE,
         OrderCondition.WAS_ANNOUNCED,
