@@ -179,9 +179,10 @@ class RosterManager:
             raise LocalProtocolError(
                 "this daemon looks for a view at the moment: try again in a second"
             )
-        if self._awaits_users:
+        parting = self._parting()
+        if parting is not None:
             raise LocalProtocolError(
-                f"roster {self.roster.number + 1} does not have this daemon: ask another one"
+                f"roster {parting.number} does not have this daemon: ask another one"
             )
         if self._chosen is not None:
             raise LocalProtocolError(
@@ -316,34 +317,38 @@ class RosterManager:
         if chosen is None or step.roster != chosen.id:
             return
         chosen.stored.add(daemon)
-        if self._awaits_users:
+        if self._parting() is not None:
             self._flood_at = inf
             self._learn_if_used(chosen)
-        elif self._is_stored_by_all(chosen) and chosen.roster is not None:
+        elif (roster := self._stored_by_all()) is not None:
             self._end_change()
-            self._use(chosen.roster)
+            self._use(roster)
             if self._in_view and not self._removed:
                 self._has_majority = bool(self.roster.has_majority(self._members))
                 self._count_next()
 
-    def _is_stored_by_all(self, chosen: _Chosen) -> bool:
-        return len(chosen.stored) == len(self._members) and chosen.roster is not None
-
-    @property
-    def _awaits_users(self) -> bool:
-        """Return whether all have stored a roster that does not have this daemon."""
+    def _stored_by_all(self) -> Roster | None:
+        """Return the chosen roster if all daemons of the view have stored it; else None."""
         chosen = self._chosen
-        if chosen is None or chosen.roster is None or not self._is_stored_by_all(chosen):
-            return False
-        return chosen.roster.entry(self._core.start.name) is None
+        if chosen is None or len(chosen.stored) != len(self._members):
+            return None
+        return chosen.roster
+
+    def _parting(self) -> Roster | None:
+        """Return the roster that all have stored if it does not have this daemon; else None."""
+        roster = self._stored_by_all()
+        if roster is None or roster.entry(self._core.start.name) is not None:
+            return None
+        return roster
 
     def _learn_if_used(self, chosen: _Chosen) -> None:
         """Learn the roster without this daemon from another one that uses it.
 
         Its disk holds the roster as pending until then, and offers it to the next view.
         """
-        if chosen.is_used and self._learned is None and chosen.roster is not None:
-            self._learn(chosen.roster)
+        parting = self._parting()
+        if parting is not None and chosen.is_used and self._learned is None:
+            self._learn(parting)
 
     # ---- rosters that come ----
 
@@ -367,8 +372,7 @@ class RosterManager:
         chosen = self._chosen
         if chosen is not None and chosen.id == roster.id:
             chosen.is_used = True
-            if self._awaits_users:
-                self._learn_if_used(chosen)
+            self._learn_if_used(chosen)
             return False  # the last step comes in the order of the view, or the view ends
         if self._learned is None and roster.number and roster.supersedes(self.roster):
             self._consider(roster, now)

@@ -113,15 +113,21 @@ def test_a_daemon_that_is_removed_gets_everything_until_it_has_left() -> None:
     assert [cluster.members(name) for name in "ab"] == ["ab"] * 2
 
 
-def test_a_removed_daemon_ends_only_once_another_one_uses_the_roster_without_it() -> None:
-    """A life of the simulator, `rosters, 3 sites, 5 daemons`, seed 16: only the removed daemon had
-    delivered the last step, and ended; without it the others had no majority to complete it."""
+def removing() -> Cluster:
+    """Return a cluster of a and b, which have both just stored the removal of b as pending."""
     cluster = formed("ab")
     cluster.stores = False
     change(cluster, "a", RemoveDaemon("b"))
     cluster.run(0.1)
     for name in "ab":
         cluster.shells[name].store_now()
+    return cluster
+
+
+def test_a_removed_daemon_ends_only_once_another_one_uses_the_roster_without_it() -> None:
+    """A life of the simulator, `rosters, 3 sites, 5 daemons`, seed 16: only the removed daemon had
+    delivered the last step, and ended; without it the others had no majority to complete it."""
+    cluster = removing()
     cluster.cut = {("b", "a")}
     cluster.run(0.3)
     cluster.stores = True
@@ -139,12 +145,7 @@ def test_a_removed_daemon_ends_only_once_another_one_uses_the_roster_without_it(
 
 def test_a_removal_is_told_only_by_a_daemon_whose_disk_holds_it() -> None:
     """Else it forgets that, if it is killed, and waits for the daemon that has ended."""
-    cluster = formed("ab")
-    cluster.stores = False
-    change(cluster, "a", RemoveDaemon("b"))
-    cluster.run(0.1)
-    for name in "ab":
-        cluster.shells[name].store_now()
+    cluster = removing()
     cluster.run(3.0)
     assert names_of(cluster, "a") == "a"
     assert cluster.shells["b"].over is None
@@ -162,12 +163,7 @@ def test_a_removal_is_told_only_by_a_daemon_whose_disk_holds_it() -> None:
 
 def test_a_daemon_that_is_being_removed_refuses_changes() -> None:
     """The others, which use the roster without it, would drop its steps."""
-    cluster = formed("ab")
-    cluster.stores = False
-    change(cluster, "a", RemoveDaemon("b"))
-    cluster.run(0.1)
-    for name in "ab":
-        cluster.shells[name].store_now()
+    cluster = removing()
     cluster.run(0.3)
     with pytest.raises(LocalProtocolError, match="roster 1 does not have this daemon"):
         change(cluster, "b", add("c"))
