@@ -290,12 +290,7 @@ class DaemonCore:
             view_state.deliver()
             self._view_due = view_state.deadline
         goes = self.leaving.begun and not self.membership.leaving
-        others = self.membership.view, self.membership.peers
-        if (
-            goes
-            and self.leaving.others_follow(*others, self._now)
-            and self.leaving.may_go(self._now)
-        ):
+        if goes and self.leaving.may_go(self._now):
             self.membership.leave(self._now)
         self.sessions.complete(output)
         if self.reports.arrived:

@@ -8,14 +8,13 @@ still hear it, and has left. For them it is then as if it had been killed, excep
 wait for a timeout.
 """
 
-from collections.abc import Mapping
 from math import inf
 from typing import Final, Protocol
 
-from groupcomm.config.view import Start, View
+from groupcomm.config.view import Start
 from groupcomm.engine.sessions import LocalSessions
 from groupcomm.engine.view import ViewState
-from groupcomm.membership.peer import PeerDaemon
+from groupcomm.membership.membership import Membership
 from groupcomm.membership.states import MembershipState
 
 FOLLOW_S: Final = 2.0
@@ -26,6 +25,7 @@ class LeavingContext(Protocol):
     """The daemon that leaves."""
 
     start: Start
+    membership: Membership
     sessions: LocalSessions
     view_state: ViewState | None
 
@@ -60,19 +60,22 @@ class Leaving:
         """Note that the roster does not have this daemon any more."""
         self.removed, self.follow_until = True, now + FOLLOW_S
 
-    def others_follow(self, view: View | None, peers: Mapping[int, PeerDaemon], now: float) -> bool:
+    def others_follow(self, now: float) -> bool:
         """Return whether all members use the roster without this daemon, or had time enough.
 
         A member that has not delivered the last step when this daemon leaves would freeze its view
         before that, and be left out of the next one until it has learned the roster.
         """
-        if view is None or now >= self.follow_until:
+        if now >= self.follow_until or (view := self._core.membership.view) is None:
             return True
         members = view.numbers - {self._core.start.daemon.number}
+        peers = self._core.membership.peers
         return all(number in peers and peers[number].differs for number in members)
 
     def may_go(self, now: float) -> bool:
         """Return whether the others can be told now; call it after each step once it has begun."""
+        if not self.others_follow(now):
+            return False
         if self.due == inf:
             self.due = now + self._timeout_s
         if not self._is_settled():

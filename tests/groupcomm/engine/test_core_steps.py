@@ -276,8 +276,7 @@ def test_a_removed_daemon_whose_others_do_not_follow_leaves_after_a_while() -> N
     core = cluster.cores["c"]
 
     def follow() -> bool:
-        membership = core.membership
-        return core.leaving.others_follow(membership.view, membership.peers, core._now)
+        return core.leaving.others_follow(core._now)
 
     assert follow(), "it was not removed"
     core.end_removed()
