@@ -15,7 +15,7 @@ import attrs
 import trio
 
 from groupcomm.config.roster import Roster
-from groupcomm.config.view import Adoption, Start
+from groupcomm.config.view import Start
 from groupcomm.engine import CoreOver
 from groupcomm.errors import ConfigError, GroupCommError
 from groupcomm.host.addresses import Address
@@ -40,7 +40,7 @@ from groupcommd.process import (
     retain_freed_memory,
     retry_while_exhausted,
 )
-from groupcommd.roster_config import log_roster, removed_text, with_roster
+from groupcommd.roster_config import log_roster, removed_text
 from groupcommd.service import LINGER_S, Service, ServiceEnd
 from groupcommd.sockets import Sockets
 from groupcommd.state_dir import StateDir, StateError
@@ -255,7 +255,7 @@ def _configure(
 async def _serve(
     options: argparse.Namespace, config: DaemonConfig, state: StateDir, sockets: Sockets
 ) -> int:
-    """Serve, from one start to the next, until the daemon has left; return the exit status."""
+    """Serve until the daemon has left; return the exit status."""
     if config.keys is None:
         _log.warning(
             "insecure = true: any host that can send to this daemon can join its cluster; to change"
@@ -269,38 +269,25 @@ async def _serve(
         log_start(config, sockets)
         notify_systemd("READY=1")
         trio.lowlevel.spawn_system_task(feed_systemd_watchdog)
-        adopt: Adoption | None = None
-        while True:
-            kept: list[int] = []
-            start = await count_start(config, state, adopt, signals, kept)
-            if start is None:
-                notify_systemd("STOPPING=1")
-                return 0
-            service = Service(with_bound(config, sockets), state, start, sockets)
-            service.on_leaving = partial(_begin_end, watchdog)
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(_obey, service, options, config, kept, signals)
-                nursery.start_soon(_collect_garbage)
-                end = await service.run()
-                nursery.cancel_scope.cancel()
-            if end is ServiceEnd.LOCKED_OUT:
-                raise ConfigError(str(service.locked_out))
-            over = service.over
-            assert over is not None, "a daemon that is not locked out ends by its core"
-            if over.roster is not None:
-                raise ConfigError(removed_text(config.name, over.roster, state.rosters_path))
-            if end is not ServiceEnd.OUTDATED or service.leaves:
-                return _say_how_it_left(over, config)
-            config = attrs.evolve(service.config, keys=over.keys, roll=over.roll)
-            if state.rosters.agreed is not None:  # the latest one on disk
-                config = with_roster(config, state.rosters.agreed)
-            adopt = over.adopt
-            assert adopt is not None, "it ended as outdated"
-            _log.warning(
-                "other daemons know of %d starts of this daemon, and its disk of fewer: "
-                "the daemon starts again",
-                adopt.restarts,
-            )
+        kept: list[int] = []
+        start = await count_start(config, state, signals, kept)
+        if start is None:
+            notify_systemd("STOPPING=1")
+            return 0
+        service = Service(with_bound(config, sockets), state, start, sockets)
+        service.on_leaving = partial(_begin_end, watchdog)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_obey, service, options, config, kept, signals)
+            nursery.start_soon(_collect_garbage)
+            end = await service.run()
+            nursery.cancel_scope.cancel()
+        if end is ServiceEnd.LOCKED_OUT:
+            raise ConfigError(str(service.locked_out))
+        over = service.over
+        assert over is not None, "a daemon that is not locked out ends by its core"
+        if over.roster is not None:
+            raise ConfigError(removed_text(config.name, over.roster, state.rosters_path))
+        return _say_how_it_left(over, config)
 
 
 def with_bound(config: DaemonConfig, sockets: Sockets) -> DaemonConfig:
@@ -409,7 +396,6 @@ _ENDS = (signal.SIGTERM, signal.SIGINT)
 async def count_start(
     config: DaemonConfig,
     state: StateDir,
-    adopt: Adoption | None,
     signals: AsyncIterator[int],
     kept: list[int],
 ) -> Start | None:
@@ -421,7 +407,6 @@ async def count_start(
     Args:
         config: the configuration of the daemon.
         state: its state folder.
-        adopt: the facts that other daemons know of earlier starts.
         signals: the signals that come meanwhile; one that ends the daemon is obeyed at once.
         kept: receives all of them, to be obeyed once the daemon serves.
 
@@ -434,7 +419,7 @@ async def count_start(
     found: list[Start | StateError] = []
 
     async def count(over: trio.CancelScope) -> None:
-        begin = partial(state.begin, config.name, adopt)
+        begin = partial(state.begin, config.name)
         try:
             found.append(await retry_while_exhausted("the start", begin))
         except StateError as error:

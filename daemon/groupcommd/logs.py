@@ -17,6 +17,7 @@ from groupcomm.engine import (
     AccessNews,
     DrainBegun,
     DrainOver,
+    MembershipNews,
     News,
     ProtocolNews,
     RosterNews,
@@ -165,6 +166,8 @@ def log_news(news: News, status: Callable[[], Status]) -> None:
             _log.warning("access: %s", text)
         case ProtocolNews(text):
             _log.error("protocol: %s", text)
+        case MembershipNews(text):
+            _log.warning("membership: %s", text)
         case DrainBegun():
             _log.info(
                 "this daemon is about to stop, within %g s: it admits no more programs, and tells"

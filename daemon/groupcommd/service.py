@@ -89,7 +89,6 @@ class ServiceEnd(enum.Enum):
 
     LEFT = enum.auto()  # an operator stopped it, and it left in order
     CUT_SHORT = enum.auto()  # an operator stopped it, and an orderly leave took too long
-    OUTDATED = enum.auto()  # other daemons know of more starts than its disk: start anew
     REMOVED = enum.auto()  # the cluster's roster does not have it any more
     LOCKED_OUT = enum.auto()  # the others seal with a key that it lacks, or have evicted it
 
@@ -512,7 +511,7 @@ class Service:
     def finish(self, over: CoreOver) -> None:
         """See Shell."""
         self.over = over
-        self._nursery.start_soon(self._end_outdated if over.adopt else self._linger)
+        self._nursery.start_soon(self._linger)
 
     def _answer(self, question: str, principal: str) -> bytes:
         return answer(self._parts(), question, principal)
@@ -537,12 +536,6 @@ class Service:
 
         self._http = HttpSupervisor(at.socket, self._config, self._parts, OwnProcess)
         nursery.start_soon(self._http.run)
-
-    async def _end_outdated(self) -> None:
-        """End once no write is in flight, as the next start writes to the same files."""
-        while self._writer.writes:
-            await trio.sleep(0.01)
-        self._finish(ServiceEnd.OUTDATED)
 
     async def _linger(self) -> None:
         """End once clients have their output and files are written, or after LINGER_S."""

@@ -19,7 +19,7 @@ from typing import Any, Final
 import attrs
 
 from groupcomm.config.roster import RosterRecord
-from groupcomm.config.view import Adoption, Incarnation, Start
+from groupcomm.config.view import Incarnation, Start
 from groupcomm.errors import ConfigError, GroupCommError
 from groupcomm.host.private_files import make_private_folder, open_unwritable
 from groupcomm.membership.reservation import count_start
@@ -150,12 +150,11 @@ class StateDir:
             os.close(self._lock)
             os.close(self._folder)
 
-    def begin(self, name: str, adopt: Adoption | None = None) -> Start:
+    def begin(self, name: str) -> Start:
         """Count a start on disk, and return it.
 
         Args:
             name: the name of the daemon.
-            adopt: the facts that other daemons know of earlier starts.
 
         Raises:
             StateError: the record is damaged, others could have changed it, or it cannot be
@@ -163,10 +162,9 @@ class StateDir:
         """
         with self._writing:
             begun, old = time.monotonic(), self._read()
-            known = (adopt or Adoption()).united(old.restarts, old.mark)
-            incarnation = Incarnation(known.restarts + 1, secrets.randbits(64))
+            incarnation = Incarnation(old.restarts + 1, secrets.randbits(64))
             reading = int(time.time() * 1e6)
-            used, mark = count_start(known.counter, reading, incarnation.random_id)
+            used, mark = count_start(old.mark, reading, incarnation.random_id)
             self._write(StateRecord(incarnation.restarts, mark))
             return Start(
                 name=name,

@@ -181,23 +181,6 @@ def _tuple_text(parts: list[str]) -> str:
     return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
 
 
-@attrs.frozen
-class Adoption:
-    """The facts about a daemon's earlier starts that other daemons know and its disk does not.
-
-    Attributes:
-        restarts: the highest restart count.
-        counter: numbers up to this one may have been used, for views and for its connections.
-    """
-
-    restarts: int = 0
-    counter: int = 0
-
-    def united(self, restarts: int, counter: int) -> "Adoption":
-        """Return the higher of both restart counts, and of both counters."""
-        return Adoption(max(self.restarts, restarts), max(self.counter, counter))
-
-
 @attrs.frozen(kw_only=True)
 class Start:
     """One start of one daemon.

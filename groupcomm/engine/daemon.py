@@ -37,6 +37,7 @@ from groupcomm.engine.keys import KeyManager
 from groupcomm.engine.leaving import Leaving
 from groupcomm.engine.news import (
     AccessNews,
+    MembershipNews,
     News,
     ProtocolNews,
     RosterNews,
@@ -304,8 +305,6 @@ class DaemonCore:
     def _add_news(self, output: Output) -> None:
         """Add news about this daemon: in most steps none."""
         now, membership, view_state = self._now, self.membership, self.view_state
-        access, protocol = self.sessions.access_control.news, membership.trust.news
-        rosters = self.roster_manager.news
         news: list[News] = []
         if self._history.installed is not None:
             news.append(self._history.report(membership.reasons, now))
@@ -314,18 +313,20 @@ class DaemonCore:
             silent = ring.state is RingState.AWAY and now > ring.monitor.heard_at + self._pause_s
             if silent or self._token_watch.is_late:
                 news += self._token_watch.check(ring, now)
-        while access:
-            news.append(AccessNews(access.popleft()))
-        while protocol:
-            news.append(ProtocolNews(protocol.popleft()))
         if self.drain.news:
             news += self.drain.news
             self.drain.news.clear()
-        while rosters:
-            news.append(RosterNews(rosters.popleft()))
+        for kind, lines in (
+            (AccessNews, self.sessions.access_control.news),
+            (ProtocolNews, membership.trust.news),
+            (MembershipNews, membership.news),
+            (RosterNews, self.roster_manager.news),
+        ):
+            while lines:
+                news.append(kind(lines.popleft()))
         if news:
             output.news = news
-        if membership.state is MembershipState.LEFT or membership.adopt is not None:
+        if membership.state is MembershipState.LEFT:
             output.over = self._end_once()
 
     def _end_once(self) -> CoreOver | None:
@@ -333,18 +334,13 @@ class DaemonCore:
         if self._is_over:
             return None
         self._is_over = True
-        membership, leaving = self.membership, self.leaving
-        how = EndReason.OUTDATED
-        if membership.state is MembershipState.LEFT:
-            how = EndReason.CUT_SHORT if leaving.unfinished else EndReason.LEFT
-            if leaving.removed:
-                how = EndReason.REMOVED
+        leaving = self.leaving
+        how = EndReason.CUT_SHORT if leaving.unfinished else EndReason.LEFT
+        if leaving.removed:
+            how = EndReason.REMOVED
         return CoreOver(
             end=how,
             unfinished=leaving.unfinished,
-            adopt=membership.adopt,
-            keys=self.key_manager.keys,
-            roll=self.key_manager.roll,
             roster=self.roster_manager.record.agreed if how is EndReason.REMOVED else None,
         )
 
@@ -651,6 +647,8 @@ class DaemonCore:
         self.probe.installed(view)
         self._history.installed = view
         self.reservation.renew(self._now)
+        if self.reservation.is_far_ahead(view.id.counter, self._now):
+            self.sessions.number_above(view.id.counter + config.starts.connection)
         self._protection.begin_view(view)
         me = view.daemons.index(self.start.daemon)
         self.view_state = ViewState(

@@ -60,6 +60,13 @@ class ProtocolNews:
     text: str
 
 
+@attrs.frozen
+class MembershipNews:
+    """Something about another daemon that an operator should know; the text names both."""
+
+    text: str
+
+
 @attrs.frozen(kw_only=True)
 class DrainBegun:
     """This daemon is about to stop, and its programs are told so.
@@ -94,7 +101,14 @@ class RosterNews:
 
 
 News: TypeAlias = (
-    ViewInstalled | TokenLate | AccessNews | ProtocolNews | DrainBegun | DrainOver | RosterNews
+    ViewInstalled
+    | TokenLate
+    | AccessNews
+    | ProtocolNews
+    | MembershipNews
+    | DrainBegun
+    | DrainOver
+    | RosterNews
 )
 
 

@@ -16,7 +16,6 @@ from typing import Protocol, TypeAlias
 import attrs
 
 from groupcomm.config.roster import Roster, RosterRecord
-from groupcomm.config.view import Adoption
 from groupcomm.engine.inputs import Input
 from groupcomm.engine.news import News
 from groupcomm.security.identity import Roll
@@ -62,7 +61,6 @@ class EndReason(enum.Enum):
 
     LEFT = enum.auto()  # an operator stopped it, and it left in order
     CUT_SHORT = enum.auto()  # an operator stopped it, and an orderly leave took too long
-    OUTDATED = enum.auto()  # other daemons know of more starts than its disk
     REMOVED = enum.auto()  # the cluster's roster does not have it any more
 
 
@@ -73,17 +71,11 @@ class CoreOver:
     Attributes:
         end: the way in which it ends.
         unfinished: the duties that were not done in time; "" unless `end` is CUT_SHORT.
-        adopt: with OUTDATED, the facts that others know of earlier starts; start again with these
-            on disk.
-        keys, roll: the keys and identities that are valid now, for the next start; None without.
         roster: with REMOVED, the roster that does not have this daemon.
     """
 
     end: EndReason
     unfinished: str = ""
-    adopt: Adoption | None = None
-    keys: KeyRing | None = None
-    roll: Roll | None = None
     roster: Roster | None = None
 
 

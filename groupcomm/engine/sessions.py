@@ -270,6 +270,10 @@ class LocalSessions:
         self._last_connection += 1
         return self._last_connection
 
+    def number_above(self, number: int) -> None:
+        """Give no client that connects from now on this number, or a lower one."""
+        self._last_connection = max(self._last_connection, number)
+
     # ---- input of clients ----
 
     def accept(self, event: ClientInput) -> None:

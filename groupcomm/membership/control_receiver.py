@@ -35,7 +35,7 @@ MOST_AT_ONCE: Final = 2 * MOST_BEHIND
 MOST_PER_S: Final = 10**6
 """No daemon sends more, so after a jump new messages can be told from late ones."""
 
-_DIRECT: Final = frozenset((ControlKind.BEACON, ControlKind.OUTDATED))
+_DIRECT: Final = frozenset((ControlKind.BEACON,))
 """The kinds of messages that are never passed on."""
 
 Accept = Callable[[PeerDaemon, ControlMessage, int, bool, float], None]

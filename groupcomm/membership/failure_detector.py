@@ -1,27 +1,34 @@
 """The failure detector: knows the present daemons, their starts, and the daemons that they hear.
 
-Pure. ``now`` is in seconds. Of each name only the latest start counts. A start with fewer restarts
-than are known is told that it is outdated. If the known start still answers, the other one is a
-clone, and is ignored.
+Pure. ``now`` is in seconds. Of each daemon one start counts, the *known* one:
 
-A daemon whose disk was lost or rolled back learns in this way how many restarts it has to count,
-and starts anew (`OutdatedStart`). As this ends all its sessions, one broken daemon must not be able
-to cause it: it happens only while more daemons say so than say that they hear this very start.
+    another start comes      | from the daemon itself         | passed on by others
+    -------------------------+--------------------------------+---------------------------------
+    none is known            | counts                         | counts
+    the known one was only   | counts                         | counts if it is later, or if the
+    mentioned by others      |                                | known one is not mentioned for 2 s
+    it is later              | counts                         | counts unless the known one is heard
+    the known one answers    | is ignored, as a clone         | is ignored
+    the known one is silent  | counts after a token timeout   | counts after 2 s
+
+A start is *later* if it has more restarts, and has not given way to another one here before; one
+that has, and is not over after all, counts once the known one has been silent for 2 s. So a daemon
+whose disk was lost, rolled back or copied, which counts its restarts anew, waits for a token
+timeout after its former start at most, whatever others remember of it. Nobody has to tell it
+anything, so nobody can end it by a lie.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from math import inf
-from typing import Final
 
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.view import Adoption, Incarnation, Start, View
-from groupcomm.errors import ProtocolViolation
+from groupcomm.config.view import Incarnation, Start, View
 from groupcomm.membership.comparison import Comparison
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.peer import HEARSAY_S, PeerDaemon
 from groupcomm.membership.reservation import SLOW_S, Reservation
 from groupcomm.names import daemon_number
-from groupcomm.wire.membership import Beacon, ControlKind, Join, Outdated, spoken_of
+from groupcomm.wire.membership import Beacon, ControlKind, Join, spoken_of
 
 ANSWER_INTERVAL_S = 0.02
 """The least time between two notices to a daemon that does not know that it is heard."""
@@ -41,7 +48,8 @@ HEARD_BEACONS = 3
 """A daemon is heard if a datagram of its own came within this many beacon intervals."""
 
 UNHEARD = 100_000
-"""Connections to which a daemon may have given numbers that no other daemon has heard of."""
+"""Connections to which a daemon may have given numbers that no other daemon has heard of. After a
+start whose disk may not know them either, the next view has a higher counter."""
 
 MAX_STRANGERS = 256
 """The most unlisted daemons of which anything is kept; a broken member could name any number."""
@@ -110,7 +118,7 @@ class FailureDetector:
     # ---- the daemons that are there ----
 
     def on_heard(self, number: int, incarnation: Incarnation, now: float) -> PeerDaemon | None:
-        """Return the peer of a start that is heard; None after a later start, or with too many.
+        """Return the peer of a start that is heard; None if another one counts, or with too many.
 
         A start that only others reported does not count against it.
         """
@@ -121,31 +129,40 @@ class FailureDetector:
             peer = self.peers[number] = PeerDaemon(number, self._names.get(number), incarnation)
         elif incarnation == peer.incarnation:
             peer.retract_leave()
-            over = self._met.get(number, incarnation)
-            if over != incarnation:  # others have reported this start before it was heard
-                self._restarted(number, over, now)
             peer.met, peer.strange = True, False
-        elif incarnation.restarts > peer.incarnation.restarts or not peer.met:
-            self._replace(peer, incarnation, now, met=True)
+        elif self._gives_way(peer, incarnation, now):
+            peer.restart(incarnation)
         else:
-            self._tell_outdated(peer, incarnation, now)
             return None
         peer.incarnation = incarnation  # the same object: the next comparison is by identity
-        self._met[number] = incarnation
+        self._meet(peer, now)
         return peer
 
-    def _replace(
-        self, peer: PeerDaemon, incarnation: Incarnation, now: float, *, met: bool
-    ) -> None:
-        peer.restart(incarnation, met=met)
-        over = self._met.get(peer.number) if met else None
-        self._restarted(peer.number, over if over != incarnation else None, now)
+    def _gives_way(self, peer: PeerDaemon, other: Incarnation, now: float) -> bool:
+        """Return whether another start counts that is heard, and not the known one any more."""
+        if not peer.met or peer.precedes(other):
+            return True
+        silent_s = now - peer.heard_at
+        if other.random_id in peer.over:
+            return silent_s > HEARSAY_S  # it is no late datagram: one of the two is a copy
+        return peer.left or silent_s >= self._timing.token_timeout_s
+
+    def _meet(self, peer: PeerDaemon, now: float) -> None:
+        """Note that the start that counts was heard; the one that was heard before it is over."""
+        over = self._met.get(peer.number)
+        self._met[peer.number] = peer.incarnation
+        if over is None or over == peer.incarnation:
+            return
+        peer.over.append(over.random_id)
+        if peer.incarnation.restarts <= over.restarts:  # its disk may not know its numbers, either
+            self.reservation.note_used(self._used() + UNHEARD)
+        self._restarted(peer.number, over, now)
 
     def on_mentioned(self, number: int, incarnation: Incarnation, now: float) -> PeerDaemon | None:
         """Return the peer of a start whose messages others pass on; None if they are ignored.
 
-        They are ignored while the daemon is heard directly. Among starts that were never heard
-        directly, the first one that was mentioned counts as long as it is mentioned again.
+        They are ignored while the daemon is heard directly. Another start than the known one that
+        is not later counts once the known one is neither heard nor mentioned any more.
         """
         peer = self.peers.get(number)
         if peer is None:
@@ -156,24 +173,17 @@ class FailureDetector:
         elif peer.heard_at >= self.fresh_since(now):
             return None
         elif incarnation != peer.incarnation:
-            later = incarnation.restarts > peer.incarnation.restarts
-            forgotten = not peer.met and now - peer.mentioned_at > HEARSAY_S
-            if not later and not forgotten:
+            forgotten = now - max(peer.heard_at, peer.mentioned_at) > HEARSAY_S
+            if not forgotten and not peer.precedes(incarnation):
                 return None
-            self._replace(peer, incarnation, now, met=False)
+            peer.restart(incarnation, met=False)
+            self._restarted(number, None, now)
         elif now - peer.mentioned_at > HEARSAY_S:
             peer.forget_passed_on()
         return peer
 
     def _has_room_for(self, number: int) -> bool:
         return number in self.listed or len(self.peers) < len(self.listed) + MAX_STRANGERS
-
-    def _tell_outdated(self, peer: PeerDaemon, incarnation: Incarnation, now: float) -> None:
-        answers = now - peer.heard_at < self._timing.token_timeout_s
-        if not answers and self._may_answer(peer, now):
-            counter = self._used() + UNHEARD
-            message = Outdated(incarnation.random_id, peer.incarnation.restarts, counter)
-            self._flood.send_to(peer.name or "", message)
 
     def _may_answer(self, peer: PeerDaemon, now: float) -> bool:
         if peer.number not in self.listed or now - peer.answered_at < ANSWER_INTERVAL_S:
@@ -378,56 +388,3 @@ def _follows_in_s(beacon: Beacon, needed: int) -> float:
     write_s = beacon.write_us / 1e6
     lacks = beacon.mark < needed and write_s > SLOW_S
     return MEMBER_WRITES * write_s if lacks and MEMBER_WRITES * write_s <= MEMBER_WAIT_S else 0.0
-
-
-PATIENCE_S: Final = 0.5
-"""The time for which reports must last: by then the daemons that hear this start are known."""
-
-STALEMATE_S: Final = 5.0
-"""The same time if as many daemons deny it: those that hear this start may not know better."""
-
-LATELY_S: Final = 1.0
-MOST_AHEAD: Final = 2**32
-"""The most restarts that a disk may have forgotten; more were never counted."""
-
-
-class OutdatedStart:
-    """The reports of other daemons that one start of a daemon is outdated."""
-
-    __slots__ = ("_adoption", "_peers", "_reporters", "_since", "_start")
-
-    def __init__(self, start: Start, peers: Callable[[], Iterable[PeerDaemon]]) -> None:
-        self._start = start
-        self._peers = peers
-        self._reporters: dict[int, float] = {}  # the time of each reporter's last report
-        self._since = inf
-        self._adoption = Adoption()
-
-    def receive(self, reporter: PeerDaemon, told: Outdated, now: float) -> Adoption | None:
-        """Process a report; return the facts to adopt once it is believed, else None.
-
-        Raises:
-            ProtocolViolation: no daemon can have counted this number of restarts.
-        """
-        own = self._start.incarnation
-        if told.random_id != own.random_id:
-            return None
-        if not own.restarts <= told.restarts <= own.restarts + MOST_AHEAD:
-            raise ProtocolViolation(
-                "outdated",
-                f"{told.restarts} restarts are reported, and {own.restarts} were counted here",
-            )
-        if all(at < now - LATELY_S for at in self._reporters.values()):
-            self._since, self._adoption = now, Adoption()
-        self._reporters[reporter.number] = now
-        self._adoption = self._adoption.united(told.restarts, told.counter)
-        return self._adoption if self._is_believed(now) else None
-
-    def _is_believed(self, now: float) -> bool:
-        if now < self._since + PATIENCE_S:
-            return False
-        key = self._start.daemon.number, self._start.incarnation.random_id
-        hearers = {peer.number for peer in self._peers() if peer.hears(key, now - LATELY_S)}
-        lately = {number for number, at in self._reporters.items() if at >= now - LATELY_S}
-        says, denies = len(lately - hearers), len(hearers)
-        return says > denies or (0 < says == denies and now >= self._since + STALEMATE_S)

@@ -15,12 +15,12 @@ Membership Protocol", ACM TOCS 13(4), 1995, sections 6 (membership) and 7 (recov
 collects the state.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from math import inf
 from typing import Final
 
 from groupcomm.config.core import CoreConfig
-from groupcomm.config.view import Adoption, Incarnation, Start, View
+from groupcomm.config.view import Incarnation, Start, View
 from groupcomm.errors import Contradiction, RemoteProtocolError
 from groupcomm.membership.agreement import (
     Agreement,
@@ -31,14 +31,14 @@ from groupcomm.membership.agreement import (
 )
 from groupcomm.membership.context import MembershipContext
 from groupcomm.membership.control_receiver import ControlReceiver
-from groupcomm.membership.failure_detector import FailureDetector, OutdatedStart
+from groupcomm.membership.failure_detector import FailureDetector
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.gather import Backoff, Gather, OwnJoin, silence_s
 from groupcomm.membership.operational import STEADY_BEACONS, OperationalPhase
 from groupcomm.membership.peer import PeerDaemon
 from groupcomm.membership.reservation import Reservation
 from groupcomm.membership.states import GatherReason, MembershipState
-from groupcomm.membership.trust import Trust
+from groupcomm.membership.trust import MAX_NEWS, Trust
 from groupcomm.wire.control import ControlPacket
 from groupcomm.wire.membership import (
     Beacon,
@@ -47,7 +47,6 @@ from groupcomm.wire.membership import (
     Join,
     Leave,
     Links,
-    Outdated,
     Proposal,
     Repair,
     RosterNotice,
@@ -57,6 +56,16 @@ LEAVE_REPEATS: Final = 4
 """A daemon that leaves says so this many times; a daemon that misses all notices its silence."""
 
 LEAVE_INTERVAL_S: Final = 0.002
+
+
+def _forgotten(peer: PeerDaemon, over: Incarnation) -> str:
+    """Return the line for the log about a start that has not counted the one before it."""
+    return (
+        f"{peer.label} has counted {peer.incarnation.restarts} starts, and its start before this"
+        f" one {over.restarts}: its state folder was lost, restored from a backup, or copied from"
+        " another host; if it was copied, give one of the two daemons another name and an empty"
+        " folder"
+    )
 
 
 class LeaveSchedule:
@@ -100,9 +109,8 @@ class Membership:
         flood: the messages to be sent.
         peers: the other daemons that it knows of, by number.
         comparison: compares other daemons' settings with its own.
-        adopt: the facts that others know of earlier starts of this daemon; None unless it is
-            outdated.
         trust: knows the daemons that are left out because they break the protocol.
+        news: lines for the log, the oldest first.
         on_datagram: is called with every datagram; see ControlReceiver.
     """
 
@@ -127,6 +135,7 @@ class Membership:
         self.peers = self._detector.peers
         self.comparison = self._detector.comparison
         self.trust = Trust()
+        self.news: deque[str] = deque(maxlen=MAX_NEWS)
         self._receiver = ControlReceiver(
             self.flood, self._detector, self.trust, take=self._on_message, look_at=self._look_at
         )
@@ -135,8 +144,6 @@ class Membership:
         self.reasons: Counter[GatherReason] = Counter()
         self.view: View | None = None
         self.deadline = -inf
-        self.adopt: Adoption | None = None
-        self._outdated = OutdatedStart(start, self.peers.values)
         self._backoff = Backoff()
         self._gather = Gather(self._timing, 0.0, 1.0)
         self._own_join = OwnJoin(start, context, self._detector, reservation, config.versions)
@@ -165,10 +172,14 @@ class Membership:
     # ---- messages that come ----
 
     def _on_restart(self, number: int, over: Incarnation | None, now: float) -> None:
+        agreement, peer = self._agreement, self.peers[number]
         if over is not None:
             self._context.forget(number, over)
-        agreement, peer = self._agreement, self.peers[number]
-        if agreement is not None and agreement.has_other_start_of(peer):
+            if peer.incarnation.restarts <= over.restarts:
+                self.news.append(_forgotten(peer, over))
+        is_member = agreement is not None and agreement.has_other_start_of(peer)
+        gathers = self.state is MembershipState.GATHER
+        if is_member or (gathers and self._own_join.latest.counter < self._reservation.used):
             self.gather(GatherReason.FELLOW_RESTARTED, now)
 
     def on_broken(self, number: int, error: RemoteProtocolError, now: float) -> None:
@@ -203,9 +214,6 @@ class Membership:
     ) -> None:
         if isinstance(message, Repair):
             self._on_repair(peer, message, now)
-        elif isinstance(message, Outdated):
-            self._reservation.check(message.counter, now)
-            self.adopt = self._outdated.receive(peer, message, now) or self.adopt
         elif isinstance(message, RosterNotice):
             self._on_roster(peer, message, now)
         elif isinstance(message, Leave):

@@ -1,8 +1,9 @@
 """The peers: the knowledge of a daemon about each other one, in its view or not.
 
-Of each name only the latest start counts; see failure_detector.py.
+Of each daemon one start counts; see failure_detector.py.
 """
 
+from collections import deque
 from math import inf
 from typing import Final
 
@@ -17,6 +18,10 @@ HEARSAY_S: Final = 2.0
 """Messages of others about a daemon are forgotten after this time without news. Messages that a
 daemon has sent before it left arrive within this time."""
 
+MOST_OVER: Final = 8
+"""The starts of one daemon that are remembered to be over. Late datagrams of an earlier one would
+end one view more: they are seconds old at most, and no daemon starts that often meanwhile."""
+
 _NOTHING: Final = (0, -inf)
 
 Row = frozenset[tuple[int, int]]
@@ -29,13 +34,14 @@ class PeerDaemon:
     Attributes:
         number: its daemon number, which follows from its name.
         name: its name in its joins or in the list; None without one.
-        incarnation: its latest start.
+        incarnation: the start that counts.
         heard_at: the time of its latest own datagram; -inf if none came.
         left: whether it has left in order.
         left_sequence, left_reported_at: the sequence of the message by which others reported that
             it left, -1 without one, and its time.
         met: whether this start itself was heard, and not only reported by others.
         strange: whether to check it when it is heard next: it was not met, or it is left out.
+        over: the random ids of its latest starts that were heard, and gave way to another one.
         passed_on_at: the time at which others last passed on a message of it; -inf if never.
         mentioned_at: the time at which others last passed on a part of one; -inf if never.
         said_at: the time of its latest own message; -inf if none came.
@@ -53,8 +59,7 @@ class PeerDaemon:
             announcement; None before that.
         differs: whether its required settings differ, so that it forms no view with this daemon.
         settings: its announced settings; None if it announced none.
-        answered_at: the time at which it was last answered with a beacon, or notified that it is
-            outdated.
+        answered_at: the time at which it was last answered with a beacon.
         ignored_until: the time before which no view begins because it is heard.
         backoff_s: the time for which it is ignored when the next view comes out without it.
         half_heard_since: the time since which it hears some members of the view only; inf if it
@@ -87,6 +92,7 @@ class PeerDaemon:
         "met",
         "name",
         "number",
+        "over",
         "passed_on",
         "passed_on_at",
         "said_at",
@@ -105,10 +111,16 @@ class PeerDaemon:
         self.name = name
         self.backoff_s = 0.0
         self.ignored_until = -inf
+        self.over: deque[int] = deque(maxlen=MOST_OVER)
         self.restart(incarnation, met=met)
 
+    def precedes(self, incarnation: Incarnation) -> bool:
+        """Return whether another start is later than the one that counts."""
+        later = incarnation.restarts > self.incarnation.restarts
+        return later and incarnation.random_id not in self.over
+
     def restart(self, incarnation: Incarnation, *, met: bool = True) -> None:
-        """Reset to a new start, which was met or heard of: all known facts are of the old one."""
+        """Reset to another start, which was met or heard of: all known facts are of the old one."""
         self.incarnation = incarnation
         self.met = met
         self.strange = not met

@@ -25,7 +25,7 @@ SPARE: Final = 100_000
 """The numbers beyond the needed one that a mark reserves: for as many views, or connections."""
 
 AHEAD_US: Final = 10_000_000
-"""The lead over physical time above which time cannot tell a mark from others."""
+"""The lead over physical time above which time does not tell which numbers were used."""
 
 JUMP_US: Final = 2**32
 """Over an hour. Two starts that begin at the same number would have to jump equally far."""
@@ -178,6 +178,13 @@ class Reservation:
     def note_used(self, number: int) -> None:
         """Note that some daemon has used this number: the next view needs a higher one."""
         self.used = max(self.used, number)
+
+    def is_far_ahead(self, counter: int, now: float) -> bool:
+        """Return whether the clock does not tell which numbers below a view's counter were used.
+
+        A disk that was lost or restored may not know them either, but some member of the view does.
+        """
+        return counter > self._reading(now) + AHEAD_US
 
     def keep_ahead(self, number: int, now: float) -> None:
         """Have the disk hold more in time, as connections have numbers up to this one."""

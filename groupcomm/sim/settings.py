@@ -242,8 +242,6 @@ def draw_settings(seed: int, options: Options) -> Settings:
     links = draw_links(random_for(seed, "links"), len(sites), daemons, faults) if several else ()
     duration_s = options.duration_s * min(1.0, AFFORDABLE_DAEMONS / daemons)
     liars = draw_liars(random_for(seed, "liars"), daemons) if options.byzantine else ()
-    if liars:  # a daemon with an old disk is really outdated; here only lies may say so
-        faults = attrs.evolve(faults, disk=False)
     if options.rosters:  # a disk that forgets may break promises, and files do not count any more
         faults = attrs.evolve(faults, disk=False, files=False)
     if options.targets:

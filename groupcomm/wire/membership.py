@@ -79,8 +79,7 @@ class ControlKind(enum.IntEnum):
     COMMIT = 3
     REPAIR = 4
     LEAVE = 5
-    OUTDATED = 6
-    LINKS = 7
+    LINKS = 7  # 6 was a warning to a daemon whose disk had forgotten starts
     SETTINGS = 8
     ROSTER = 9
 
@@ -219,17 +218,6 @@ class Leave(_Message, frozen=True):
     """The notice that a daemon leaves for good; it sends nothing that others do not hold yet."""
 
 
-class Outdated(_Message, frozen=True):
-    """A warning to one start of a daemon, by its random id: others know of more restarts.
-
-    `counter`: numbers up to it may have been used, for views and for the daemon's connections.
-    """
-
-    random_id: Number
-    restarts: Number
-    counter: Number
-
-
 class Links(_Message, frozen=True):
     """The links that a daemon cannot use in this view, each by the indices of its ends, rising."""
 
@@ -263,7 +251,7 @@ class RosterNotice(_Message, frozen=True):
 
 
 ControlMessage: TypeAlias = (
-    Beacon | Join | Commit | Repair | Leave | Outdated | Links | Settings | RosterNotice
+    Beacon | Join | Commit | Repair | Leave | Links | Settings | RosterNotice
 )
 
 _MAX_COUNT: Final = 2**64 - 2**32  # a count from here still fits 64 bits
@@ -274,7 +262,6 @@ _TYPES: Final[dict[int, type[Any]]] = {
     ControlKind.COMMIT: Commit,
     ControlKind.REPAIR: Repair,
     ControlKind.LEAVE: Leave,
-    ControlKind.OUTDATED: Outdated,
     ControlKind.LINKS: Links,
     ControlKind.SETTINGS: Settings,
     ControlKind.ROSTER: RosterNotice,
@@ -310,8 +297,6 @@ def decode_message_untrusted(kind: int, body: bytes) -> ControlMessage:
         _check_join(message)
     elif isinstance(message, Settings | RosterNotice):
         _check_name(message.name)
-    elif isinstance(message, Outdated):
-        _check_counts(message.restarts, message.counter)
     elif isinstance(message, Beacon):
         _check_counts(message.used)
         _check_versions(message.spoken)

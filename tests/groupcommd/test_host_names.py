@@ -27,7 +27,7 @@ from groupcommd.present_address import HostUnknown
 from groupcommd.roster_config import overruled, with_roster
 from groupcommd.roster_service import RosterService
 from groupcommd.seeds import Seed, parse_host_name
-from groupcommd.service import Service, ServiceEnd
+from groupcommd.service import Service
 from groupcommd.sockets import Sockets
 from groupcommd.state_dir import StateDir
 from groupcommd.udp import UdpSocket
@@ -325,15 +325,12 @@ async def serve(
     look_up: LookUp,
     task_status: trio.TaskStatus[Service] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Run a service with real sockets; again if others know of more starts than its state."""
+    """Run a service with real sockets."""
     config = attrs.evolve(config, unix=config.state_dir / "sock", spread_unix=None)
     with Sockets(config) as sockets:
         service = Service(config, state, state.begin(config.name), sockets, look_up)
         task_status.started(service)
-        while await service.run() is ServiceEnd.OUTDATED:
-            assert service.over is not None
-            start = state.begin(config.name, service.over.adopt)
-            service = Service(config, state, start, sockets, look_up)
+        await service.run()
 
 
 async def until_view(service: Service, names: list[str]) -> None:

@@ -215,7 +215,7 @@ def start_on_a_disk_that_hangs(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(answer)
             signals = _signals(*numbers, after_s=30.0)
-            found = await count_start(config, state, None, signals, kept)
+            found = await count_start(config, state, signals, kept)
             took_s = trio.current_time() - begun
             answers.set()
             nursery.cancel_scope.cancel()

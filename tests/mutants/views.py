@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 
 from groupcomm.config.versions import SPOKEN
-from groupcomm.config.view import View
+from groupcomm.config.view import Incarnation, View
 from groupcomm.engine.daemon import DaemonCore
 from groupcomm.engine.delivery import Delivery
 from groupcomm.engine.sessions import LocalSessions
@@ -16,7 +16,9 @@ from groupcomm.groups.announcement import Announcement, Announcements
 from groupcomm.membership import agreement as agreement_module
 from groupcomm.membership import gather as gather_module
 from groupcomm.membership.agreement import Agreement
+from groupcomm.membership.failure_detector import FailureDetector
 from groupcomm.membership.membership import Membership
+from groupcomm.membership.peer import PeerDaemon
 from groupcomm.membership.proposal import Ready, component, median_reading
 from groupcomm.membership.recovered_set import RecoveredSet, RecoveryWalk
 from groupcomm.membership.recovery import Recovery
@@ -59,6 +61,16 @@ def obligations_forgotten(right: Right) -> Right:
         self.obligation = frozenset()
 
     return bind
+
+
+@mutant((FailureDetector, "_gives_way"), faults="disk,crash")
+def remembers_a_start_for_ever(_right: Right) -> Right:
+    """A start that was heard counts until a later one comes, however long it has been silent."""
+
+    def gives_way(_: FailureDetector, peer: PeerDaemon, other: Incarnation, now: float) -> bool:
+        return not peer.met or peer.precedes(other)
+
+    return gives_way
 
 
 @mutant((Agreement, "all_recovered"))

@@ -46,10 +46,6 @@ EQUIVALENT: Final[dict[str, str]] = {
     " len(packet.bundles)  ->  len(kept) <= len(packet.bundles)": (
         "where nothing is dropped, nothing is dropped wrongly"
     ),
-    "groupcomm/membership/failure_detector.py OutdatedStart.__init__: assignment dropped:"
-    " self._adoption = Adoption()": "the first report sets it before it is read",
-    "groupcomm/membership/failure_detector.py OutdatedStart._is_believed: comparison: 0 < says =="
-    " denies  ->  0 <= says == denies": "the daemon that has just reported says or denies it",
     "groupcomm/membership/gather.py Gather.__init__: assignment dropped: self.due = now": (
         "the first search for a proposal sets it before it is read"
     ),

@@ -52,7 +52,6 @@ from groupcomm.wire.membership import (
     Join,
     Leave,
     Links,
-    Outdated,
     Past,
     Proposal,
     Repair,
@@ -566,7 +565,6 @@ CONTROL: Final = Family(
         ),
         Example("repair", "A packet of the old view.", control(Repair(KEY, _FIFO.raw))),
         Example("leave", "It has no fields.", control(Leave())),
-        Example("outdated", "There were four restarts.", control(Outdated(12, 4, 100_000))),
         Example("links", "One link is lost.", control(Links(KEY, ((0, 2),)))),
         Example(
             "settings",
@@ -605,8 +603,8 @@ CONTROL: Final = Family(
         ),
         Example(
             "a field too few",
-            "An OUTDATED has three.",
-            _raw_control(ControlKind.OUTDATED, b"\x92\1\1"),
+            "A repair has two.",
+            _raw_control(ControlKind.REPAIR, b"\x91\1"),
         ),
         Example(
             "bytes behind the array",
@@ -631,7 +629,7 @@ CONTROL: Final = Family(
         Example(
             "a counter near its end",
             "It could not be raised any more.",
-            control(Outdated(12, 4, 2**64 - 1)),
+            control(Join(1, "a", bytes(16), (), TIME, 0, 2**64 - 1, 10, None, (1, 1, 0))),
         ),
         Example(
             "no version",

@@ -278,10 +278,4 @@ class Evicted(KeyHolder):
         """Do nothing, as the daemon has no programs."""
 
     def finish(self, over: CoreOver) -> None:
-        """Begin anew, as others know of later starts."""
-        assert self._puppet is not None
-        if over.adopt is not None:
-            again = Incarnation(over.adopt.restarts + 1, self._rng.getrandbits(64))
-            start = self._puppet.start
-            self._puppet = self._make_puppet(attrs.evolve(start, incarnation=again))
-            self._inputs = []
+        """Do nothing: the daemon is stepped on."""

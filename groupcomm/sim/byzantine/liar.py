@@ -184,13 +184,10 @@ class Liar:
         rng = self._rng
         membership = core.membership
         peers = list(membership.peers.values())
-        kind = rng.choice((ControlKind.LEAVE, ControlKind.OUTDATED, ControlKind.LINKS))
+        kind = rng.choice((ControlKind.LEAVE, ControlKind.LINKS))
         key = core.view.key if core.view is not None else bytes(16)
         body: list[Any] = []
-        if kind == ControlKind.OUTDATED and peers:
-            known = rng.choice(peers).incarnation
-            body = [known.random_id, draw_number(rng, known.restarts)]
-        elif kind == ControlKind.LINKS:
+        if kind == ControlKind.LINKS:
             body = [key, [sorted((rng.randrange(4), rng.randrange(4)))]]
         own = core.start.daemon
         origin, incarnation = own.number, own.incarnation

@@ -104,11 +104,6 @@ class Byzantine:
             "B2",
             "the daemons that do not lie do not agree on a view within the limit",
         )
-        told = sum(host.outdated for host in cluster.daemons if host.index in settings.core)
-        if told:
-            self._check.find(
-                "B1", f"{told} daemons ended because a liar told them that they were outdated"
-            )
 
     def _await(
         self, there: Callable[[], bool], limit_s: float, property_id: str, text: str

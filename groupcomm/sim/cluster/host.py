@@ -13,7 +13,7 @@ import attrs
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.roster import RosterRecord
-from groupcomm.config.view import Adoption, DaemonId, Incarnation, Start
+from groupcomm.config.view import DaemonId, Incarnation, Start
 from groupcomm.engine import DaemonCore, ProgramSettings
 from groupcomm.engine.protection import STALE
 from groupcomm.membership.reservation import count_start
@@ -86,7 +86,6 @@ class SimulatedHost:
         keys: the keys that a daemon finds here when it starts; None in suite 0.
         credentials: the identity and the roll that it finds in suite 2; None in others.
         corrupt: makes the core of each start from now on lie; None for none.
-        outdated: the number of times that a daemon here believed a report of later starts.
         is_taken: an attacker has the host, and no daemon of the cluster starts here any more.
         is_spare: the roster does not have it, and no daemon starts here.
         rosters: the rosters on its disk.
@@ -123,7 +122,6 @@ class SimulatedHost:
         self._flying: list[tuple[int, bytes]] = []
         self.put: Put = self._put
         self.corrupt: Callable[[DaemonCore], None] | None = None
-        self.outdated = 0
         self.keys = KeyRing({1: _RING_KEY}, 1) if self._settings.suite else None
         self.credentials = self._credentials() if self._settings.suite == SUITE_IDENTITIES else None
         self.is_taken = False
@@ -194,41 +192,36 @@ class SimulatedHost:
 
     # ---- starts ----
 
-    def boot(self, adopt: Adoption | None = None) -> None:
-        """Start a daemon: it counts its start on disk before it does anything else.
-
-        Args:
-            adopt: what others know of earlier starts.
-        """
+    def boot(self) -> None:
+        """Start a daemon: it counts its start on disk before it does anything else."""
         agreed = self.rosters.agreed
         if self.is_idle and agreed is not None and agreed.entry(self.name) is None:
             self.is_spare = True  # it was killed between learning that and ending
         if self.is_idle and not self.is_taken and not self.is_spare:
             self._booting = True
             self._boots += 1
-            start, new = self._count(self.disk, adopt)
+            start, new = self._count(self.disk)
             self.disk.write(
                 new,
                 partial(self._counted, self._boots, start, self._loop.now),
-                partial(self._not_counted, self._boots, adopt),
+                partial(self._not_counted, self._boots),
             )
 
-    def _not_counted(self, boot: int, adopt: Adoption | None, _: str) -> None:
+    def _not_counted(self, boot: int, _: str) -> None:
         """Try again later, as the disk did not store the record."""
 
         def boot_again(_: object) -> None:
             if boot == self._boots and self._booting:
                 self._booting = False
-                self.boot(adopt)
+                self.boot()
 
         self._loop.at(self._loop.now + BOOT_AGAIN_US, boot_again)
 
-    def _count(self, disk: Disk, adopt: Adoption | None = None) -> tuple[Start, DiskRecord]:
+    def _count(self, disk: Disk) -> tuple[Start, DiskRecord]:
         """Return the next start from a disk, and the record that has to be on it first."""
-        known = (adopt or Adoption()).united(disk.record.restarts, disk.record.mark)
-        incarnation = Incarnation(known.restarts + 1, self._incarnations.getrandbits(64))
+        incarnation = Incarnation(disk.record.restarts + 1, self._incarnations.getrandbits(64))
         reading = int(self.clock.wall(self._loop.now) * SECOND)
-        used, mark = count_start(known.counter, reading, incarnation.random_id)
+        used, mark = count_start(disk.record.mark, reading, incarnation.random_id)
         start = Start(name=self.name, incarnation=incarnation, counter=used, mark=mark)
         return start, DiskRecord(restarts=incarnation.restarts, mark=mark)
 
@@ -386,10 +379,6 @@ class SimulatedHost:
         self._listen()
         if how is ProcessEnd.REMOVED:
             self.is_spare = True  # its disk goes on only to a roster that has it again
-        if how is ProcessEnd.OUTDATED:
-            assert process.over is not None
-            self.outdated += 1
-            self.boot(process.over.adopt)
         self.on_end(self, how)
 
     # ---- acts of daemons and clients ----

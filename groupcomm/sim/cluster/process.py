@@ -86,7 +86,6 @@ class ProcessEnd(enum.Enum):
     KILLED = enum.auto()
     LEFT = enum.auto()  # it has left in order
     CUT_SHORT = enum.auto()  # it has left, too, but not in order in time
-    OUTDATED = enum.auto()  # others know later starts: it has to start again
     REMOVED = enum.auto()  # the roster does not have it any more
 
 
@@ -359,9 +358,6 @@ class SimulatedProcess:
     def finish(self, over: CoreOver) -> None:
         """See Shell."""
         self.over = over
-        if over.end is CoreEnd.OUTDATED:
-            self.end(ProcessEnd.OUTDATED)
-            return
         self._step_at = _OVER
         self._linger(self._loop.now + LINGER_US)
 

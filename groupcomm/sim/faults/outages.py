@@ -273,9 +273,8 @@ class Outages:
         damage = self._damage.pop(host.index, "")
         if damage and host.is_idle:
             host.damage_disk(lost=damage == "lost")
-        if how is not ProcessEnd.OUTDATED:
-            down = self._down_us(how)
-            self._loop.at(self._loop.now + down, partial(self._boot, host))
+        down = self._down_us(how)
+        self._loop.at(self._loop.now + down, partial(self._boot, host))
 
     def _down_us(self, how: ProcessEnd) -> int:
         """Return the time for which a host stays without a daemon: none, a moment, or long."""

@@ -62,7 +62,6 @@ from groupcomm.wire.membership import (
     Join,
     Leave,
     Links,
-    Outdated,
     Past,
     Proposal,
     Repair,
@@ -217,7 +216,6 @@ def _messages() -> Iterator[ControlMessage]:
     yield Commit(4, Proposal(seats), True, True, ())
     yield Repair(KEY, CODECS[0].example.encode(KEY))
     yield Leave()
-    yield Outdated(2**63, 7, 2**50)
     yield Links(KEY, ((0, 2), (2, 4)))
     yield RosterNotice("d1", True, encode_roster(_ROSTER))
     yield Settings("d1", KEY, (("timing.linger_s", ("0.001",)),), (("sites.s.multicast", ()),))

@@ -25,7 +25,7 @@ from groupcomm.wire.data import decode_data_untrusted
 from groupcomm.wire.link import Acknowledgement, LinkPacket
 from groupcomm.wire.membership import (
     Commit,
-    Outdated,
+    Leave,
     encode_message,
 )
 from groupcomm.wire.packet import PacketKind
@@ -185,7 +185,7 @@ LIES = [
     Lie(
         "message after all others",
         "sequence",
-        lambda s: s.cut(*encode_message(Outdated(1, 2, 3)), sequence=END),
+        lambda s: s.cut(*encode_message(Leave()), sequence=END),
     ),
     Lie(
         "join in another's name",
@@ -194,11 +194,6 @@ LIES = [
     ),
     Lie("join with a number of no clock", "number", lambda s: s.control(join(s, counter=2**63))),
     Lie("beacon with a number of no clock", "number", lambda s: s.control(beacon(s, 2**63))),
-    Lie(
-        "restarts that nobody counts",
-        "outdated",
-        lambda s: s.control(Outdated(ord(s.victim), 2**60, 1)),
-    ),
     Lie(
         "commit to a view of others",
         "commit",

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.view import DaemonId, Incarnation, Start
 from groupcomm.engine import ClientBytes, ClientInput, ClientOpened, DaemonCore
-from groupcomm.membership.failure_detector import PATIENCE_S
 from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.names import cluster_number
 from groupcomm.ring.ring import TokenState as RingState
@@ -257,7 +256,7 @@ def test_who_has_left_sends_nothing_whatever_comes_and_however_late() -> None:
     assert core.membership.reasons == {GatherReason.STARTED: 1}
 
 
-def test_a_start_with_a_lost_disk_is_notified_of_its_restarts() -> None:
+def test_a_start_with_a_lost_disk_is_in_the_next_view() -> None:
     cluster = Cluster("abc")
     cluster.start("abc", restarts=7)
     cluster.run(0.1)
@@ -265,13 +264,5 @@ def test_a_start_with_a_lost_disk_is_notified_of_its_restarts() -> None:
     cluster.run(2.0)
     assert cluster.members("a") == "ac"
     cluster.start("b", restarts=1, random_id=99)
-    cluster.run(2 * PATIENCE_S)
-    over = cluster.shells["b"].over
-    assert over is not None
-    adopt = over.adopt
-    assert adopt is not None
-    assert adopt.restarts == 7
-    assert cluster.members("a") == "ac", "it is not let in as it is"
-    cluster.start("b", restarts=8, random_id=100)
     cluster.run(1.0)
     assert cluster.members("a") == cluster.members("b") == "abc"

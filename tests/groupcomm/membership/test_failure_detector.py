@@ -1,28 +1,21 @@
 """The daemons that a daemon knows, and those to which it passes messages on."""
 
 import msgspec
-import pytest
 
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig, Timing
-from groupcomm.config.view import Adoption, DaemonId, Incarnation, Start, View
-from groupcomm.errors import ProtocolViolation
+from groupcomm.config.view import DaemonId, Incarnation, Start, View
 from groupcomm.membership.failure_detector import (
     FIRST_BACKOFF_S,
-    LATELY_S,
     LONGEST_BACKOFF_S,
     MAX_STRANGERS,
-    MOST_AHEAD,
-    PATIENCE_S,
-    STALEMATE_S,
     FailureDetector,
-    OutdatedStart,
 )
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.peer import HEARSAY_S, PeerDaemon
 from groupcomm.membership.reservation import Reservation
 from groupcomm.names import daemon_number
-from groupcomm.wire.membership import Beacon, Commit, ControlKind, Outdated, Proposal
+from groupcomm.wire.membership import Beacon, Commit, ControlKind, Proposal
 from tests.groupcomm.membership.stage import FIRST, PLENTY, join_of
 
 CONFIG = CoreConfig(sites=(("a",), ("b",), ("c",), ("d",)), timing=Timing(longest_delay_s=0.0625))
@@ -217,81 +210,3 @@ def test_who_was_heard_and_is_not_in_the_view_is_ignored_for_longer_each_time() 
     for _ in range(20):
         one.watch(VIEW, NOW, NOW)
     assert outside.backoff_s == LONGEST_BACKOFF_S
-
-
-# ---- a start that others know to be outdated ----
-
-
-class Reports:
-    """The reports to an outdated start; some daemons hear it."""
-
-    def __init__(self, hearers: str = "") -> None:
-        self.one = detector()
-        self.start = OutdatedStart(START, self.one.peers.values)
-        for name in hearers:
-            self.hears(name, 0.0)
-
-    def hears(self, name: str, at: float) -> None:
-        """Have a daemon say that it hears this start."""
-        key = (START.daemon.number, START.incarnation.random_id)
-        peer = heard(self.one, name, at)
-        assert peer.beacon is not None
-        peer.beacon = msgspec.structs.replace(peer.beacon, heard=(key,))
-
-    def tell(self, name: str, at: float, restarts: int = 5, counter: int = 7) -> Adoption | None:
-        """Have a daemon report the start as outdated."""
-        peer = self.one.on_heard(daemon_number(name), Incarnation(1, 1), at)
-        assert peer is not None
-        told = Outdated(START.incarnation.random_id, restarts, counter)
-        return self.start.receive(peer, told, at)
-
-
-def test_reports_are_believed_once_they_have_lasted() -> None:
-    reports = Reports()
-    assert reports.tell("a", 0.0, restarts=5, counter=7) is None
-    assert reports.tell("c", PATIENCE_S - 1e-6, restarts=4, counter=9) is None
-    believed = reports.tell("a", PATIENCE_S, restarts=5, counter=7)
-    assert believed == Adoption().united(5, 9)
-
-
-def test_reports_with_a_pause_between_them_have_not_lasted() -> None:
-    reports = Reports()
-    reports.tell("a", 0.0)
-    assert reports.tell("a", LATELY_S * 1.01) is None
-    assert reports.tell("a", LATELY_S * 1.01 + PATIENCE_S) is not None
-
-
-def test_reports_that_as_many_deny_are_believed_much_later() -> None:
-    reports = Reports("c")
-    now = 0.0
-    believed = None
-    while believed is None:
-        believed = reports.tell("a", now)
-        now += 0.25
-        reports.hears("c", now)
-    assert now - 0.25 == STALEMATE_S
-
-
-def test_reports_that_more_deny_are_not_believed() -> None:
-    reports = Reports("cd")
-    for step in range(60):
-        assert reports.tell("a", 0.25 * step) is None
-        for name in "cd":
-            reports.hears(name, 0.25 * step)
-
-
-def test_reports_of_impossible_restarts_are_violations() -> None:
-    own = START.incarnation.restarts
-    for restarts in (own - 1, own + MOST_AHEAD + 1):
-        with pytest.raises(ProtocolViolation):
-            Reports().tell("a", 0.0, restarts=restarts)
-    for restarts in (own, own + MOST_AHEAD):
-        assert Reports().tell("a", 0.0, restarts=restarts) is None
-
-
-def test_a_report_to_another_start_says_nothing() -> None:
-    reports = Reports()
-    peer = heard(reports.one, "a", 0.0)
-    for now in (0.0, PATIENCE_S):
-        told = Outdated(START.incarnation.random_id + 1, 5, 7)
-        assert reports.start.receive(peer, told, now) is None

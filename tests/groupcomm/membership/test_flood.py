@@ -16,7 +16,6 @@ from groupcomm.wire.control import ControlPacket, decode_control_untrusted
 from groupcomm.wire.membership import (
     ControlMessage,
     Leave,
-    Outdated,
     Repair,
     decode_message_untrusted,
 )
@@ -160,7 +159,7 @@ def test_what_was_given_up_is_not_passed_on_again() -> None:
 
 def test_a_message_of_one_part_leaves_nothing_behind() -> None:
     receiver, seen = flood("a"), ReplayWindow()
-    (part,) = parts_of(Outdated(5, 7, 9), 1340)
+    (part,) = parts_of(Leave(), 1340)
     assert receiver.assemble(part, seen, own=True) == part.payload
     assert not receiver.is_new(seen, part, own=True)
     assert receiver._parts == {}

@@ -1,84 +1,124 @@
-"""Starts of one daemon: later ones, outdated ones, clones."""
+"""Starts of one daemon: later ones, clones, and those whose disk has forgotten earlier ones."""
+
+from itertools import product
 
 import pytest
 
-from groupcomm.config.view import Adoption, Incarnation
-from groupcomm.errors import ProtocolViolation
-from groupcomm.membership.failure_detector import LATELY_S, PATIENCE_S, STALEMATE_S, UNHEARD
+from groupcomm.config.core import Timing
+from groupcomm.config.view import Incarnation
+from groupcomm.membership.failure_detector import UNHEARD
+from groupcomm.membership.peer import HEARSAY_S, MOST_OVER, PeerDaemon
 from groupcomm.membership.states import GatherReason, MembershipState
-from groupcomm.wire.membership import Leave, Outdated
+from groupcomm.wire.membership import Leave
 from tests.groupcomm.membership.stage import NUMBERS, Stage, counter_of, in_view, join_of, packet_of
 
+TIMEOUT_S = Timing().token_timeout_s
+SOON_S = 0.2
+"""The time for a view of daemons that hear each other."""
 
-def test_a_lower_restart_count_learns_the_higher_one() -> None:
-    stage = Stage("ab")
-    stage.start("ab", restarts=5)
-    stage.run(0.1)
+
+def without_b(*sites: str) -> Stage:
+    """A view from which b has vanished; its restart count was 5."""
+    stage = Stage(*sites)
+    everybody = "".join(sorted("".join(sites)))
+    stage.start(everybody, restarts=5)
+    stage.run(3.0)
     stage.mute = {"b"}
     stage.run(2.0)
-    stage.start("b", restarts=3, random_id=77)
-    stage.run(2 * PATIENCE_S)
-    told = {m for _, b, m in stage.sent if isinstance(m, Outdated) and b == "b"}
-    assert told == {Outdated(77, 5, counter_of(stage.daemons["a"]) + UNHEARD)}
-    adopt = stage.daemons["b"].machine.adopt
-    assert adopt == Adoption(5, counter_of(stage.daemons["a"]) + UNHEARD)
-    assert stage.daemons["a"].members == "a"
-    assert stage.daemons["a"].machine.reasons[GatherReason.FELLOW_RESTARTED] == 0
+    assert stage.daemons["a"].members == everybody.replace("b", "")
+    return stage
 
 
-def test_a_clone_is_refused_while_the_known_start_answers() -> None:
+@pytest.mark.parametrize("restarts", [1, 3, 5])
+def test_a_start_that_has_counted_anew_is_in_the_next_view(restarts: int) -> None:
+    stage = without_b("abc")
+    used = counter_of(stage.daemons["a"])
+    old = stage.daemons["b"].start.incarnation
+    stage.start("b", restarts=restarts, random_id=77)
+    stage.run(SOON_S)
+    assert stage.members == ["abc"] * 3
+    assert counter_of(stage.daemons["b"]) > used + UNHEARD, "the old one gave numbers to programs"
+    for name in "ac":
+        assert stage.daemons[name].host.forgotten == [(NUMBERS["b"], old)]
+        (line,) = stage.daemons[name].machine.news
+        assert f"b has counted {restarts} starts, and its start before this one 5" in line
+
+
+def test_a_start_that_comes_at_once_waits_until_the_one_before_it_is_silent() -> None:
+    stage = in_view("abc")
+    stage.start("b", restarts=1, random_id=77)
+    stage.run(0.5 * TIMEOUT_S)
+    assert stage.daemons["b"].members == "b"
+    stage.run(0.5 * TIMEOUT_S + SOON_S)
+    assert stage.members == ["abc"] * 3
+
+
+def test_a_start_that_comes_after_an_orderly_end_does_not_wait() -> None:
+    stage = in_view("abc")
+    for name in "ac":
+        stage.say("b", name, Leave())
+    stage.settle()
+    stage.start("b", restarts=1, random_id=77)
+    stage.run(SOON_S)
+    assert stage.members == ["abc"] * 3
+
+
+def test_others_that_know_nothing_do_not_keep_out_whom_one_remembers() -> None:
+    """The daemon b loses its disk while c and d are restarted, and a is not."""
+    stage = without_b("abcd")
+    for name in "cd":
+        stage.mute |= {name}
+        stage.run(1.0)
+        stage.start(name, restarts=6, random_id=ord(name) + 100)
+        stage.run(1.0)
+    stage.start("b", restarts=1, random_id=77)
+    stage.run(SOON_S)
+    assert stage.members == ["abcd"] * 4
+
+
+def test_a_clone_is_ignored_while_the_known_start_answers() -> None:
     stage = in_view("ab")
     clone = Incarnation(0, 99)
     machine = stage.daemons["a"].machine
     for _ in range(30):
         assert not machine.on_datagram(NUMBERS["b"], clone, stage.now)
         stage.run(0.1)
-    assert stage.said(Outdated) == []
     assert stage.daemons["a"].members == "ab"
 
 
-def test_only_the_start_that_is_meant_takes_a_higher_count() -> None:
-    stage = in_view("ab")
+def test_late_datagrams_of_a_start_that_gave_way_end_no_view() -> None:
+    """It has more restarts than the one that its daemon has counted anew."""
+    stage = without_b("abc")
+    old = stage.daemons["b"].start.incarnation
+    stage.start("b", restarts=1, random_id=77)
+    stage.run(SOON_S)
+    reasons = dict(stage.daemons["a"].machine.reasons)
+    assert not stage.daemons["a"].machine.on_datagram(NUMBERS["b"], old, stage.now)
+    stage.hear("a", "c", packet_of("b", join_of("b", 9), restarts=5))
+    stage.run(SOON_S)
+    assert stage.members == ["abc"] * 3
+    assert stage.daemons["a"].machine.reasons == reasons
+
+
+def test_a_start_that_gave_way_counts_again_once_it_alone_is_there() -> None:
+    """It was cut off, and the other one was a copy of its host."""
+    stage = without_b("ab")
+    machine, old = stage.daemons["a"].machine, stage.daemons["b"].start.incarnation
+    assert machine.on_datagram(NUMBERS["b"], Incarnation(1, 77), stage.now)
+    assert not machine.on_datagram(NUMBERS["b"], old, stage.now)
+    stage.now += HEARSAY_S
+    assert not machine.on_datagram(NUMBERS["b"], old, stage.now), "it may be a late datagram"
+    stage.now += 0.1
+    assert machine.on_datagram(NUMBERS["b"], old, stage.now)
+
+
+def test_only_so_many_starts_are_remembered_to_be_over() -> None:
+    stage = Stage("ab")
+    stage.start("a")
     machine = stage.daemons["a"].machine
-    stage.mute = {"b"}
-    stage.run(2 * LATELY_S)
-    for told in (Outdated(12345, 8, 10), Outdated(ord("a"), 8, 10), Outdated(ord("a"), 6, 11)):
-        stage.say("b", "a", told)
-        assert machine.adopt is None, "not at once"
-    stage.run(PATIENCE_S + 0.1)
-    stage.say("b", "a", Outdated(12345, 9, 12))
-    assert machine.adopt is None
-    stage.say("b", "a", Outdated(ord("a"), 6, 11))
-    assert machine.adopt == Adoption(8, 11), "the highest of each: they come from several"
-
-
-def test_one_daemon_does_not_end_another_one_that_a_third_one_hears() -> None:
-    """It says that there was a later start, for as long as it likes."""
-    stage = in_view("abc")
-    stage.mute = {"b"}
-    stage.run(2 * LATELY_S)
-    assert stage.daemons["a"].members == stage.daemons["c"].members == "ac"
-    for _ in range(100):
-        stage.say("b", "a", Outdated(ord("a"), 8, 10))
-        stage.run(STALEMATE_S / 50)
-        if stage.daemons["a"].machine.adopt is not None:
-            break
-    assert stage.now > STALEMATE_S, "c may not know"
-
-
-@pytest.mark.parametrize("restarts", [0, 2**40, 2**62])
-def test_nobody_was_started_so_often_or_less_often_than_it_knows(restarts: int) -> None:
-    stage = in_view("ab")
-    with pytest.raises(ProtocolViolation, match="outdated"):
-        stage.say("b", "a", Outdated(ord("a"), restarts, 10))
-    assert stage.daemons["a"].machine.adopt is None
-
-
-def test_no_number_is_adopted_that_no_daemon_can_have_used() -> None:
-    stage = in_view("ab")
-    with pytest.raises(ProtocolViolation, match="number"):
-        stage.say("b", "a", Outdated(ord("a"), 8, 2**63))
-    assert stage.daemons["a"].machine.adopt is None
+    for restarts in range(1, 5 * MOST_OVER):
+        assert machine.on_datagram(NUMBERS["b"], Incarnation(restarts, restarts), stage.now)
+    assert len(machine.peers[NUMBERS["b"]].over) == MOST_OVER
 
 
 def test_a_later_start_of_a_member_ends_the_view_and_its_former_one() -> None:
@@ -88,6 +128,7 @@ def test_a_later_start_of_a_member_ends_the_view_and_its_former_one() -> None:
     stage.settle()
     assert stage.daemons["a"].machine.reasons[GatherReason.FELLOW_RESTARTED] == 1
     assert stage.daemons["a"].host.forgotten == [(NUMBERS["b"], old)]
+    assert not stage.daemons["a"].machine.news
     stage.run(0.2)
     view = stage.daemons["a"].machine.view
     assert view is not None
@@ -120,3 +161,56 @@ def test_a_later_start_of_somebody_outside_is_harmless() -> None:
     assert stage.daemons["a"].host.forgotten == [(NUMBERS["c"], over)]
     assert stage.state("a") is MembershipState.OPERATIONAL
     assert stage.daemons["a"].machine.reasons[GatherReason.FELLOW_RESTARTED] == 0
+
+
+# ---- whatever each daemon remembers ----
+
+MEMORIES = ("nothing", "met earlier", "met later", "mentioned earlier", "mentioned later")
+STARTS = {"lost": 1, "old": 4, "copied": 5, "whole": 6}
+"""The restart count of the next start of b, by what has become of its disk: 5 were counted."""
+
+
+def remember(stage: Stage, name: str, memory: str, heard_at: float) -> None:
+    """Have a daemon know a start of b from before, with fewer restarts than 5 or with more."""
+    if memory == "nothing":
+        return
+    how, when = memory.split()
+    incarnation = Incarnation(9 if when == "later" else 2, 1000 + ord(name))
+    peer = PeerDaemon(NUMBERS["b"], "b", incarnation, met=how == "met")
+    if how == "met":
+        peer.heard_at = heard_at
+    else:
+        peer.mentioned_at = heard_at
+    stage.daemons[name].machine.peers[peer.number] = peer
+
+
+WAYS = {"all hear b": TIMEOUT_S, "only c hears b": HEARSAY_S + TIMEOUT_S}
+"""The time within which all are together, by who hears b: membership.md has it."""
+
+
+def meet(others: str, memories: tuple[str, ...], disk: str, ways: str) -> None:
+    """The daemon b starts while the others remember what they do: all of them meet in time."""
+    stage = Stage("abcd")
+    if ways == "only c hears b":
+        stage.cut = {pair for name in "ad" for pair in ((name, "b"), ("b", name))}
+    stage.start(others)
+    for name, memory in zip(others, memories, strict=True):
+        remember(stage, name, memory, stage.now)
+    stage.start("b", restarts=STARTS[disk], random_id=77)
+    stage.run(WAYS[ways] + SOON_S)
+    everybody = "".join(sorted(others + "b"))
+    assert stage.members == [everybody] * len(everybody), (memories, disk)
+
+
+@pytest.mark.parametrize("ways", WAYS)
+def test_two_meet_a_start_soon_whatever_they_remember(ways: str) -> None:
+    for memories in product(MEMORIES, repeat=2):
+        meet("ac", memories, "lost", ways)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("disk", STARTS)
+@pytest.mark.parametrize("ways", WAYS)
+def test_three_meet_a_start_soon_whatever_they_remember(disk: str, ways: str) -> None:
+    for memories in product(MEMORIES, repeat=3):
+        meet("acd", memories, disk, ways)

@@ -97,10 +97,6 @@ def test_a_refusal_that_is_missing_is_found(
     assert "assert" in found
 
 
-def outdated(cluster: Cluster) -> None:
-    cluster.daemons[cluster.settings.core[0]].outdated = 1
-
-
 def never_agree(cluster: Cluster) -> None:
     cluster.agree = lambda _: False  # type: ignore[method-assign,assignment]
 
@@ -109,9 +105,7 @@ def keep_programs(cluster: Cluster) -> None:
     cluster.clients = []  # no client can end them
 
 
-@pytest.mark.parametrize(
-    ("found", "break_it"), [("B1", outdated), ("B2", never_agree), ("B3", keep_programs)]
-)
+@pytest.mark.parametrize(("found", "break_it"), [("B2", never_agree), ("B3", keep_programs)])
 def test_what_survivors_owe_each_other_is_asked_for(
     found: str, break_it: Callable[[Cluster], None]
 ) -> None:

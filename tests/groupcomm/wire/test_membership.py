@@ -26,7 +26,6 @@ from groupcomm.wire.membership import (
     Join,
     Leave,
     Links,
-    Outdated,
     Past,
     Proposal,
     Repair,
@@ -112,7 +111,6 @@ MESSAGES: Final[dict[ControlKind, st.SearchStrategy[ControlMessage]]] = {
     ControlKind.COMMIT: COMMITS,
     ControlKind.REPAIR: st.builds(Repair, view=KEYS, packet=st.binary(max_size=50)),
     ControlKind.LEAVE: st.just(Leave()),
-    ControlKind.OUTDATED: st.builds(Outdated, random_id=U64, restarts=COUNTS, counter=COUNTS),
     ControlKind.LINKS: st.builds(
         Links, view=KEYS, lost=st.lists(st.tuples(U64, U64), max_size=9).map(tuple)
     ),
