@@ -27,7 +27,17 @@ from groupcomm.sim.explore.departures import SearchByDepartures
 from groupcomm.sim.explore.scenarios import SCENARIOS, Beginning, begin
 from groupcomm.sim.explore.script import write_path
 from groupcomm.sim.explore.search import Progress, Search
-from groupcomm.sim.explore.transitions import CRASH, CUT, DEFER, KINDS, LATE, LOSS, Bounds
+from groupcomm.sim.explore.transitions import (
+    CRASH,
+    CUT,
+    DEFER,
+    KINDS,
+    LATE,
+    LOSS,
+    LOST,
+    OLD,
+    Bounds,
+)
 from groupcomm_tools.terminal import say
 from tests.mutants.catalogue import find_mutant
 
@@ -117,6 +127,9 @@ SMALL: Final = (
     Exploration("start-3", 0, 0.02),
     Exploration("agreed-2", 1, 0.02, (DEFER, LATE, LOSS)),
     Exploration("start-2", 1, 0.02, (DEFER, LATE, LOSS)),
+    Exploration("idle-2", 2, 0.3, (LOST, CRASH), departures=0),
+    Exploration("idle-3", 3, 0.002, (LOST, OLD, CRASH), departures=0),
+    Exploration("idle-4", 3, 0.001, (LOST, CRASH), departures=0),
 )
 """Sets of bounds that take seconds."""
 
@@ -182,6 +195,7 @@ HUNTS: Final[Mapping[str, str]] = {
     "ordered-at-stamping": "safe-3, levels-2",
     "own-horizons-at-the-boundary": "pair-3 loss+crash 20ms /0",
     "private-by-name": "names-2",
+    "remembers-a-start-for-ever": "idle-2 lost /0, idle-3 lost+crash /0",
     "pruned-by-the-senders-group-table": "local-3, local-3 defer",
     "reassembly-by-sender": "large-2",
     "recovery-within-the-site": "sites-3 loss+crash 2ms /0",

@@ -339,6 +339,7 @@ BUGS = (
     transitional_rule_by_the_streams_holes,
     own_horizons_at_the_boundary,
     obligations_forgotten,
+    remembers_a_start_for_ever,
     install_before_all_recovered,
     stale_commits_count,
     announcements_but_one,

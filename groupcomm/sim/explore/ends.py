@@ -65,6 +65,8 @@ class EndCheck:
         core = [
             f"{name}/{node.starts}" for name, node in zip(names, states, strict=True) if node.is_up
         ]
+        if not core:
+            return []  # all are down for good
         checkers.feed(Heal(at + state.elapsed, tuple(core)))
         until = state.elapsed + round(AFTER_S / TICK)
         system = TransitionSystem(PassingNodes(nodes, state.nodes), beginning.system.bounds)

@@ -33,6 +33,9 @@ from groupcomm.trace.events import Boot, Fail, TraceEvent
 from groupcomm.trace.recorders import TraceProbe
 
 MOST_STARTS: Final = 4
+BETWEEN_STARTS_US: Final = 2_400_000
+"""More than a mark is ahead, and with all starts less than makes a number far ahead of time."""
+
 _MOST_AT_ONCE: Final = 50
 
 
@@ -53,6 +56,7 @@ class Packet:
     Attributes:
         source: the name of the daemon that sent it.
         start: the number of its start.
+        restarts: the number of starts that it has counted.
         target: the name of the daemon that it is for; "" if it is for all others.
         for_one: whether it was sealed for one daemon.
         content: the packet.
@@ -60,6 +64,7 @@ class Packet:
 
     source: str
     start: int
+    restarts: int
     target: str
     for_one: bool
     content: bytes
@@ -99,9 +104,12 @@ class Crash:
 
     Attributes:
         is_stored: whether the write that is under way has lasted.
+        disk: "" if the disk keeps what it holds; "lost" if it is empty, "old" if it is as it was
+            before the last start.
     """
 
     is_stored: bool
+    disk: str = ""
 
 
 @attrs.frozen
@@ -134,6 +142,19 @@ class Journal:
         return events
 
 
+@attrs.frozen
+class DiskContent:
+    """The content of a daemon's disk.
+
+    Attributes:
+        restarts: the number of its starts.
+        mark: the view counters that are reserved.
+    """
+
+    restarts: int = 0
+    mark: int = 0
+
+
 class Node:
     """One daemon of an explored cluster; a shell of its core.
 
@@ -155,7 +176,9 @@ class Node:
             for user, (first, again) in acts.items()
         ]
         self.starts = 0
-        self.mark = mark
+        self.disk = DiskContent(0, mark)
+        self.before = self.disk  # what the disk held before the last start
+        self.has_forgotten = False
         self.to_store: int | None = None
         self._given: dict[tuple[str, int], int] = {}  # datagrams, by sender and start
         self._sent: list[tuple[str | None, bytes]] = []
@@ -169,8 +192,8 @@ class Node:
         match event:
             case Boots():
                 self._boot(now, constants)
-            case Crash(is_stored):
-                self._crash(is_stored=is_stored)
+            case Crash(is_stored, disk):
+                self._crash(disk, is_stored=is_stored)
             case Receive(packet):
                 self._drive(now, [self._seal(packet, constants)])
             case Wake():
@@ -181,8 +204,9 @@ class Node:
                 self._drive(now, [])
             case DiskStores():
                 assert self.to_store is not None
-                self.mark, self.to_store = self.to_store, None
-                self._inputs.append(MarkStored(self.mark))
+                self.disk = attrs.evolve(self.disk, mark=self.to_store)
+                self.to_store = None
+                self._inputs.append(MarkStored(self.disk.mark))
                 self._drive(now, [])
         sent, self._sent = self._sent, []
         return sent
@@ -191,7 +215,7 @@ class Node:
         """Return the datagram with a packet, and a counter that was not used."""
         start = packet.source, packet.start
         self._given[start] = self._given.get(start, 0) + 1
-        source = constants.daemon(*start)
+        source = constants.daemon(*start, packet.restarts)
         sealer = PlainSealer(
             constants.cluster, source.number, source.incarnation, self._given[start]
         )
@@ -199,9 +223,13 @@ class Node:
 
     def _boot(self, now: float, constants: "Constants") -> None:
         self.starts += 1
-        incarnation = constants.daemon(self.name, self.starts).incarnation
-        used, self.mark = count_start(self.mark, int(EPOCH), incarnation.random_id)
-        start = Start(name=self.name, incarnation=incarnation, counter=used, mark=self.mark)
+        self.before, restarts = self.disk, self.disk.restarts + 1
+        incarnation = constants.daemon(self.name, self.starts, restarts).incarnation
+        # Time stands still here, but between two starts some time has passed.
+        reading = int(EPOCH) + (self.starts * BETWEEN_STARTS_US if self.has_forgotten else 0)
+        used, mark = count_start(self.disk.mark, reading, incarnation.random_id)
+        self.disk = DiskContent(restarts, mark)
+        start = Start(name=self.name, incarnation=incarnation, counter=used, mark=mark)
         process = f"{self.name}/{self.starts}"
         text = f"{incarnation.restarts}.{incarnation.random_id:x}"
         self.journal.record(Boot(0, process, text))
@@ -218,14 +246,17 @@ class Node:
         core.physical.__class__ = FrozenClock
         self.core = core
 
-    def _crash(self, *, is_stored: bool) -> None:
+    def _crash(self, disk: str, *, is_stored: bool) -> None:
         self.journal.record(Fail(0, f"{self.name}/{self.starts}"))
         for program in self.programs:
             program.end()
         self.core = None
         if self.to_store is not None and is_stored:
-            self.mark = self.to_store
+            self.disk = attrs.evolve(self.disk, mark=self.to_store)
         self.to_store = None
+        if disk:
+            self.disk = self.before if disk == "old" else DiskContent()
+            self.has_forgotten = True
 
     def _drive(self, now: float, datagrams: list[bytes]) -> None:
         core = self.core
@@ -294,12 +325,13 @@ class Constants:
         self.apart = frozenset((places[low], places[high]) for low, high in apart)
         self.names = config.daemons
         self._daemons = {
-            (name, start): DaemonId(name, Incarnation(start, 1000 * place + start))
+            (name, start, restarts): DaemonId(name, Incarnation(restarts, 1000 * place + start))
             for place, name in enumerate(self.names)
             for start in range(1, MOST_STARTS + 1)
+            for restarts in range(1, start + 1)
         }
         self.identities = MappingProxyType(
-            {daemon: f"{name}/{start}" for (name, start), daemon in self._daemons.items()}
+            {daemon: f"{name}/{start}" for (name, start, _), daemon in self._daemons.items()}
         )
         self.cluster = cluster_number(config.cluster)
         self.objects: dict[str, object] = {
@@ -310,10 +342,10 @@ class Constants:
             "rekeying": config.rekeying,
             "starts": config.starts,
             "identities": self.identities,
-            **{f"daemon {text}": daemon for daemon, text in self.identities.items()},
+            **{f"daemon {key}": daemon for key, daemon in self._daemons.items()},
         }
         self.names_of = {id(each): name for name, each in self.objects.items()}
 
-    def daemon(self, name: str, start: int) -> DaemonId:
-        """Return the identity of a start."""
-        return self._daemons[name, start]
+    def daemon(self, name: str, start: int, restarts: int) -> DaemonId:
+        """Return the identity of a start that has counted so many of them."""
+        return self._daemons[name, start, restarts]

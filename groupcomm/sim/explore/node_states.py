@@ -156,6 +156,7 @@ class PacketTable:
         packet = Packet(
             node.name,
             node.starts,
+            node.disk.restarts,
             target or "",
             datagram[_SCOPE_AT] == FOR_ONE,
             datagram[HEAD_BYTES:-_CRC_BYTES],
@@ -198,7 +199,9 @@ class NodeStates:
             node.core,
             node.programs,
             node.starts,
-            node.mark,
+            node.disk,
+            node.before,
+            node.has_forgotten,
             node.to_store,
             node.journal.history,
             node.name,

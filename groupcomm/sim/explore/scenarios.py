@@ -104,6 +104,24 @@ _U = ServiceLevel.UNRELIABLE
 SCENARIOS: Final[Mapping[str, Scenario]] = {
     "start-2": Scenario(sentence="Two daemons start.", sites=(("a", "b"),)),
     "start-3": Scenario(sentence="Three daemons start.", sites=(("a", "b", "c"),)),
+    "idle-2": Scenario(
+        sentence="Two daemons are in one view, in which nothing happens.",
+        sites=(("a", "b"),),
+        before={"a": (Connect(),)},
+        begins_at_rest=True,
+    ),
+    "idle-3": Scenario(
+        sentence="Three daemons are in one view, in which nothing happens.",
+        sites=(("a", "b", "c"),),
+        before={"a": (Connect(),)},
+        begins_at_rest=True,
+    ),
+    "idle-4": Scenario(
+        sentence="Four daemons are in one view, in which nothing happens.",
+        sites=(("a", "b", "c", "d"),),
+        before={"a": (Connect(),)},
+        begins_at_rest=True,
+    ),
     "marks-2": Scenario(
         sentence="Two daemons start; the disk of one holds a mark above what the other may use.",
         sites=(("a", "b"),),

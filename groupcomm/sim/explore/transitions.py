@@ -44,12 +44,15 @@ CRASH: Final = "crash"
 CUT: Final = "cut"
 PAIR: Final = "pair"
 DISK: Final = "disk"
-KINDS: Final = (DEFER, LATE, LOSS, CRASH, CUT, PAIR, DISK)
+LOST: Final = "lost"
+OLD: Final = "old"
+KINDS: Final = (DEFER, LATE, LOSS, CRASH, CUT, PAIR, DISK, LOST, OLD)
 """The kinds of deviations: a datagram arrives a round later; time goes on although something is in
 flight or due; a datagram is lost; a daemon is killed; two parts do not hear each other; two of
-three daemons do not hear each other, and both hear the third one; a disk does not answer."""
+three daemons do not hear each other, and both hear the third one; a disk does not answer; a daemon
+is killed and its disk is empty from then on, or as it was before its last start."""
 
-_DEVIATIONS: Final = frozenset(("defer", "lose", "crash", "cut", "pair", "disk"))
+_DEVIATIONS: Final = frozenset(("defer", "lose", "crash", "cut", "pair", "disk", "lost", "old"))
 """The moves that are deviations, whatever the state."""
 
 _EVENTS: Final[Mapping[str, NodeEvent]] = {
@@ -102,7 +105,8 @@ class Move:
 
     Attributes:
         what: the kind: ``receive``, ``wake``, ``act``, ``store``, ``pass``, ``wait``, ``boot``,
-            ``defer``, ``lose``, ``crash``, ``cut``, ``pair``, ``mend``, ``disk`` or ``answer``.
+            ``defer``, ``lose``, ``crash``, ``lost``, ``old``, ``cut``, ``pair``, ``mend``, ``disk``
+            or ``answer``.
         place: the daemon, by its place; -1 for all.
         packet: the number of the packet that arrives, is late or lost; -1 without one.
         program: the program that acts, by its index at the daemon.
@@ -294,7 +298,7 @@ class TransitionSystem:
         changing = any(self._changes) and any(
             node.is_up and not node.has_groups for node in self._states(state)
         )
-        defer, late, loss, crash, cut, pair, disk = (
+        defer, late, loss, crash, cut, pair, disk, lost, old = (
             may and (changing or not only_then)
             for may, only_then in zip(self._left(state), self._changes, strict=True)
         )
@@ -303,10 +307,8 @@ class TransitionSystem:
                 yield from (Move("defer", turn, packet),) if defer else ()
                 yield from (Move("lose", turn, packet),) if loss else ()
         node = self.nodes.states[state.nodes[turn]]
-        if node.is_up and crash:
-            yield Move("crash", turn)
-            if node.is_storing:
-                yield Move("crash", turn, others=_WRITE_HAS_LASTED)
+        if node.is_up:
+            yield from _crashes(turn, node, crash=crash, lost=lost, old=old)
         if node.is_storing and disk and turn not in state.stuck:
             yield Move("disk", turn)
         if turn == 0:
@@ -371,8 +373,8 @@ class TransitionSystem:
         if move.what == "act":
             event = DoAct(move.program)
             return self._step(state, move.place, event, (move.what, move.program))
-        if move.what == "crash":
-            return self._crash(state, move.place, has_lasted=bool(move.others))
+        if move.what in (CRASH, LOST, OLD):
+            return self._crash(state, move)
         return self._effects[move.what](state, move), None
 
     def _step(
@@ -392,14 +394,16 @@ class TransitionSystem:
         is_up = self.nodes.states[state.nodes[target]].is_up
         return is_up and _ordered((source, target)) not in state.cut | self._apart
 
-    def _crash(self, state: State, place: int, *, has_lasted: bool) -> tuple[State, NodeStep]:
+    def _crash(self, state: State, move: Move) -> tuple[State, NodeStep]:
+        place, kind, has_lasted = move.place, move.what, bool(move.others)
         state = state._replace(
             now=tuple(each for each in state.now if each[0] != place),
             later=tuple(each for each in state.later if each[0] != place),
-            spent=_plus(state.spent, CRASH),
+            spent=_plus(state.spent, kind),
             stuck=state.stuck - {place},
         )
-        return self._step(state, place, Crash(has_lasted), ("crash", has_lasted))
+        event = Crash(has_lasted, "" if kind == CRASH else kind)
+        return self._step(state, place, event, (kind, has_lasted))
 
     @staticmethod
     def _lose(state: State, move: Move) -> State:
@@ -474,6 +478,8 @@ class TransitionSystem:
             "store": "stores",
             "boot": "starts",
             "crash": "is killed" + (", but its write has lasted" if move.others else ""),
+            "lost": "is killed, and its disk is lost",
+            "old": "is killed, and its disk is as before its last start",
             "mend": "all hear each other",
             "disk": "waits for its disk",
             "answer": "has a disk that answers again",
@@ -482,6 +488,18 @@ class TransitionSystem:
         }
         text = texts[move.what]
         return text if move.what in ("mend", "wait") else f"{names[move.place]} {text}"
+
+
+def _crashes(place: int, node: NodeState, *, crash: bool, lost: bool, old: bool) -> Iterator[Move]:
+    """Yield how a daemon may be killed, and what may become of its disk."""
+    if crash:
+        yield Move(CRASH, place)
+        if node.is_storing:
+            yield Move(CRASH, place, others=_WRITE_HAS_LASTED)
+    if lost:
+        yield Move(LOST, place)
+    if old:
+        yield Move(OLD, place)
 
 
 def _sides(count: int) -> list[frozenset[int]]:

@@ -9,6 +9,7 @@ from groupcomm.sim.explore.transitions import (
     CRASH,
     CUT,
     DISK,
+    KINDS,
     LOSS,
     Bounds,
     Move,
@@ -160,8 +161,8 @@ def test_what_went_wrong_and_when_does_not_count_once_nothing_can() -> None:
 def test_kinds_with_one_bound_are_counted_together() -> None:
     most = {LOSS: 2, CRASH: 2}
     beginning = begin(SCENARIOS["agreed-2"], Bounds(most=most, in_all=2, within_s=0.02))
-    lost = beginning.state._replace(spent=(0, 0, 1, 0, 0, 0, 0))
-    killed = beginning.state._replace(spent=(0, 0, 0, 1, 0, 0, 0))
+    lost = beginning.state._replace(spent=tuple(int(kind == LOSS) for kind in KINDS))
+    killed = beginning.state._replace(spent=tuple(int(kind == CRASH) for kind in KINDS))
     assert beginning.system.key(lost) == beginning.system.key(killed)
     bounds = Bounds(most={LOSS: 2, CRASH: 1}, in_all=2, within_s=0.02)
     system = TransitionSystem(beginning.nodes, bounds)
