@@ -62,6 +62,10 @@ AGREE_LIMIT_S = 5.0
 ROSTER_LIMIT_S = 60.0
 """The time after all faults by which the daemons agree on a roster, unless there is a bug."""
 
+MEETING_LIMIT_S = 10.0
+"""The time after all faults by which daemons meet although a disk was lost, is old or was copied:
+so long may it take until each knows which start of the others counts (L6)."""
+
 BOOT_LIMIT_S = 0.1
 """The time by which a starting daemon runs."""
 
@@ -72,6 +76,10 @@ def ignore(event: TraceEvent) -> None:
 
 class RostersDiffer(Exception):
     """The daemons of a run do not agree on a roster in the end."""
+
+
+class NoMeeting(Exception):
+    """Daemons do not meet after all faults, as they know different starts of each other."""
 
 
 class Cluster:
@@ -363,9 +371,8 @@ class Cluster:
             self.daemons[index].on_end = lambda host, end: None
         for host in hosts:
             host.other_config, host.meets_all = None, True
-            if host.is_outdated or host.differs or not host.is_up:
+            if host.differs or not host.is_up:
                 host.kill()
-                host.repair_disk()
                 host.boot()
         self.run(max(0, until - self.loop.now) / SECOND)
         self.run(LOOK_S / 10)  # so that the last arrivals are processed
@@ -374,6 +381,25 @@ class Cluster:
         while any(host.process is None for host in hosts):
             assert self.loop.now < limit, "a daemon does not start"
             self.run(LOOK_S / 10)
+        if any(host.is_outdated for host in hosts):
+            self._meet()
+
+    def _meet(self) -> None:
+        """Run until the core has a view: what its disks have forgotten, daemons learn on their own.
+
+        Raises:
+            NoMeeting: it has none within the limit.
+        """
+        limit_s = MEETING_LIMIT_S * self.settings.pace
+        limit = self.loop.now + microseconds(limit_s)
+        while not self.agree(self.core):
+            if self.loop.now >= limit:
+                starts = ", ".join(self._running(self.core))
+                raise NoMeeting(
+                    f"{starts} have no common view {limit_s:g} s after all faults; a disk of theirs"
+                    " was lost, old or copied"
+                )
+            self.run(LOOK_S)
 
     def _end_schedule(self) -> None:
         if self._schedule is not None:
@@ -448,7 +474,7 @@ class Cluster:
             host = self.daemons[index]
             if host.disk.ailment is None or rng.random() >= share:
                 continue
-            if host.is_outdated or not host.is_up:
+            if host.is_outdated or host.differs or not host.is_up:
                 continue  # a daemon that has to be started needs its disk
             rest = tuple(other for other in core if other not in (index, *aside))
             if rest and reachable_core(rest, self.settings.sites, self.settings.links) == rest:

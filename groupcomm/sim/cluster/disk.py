@@ -180,11 +180,6 @@ class Disk:
         """Return a clone: another disk with the same content."""
         return Disk(self._loop, Random(self._rng.random()), self.record)
 
-    def repair(self, restarts: int, mark: int) -> None:
-        """Correct the record by hand, like an operator who knows all earlier starts and views."""
-        old = self.record
-        self.record = DiskRecord(restarts=max(old.restarts, restarts), mark=max(old.mark, mark))
-
 
 WRITE_US: Final = SECOND // 200
 """The time to change one of the files."""

@@ -27,7 +27,7 @@ from groupcomm.sim.checkers.rosters import RosterChecker
 from groupcomm.sim.checkers.versions import VersionChecker
 from groupcomm.sim.cluster.connections import ConnectedProgram
 from groupcomm.sim.cluster.disk import Disk, DiskRecord, KeyFiles, RosterFile
-from groupcomm.sim.cluster.identities import draw_private, roll_of
+from groupcomm.sim.cluster.identities import daemon_names, draw_private, roll_of
 from groupcomm.sim.cluster.process import STEP_US, ProcessEnd, SimulatedProcess
 from groupcomm.sim.faults.releases import APART, draw_release
 from groupcomm.sim.network.network import Network, Put
@@ -129,7 +129,8 @@ class SimulatedHost:
         self.is_taken = False
 
     def _credentials(self) -> DaemonCredentials:
-        seed, names = self._settings.seed, self._cluster.config.daemons
+        # Spare daemons too: the roll has each daemon that any roster may have.
+        seed, names = self._settings.seed, daemon_names(self._settings.daemons)
         entropy = random_for(seed, f"secrets {self.index}").randbytes
         return DaemonCredentials(draw_private(seed, self.name), roll_of(seed, names), entropy)
 
@@ -187,10 +188,6 @@ class SimulatedHost:
         one."""
         mine = 0 if self.process is None else self.process.restarts
         return sum(restarts >= mine for restarts in self._all_restarts) > 1
-
-    def repair_disk(self) -> None:
-        """Repair the disk while no daemon runs, so that it knows of all starts and ended views."""
-        self.disk.repair(self.most_restarts, self._counter)
 
     # ---- starts ----
 

@@ -12,7 +12,7 @@ from typing import Final
 import attrs
 
 from groupcomm.sim.checkers import Checkers
-from groupcomm.sim.cluster.cluster import Cluster, RostersDiffer
+from groupcomm.sim.cluster.cluster import Cluster, NoMeeting, RostersDiffer
 from groupcomm.sim.cluster.process import CoreFailure
 from groupcomm.sim.faults.faults import names_of
 from groupcomm.sim.faults.partitions import draw_partition
@@ -158,6 +158,8 @@ class Life:
             self._find("assert", str(failure))
         except RostersDiffer as found:
             self._find("Q4", str(found))
+        except NoMeeting as found:
+            self._find("L6", str(found))
         except AssertionError as error:  # raised by a client's session
             self._find("assert", str(CoreFailure("client", error)))
         return self._finish()
