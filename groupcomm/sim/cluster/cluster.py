@@ -79,7 +79,18 @@ class RostersDiffer(Exception):
 
 
 class NoMeeting(Exception):
-    """Daemons do not meet after all faults, as they know different starts of each other."""
+    """Daemons do not meet after all faults, as they know different starts of each other.
+
+    Args:
+        starts: the running starts.
+        limit_s: the time after all faults, in seconds.
+    """
+
+    def __init__(self, starts: Sequence[str], limit_s: float) -> None:
+        super().__init__(
+            f"{', '.join(starts)} have no common view {limit_s:g} s after all faults; a disk of"
+            " theirs was lost, old or copied"
+        )
 
 
 class Cluster:
@@ -178,7 +189,9 @@ class Cluster:
         if settings.rosters:
             quick = () if self._schedule is None else self._schedule.quick_faults
             rng = self._random("operator")
-            self.operator = Operator(self.loop, rng, self.daemons, settings.links, quick)
+            self.operator = Operator(
+                self.loop, rng, self.daemons, settings.links, quick, self.config.daemons
+            )
             self.roster_checker.on_first_use = self.operator.on_first_use
             if faults:
                 self.operator.start()
@@ -344,6 +357,7 @@ class Cluster:
 
         Raises:
             RostersDiffer: the daemons do not agree on a roster within the limit.
+            NoMeeting: they do not meet, as a disk has forgotten starts.
         """
         self.core = tuple(range(len(self.daemons)))
         if self.operator is not None:
@@ -394,11 +408,7 @@ class Cluster:
         limit = self.loop.now + microseconds(limit_s)
         while not self.agree(self.core):
             if self.loop.now >= limit:
-                starts = ", ".join(self._running(self.core))
-                raise NoMeeting(
-                    f"{starts} have no common view {limit_s:g} s after all faults; a disk of theirs"
-                    " was lost, old or copied"
-                )
+                raise NoMeeting(self._running(self.core), limit_s)
             self.run(LOOK_S)
 
     def _end_schedule(self) -> None:
@@ -420,11 +430,12 @@ class Cluster:
 
         Raises:
             RostersDiffer: they do not agree on a roster within the limit.
+            NoMeeting: the same, and a disk of theirs has forgotten starts.
         """
         operator.stop()
         self._end_schedule()
         self.kept_rosters = [
-            host.rosters.agreed if host.process is None else host.core.config.roster
+            host.disk.rosters.agreed if host.process is None else host.core.config.roster
             for host in self.daemons
             if not host.is_spare
         ]
@@ -436,6 +447,9 @@ class Cluster:
         limit, settled = self.loop.now + microseconds(limit_s), 0.0
         while settled < SETTLED_S:  # a change may wait at a daemon
             if self.loop.now >= limit:
+                up = [host.index for host in self.daemons if host.process is not None]
+                if any(self.daemons[index].is_outdated for index in up):
+                    raise NoMeeting(self._running(up), limit_s)
                 raise RostersDiffer(f"no roster is agreed on {limit_s:g} s after all faults")
             settled = settled + LOOK_S if self._is_roster_settled() else 0.0
             self.run(LOOK_S)

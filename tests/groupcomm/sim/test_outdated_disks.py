@@ -5,7 +5,7 @@ import pytest
 
 from groupcomm.security.layout import SUITE_IDENTITIES
 from groupcomm.sim.cluster.cluster import Cluster, NoMeeting
-from groupcomm.sim.cluster.disk import Ailment
+from groupcomm.sim.cluster.disk import Ailment, Damage
 from groupcomm.sim.faults.releases import APART
 from groupcomm.sim.settings import plain_settings
 
@@ -19,7 +19,7 @@ def formed(daemons: int = 3) -> Cluster:
 def lose_disk(cluster: Cluster, index: int) -> None:
     host = cluster.daemons[index]
     host.kill()
-    host.damage_disk(lost=True)
+    host.damage_disk(Damage.LOST)
 
 
 def test_after_all_faults_a_daemon_with_an_empty_disk_learns_its_starts_from_the_others() -> None:
@@ -44,9 +44,7 @@ def test_daemons_that_do_not_meet_because_of_a_disk_are_found() -> None:
 # ---- daemons that are aside, or spare ----
 
 
-def test_a_daemon_with_a_sick_disk_and_a_release_that_fits_nobody_is_upgraded_all_the_same() -> (
-    None
-):
+def test_a_daemon_with_a_sick_disk_and_a_release_that_fits_nobody_is_upgraded_too() -> None:
     settings = attrs.evolve(plain_settings(daemons=3), versions=True)
     cluster = Cluster(settings)
     host = cluster.daemons[1]
