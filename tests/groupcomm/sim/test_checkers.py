@@ -18,11 +18,14 @@ from groupcomm.sim.checkers import (
 )
 from groupcomm.sim.checkers.report import MAX_VIOLATIONS
 from groupcomm.trace.events import (
+    Ask,
     Boot,
     Conf,
     Deliver,
     Fail,
+    Quiet,
     Send,
+    Table,
     TraceEvent,
     decode_event_untrusted,
     encode_event,
@@ -141,6 +144,26 @@ def test_a_view_of_a_clone_whose_disk_is_gone_may_be_passed_by_later(
         installs("a/3", later, *others),
         *(Conf(0, other, "R", f"{later}.a.{later:x}", (("a/3", *others),)) for other in others),
     ]
+    assert fast(events).ids == found == reference_check(events)
+
+
+@pytest.mark.parametrize(
+    ("place", "found"), [(2, {"L5"}), (4, set()), (5, {"L5"})], ids=["before", "beside", "after"]
+)
+def test_whoever_asked_the_original_of_a_clone_that_replaced_it_is_never_connected(
+    place: int, found: set[str]
+) -> None:
+    """Simulator seed 312, rosters, two sites, the fault disk. While both run nobody can tell from a
+    trace whose client it is."""
+    events: list[TraceEvent] = [
+        boot("a/2", 2),
+        installs("a/2", 10),
+        boot("a/1", 1),
+        Table(0, "a/2", ("10.a.a", 0, 0, 0, 0), "0"),
+        Fail(0, "a/1"),
+        Quiet(0),
+    ]
+    events.insert(place, Ask(0, "#ann#a/1", "connect", "", 0))
     assert fast(events).ids == found == reference_check(events)
 
 
