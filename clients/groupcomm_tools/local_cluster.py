@@ -40,6 +40,7 @@ class LocalDaemon:
         name: name of the daemon.
         unix: path of the socket where its clients connect.
         log: path of its log, JSON lines.
+        state: path of its state folder.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class LocalDaemon:
         self.unix = folder / f"{name}.sock"
         self.log = folder / f"{name}.log"
         self._ports = folder / f"{name}.ports"
-        self._state = folder / f"{name}.state"
+        self.state = folder / f"{name}.state"
         self._config = config
         self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
         self._log_bytes = 0  # the bytes that earlier starts have logged
@@ -82,7 +83,7 @@ class LocalDaemon:
         self._log_bytes = self.log.stat().st_size if self.log.exists() else 0
         arguments = [
             *("--config", str(self._config), "--name", self.name, "--unix", str(self.unix)),
-            *("--state-dir", str(self._state), "--ports-file", str(self._ports), "--json-log"),
+            *("--state-dir", str(self.state), "--ports-file", str(self._ports), "--json-log"),
             *self._options,
         ]
         with self.log.open("ab") as log:

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from groupcomm.config.view import DaemonId, Start
+from groupcomm.config.view import DaemonId, Incarnation, Start
 from groupcomm.errors import ConfigError
 from groupcomm.trace.events import Ask, Boot, TraceEvent
 from groupcomm.trace.recorders import SessionTrace, TraceProbe
@@ -84,8 +84,13 @@ class TraceFile:
 
 
 def identity_of(daemon: DaemonId) -> str:
-    """Return the name of a start in traces; restart counts never repeat on intact disks."""
-    return f"{daemon.name}/{daemon.incarnation.restarts}"
+    """Return the name of a start in traces; the random id tells apart starts that an empty, old or
+    copied disk has counted alike."""
+    return f"{daemon.name}/{_start_of(daemon.incarnation)}"
+
+
+def _start_of(incarnation: Incarnation) -> str:
+    return f"{incarnation.restarts}.{incarnation.random_id >> 32:08x}"
 
 
 class Identities(dict[DaemonId, str]):
@@ -100,7 +105,7 @@ def trace_daemon(folder: Path, start: Start) -> tuple[TraceFile, TraceProbe]:
     """Open the trace of one start of a daemon."""
     identities = Identities()
     incarnation = start.incarnation
-    name = f"daemon-{quote(start.name, safe='')}-{incarnation.restarts}.jsonl"
+    name = f"daemon-{quote(start.name, safe='')}-{_start_of(incarnation)}.jsonl"
     file = TraceFile(folder / name)
     identity = identities[start.daemon]
     file.record(Boot(file.now, identity, f"{incarnation.restarts}.{incarnation.random_id:x}"))

@@ -13,7 +13,7 @@ import msgspec
 from groupcomm.sim.byzantine.run import Byzantine
 from groupcomm.sim.checkers import Checkers
 from groupcomm.sim.checkers.survivors import Survivors
-from groupcomm.sim.cluster.cluster import Cluster, RostersDiffer
+from groupcomm.sim.cluster.cluster import Cluster, NoMeeting, RostersDiffer
 from groupcomm.sim.cluster.process import CoreFailure
 from groupcomm.sim.rough_programs import RoughPrograms
 from groupcomm.sim.settings import Options, Settings, draw_settings
@@ -204,6 +204,8 @@ def run(settings: Settings, write: Callable[[bytes], object] | None = None) -> R
         findings.append(Finding(property="assert", text=str(failure)))
     except RostersDiffer as found:
         findings.append(Finding(property="Q4", text=str(found)))
+    except NoMeeting as found:
+        findings.append(Finding(property="L6", text=str(found)))
     except AssertionError as error:  # raised by a client's session
         findings.append(Finding(property="assert", text=str(CoreFailure("client", error))))
     else:

@@ -91,7 +91,7 @@ class Options:
         suite: the suite that protects datagrams, 0 to 2; None draws 0 or 1 for each seed.
         byzantine: whether a daemon of the cluster lies.
         attackers: the roles of attackers that take part, see attackers/roles.py.
-        rosters: whether operators add and remove daemons; disks then keep what they hold.
+        rosters: whether operators add and remove daemons.
         versions: whether each start of a daemon may be one of another release.
         targets: whether packets of chosen kinds are lost, held, copied or late, and programs are
             rough; datagrams are not encrypted then, so that the network knows their kinds.
@@ -242,8 +242,8 @@ def draw_settings(seed: int, options: Options) -> Settings:
     links = draw_links(random_for(seed, "links"), len(sites), daemons, faults) if several else ()
     duration_s = options.duration_s * min(1.0, AFFORDABLE_DAEMONS / daemons)
     liars = draw_liars(random_for(seed, "liars"), daemons) if options.byzantine else ()
-    if options.rosters:  # a disk that forgets may break promises, and files do not count any more
-        faults = attrs.evolve(faults, disk=False, files=False)
+    if options.rosters:  # files do not count any more
+        faults = attrs.evolve(faults, files=False)
     if options.targets:
         faults = attrs.evolve(faults, attacker=False)
     roles = options.attackers

@@ -7,6 +7,7 @@ Each process writes its events with times of the host's monotonic clock, before 
 effect elsewhere. So in the order of time, causes stand before their effects.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from heapq import merge as merge_sorted
 from operator import attrgetter
@@ -49,6 +50,7 @@ from groupcomm.wire.bundle import BundleKind
 MAX_BUNDLE: Final = 65_536
 """More messages than any bundle holds; an event with more is refused."""
 
+_START: Final = re.compile(r"[0-9]+(\.[0-9a-f]+)?")
 _REQUESTS: Final = frozenset(("connect", "join", "leave", "disconnect", "crash"))
 
 
@@ -201,7 +203,7 @@ class EventCheck:
     def _process(self, text: str) -> None:
         if text not in self._processes:
             name, _, start = text.rpartition("/")
-            if not name or not start.isdecimal():
+            if not name or not _START.fullmatch(start):
                 raise ValueError(f"{text!r} is not of the form name/start")
             self._processes.add(text)
 

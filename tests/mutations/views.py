@@ -1,5 +1,6 @@
 """Mutations of views: the daemons that installed them, their members, and the times."""
 
+from itertools import combinations
 from random import Random
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from tests.mutations.tools import (
     pick,
     repeat,
 )
+from tests.reference.terms import name_of
 
 _RELIABLE, _AGREED, _SAFE = 1, 4, 5
 
@@ -176,6 +178,19 @@ def view_after_agreement(rng: Random, trace: Trace) -> Trace | None:
     return [*trace[:-1], turn, Conf(late, p, "R", view, ((p,),), ""), replace(trace[-1], t=late)]
 
 
+def incarnation_used_again(rng: Random, trace: Trace) -> Trace | None:
+    """Return a trace in which a start of a daemon has the incarnation of an earlier one."""
+    boots = [event for event in trace if isinstance(event, Boot)]
+    pairs = [
+        (one, other) for one, other in combinations(boots, 2) if name_of(one.p) == name_of(other.p)
+    ]
+    if not pairs:
+        return None
+    one, other = rng.choice(pairs)
+    again = replace(other, incarnation=one.incarnation)
+    return [again if event is other else event for event in trace]
+
+
 VIEW_MUTATIONS: Final[dict[str, Mutation]] = {
     "boot lost": drop(Boot),
     "boot repeated": repeat(Boot),
@@ -189,6 +204,7 @@ VIEW_MUTATIONS: Final[dict[str, Mutation]] = {
     "formed too late": formed_late,
     "heal repeated": repeat(Heal),
     "id falls": falling_id,
+    "incarnation used again": incarnation_used_again,
     "id used by an earlier start": reused_id,
     "transitional from another view": alter(Conf, _other_old, is_transitional),
     "transitional lost": drop(Conf, is_transitional),

@@ -120,7 +120,12 @@ class Missing:
             ]
             waits = len(running) == 1 and running[0] in self.views.core
             before = waits and self.views.booted.get(running[0], index) < index
-            if before and not self._has_gone(client):
+            others = [
+                p
+                for p, end in self.views.ends.items()
+                if name_of(p) == daemon_of(client) and self.views.booted.get(p, index) < index < end
+            ]
+            if before and not others and not self._has_gone(client):
                 self.found.add("L5")
 
     def _check_gone(self) -> None:

@@ -1,4 +1,4 @@
-"""C1 to C8, D3, D5, G1, L1, L2: the view of each process, its members, and the times.
+"""C1 to C8, C11, D3, D5, G1, L1, L2: the view of each process, its members, and the times.
 
 A *process* is one start of a daemon; a view stands for its text, an *index* for an event's place in
 the trace. This module decides in one pass which events are void, for all events of processes.
@@ -63,6 +63,13 @@ class Views:
                 self.void.add(index)
             else:
                 self._add(event, index)
+        self._find_repeated_incarnations()
+
+    def _find_repeated_incarnations(self) -> None:
+        boots = (self.events[index] for index in self.booted.values())
+        starts = [(name_of(e.p), e.incarnation) for e in boots if isinstance(e, Boot)]
+        if len(set(starts)) < len(starts):
+            self.found.add("C11")
 
     # ---- void events ----
 

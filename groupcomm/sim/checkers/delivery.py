@@ -248,7 +248,9 @@ class Delivery:
         hosts = [p for p in processes if p.name == client.daemon_name and not p.ended]
         if len(hosts) != 1 or hosts[0] not in final or not hosts[0].booted:
             return
-        if hosts[0].booted_at < client.asked_at:
+        asked_at = client.asked_at
+        others = (p for p in hosts[0].clones if p.booted_at < asked_at < p.ended_at)
+        if hosts[0].booted_at < asked_at and not any(others):  # else that one was its daemon
             self._report.add("L5", f"{client} is never connected", event)
 
     def _missing(self, client: ClientRecord, item: Item, event: Quiet) -> None:

@@ -1,4 +1,4 @@
-"""Checks of starts and ends of daemons and of their views: C1 to C10, L1, L2.
+"""Checks of starts and ends of daemons and of their views: C1 to C11, L1, L2.
 
 `Stages` checks the notifications of clients: which view has begun, and that its regular part is
 over.
@@ -118,6 +118,7 @@ class Membership:
         self._healed_at: int | None = None
         self._late = False  # from Heal on earlier violations have no consequences
         self._agreed = False
+        self._incarnations: set[tuple[str, str]] = set()  # of all starts, with their names
         self._admitted: set[str] = set()  # daemons aside that were in a view since the agreement
         self._admitting: set[str] = set()  # views that have admitted such a daemon
         self.deadline = NEVER
@@ -128,11 +129,19 @@ class Membership:
         """Check and note the start of a daemon."""
         process = self._state.processes.get(event.p)
         if process is None:
-            self._state.start(event.p, int(event.incarnation.partition(".")[0]))
+            started = self._state.start(event.p, int(event.incarnation.partition(".")[0]))
+            self._note_incarnation(started.name, event)
         elif process.ended:
             self._report.add("D5", f"{process} starts after its end", event)
         else:
             self._report.add("C1", f"{process} starts twice", event)
+
+    def _note_incarnation(self, name: str, event: Boot) -> None:
+        """Check that no earlier start of a daemon had the same incarnation."""
+        if (name, event.incarnation) in self._incarnations:
+            text = f"{event.p} starts as incarnation {event.incarnation}, as {name} did before"
+            self._report.add("C11", text, event)
+        self._incarnations.add((name, event.incarnation))
 
     def ends(self, event: Fail | Left) -> None:
         """End a daemon, and its clients with it."""

@@ -102,7 +102,7 @@ class ObservedState:
 
     def end_process(self, process: ProcessRecord) -> None:
         """End a start of a daemon."""
-        process.ended = True
+        process.ended, process.ended_at = True, self.events
         self.stays.pop(process.identity, None)
         disk = (process.name, process.generation)
         # The next start has the disk of this process, or that of one of its clones: the others may

@@ -326,6 +326,7 @@ class ProcessRecord:
         booted: whether the trace has its start.
         booted_at: the count of events at that start.
         ended: whether it was killed or has left.
+        ended_at: the count of events at that end; 0 before.
         generation: the number of times that its daemon's disk was lost before.
         floor: the view above which its next view must be (C4).
         latest: the last view that it has installed itself; LOWEST before the first.
@@ -345,6 +346,7 @@ class ProcessRecord:
         "clones",
         "completed",
         "ended",
+        "ended_at",
         "floor",
         "generation",
         "identity",
@@ -364,6 +366,7 @@ class ProcessRecord:
         self.booted = booted
         self.booted_at = now
         self.ended = False
+        self.ended_at = 0
         self.floor = floor
         self.latest = LOWEST
         self.clones: list[ProcessRecord] = []

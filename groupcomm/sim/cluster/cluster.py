@@ -62,6 +62,10 @@ AGREE_LIMIT_S = 5.0
 ROSTER_LIMIT_S = 60.0
 """The time after all faults by which the daemons agree on a roster, unless there is a bug."""
 
+MEETING_LIMIT_S = 4.0
+"""The time after all faults by which daemons meet although a disk was lost, is old or was copied:
+so long may it take until each knows which start of the others counts (L6), and some attempts."""
+
 BOOT_LIMIT_S = 0.1
 """The time by which a starting daemon runs."""
 
@@ -72,6 +76,21 @@ def ignore(event: TraceEvent) -> None:
 
 class RostersDiffer(Exception):
     """The daemons of a run do not agree on a roster in the end."""
+
+
+class NoMeeting(Exception):
+    """Daemons do not meet after all faults, as they know different starts of each other.
+
+    Args:
+        starts: the running starts.
+        limit_s: the time after all faults, in seconds.
+    """
+
+    def __init__(self, starts: Sequence[str], limit_s: float) -> None:
+        super().__init__(
+            f"{', '.join(starts)} have no common view {limit_s:g} s after all faults; a disk of"
+            " theirs was lost, old or copied"
+        )
 
 
 class Cluster:
@@ -170,7 +189,9 @@ class Cluster:
         if settings.rosters:
             quick = () if self._schedule is None else self._schedule.quick_faults
             rng = self._random("operator")
-            self.operator = Operator(self.loop, rng, self.daemons, settings.links, quick)
+            self.operator = Operator(
+                self.loop, rng, self.daemons, settings.links, quick, self.config.daemons
+            )
             self.roster_checker.on_first_use = self.operator.on_first_use
             if faults:
                 self.operator.start()
@@ -336,6 +357,7 @@ class Cluster:
 
         Raises:
             RostersDiffer: the daemons do not agree on a roster within the limit.
+            NoMeeting: they do not meet, as a disk has forgotten starts.
         """
         self.core = tuple(range(len(self.daemons)))
         if self.operator is not None:
@@ -363,9 +385,8 @@ class Cluster:
             self.daemons[index].on_end = lambda host, end: None
         for host in hosts:
             host.other_config, host.meets_all = None, True
-            if host.is_outdated or host.differs or not host.is_up:
+            if host.differs or not host.is_up:
                 host.kill()
-                host.repair_disk()
                 host.boot()
         self.run(max(0, until - self.loop.now) / SECOND)
         self.run(LOOK_S / 10)  # so that the last arrivals are processed
@@ -374,6 +395,21 @@ class Cluster:
         while any(host.process is None for host in hosts):
             assert self.loop.now < limit, "a daemon does not start"
             self.run(LOOK_S / 10)
+        if any(host.is_outdated for host in hosts):
+            self._meet()
+
+    def _meet(self) -> None:
+        """Run until the core has a view: what its disks have forgotten, daemons learn on their own.
+
+        Raises:
+            NoMeeting: it has none within the limit.
+        """
+        limit_s = MEETING_LIMIT_S * self.settings.pace
+        limit = self.loop.now + microseconds(limit_s)
+        while not self.agree(self.core):
+            if self.loop.now >= limit:
+                raise NoMeeting(self._running(self.core), limit_s)
+            self.run(LOOK_S)
 
     def _end_schedule(self) -> None:
         if self._schedule is not None:
@@ -394,11 +430,12 @@ class Cluster:
 
         Raises:
             RostersDiffer: they do not agree on a roster within the limit.
+            NoMeeting: the same, and a disk of theirs has forgotten starts.
         """
         operator.stop()
         self._end_schedule()
         self.kept_rosters = [
-            host.rosters.agreed if host.process is None else host.core.config.roster
+            host.disk.rosters.agreed if host.process is None else host.core.config.roster
             for host in self.daemons
             if not host.is_spare
         ]
@@ -410,6 +447,9 @@ class Cluster:
         limit, settled = self.loop.now + microseconds(limit_s), 0.0
         while settled < SETTLED_S:  # a change may wait at a daemon
             if self.loop.now >= limit:
+                up = [host.index for host in self.daemons if host.process is not None]
+                if any(self.daemons[index].is_outdated for index in up):
+                    raise NoMeeting(self._running(up), limit_s)
                 raise RostersDiffer(f"no roster is agreed on {limit_s:g} s after all faults")
             settled = settled + LOOK_S if self._is_roster_settled() else 0.0
             self.run(LOOK_S)
@@ -448,7 +488,7 @@ class Cluster:
             host = self.daemons[index]
             if host.disk.ailment is None or rng.random() >= share:
                 continue
-            if host.is_outdated or not host.is_up:
+            if host.is_outdated or host.differs or not host.is_up:
                 continue  # a daemon that has to be started needs its disk
             rest = tuple(other for other in core if other not in (index, *aside))
             if rest and reachable_core(rest, self.settings.sites, self.settings.links) == rest:

@@ -65,6 +65,14 @@ class Ailment(enum.Enum):
     BROKEN = enum.auto()  # writes fail, but may have lasted
 
 
+class Damage(enum.Enum):
+    """What a daemon finds instead of its disk when it starts again."""
+
+    LOST = enum.auto()  # an empty one
+    OLD = enum.auto()  # what it held earlier, as from a backup; often of the same start
+    OLD_START = enum.auto()  # what it held at an earlier start, as from a copy of the machine
+
+
 class _Write(NamedTuple):
     record: DiskRecord
     done: Callable[[], None]
@@ -81,6 +89,7 @@ class Disk:
 
     Attributes:
         record: the durable record.
+        rosters: the rosters beside it, a file of their own.
         ailment: the present fault; None while it is well.
     """
 
@@ -88,9 +97,10 @@ class Disk:
         self._loop = loop
         self._rng = rng
         self.record = record or DiskRecord()
+        self.rosters = RosterRecord()
         self.ailment: Ailment | None = None
         self._slow_us = 0  # the time of a write while it is slow
-        self._earlier: list[DiskRecord] = []
+        self._earlier: list[tuple[DiskRecord, RosterRecord]] = []
         self._under_way: _Write | None = None
 
     def write(
@@ -130,7 +140,7 @@ class Disk:
             write.done()
 
     def _keep(self, record: DiskRecord) -> None:
-        self._earlier = [*self._earlier, self.record][-REMEMBERED:]
+        self._earlier = [*self._earlier, (self.record, self.rosters)][-REMEMBERED:]
         self.record = record
 
     # ---- faults ----
@@ -163,27 +173,23 @@ class Disk:
     def lose(self) -> None:
         """Replace the disk by an empty one."""
         self.crash()
-        self.record, self._earlier = DiskRecord(), []
+        self.record, self.rosters, self._earlier = DiskRecord(), RosterRecord(), []
 
     def roll_back(self, *, starts: bool = False) -> None:
-        """Restore an earlier record, as from a backup; a record of an earlier start, if
-        `starts`."""
+        """Restore what it held earlier, as from a backup; from an earlier start, if `starts`."""
         self.crash()
         before = self.record.restarts if starts else self.record.restarts + 1
-        places = [at for at, record in enumerate(self._earlier) if record.restarts < before]
+        places = [at for at, (record, _) in enumerate(self._earlier) if record.restarts < before]
         if places:
             place = places[self._rng.randrange(len(places))]
-            self.record = self._earlier[place]
+            self.record, self.rosters = self._earlier[place]
             del self._earlier[place:]
 
     def copy(self) -> "Disk":
         """Return a clone: another disk with the same content."""
-        return Disk(self._loop, Random(self._rng.random()), self.record)
-
-    def repair(self, restarts: int, mark: int) -> None:
-        """Correct the record by hand, like an operator who knows all earlier starts and views."""
-        old = self.record
-        self.record = DiskRecord(restarts=max(old.restarts, restarts), mark=max(old.mark, mark))
+        disk = Disk(self._loop, Random(self._rng.random()), self.record)
+        disk.rosters = self.rosters
+        return disk
 
 
 WRITE_US: Final = SECOND // 200
@@ -255,30 +261,18 @@ LONGEST_ROSTER_WRITE: Final = -0.7
 meet more faults."""
 
 
-class RosterHost(Protocol):
-    """The host of the rosters.
-
-    Attributes:
-        disk: its disk, whose faults the rosters share.
-        rosters: the rosters that it holds.
-    """
-
-    disk: Disk
-    rosters: RosterRecord
-
-
 class RosterFile:
-    """The writer of a host's rosters for one start of its daemon.
+    """The writer of a disk's rosters for one start of its daemon.
 
     Args:
         loop: virtual time.
-        host: the host.
+        disk: the disk, whose faults the rosters share.
         rng: decides whether a change survives a crash, or a write that fails.
     """
 
-    def __init__(self, loop: Loop, host: RosterHost, rng: Random) -> None:
+    def __init__(self, loop: Loop, disk: Disk, rng: Random) -> None:
         self._loop = loop
-        self._host = host
+        self._disk = disk
         self._rng = rng
         self._slowest_us = int(SECOND * 10 ** rng.uniform(-3.0, LONGEST_ROSTER_WRITE))
         self._under_way: tuple[RosterRecord, Callable[[Input], None]] | None = None
@@ -296,12 +290,12 @@ class RosterFile:
             record, _ = self._under_way
             self._under_way = None
             if self._rng.random() < 0.5:
-                self._host.rosters = record
+                self._disk.rosters = record
 
     def _end(self, write: tuple[RosterRecord, Callable[[Input], None]]) -> None:
         if write is not self._under_way:
             return  # the daemon crashed meanwhile
-        ailment = self._host.disk.ailment
+        ailment = self._disk.ailment
         if ailment is Ailment.HUNG:
             self._loop.at(self._loop.now + WRITE_US, self._end, write)
             return
@@ -309,5 +303,5 @@ class RosterFile:
         record, done = write
         fails = ailment in (Ailment.FULL, Ailment.BROKEN)
         if not fails or (ailment is Ailment.BROKEN and self._rng.random() < 0.5):
-            self._host.rosters = record
+            self._disk.rosters = record
         done(RosterNotStored("Input/output error") if fails else RosterStored(record))

@@ -26,8 +26,8 @@ from groupcomm.session.daemon_session import SessionLimits
 from groupcomm.sim.checkers.rosters import RosterChecker
 from groupcomm.sim.checkers.versions import VersionChecker
 from groupcomm.sim.cluster.connections import ConnectedProgram
-from groupcomm.sim.cluster.disk import Disk, DiskRecord, KeyFiles, RosterFile
-from groupcomm.sim.cluster.identities import draw_private, roll_of
+from groupcomm.sim.cluster.disk import Damage, Disk, DiskRecord, KeyFiles, RosterFile
+from groupcomm.sim.cluster.identities import daemon_names, draw_private, roll_of
 from groupcomm.sim.cluster.process import STEP_US, ProcessEnd, SimulatedProcess
 from groupcomm.sim.faults.releases import APART, draw_release
 from groupcomm.sim.network.network import Network, Put
@@ -82,13 +82,13 @@ class SimulatedHost:
         clone: a second daemon with the same name; nearly always None.
         starts: the number of daemons that have started here.
         on_end: called with the way in which a daemon ended.
+        on_forgotten: called once the disk is damaged, with the rosters that it held before.
         put: accepts a datagram for this address, and its time of arrival.
         keys: the keys that a daemon finds here when it starts; None in suite 0.
         credentials: the identity and the roll that it finds in suite 2; None in others.
         corrupt: makes the core of each start from now on lie; None for none.
         is_taken: an attacker has the host, and no daemon of the cluster starts here any more.
         is_spare: the roster does not have it, and no daemon starts here.
-        rosters: the rosters on its disk.
         meets_all: whether daemons that start here from now on share a version with all others.
     """
 
@@ -108,16 +108,17 @@ class SimulatedHost:
         self.disk = Disk(self._loop, disk_rng, DiskRecord(restarts=restarts))
         self.other_config: CoreConfig | None = None
         self.is_spare = index in cluster.settings.spares
-        self.rosters = RosterRecord()
         self.meets_all = cluster.settings.rosters
         self.process: SimulatedProcess | None = None
         self.clone: SimulatedProcess | None = None
         self.starts = 0
         self._all_restarts: list[int] = []  # restart counts of all starts
         self.on_end: Callable[[SimulatedHost, ProcessEnd], None] = lambda host, end: None
+        self.on_forgotten: Callable[[SimulatedHost, RosterRecord], None] = lambda host, kept: None
         self._boots = 0  # counts attempts; an interrupted one must not continue
         self._booting = False
         self._clones = 0
+        self._clone_hears = True
         self._counter = 0  # the counter of the latest view of any daemon that has ended here
         self._flying: list[tuple[int, bytes]] = []
         self.put: Put = self._put
@@ -127,7 +128,8 @@ class SimulatedHost:
         self.is_taken = False
 
     def _credentials(self) -> DaemonCredentials:
-        seed, names = self._settings.seed, self._cluster.config.daemons
+        # Spare daemons too: the roll has each daemon that any roster may have.
+        seed, names = self._settings.seed, daemon_names(self._settings.daemons)
         entropy = random_for(seed, f"secrets {self.index}").randbytes
         return DaemonCredentials(draw_private(seed, self.name), roll_of(seed, names), entropy)
 
@@ -186,15 +188,11 @@ class SimulatedHost:
         mine = 0 if self.process is None else self.process.restarts
         return sum(restarts >= mine for restarts in self._all_restarts) > 1
 
-    def repair_disk(self) -> None:
-        """Repair the disk while no daemon runs, so that it knows of all starts and ended views."""
-        self.disk.repair(self.most_restarts, self._counter)
-
     # ---- starts ----
 
     def boot(self) -> None:
         """Start a daemon: it counts its start on disk before it does anything else."""
-        agreed = self.rosters.agreed
+        agreed = self.disk.rosters.agreed
         if self.is_idle and agreed is not None and agreed.entry(self.name) is None:
             self.is_spare = True  # it was killed between learning that and ending
         if self.is_idle and not self.is_taken and not self.is_spare:
@@ -241,10 +239,15 @@ class SimulatedHost:
                 if arrival > self._loop.now:
                     self.process.put(arrival, datagram)
 
-    def start_clone(self) -> None:
-        """Start a second daemon from a copy of the disk, unless there is one."""
+    def start_clone(self, *, hears: bool = True) -> None:
+        """Start a second daemon from a copy of the disk, unless there is one.
+
+        Args:
+            hears: whether it has the address of the original, so that datagrams reach both. At
+                another address nobody sends to it, but it is heard.
+        """
         if self.clone is None and self.process is not None:
-            disk = self.disk.copy()
+            disk, self._clone_hears = self.disk.copy(), hears
             start, new = self._count(disk)
             self._clones += 1
             # A new disk is healthy, so no write on it fails.
@@ -255,6 +258,16 @@ class SimulatedHost:
             self.clone = self._start(disk, start)
             self._listen()
 
+    def replace_by_clone(self) -> None:
+        """Have the clone, if there is one, and its disk go on at this address; the original ends
+        for good."""
+        if self.clone is not None and self.process is not None:
+            self.process, self.clone = self.clone, self.process
+            self.disk = self.process.disk
+            self._clone_hears = True
+            self._listen()
+            self.kill_clone()
+
     def _start(self, disk: Disk, start: Start) -> SimulatedProcess:
         cluster, settings, now = self._cluster, self._settings, self._loop.now
         incarnation = start.incarnation
@@ -264,7 +277,7 @@ class SimulatedHost:
         cluster.identities[start.daemon] = name
         cluster.record(Boot(now, name, f"{incarnation.restarts}.{incarnation.random_id:x}"))
         probe = self._probe(name)
-        config, agreed = self.other_config or cluster.config, self.rosters.agreed
+        config, agreed = self.other_config or cluster.config, disk.rosters.agreed
         if agreed is not None:
             config = config.with_roster(agreed)
             cluster.roster_checker.used(name, agreed)
@@ -276,7 +289,7 @@ class SimulatedHost:
         core = DaemonCore(
             config,
             start,
-            rosters=self.rosters,
+            rosters=disk.rosters,
             keys=self.keys,
             credentials=self.credentials,
             now=self.clock.monotonic(now),
@@ -301,7 +314,7 @@ class SimulatedHost:
             self.clock,
             disk,
             KeyFiles(self._loop, self, random_for(settings.seed, f"key files {name}")),
-            RosterFile(self._loop, self, random_for(settings.seed, f"rosters {name}")),
+            RosterFile(self._loop, disk, random_for(settings.seed, f"rosters {name}")),
             cluster.roster_checker,
             cluster.version_checker,
             incarnation.restarts,
@@ -339,18 +352,19 @@ class SimulatedHost:
         elif self.process is not None:
             self.process.end(ProcessEnd.KILLED)
 
-    def damage_disk(self, lost: bool) -> None:
-        """Damage the disk while no daemon runs: it is lost, or holds an earlier record.
+    def damage_disk(self, damage: Damage) -> None:
+        """Damage the disk while no daemon runs: it is lost, or holds what it held earlier.
 
         Then only the wall clock can show that there were views before, so it is not behind them.
         Where counters are far ahead of all clocks the restart count shows it to other daemons.
         """
         assert self.process is None
-        ahead = bool(self._settings.faults.ahead_s)
-        if lost:
+        ahead, rosters = bool(self._settings.faults.ahead_s), self.disk.rosters
+        if damage is Damage.LOST:
             self.disk.lose()
         else:
-            self.disk.roll_back(starts=ahead)
+            self.disk.roll_back(starts=ahead or damage is Damage.OLD_START)
+        self.on_forgotten(self, rosters)
         if not ahead:
             self.clock.set_ahead_of(self._counter / SECOND, self._loop.now)
 
@@ -397,7 +411,7 @@ class SimulatedHost:
             self._flying.append((arrival, datagram))
             if len(self._flying) > MAX_FLYING:
                 self._flying = [late for late in self._flying if late[0] > self._loop.now]
-        if self.clone is not None:
+        if self.clone is not None and self._clone_hears:
             self.clone.put(arrival, datagram)
 
     def accept(self, client: ConnectedProgram) -> None:

@@ -20,6 +20,7 @@ from groupcomm.config.roster import (
 from groupcomm.config.site_links import pair_of_sites
 from groupcomm.engine import ChangeRoster
 from groupcomm.errors import LocalProtocolError
+from groupcomm.sim.cluster.forgotten_rosters import ForgottenRosters
 from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.network.links import SimulatedLink, joined
 from groupcomm.sim.virtual_time import SECOND, Loop, microseconds
@@ -75,6 +76,7 @@ class Operator:
         hosts: all hosts, spare ones included.
         links: the links that the sites really have.
         faults: each causes a fault that breaks views; a change is a good moment for one.
+        first: the names of the daemons that configuration files list.
 
     Attributes:
         asked: the number of changes that a daemon has accepted.
@@ -90,6 +92,7 @@ class Operator:
         hosts: Sequence[SimulatedHost],
         links: Sequence[SimulatedLink],
         faults: Sequence[Callable[[], None]],
+        first: Sequence[str],
     ) -> None:
         self._loop = loop
         self._faults = faults
@@ -104,6 +107,9 @@ class Operator:
         self._running = self._looking = False
         self.asked = self.refused = self.forced = 0
         self.given_up = set[bytes]()
+        self._forgotten = ForgottenRosters(hosts, first)
+        for host in hosts:
+            host.on_forgotten = self._forgotten.restore
 
     def start(self, faults: Sequence[Callable[[], None]] | None = None) -> None:
         """Change the roster again and again from now on.
@@ -138,6 +144,8 @@ class Operator:
     def _change_once(self, _: object) -> None:
         up = [host for host in self._hosts if host.is_up]
         host = self._rng.choice(up) if up and self._running else None
+        if self._forgotten.is_waiting:
+            return
         if host is None or host.process is None:
             return
         wanted = self._draw(host.core.config.roster)
@@ -252,7 +260,7 @@ class Operator:
         for host in self._hosts:
             listed = latest.entry(host.name) is not None
             if host.process is None:
-                roster = host.rosters.agreed
+                roster = host.disk.rosters.agreed
                 is_strange = self.forced and listed and host.is_spare and host.is_idle
             else:
                 roster = host.core.config.roster
@@ -301,7 +309,7 @@ class Operator:
 
     def _start_with(self, host: SimulatedHost, roster: Roster) -> None:
         """Start a daemon whose disk has this roster from now on."""
-        host.is_spare, host.rosters = False, RosterRecord(agreed=roster)
+        host.is_spare, host.disk.rosters = False, RosterRecord(agreed=roster)
         host.boot()
 
     def _used(self) -> list[Roster]:
@@ -328,7 +336,7 @@ class Operator:
             return
         for name in latest.names:
             added = self._by_name[name]
-            known = added.rosters.agreed
+            known = added.disk.rosters.agreed
             if not (added.is_spare and added.is_idle):
                 continue
             if known is None or known.id == latest.id or latest.supersedes(known):

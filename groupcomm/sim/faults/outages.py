@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, Final
 
 from groupcomm.config.core import CoreConfig
-from groupcomm.sim.cluster.disk import Ailment
+from groupcomm.sim.cluster.disk import Ailment, Damage
 from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.cluster.process import ProcessEnd
 from groupcomm.sim.faults.faults import Faults
@@ -96,8 +96,18 @@ ALL_SHARE: Final = 0.04
 AGAIN_SHARE: Final = 0.2
 """The share of killed daemons that are killed again soon after their start."""
 
-CLONE_SHARE: Final = 0.1
+CLONE_SHARE: Final = 0.2
 """The share of damages to disks that are clones."""
+
+MOVED_SHARE: Final = 0.3
+"""The share of clones that replace their original in the end."""
+
+UPGRADE_SHARE: Final = 0.5
+"""The share of damages to disks while whose daemon is away some others are restarted in turn: these
+know nothing of its earlier starts when it is back, and those that were not restarted do."""
+
+UPGRADE_STEPS_S: Final = (0.2, 1.2)
+"""The bounds of the time from one of these restarts to the next: views form in between, or not."""
 
 LONGEST_CLONE_S: Final = 2.0
 
@@ -130,7 +140,8 @@ class Outages:
         self._hosts = hosts
         self._configs = configs
         self._running = True
-        self._damage: dict[int, str] = {}  # the damage to each host's disk once its daemon is dead
+        self._damage: dict[int, Damage] = {}  # to each host's disk once its daemon is dead
+        self._back_at: dict[int, int] = {}  # when the next daemon of a host is to start
         self._again: set[int] = set()  # hosts whose next daemon dies soon
         self._misled: SimulatedHost | None = None  # a host with a wall clock that is ahead
         # Where a clock may also be behind, no clock shows that a disk has lost something.
@@ -177,20 +188,46 @@ class Outages:
             self._doom(self._rng.choice(gateways))
 
     def damage_disk(self) -> None:
-        """Kill a daemon, and damage the disk for the next one; or start a clone of it."""
-        victim = self._victim()
+        """Kill a daemon, and damage the disk for the next one; or start a clone of it.
+
+        Others may be upgraded while the daemon is away, or the clone is there.
+        """
+        victim, rng = self._victim(), self._rng
         if victim is None:
             return
-        cloned = self._rng.random() < CLONE_SHARE
-        if cloned and self._trusts_clocks:
-            victim.start_clone()
-            lasts = microseconds(self._rng.uniform(0.1, LONGEST_CLONE_S))
-            self._loop.at(self._loop.now + lasts, lambda _: victim.kill_clone())
+        lasts_us = self._upgrade_others(victim) if rng.random() < UPGRADE_SHARE else 0
+        if rng.random() < CLONE_SHARE and self._trusts_clocks:
+            victim.start_clone(hears=rng.random() < 0.5)
+            lasts_us = lasts_us or microseconds(rng.uniform(0.1, LONGEST_CLONE_S))
+            ends = victim.replace_by_clone if rng.random() < MOVED_SHARE else victim.kill_clone
+            self._loop.at(self._loop.now + lasts_us, lambda _: ends())
             return
-        damage = self._rng.choice(("lost", "rolled back"))
+        damage = rng.choice(tuple(Damage))
         if self._trusts_clocks:  # if a clock is also set back, view ids may fall
             self._damage[victim.index] = damage
-        self._doom(victim)
+        if lasts_us:
+            self._back_at[victim.index] = self._loop.now + lasts_us
+            victim.kill()
+        else:
+            self._doom(victim)
+
+    def _upgrade_others(self, away: SimulatedHost) -> int:
+        """Restart some of the other daemons, one after the other; return the time that this takes,
+        in microseconds."""
+        others = [host for host in self._hosts if host is not away and host.is_up]
+        at, step_s = 0, self._rng.uniform(*UPGRADE_STEPS_S)
+        for host in self._rng.sample(others, self._rng.randint(min(1, len(others)), len(others))):
+            at += microseconds(step_s)
+            self._loop.at(self._loop.now + at, self._upgrade, host)
+        return at + microseconds(step_s)
+
+    def _upgrade(self, host: SimulatedHost) -> None:
+        if self._running and host.process is not None and host.is_up:
+            self._back_at[host.index] = self._loop.now + 1
+            if self._rng.random() < 0.5:
+                host.process.leave()
+            else:
+                host.kill()
 
     def mislead(self, _: None) -> None:
         """Make a daemon start with a clock that is ahead, once in a run."""
@@ -270,10 +307,11 @@ class Outages:
         """Damage the disk of an ended daemon if that was planned, and start the next daemon."""
         if not self._running:
             return
-        damage = self._damage.pop(host.index, "")
-        if damage and host.is_idle:
-            host.damage_disk(lost=damage == "lost")
-        down = self._down_us(how)
+        damage = self._damage.pop(host.index, None)
+        if damage is not None and host.is_idle:
+            host.damage_disk(damage)
+        back_at = self._back_at.pop(host.index, None)
+        down = self._down_us(how) if back_at is None else max(1, back_at - self._loop.now)
         self._loop.at(self._loop.now + down, partial(self._boot, host))
 
     def _down_us(self, how: ProcessEnd) -> int:

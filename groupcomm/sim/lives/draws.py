@@ -115,7 +115,7 @@ def draw_episode(life: Settings, number: int) -> Episode:
         attacker=faults.attacker and whole.attacker,
         storm=faults.storm and whole.storm,
         # Where a clock may be behind, no clock shows that a disk has lost something.
-        disk=faults.disk and not (life.rosters or whole.clock_rate or whole.frozen_s),
+        disk=faults.disk and not (whole.clock_rate or whole.frozen_s),
         files=faults.files and not life.rosters,
     )
     lasts_s = rng.uniform(SHORTEST_EPISODE_S, LONGEST_EPISODE_S) * life.pace

@@ -7,12 +7,15 @@ measured, as none may have grown.
 
 from collections import Counter
 from collections.abc import Callable
+from random import Random
 from typing import Final
 
 import attrs
 
 from groupcomm.sim.checkers import Checkers
-from groupcomm.sim.cluster.cluster import Cluster, RostersDiffer
+from groupcomm.sim.cluster.cluster import Cluster, NoMeeting, RostersDiffer
+from groupcomm.sim.cluster.disk import Damage
+from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.cluster.process import CoreFailure
 from groupcomm.sim.faults.faults import names_of
 from groupcomm.sim.faults.partitions import draw_partition
@@ -53,6 +56,9 @@ SILENCE_S: Final = 1.0
 
 AGREEMENT_S: Final = 3.0
 """The time after all faults in which the daemons have to agree on a view (L1), at pace 1."""
+
+UPGRADE_S: Final = 2.0
+"""The time between two restarts while a daemon is away, at pace 1: a view forms in between."""
 
 SETTLE_LIMIT_S: Final = 60.0
 """The time after which a cluster that does not come to rest is checked all the same, at pace 1."""
@@ -158,6 +164,8 @@ class Life:
             self._find("assert", str(failure))
         except RostersDiffer as found:
             self._find("Q4", str(found))
+        except NoMeeting as found:
+            self._find("L6", str(found))
         except AssertionError as error:  # raised by a client's session
             self._find("assert", str(CoreFailure("client", error)))
         return self._finish()
@@ -229,6 +237,7 @@ class Life:
                 away.process.leave()
             else:
                 away.kill()
+            self._upgrade_others(away, rng)
         sites = [host.site for host in cluster.daemons]
         parted: tuple[Pair, ...] = ()
         if len(sites) > 1 and rng.random() < APART_SHARE:
@@ -243,6 +252,22 @@ class Life:
         cluster.network.mend(parted)
         for host in cluster.daemons:
             host.boot()
+
+    def _upgrade_others(self, away: SimulatedHost, rng: Random) -> None:
+        """Restart some of the others, one by one, while a daemon is away; its disk may be lost or
+        old when it comes back."""
+        cluster, faults = self._cluster, self._cluster.settings.faults
+        self._run(UPGRADE_S * self._pace)
+        others = [host for host in cluster.daemons if host not in (away, cluster.daemons[ELDER])]
+        for host in rng.sample(others, rng.randint(0, len(others))):
+            if host.is_up:
+                host.kill()
+                host.boot()
+                self._run(UPGRADE_S * self._pace)
+        # Where a clock may be behind, no clock shows that a disk has lost something.
+        if not (faults.clock_rate or faults.frozen_s) and away.is_idle and rng.random() < 0.5:
+            self._result.faults["disk of an absent daemon"] += 1
+            away.damage_disk(rng.choice(tuple(Damage)))
 
     def _run(self, seconds: float) -> None:
         cluster, end = self._cluster, self._cluster.loop.now + microseconds(seconds)

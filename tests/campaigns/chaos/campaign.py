@@ -25,6 +25,7 @@ from groupcomm.errors import GroupCommError
 from groupcomm_tools.relay import Line
 from groupcomm_tools.topology import Topology
 from tests.campaigns.chaos.disasters import DISASTERS, Disaster, Outcome, in_turn
+from tests.campaigns.chaos.folder_disasters import FOLDER_DISASTERS
 from tests.campaigns.chaos.host_disasters import CLOCKS, HOST_DISASTERS
 from tests.campaigns.chaos.hosts import INSTALL, find_faketime
 from tests.campaigns.chaos.operator_disasters import OPERATOR_DISASTERS
@@ -105,7 +106,7 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 
 
 ALL_IN_TURN: Final[tuple[Disaster, ...]] = in_turn(
-    DISASTERS, (*HOST_DISASTERS, *OPERATOR_DISASTERS)
+    DISASTERS, (*HOST_DISASTERS, *OPERATOR_DISASTERS, *FOLDER_DISASTERS)
 )
 """The disasters of a cluster in one site."""
 

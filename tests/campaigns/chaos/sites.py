@@ -17,6 +17,7 @@ from tests.campaigns.chaos.disasters import (
     Outcome,
     start_daemon,
 )
+from tests.campaigns.chaos.folder_disasters import FOLDER_DISASTERS
 from tests.campaigns.chaos.host_disasters import SIZES
 from tests.campaigns.chaos.stage import Stage
 
@@ -171,7 +172,7 @@ SITE_DISASTERS: Final[tuple[Disaster, ...]] = (
 
 SITES_IN_TURN: Final[tuple[Disaster, ...]] = tuple(
     disaster
-    for at, other in enumerate(DISASTERS)
+    for at, other in enumerate((*DISASTERS, *FOLDER_DISASTERS))
     for disaster in (SITE_DISASTERS[at % len(SITE_DISASTERS)], other)
 )
 """The disasters of sites, in turn with all others."""

@@ -10,7 +10,7 @@ import trio
 
 from groupcomm.errors import GroupCommError
 from groupcomm.host.trace_file import TraceFile, now_us
-from groupcomm.trace.events import Ask, Fail, Left, Quiet, TraceEvent, decode_event_untrusted
+from groupcomm.trace.events import Ask, Boot, Fail, Left, Quiet, TraceEvent, decode_event_untrusted
 from groupcomm_tools.local_cluster import LocalCluster
 from groupcomm_tools.relay import Line, Relay
 from groupcomm_tools.topology import Topology
@@ -141,10 +141,23 @@ class Stage:
 
     def _note_kill(self, name: str) -> None:
         """Record the end of a daemon's process, unless the daemon did so itself."""
-        starts = len(list(self._folder.glob(f"daemon-{name}-*.jsonl")))
-        last = (self._folder / f"daemon-{name}-{starts}.jsonl").read_bytes().splitlines()[-1:]
+        latest, identity = self._latest_trace(name)
+        last = latest.read_bytes().splitlines()[-1:]
         if not (last and isinstance(read_event(last[0]), Fail | Left)):
-            self._trace.record(Fail(now_us(), f"{name}/{starts}"))
+            self._trace.record(Fail(now_us(), identity))
+
+    def _latest_trace(self, name: str) -> tuple[Path, str]:
+        """Return the trace of a daemon's latest start, and the identity of that start.
+
+        Counts do not tell which start is the latest: an empty folder begins to count anew.
+        """
+        boots = {}
+        for path in self._folder.glob(f"daemon-{name}-*.jsonl"):
+            with path.open("rb") as file:
+                first = read_event(file.readline())
+            if isinstance(first, Boot):
+                boots[first.t] = path, first.p
+        return boots[max(boots)]
 
     async def leave(self, name: str) -> None:
         """Have a daemon leave in order.

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from groupcomm.trace.events import Fail, encode_event
+from groupcomm.trace.events import Boot, Fail, encode_event
 from groupcomm_tools.relay import Line
 from groupcomm_tools.topology import Topology
 from tests.campaigns.chaos import campaign
@@ -70,10 +70,15 @@ def test_disasters_of_sites_need_sites(capsys: pytest.CaptureFixture[str]) -> No
 def test_an_end_that_a_daemon_has_recorded_itself_is_recorded_once(
     tmp_path: Path, cut: int, recorded: int
 ) -> None:
-    line = encode_event(Fail(7, "a/1"))
-    (tmp_path / "daemon-a-1.jsonl").write_bytes(line[: len(line) - cut])
+    for start, at in (("3.7f", 1), ("1.5a", 4), ("2.6b", 2)):  # an empty folder counts anew
+        boot = encode_event(Boot(at, f"a/{start}", start))
+        (tmp_path / f"daemon-a-{start}.jsonl").write_bytes(boot + b"\n")
+    line = encode_event(Fail(7, "a/1.5a"))
+    with (tmp_path / "daemon-a-1.5a.jsonl").open("ab") as file:
+        file.write(line[: len(line) - cut])
     nothing: Any = None
     stage = Stage(nothing, nothing, tmp_path, "seed", Topology.of("a", 1, Line()))
     stage._note_kill("a")
     stage._trace.close()
-    assert len((tmp_path / "harness.jsonl").read_bytes().splitlines()) == recorded
+    found = (tmp_path / "harness.jsonl").read_bytes().splitlines()
+    assert [json.loads(line)["p"] for line in found] == ["a/1.5a"] * recorded

@@ -100,16 +100,6 @@ def test_a_clone_starts_with_the_same_record_and_goes_its_own_way() -> None:
     assert written.disk.record.restarts == 2
 
 
-def test_a_repair_never_lowers_anything() -> None:
-    written = Written()
-    written.write(7, mark=70)
-    written.loop.run(SECOND)
-    written.disk.repair(3, 5)
-    assert written.disk.record == DiskRecord(restarts=7, mark=70)
-    written.disk.repair(8, 90)
-    assert written.disk.record == DiskRecord(restarts=8, mark=90)
-
-
 # ---- disks that are unwell ----
 
 

@@ -208,6 +208,39 @@ def test_a_daemon_whose_disk_was_rolled_back_adopts_the_count_that_others_know()
     assert running(host).name == "alfa/3"
 
 
+def test_a_clone_at_another_address_hears_nothing() -> None:
+    traced = Traced()
+    host = traced.hosts[0]
+    host.start_clone(hears=False)
+    traced.cluster.run(2.0)
+    clone = host.clone
+    assert clone is not None
+    assert clone.core.view is not None
+    assert {daemon.name for daemon in clone.core.view.daemons} == {host.name}
+    assert [*clone.core.membership.peers.values()] == []
+    assert clone.steps > 10, "it sends"
+    host.kill_clone()
+    traced.cluster.end_faults()
+
+
+def test_a_clone_may_replace_its_original() -> None:
+    traced = Traced()
+    host = traced.hosts[0]
+    original = host.process
+    host.replace_by_clone()
+    assert host.process is original, "there is none yet"
+    host.start_clone()
+    traced.cluster.run(0.1)
+    clone = host.clone
+    assert clone is not None
+    host.replace_by_clone()
+    assert (host.process, host.clone) == (clone, None)
+    assert host.disk is clone.disk
+    assert original is not None
+    assert "Fail" in traced.kinds(original.name)
+    traced.cluster.end_faults()
+
+
 def test_a_clone_is_a_process_of_its_own_and_its_end_is_survived() -> None:
     traced = Traced()
     host = traced.hosts[0]

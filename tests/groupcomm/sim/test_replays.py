@@ -10,6 +10,7 @@ from groupcomm.level import LEVELS
 from groupcomm.security import exchange, sealing
 from groupcomm.security.layout import HEAD_BYTES, SUITE_AES_GCM, Channel
 from groupcomm.sim.cluster.cluster import Cluster
+from groupcomm.sim.cluster.disk import Damage
 from groupcomm.sim.cluster.host import SimulatedHost
 from groupcomm.sim.settings import plain_settings
 from tests.groupcomm.sim.captured import Captured, Effect, give, running, sealed_cluster
@@ -168,7 +169,7 @@ def test_no_nonce_is_used_twice_with_a_key_whatever_happens_to_daemons_and_disks
         host.kill()
         cluster.run(0.2)
         if turn % 2:
-            host.damage_disk(lost=turn == 3)
+            host.damage_disk(Damage.LOST if turn == 3 else Damage.OLD)
         host.boot()
         cluster.run(2.0)
     cluster.form()

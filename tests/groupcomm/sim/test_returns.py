@@ -1,0 +1,41 @@
+"""Daemons that come back with a disk that has forgotten their starts meet the others in time."""
+
+import pytest
+
+from groupcomm.sim.run import run_seed
+from groupcomm.sim.settings import Options
+from tests.campaigns.outdated_disks import BOUND_S, SIZES, Case, OneReturn, cases
+
+
+def text_of(case: Case) -> str:
+    return f"{case.daemons} daemons, {case.restarted} restarted, {case.disk}, {case.sites} sites"
+
+
+FEW = cases([3, 4], [1])
+MORE = [case for case in cases(SIZES) if case not in FEW]
+
+
+@pytest.mark.parametrize(
+    "case", [*FEW, *(pytest.param(each, marks=pytest.mark.long) for each in MORE)], ids=text_of
+)
+def test_whoever_was_restarted_meanwhile_all_meet_in_time(case: Case) -> None:
+    assert OneReturn(case).measure().meeting_s <= BOUND_S
+
+
+SEEDS = [
+    (23, Options(faults="disk", duration_s=10.0)),
+    (30, Options(faults="disk", duration_s=6.0)),
+    (48, Options(duration_s=10.0)),
+    (209, Options(faults="disk,crash,partition", rosters=True, duration_s=6.0)),
+    (204, Options(faults="disk,crash", versions=True, duration_s=6.0)),
+    (223, Options(faults="disk", suite=2, duration_s=6.0)),
+]
+"""Seeds in which daemons never met again, as too few told one of them of its starts."""
+
+
+@pytest.mark.parametrize(
+    ("seed", "options"),
+    [*SEEDS[:2], *(pytest.param(*each, marks=pytest.mark.long) for each in SEEDS[2:])],
+)
+def test_seeds_that_did_not_meet_again_do(seed: int, options: Options) -> None:
+    assert run_seed(seed, options).findings == ()
