@@ -75,7 +75,7 @@ async def test_a_daemon_joins_with_a_token_once_and_starts_again_without(
     await daemon.start()
     await is_in_view(cluster, "b")
     assert (await cluster.roster("a"))["daemons"][1]["addresses"] == [f"127.0.0.1:{port}"]
-    state = daemon._state
+    state = daemon.state
     for name in ("cluster.key", "joined.toml", "roster.json"):
         assert (state / name).stat().st_mode & 0o777 == 0o600
     assert not (state / "joining.json").exists()
@@ -103,7 +103,7 @@ async def test_a_token_stays_used_and_expires(cluster: GrowingCluster) -> None:
         await is_in_view(cluster, "b")
         assert await daemon.leave() == 0
     assert log_of(daemon, "the token is not used")
-    (daemon._state / "joined.toml").unlink()
+    (daemon.state / "joined.toml").unlink()
     await is_refused(outside(cluster, *asks, token), "the token was used already")
 
 
@@ -214,7 +214,7 @@ async def test_daemons_with_identities_admit_one_that_they_trust() -> None:
         daemon._options = "--join", at, "--port", port, "--token", token.strip()
         await daemon.start()
         await cluster.settle("abc")
-        roll = read_roll(daemon._state / "identities.toml")
+        roll = read_roll(daemon.state / "identities.toml")
         assert sorted(roll.daemons) == ["a", "b", "c"]
         _, output, _ = await run("keys", "status", "--json", "--address", daemon.unix)
         assert sorted(json.loads(output)["identities"]["daemons"]) == ["a", "b", "c"]
