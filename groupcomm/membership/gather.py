@@ -8,16 +8,17 @@ After failures timeouts are longer (`Backoff`), so that daemons whose network is
 settings say still find each other, and attempts that chase each other come to rest.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from math import inf
 
 from groupcomm.config.core import Timing
 from groupcomm.config.versions import Versions, speakers
-from groupcomm.config.view import Incarnation, Start
+from groupcomm.config.view import Incarnation, Start, View
 from groupcomm.errors import RemoteProtocolError
 from groupcomm.membership.context import MembershipContext
 from groupcomm.membership.failure_detector import FailureDetector
+from groupcomm.membership.late import LateMembers
 from groupcomm.membership.peer import PeerDaemon
 from groupcomm.membership.proposal import (
     CounterClaim,
@@ -192,6 +193,7 @@ class Gather:
         "_calm_s",
         "_changed_at",
         "_kept",
+        "_late",
         "_meet_until",
         "_needed",
         "_repeat_s",
@@ -219,6 +221,7 @@ class Gather:
         *,
         reason: GatherReason = GatherReason.STARTED,
         met_at: float = -inf,
+        view: View | None = None,
     ) -> None:
         """Begin.
 
@@ -231,6 +234,7 @@ class Gather:
                 delay ago, and the message has reached all others, too.
             met_at: the time of the last meeting of this daemon and another one that did not know
                 each other.
+            view: the old view, if there was one.
         """
         told = reason in (GatherReason.FELLOW_GATHERS, GatherReason.FELLOW_LEFT)
         self._timing = timing
@@ -258,6 +262,7 @@ class Gather:
         self.news = True
         self.is_join_stale = False
         self.paused = reason is GatherReason.PAUSED
+        self._late = LateMembers(timing, view, now, paused=self.paused)
         if now < met_at + self._round_s:
             self.on_met(met_at)
 
@@ -303,20 +308,19 @@ class Gather:
         me = start.daemon.number
         rows = {(me, start.incarnation.random_id): frozenset(own.heard)}
         who = {me: (start.incarnation, own.attempt)}
-        claims = {me: CounterClaim(own.counter, own.mark)}
-        versions = {me: own.versions}
+        joins = {me: own}
         for peer in peers.values():
             join = peer.join
             if join is not None and peer.join_at >= since and not peer.left:
                 rows[peer.key] = frozenset(join.heard)
                 who[peer.number] = (peer.incarnation, join.attempt)
-                claims[peer.number] = CounterClaim(join.counter, join.mark)
-                versions[peer.number] = join.versions
+                joins[peer.number] = join
         numbers = {
             k[0]: frozenset(other[0] for other in row if other in rows) for k, row in rows.items()
         }
+        versions = {number: join.versions for number, join in joins.items()}
         mutual = self._without_apart(mutual_pairs(numbers), versions, me)
-        claims = {number: claims[number] for number in mutual}
+        claims = {n: CounterClaim(joins[n].counter, joins[n].mark) for n in mutual}
         members, needed = find_ready(mutual, claims, me)
         self._look_at_disk(own.mark, needed, now)
         if not members:
@@ -327,6 +331,7 @@ class Gather:
             self.members, self._seats = members, seats
             self._changed_at = now
         self._awaited = {other for m in members for other, _ in rows[m, who[m][0].random_id]}
+        self._late.note(joins, self._awaited, now)
         self._all_mutual = all(mutual[m] >= members - {m} for m in members)
         looks = (
             self._repeat_s + now,
@@ -360,6 +365,15 @@ class Gather:
         was_short, self._short = self._short, mark < self._needed
         if was_short and not self._short:
             self._since = now
+
+    def lacks_late(
+        self, members: Collection[int], peers: Mapping[int, PeerDaemon], now: float
+    ) -> bool:
+        """Return whether a member of an old view is late and waited for, and not among these."""
+        until = self._late.until(members, peers, self._wait_s)
+        if until > now:
+            self.due = min(self.due, until)
+        return until > now
 
     def is_complete(self, expected: set[int], now: float) -> bool:
         """Return whether this daemon need not wait for any other one.

@@ -34,6 +34,7 @@ from groupcomm.membership.control_receiver import ControlReceiver
 from groupcomm.membership.failure_detector import FailureDetector, OutdatedStart
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.gather import Backoff, Gather, OwnJoin, silence_s
+from groupcomm.membership.late import alive_s
 from groupcomm.membership.operational import STEADY_BEACONS, OperationalPhase
 from groupcomm.membership.peer import PeerDaemon
 from groupcomm.membership.reservation import Reservation
@@ -48,6 +49,7 @@ from groupcomm.wire.membership import (
     Leave,
     Links,
     Outdated,
+    Past,
     Proposal,
     Repair,
     RosterNotice,
@@ -146,6 +148,7 @@ class Membership:
         self._sent_at = self._repair_at = self._progress_at = self._met_at = -inf
         self._operational = OperationalPhase(self._timing, self.flood, self._detector, context)
         self._leave = LeaveSchedule()
+        self._overtaken = False  # a member has gone on from the view that is agreed to here
 
     def _highest_used(self) -> int:
         """Return the highest number that this start or an earlier one may have used."""
@@ -256,7 +259,7 @@ class Membership:
             return
         attempt = self._agreement.attempt_of(peer)
         if attempt is not None:
-            if join.attempt > attempt:
+            if join.attempt > attempt and not self._is_behind(peer, join.past):
                 self.gather(GatherReason.FELLOW_GATHERS, now)
         elif direct and not peer.left and self.state is MembershipState.OPERATIONAL:
             assert self.view is not None
@@ -264,6 +267,21 @@ class Membership:
                 self._detector.send_beacon_to(peer, self.view, now)
             elif self._detector.may_seek_view_with(peer, join, self.view, now):
                 self.gather(GatherReason.FOREIGN_HEARD, now)
+
+    def _is_behind(self, peer: PeerDaemon, past: Past | None) -> bool:
+        """Return whether a member that joins anew has installed the view that is agreed to here.
+
+        Then all members have announced that they hold the recovered set. This daemon installs the
+        view as well once it knows that of each of them, and only then looks for the next one: else
+        it would not be in the transitional view of those that were quicker.
+        """
+        agreement = self._agreement
+        if self.state is not MembershipState.RECOVERED or agreement is None or past is None:
+            return False
+        if not agreement.note_installed(peer, past.view):
+            return False
+        self._overtaken = True
+        return True
 
     def _on_beacon(self, peer: PeerDaemon, beacon: Beacon, now: float) -> None:
         self._reservation.check(beacon.used, now)
@@ -321,14 +339,16 @@ class Membership:
             for number in old.not_reached(now):
                 self.trust.leave_out_unreached(self.peers[number], now)
         self._context.freeze()
-        self.state, self._agreement = MembershipState.GATHER, None
+        self.state, self._agreement, self._overtaken = MembershipState.GATHER, None, False
         self._reservation.note_used(self._context.used)
         self._receiver.gather_began_at = now
         self._own_join.begin(None if self._isolation.is_isolated else self._context.past, now)
         self._context.probe.gathered(self._own_join.latest)
         jitter = (self._me >> self._own_join.attempt % 48 & 0xFF) / 256
         manner = self._backoff.factor, jitter
-        self._gather = Gather(self._timing, now, *manner, reason=reason, met_at=self._met_at)
+        self._gather = Gather(
+            self._timing, now, *manner, reason=reason, met_at=self._met_at, view=self.view
+        )
         self._send_join(now)
 
     def _send_join(self, now: float) -> None:
@@ -360,7 +380,11 @@ class Membership:
                 proposal = gather.find_proposal(self._start, self._own_join.latest, self.peers, now)
                 known = self.view, gather.started
                 expected = self._detector.expected(*known, paused=gather.paused)
-                is_complete = not gather.is_join_stale and gather.is_complete(expected, now)
+                is_complete = (
+                    not gather.is_join_stale
+                    and gather.is_complete(expected, now)
+                    and not gather.lacks_late(gather.members, self.peers, now)
+                )
             if proposal and is_complete:
                 self._commit(proposal, now)
                 return
@@ -394,7 +418,10 @@ class Membership:
         if self._isolation.is_isolated:
             return
         if agreement is None:
-            if self._gather.members <= {seat.number for seat in theirs.seats}:
+            there = {seat.number for seat in theirs.seats}
+            if self._gather.members <= there and not self._gather.lacks_late(
+                there, self.peers, now
+            ):
                 self._commit(theirs, now)
         elif agreement.note_commit(peer, commit):
             if news:  # a daemon that only repeats itself is not waited for
@@ -488,8 +515,8 @@ class Membership:
         if agreement.all_recovered:
             self._install(agreement, now)
             return
-        wait_s = silence_s(self._timing, self._backoff.factor)
-        if now >= self._progress_at + wait_s:
+        give_up_at = self._give_up_at(agreement)
+        if now >= give_up_at:
             self.gather(GatherReason.ATTEMPT_FAILED, now)
             self._step_gather(now)
             return
@@ -498,7 +525,17 @@ class Membership:
         if recovery.has_packets_to_send and now >= self._repair_at:
             self._send_repairs(agreement, now)
         repair_at = self._repair_at if recovery.has_packets_to_send else inf
-        self.deadline = min(self._schedule.due, repair_at, self._progress_at + wait_s)
+        self.deadline = min(self._schedule.due, repair_at, give_up_at)
+
+    def _give_up_at(self, agreement: Agreement) -> float:
+        """Return the time at which an attempt without news is given up.
+
+        While all that others still have to say comes from daemons that were heard lately, these are
+        late, and others may have installed the view already.
+        """
+        quick = self._progress_at + silence_s(self._timing, self._backoff.factor)
+        heard_at = min((peer.heard_at for peer in agreement.owing()), default=-inf)
+        return max(quick, min(heard_at, self._progress_at) + alive_s(self._timing))
 
     def _install(self, agreement: Agreement, now: float) -> None:
         reading = agreement.correction()
@@ -517,6 +554,8 @@ class Membership:
             # The rest of the old view had the last step of a change. Members from elsewhere have
             # not delivered it, and whether this view has a majority was decided before it.
             self.gather(GatherReason.ROSTER_CHANGED, now)
+        elif self._overtaken:
+            self.gather(GatherReason.FELLOW_GATHERS, now)
 
     # ---- operational, and one step ----
 
