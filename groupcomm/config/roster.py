@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from groupcomm.config.site_links import SiteLink, SitePair, check_links, pair_of_sites
+from groupcomm.config.view import check_size
 from groupcomm.errors import ConfigError
 from groupcomm.names import check_daemon
 
@@ -324,6 +325,7 @@ class Roster:
         links = self._changed_links(change, sites)
         none = not self.links or isinstance(change, RemoveLinks)
         check_links(sites, links, none_allowed=none)
+        check_size(len(entries), len(sites))
         return Roster(
             entries=tuple(entries[name] for name in sorted(entries)),
             links=tuple((*pair, delay) for pair, delay in sorted(links.items())),

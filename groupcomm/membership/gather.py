@@ -28,6 +28,7 @@ from groupcomm.membership.proposal import (
     propose,
 )
 from groupcomm.membership.reservation import Reservation
+from groupcomm.membership.room import PLENTY, Room, Separated, separate
 from groupcomm.membership.states import GatherReason
 from groupcomm.wire.membership import Join, Past, Proposal, spoken_of
 
@@ -184,6 +185,8 @@ class Gather:
         is_join_stale: the last join does not yet name the daemons that this one hears.
         paused: whether it began because the daemon had been paused.
         apart: the daemons that are heard and share no version with the members.
+        separated: the daemons that are heard and for which there is no room, by number and random
+            id.
         due: the time at which the findings are computed again in any case.
     """
 
@@ -196,7 +199,9 @@ class Gather:
         "_late",
         "_meet_until",
         "_needed",
+        "_no_room",
         "_repeat_s",
+        "_room",
         "_round_s",
         "_seats",
         "_short",
@@ -209,6 +214,7 @@ class Gather:
         "members",
         "news",
         "paused",
+        "separated",
         "started",
     )
 
@@ -222,6 +228,7 @@ class Gather:
         reason: GatherReason = GatherReason.STARTED,
         met_at: float = -inf,
         view: View | None = None,
+        room: Room = PLENTY,
     ) -> None:
         """Begin.
 
@@ -235,12 +242,14 @@ class Gather:
             met_at: the time of the last meeting of this daemon and another one that did not know
                 each other.
             view: the old view, if there was one.
+            room: the limit on rings.
         """
         told = reason in (GatherReason.FELLOW_GATHERS, GatherReason.FELLOW_LEFT)
         self._timing = timing
         stretched = stretch + jitter / 2 if stretch > 1 else 1.0
         wait_s = timing.answer_wait_s - (timing.longest_delay_s if told else 0.0)
         self._wait_s = max(wait_s, timing.gather_wait_s) * stretched
+        self._room = room
         self._repeat_s = timing.repeat_s * stretch  # a network in trouble gets fewer messages
         # As long after the first failure, and longer after each: where paths take longer than the
         # timing says, two sites may each give up an agreement because the other begins anew.
@@ -259,6 +268,8 @@ class Gather:
         self.due = now
         self.members: frozenset[int] = frozenset()
         self.apart: frozenset[int] = frozenset()
+        self.separated: dict[tuple[int, int], Separated] = {}
+        self._no_room: frozenset[int] = frozenset()
         self.news = True
         self.is_join_stale = False
         self.paused = reason is GatherReason.PAUSED
@@ -322,6 +333,12 @@ class Gather:
         mutual = self._without_apart(mutual_pairs(numbers), versions, me)
         claims = {n: CounterClaim(joins[n].counter, joins[n].mark) for n in mutual}
         members, needed = find_ready(mutual, claims, me)
+        if members:
+            names = {number: joins[number].name for number in members}
+            groups = self._room.groups(members, mutual, names)
+            members, separated = separate(groups, joins, me)
+            self.separated = {(n, who[n][0].random_id): each for n, each in separated.items()}
+            self._no_room = frozenset(separated)
         self._look_at_disk(own.mark, needed, now)
         if not members:
             self._all_mutual, self.due = False, inf
@@ -370,7 +387,7 @@ class Gather:
         self, members: Collection[int], peers: Mapping[int, PeerDaemon], now: float
     ) -> bool:
         """Return whether a member of an old view is late and waited for, and not among these."""
-        until = self._late.until(members, peers, self._wait_s)
+        until = self._late.until({*members, *self._no_room}, peers, self._wait_s)
         if until > now:
             self.due = min(self.due, until)
         return until > now
@@ -389,7 +406,8 @@ class Gather:
         """
         if self._short and now < self.started + self._timing.token_timeout_s:
             return False
-        if self._all_mutual and (expected | self._awaited) - self.apart <= self.members:
+        answered = self.members | self.apart | self._no_room
+        if self._all_mutual and (expected | self._awaited) <= answered:
             return now >= max(self._changed_at + self._calm_s, self._meet_until)
         settled = now >= self._changed_at + self._repeat_s
         return now >= self._since + (self._wait_s if settled else 3 * self._wait_s)

@@ -16,6 +16,7 @@ collects the state.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from math import inf
 from typing import Final
 
@@ -38,6 +39,7 @@ from groupcomm.membership.late import alive_s
 from groupcomm.membership.operational import STEADY_BEACONS, OperationalPhase
 from groupcomm.membership.peer import PeerDaemon
 from groupcomm.membership.reservation import Reservation
+from groupcomm.membership.room import Room
 from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.membership.trust import Trust
 from groupcomm.wire.control import ControlPacket
@@ -117,6 +119,7 @@ class Membership:
         self._me = start.daemon.number
         self._context = context
         self._reservation = reservation
+        self._room = Room(config)
         self.flood = Flood(config, start)
         self._detector = FailureDetector(
             config,
@@ -158,6 +161,12 @@ class Membership:
     def gathered_at(self) -> float:
         """Return the time at which this daemon last began to gather."""
         return self._gather.started
+
+    @property
+    def no_room(self) -> tuple[str, ...]:
+        """Return the daemons that are heard and not in the view, as it has no room, sorted."""
+        found = [self.peers[number].label for number, _ in self._gather.separated]
+        return tuple(sorted(found))
 
     @property
     def coming(self) -> View | None:
@@ -265,7 +274,7 @@ class Membership:
             assert self.view is not None
             if self._detector.key not in join.heard:
                 self._detector.send_beacon_to(peer, self.view, now)
-            elif self._detector.may_seek_view_with(peer, join, self.view, now):
+            elif self._may_seek_view_with(peer, join, now):
                 self.gather(GatherReason.FOREIGN_HEARD, now)
 
     def _is_behind(self, peer: PeerDaemon, past: Past | None) -> bool:
@@ -306,13 +315,22 @@ class Membership:
             self._detector.send_beacon_to(peer, view, now)
         elif (
             now >= peer.ignored_until or peer.streak >= STEADY_BEACONS
-        ) and self._detector.may_seek_view_with(peer, beacon, view, now):
+        ) and self._may_seek_view_with(peer, beacon, now):
             self.gather(GatherReason.FOREIGN_HEARD, now)
+
+    def _may_seek_view_with(self, peer: PeerDaemon, said: Join | Beacon, now: float) -> bool:
+        """Return whether it is time to seek a view with a daemon outside, which may have room."""
+        view = self.view
+        separated = self._gather.separated.get(peer.key)
+        if view is not None and separated is not None and not separated.may_fit(said, view.numbers):
+            return False
+        return self._detector.may_seek_view_with(peer, said, view, now)
 
     def use_config(self, config: CoreConfig, now: float) -> None:
         """Use these settings, with another roster, from now on."""
         self._config = config
         self._timing = config.timing
+        self._room = Room(config)
         self.flood.use_config(config)
         self._detector.use_config(config, now)
         self._schedule = CommitSchedule(config.timing)
@@ -347,7 +365,13 @@ class Membership:
         jitter = (self._me >> self._own_join.attempt % 48 & 0xFF) / 256
         manner = self._backoff.factor, jitter
         self._gather = Gather(
-            self._timing, now, *manner, reason=reason, met_at=self._met_at, view=self.view
+            self._timing,
+            now,
+            *manner,
+            reason=reason,
+            met_at=self._met_at,
+            view=self.view,
+            room=self._room,
         )
         self._send_join(now)
 
@@ -361,6 +385,9 @@ class Membership:
         self._met_at = now
         self._gather.on_met(now)
 
+    def _find_proposal(self, peers: Mapping[int, PeerDaemon], now: float) -> Proposal | None:
+        return self._gather.find_proposal(self._start, self._own_join.latest, peers, now)
+
     def _step_gather(self, now: float) -> None:
         gather = self._gather
         if (
@@ -373,11 +400,11 @@ class Membership:
             gather.is_join_stale |= self._own_join.update()
             if self._isolation.is_isolated:  # a view by itself comes before one with others
                 proposal, is_complete = (
-                    gather.find_proposal(self._start, self._own_join.latest, {}, now),
+                    self._find_proposal({}, now),
                     True,
                 )
             else:
-                proposal = gather.find_proposal(self._start, self._own_join.latest, self.peers, now)
+                proposal = self._find_proposal(self.peers, now)
                 known = self.view, gather.started
                 expected = self._detector.expected(*known, paused=gather.paused)
                 is_complete = (
@@ -418,6 +445,7 @@ class Membership:
         if self._isolation.is_isolated:
             return
         if agreement is None:
+            self._find_proposal(self.peers, now)
             there = {seat.number for seat in theirs.seats}
             if self._gather.members <= there and not self._gather.lacks_late(
                 there, self.peers, now
