@@ -6,7 +6,17 @@ from msgspec.structs import replace
 from groupcomm.config.core import Timing
 from groupcomm.membership.gather import MOST_FAILURES, STEADY_S, Backoff
 from groupcomm.membership.states import GatherReason, MembershipState
-from groupcomm.wire.membership import Commit, ControlKind, Join, Leave, Proposal, Repair, Seat
+from groupcomm.wire.membership import (
+    Commit,
+    ControlKind,
+    Holding,
+    Join,
+    Leave,
+    Past,
+    Proposal,
+    Repair,
+    Seat,
+)
 from tests.groupcomm.membership.stage import NUMBERS, Stage, in_view, join_of
 
 TIMING = Timing()
@@ -55,6 +65,26 @@ def test_who_owes_a_commit_and_is_silent_for_a_token_timeout_is_given_up_then() 
     waited_s = stage.now - began
     assert 0 <= waited_s - TIMING.token_timeout_s / 2 < 2 * TIMING.repeat_s
     assert machine.reasons[GatherReason.ATTEMPT_FAILED] == 1
+
+
+@pytest.mark.parametrize("comes_from_it", [True, False])
+def test_who_is_behind_installs_the_view_that_a_member_has_left_already(
+    comes_from_it: bool,
+) -> None:
+    """A join that names it shows that its daemon has announced that it holds the recovered set."""
+    stage = in_view("ab")
+    commit = to_recovered(stage)
+    machine = stage.daemons["a"].machine
+    assert machine.coming is not None
+    installed = len(stage.daemons["a"].host.installed)
+    key = machine.coming.key if comes_from_it else bytes(16)
+    past = Past(key, (Holding(0, (), (), 0),), ())
+    stage.mute = {"b"}
+    stage.say("b", "a", replace(join_of("b", commit.attempt + 1, hears="ab"), past=past))
+    machine.step(stage.now)
+    assert stage.state("a") is MembershipState.GATHER, "it looks for the next one in any case"
+    assert len(stage.daemons["a"].host.installed) - installed == comes_from_it
+    assert machine.reasons[GatherReason.FELLOW_GATHERS] == 1
 
 
 def test_repairs_and_new_commits_are_progress() -> None:
