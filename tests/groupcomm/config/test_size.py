@@ -1,4 +1,4 @@
-"""The most daemons and sites of a cluster: in configurations, in rosters, and in rosters that come."""
+"""The most daemons and sites of a cluster: configured, in a roster, and in one that comes."""
 
 import pytest
 
