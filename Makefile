@@ -144,6 +144,7 @@ campaigns: .venv/.test  ## flush, Spread, mutex, store, recorder, Spark under ki
 	@$(PYTHON) -m tests.campaigns.http_load --rounds 3
 	@$(PYTHON) -m tests.campaigns.differing_files --seconds 60
 	@$(PYTHON) -m tests.campaigns.slow_disk
+	@$(PYTHON) -m tests.campaigns.busy_starts --rounds 100
 	@$(PYTHON) -m tests.campaigns.drains --rounds 60
 	@$(PYTHON) -m tests.campaigns.growing --rate 1000 --kills 20
 	@$(PYTHON) -m tests.campaigns.rolling_upgrade --rounds 3

@@ -152,6 +152,8 @@ def log_news(news: News, status: Callable[[], Status]) -> None:
     match news:
         case ViewInstalled():
             _log_view(news)
+            if news.no_room:
+                _log_no_room(news)
             if news.left:
                 _log_left(news, status())
         case TokenLate(silent_s=silent_s, timeout_s=timeout_s):
@@ -229,6 +231,19 @@ _CAUSES: Final = {
     GatherReason.PAUSED: "this daemon itself stood still",
 }
 """The reasons for which a view is without a daemon; uninformative ones are left out."""
+
+
+def _log_no_room(news: ViewInstalled) -> None:
+    names, rings = list(news.no_room), len(news.view.rings)
+    _log.warning(
+        "no room in the view for %s: it has %d rings already, one for each group of a site's"
+        " daemons that all hear each other, and takes no more; the smallest are left out and have"
+        " views of their own: repair the network inside the sites, or put sites together (groupcomm"
+        " doctor shows which daemons do not hear each other)",
+        ", ".join(names),
+        rings,
+        extra={"no_room": names, "rings": rings},
+    )
 
 
 def _log_left(news: ViewInstalled, status: Status) -> None:

@@ -10,7 +10,7 @@ import attrs
 
 from groupcomm.config.roster import Roster, RosterEntry
 from groupcomm.config.versions import SPOKEN, Versions
-from groupcomm.config.view import MAX_DAEMONS
+from groupcomm.config.view import MAX_RINGS, check_size
 from groupcomm.errors import ConfigError
 from groupcomm.names import check_daemon
 
@@ -150,6 +150,7 @@ class CoreConfig:
         expected_daemons: the number of daemons of which more than half are a majority; None: of all
             listed ones.
         packet_limit: the bytes of one datagram's packet, before sealing.
+        most_rings: the most rings of a view, and so the most sites; tests lower it.
         site_names: the names of `sites`, in their order, for people; empty if sites have none.
         advised: further settings that should be equal at all daemons; see shared.py.
         leave_timeout_s: after this time a daemon leaves even if it could not do so in order.
@@ -169,6 +170,7 @@ class CoreConfig:
     link_delays_us: tuple[tuple[int, int, int], ...] = ()
     expected_daemons: int | None = None
     packet_limit: int = 1340
+    most_rings: int = MAX_RINGS
     suite: int = 1
     timing: Timing = attrs.field(factory=Timing)
     windows: Windows = attrs.field(factory=Windows)
@@ -205,8 +207,9 @@ class CoreConfig:
                     f"link_delays_us: ({one}, {other}, {delay_us}) joins no two of"
                     f" {len(self.sites)} sites, or its delay is below 0"
                 )
-        if len(names) > MAX_DAEMONS:
-            raise ConfigError(f"{len(names)} daemons are listed; at most {MAX_DAEMONS} are allowed")
+        if not 1 <= self.most_rings <= MAX_RINGS:
+            raise ConfigError(f"most_rings is {self.most_rings}; it must be 1 to {MAX_RINGS}")
+        check_size(len(names), len(self.sites), self.most_rings)
         if self.expected_daemons is not None and self.expected_daemons < 1:
             raise ConfigError(f"expected_daemons is {self.expected_daemons}; it must be above 0")
 

@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from groupcomm.config.site_links import SiteLink, SitePair, check_links, pair_of_sites
+from groupcomm.config.view import check_size
 from groupcomm.errors import ConfigError
 from groupcomm.names import check_daemon
 
@@ -316,6 +317,7 @@ class Roster:
                 entries[name] = attrs.evolve(self._existing(name), counts=True)
             case InviteDaemon(invitation=invitation):
                 self._check_new(invitation.name)
+                check_size(len(entries) + 1, len({*self.sites, invitation.site}))
             case AdmitDaemon(id=id, addresses=addresses):
                 name, site = self._open_invitation(id)
                 entries[name] = RosterEntry(name=name, site=site, addresses=addresses, counts=False)
@@ -324,6 +326,8 @@ class Roster:
         links = self._changed_links(change, sites)
         none = not self.links or isinstance(change, RemoveLinks)
         check_links(sites, links, none_allowed=none)
+        if len(entries) > len(self.entries):
+            check_size(len(entries), len(sites))
         return Roster(
             entries=tuple(entries[name] for name in sorted(entries)),
             links=tuple((*pair, delay) for pair, delay in sorted(links.items())),

@@ -23,6 +23,7 @@ MAX_ROWS: Final = 512
 MAX_ITEMS: Final = 257
 MAX_KEY: Final = 600
 MAX_ITEM: Final = 300
+MAX_ROWS_BYTES: Final = 2**18
 """Differing settings are reported for people: longer values are cut, and digests are complete."""
 
 Rows = tuple[Setting, ...]
@@ -138,7 +139,16 @@ def _digest(value: object) -> bytes:
 
 
 def _rows(settings: Sequence[Setting]) -> Rows:
-    return tuple((key[:MAX_KEY], _cut(items)) for key, items in settings[:MAX_ROWS])
+    """Return settings for people: the first rows, of limited lengths, that are not too many."""
+    rows: list[Setting] = []
+    size = 0
+    for key, items in settings[:MAX_ROWS]:
+        row = key[:MAX_KEY], _cut(items)
+        size += sum(len(text.encode()) + 5 for text in (row[0], *row[1])) + 5
+        if size > MAX_ROWS_BYTES:
+            break
+        rows.append(row)
+    return tuple(rows)
 
 
 def _cut(items: tuple[str, ...]) -> tuple[str, ...]:

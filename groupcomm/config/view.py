@@ -19,6 +19,21 @@ SAFE_PACKET_BYTES = 1150
 """The size of a packet that passes every path: sealed, with the heads of UDP and IPv6, at most the
 1,280 bytes that IPv6 asks of all links (RFC 8200, section 5)."""
 
+
+def check_size(daemons: int, sites: int, most_sites: int = MAX_RINGS) -> None:
+    """Raise ConfigError if a cluster has more daemons or sites than a view can have."""
+    if daemons > MAX_DAEMONS:
+        raise ConfigError(
+            f"there are {daemons} daemons; a cluster has at most {MAX_DAEMONS}: have programs of"
+            " several hosts use one daemon"
+        )
+    if sites > most_sites:
+        raise ConfigError(
+            f"there are {sites} sites; a cluster has at most {most_sites}, as each is a ring of its"
+            " own: put hosts of one fast network into one site"
+        )
+
+
 RING = -1
 """The destination of a datagram to all other daemons of the sender's ring (multicast)."""
 

@@ -307,7 +307,7 @@ class DaemonCore:
         now, membership, view_state = self._now, self.membership, self.view_state
         news: list[News] = []
         if self._history.installed is not None:
-            news.append(self._history.report(membership.reasons, now))
+            news.append(self._history.report(membership.reasons, membership.no_room, now))
         if view_state is not None and membership.state is _OPERATIONAL:
             ring = view_state.ring
             silent = ring.state is RingState.AWAY and now > ring.monitor.heard_at + self._pause_s

@@ -24,6 +24,7 @@ class ViewInstalled:
         left: names of those that were, and are not any more, sorted.
         causes: the reasons to look for it that this daemon has seen.
         took_s: the time since the view before it had stopped, or since this daemon started.
+        no_room: names of the daemons that are heard and left out, as a view has no more rings.
     """
 
     view: View
@@ -31,6 +32,7 @@ class ViewInstalled:
     left: tuple[str, ...]
     causes: tuple[GatherReason, ...]
     took_s: float
+    no_room: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -131,11 +133,14 @@ class ViewHistory:
         """Note that the view is frozen from now on."""
         self._stopped_at = now
 
-    def report(self, reasons: Counter[GatherReason], now: float) -> ViewInstalled:
+    def report(
+        self, reasons: Counter[GatherReason], no_room: tuple[str, ...], now: float
+    ) -> ViewInstalled:
         """Return the news of the view that was installed.
 
         Args:
             reasons: the number of times that this daemon has looked for a view, by cause.
+            no_room: the daemons for which the view has no room.
             now: seconds.
         """
         view, before = self.installed, self._view
@@ -150,6 +155,7 @@ class ViewHistory:
             left=tuple(sorted(known - names)),
             causes=causes,
             took_s=now - self._stopped_at,
+            no_room=no_room,
         )
 
 

@@ -57,6 +57,10 @@ removed."""
 STORE_AGAIN_S: Final = 1.0
 """A write that has failed is tried again after this time."""
 
+MAX_CHANGED_BYTES: Final = 2**19
+"""The most bytes of a roster that an operator may bring about: it fits into one control message,
+with room for what later steps add."""
+
 MAX_PROPOSED: Final = 16
 """The proposed rosters whose steps have not come that a daemon keeps."""
 
@@ -199,6 +203,11 @@ class RosterManager:
             roster = self.roster.changed(change, forced=not self._has_majority)
         except ConfigError as error:
             raise LocalProtocolError(str(error)) from None
+        if (size := len(encode_roster(roster))) > MAX_CHANGED_BYTES:
+            raise LocalProtocolError(
+                f"the roster would take {size} bytes; daemons tell each other at most"
+                f" {MAX_CHANGED_BYTES}: give daemons shorter names or fewer addresses"
+            )
         self._propose(roster, ballot=0)
 
     def _propose(self, roster: Roster, ballot: int) -> None:

@@ -23,7 +23,7 @@ from groupcomm.stream.ranges import Range, ranges_of, without
 from groupcomm.stream.stream import MAX_AHEAD, Stream
 from groupcomm.wire.bundle import Bundle, BundleKind
 from groupcomm.wire.data import DataPacket, decode_data_untrusted
-from groupcomm.wire.membership import Holding, Past
+from groupcomm.wire.membership import Holding, Past, most_reported
 
 
 class CarriedGroups:
@@ -146,11 +146,12 @@ class ViewChange:
     def past(self) -> Past:
         """Return the holdings of the view that this daemon reports to others."""
         order = self._delivery.order
+        most_spans, most_notices = most_reported(len(self._view.rings))
         holdings = tuple(
             Holding(
                 forgotten=stream.forgotten,
-                spans=tuple(_spans(stream)),
-                notices=tuple(order.blocks.notices(stream.ring)),
+                spans=tuple(_spans(stream)[:most_spans]),
+                notices=tuple(order.blocks.notices(stream.ring)[:most_notices]),
                 frontier=order.frontiers.values[stream.ring],
             )
             for stream in self._delivery.streams

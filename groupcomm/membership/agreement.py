@@ -126,6 +126,7 @@ class Agreement:
         "_me",
         "_old",
         "_peers",
+        "_said_recovered",
         "proposal",
         "recovered",
         "recovery",
@@ -156,6 +157,7 @@ class Agreement:
         again_s = config.timing.repair_again_s
         self.recovery = Recovery(context, old, self._me, proposal, joins, again_s=again_s)
         self.recovered = False
+        self._said_recovered: set[int] = set()  # the other members that hold the recovered set
         for seat in proposal.seats:
             peer = peers.get(seat.number)
             if peer is not None and peer.commit is not None:
@@ -167,8 +169,24 @@ class Agreement:
         Such a one gets this very proposal object, so that it is compared as a whole only once.
         """
         agreed = commit.proposal == self.proposal
+        if agreed and commit.recovered:
+            self._said_recovered.add(peer.number)
         peer.commit = structs.replace(commit, proposal=self.proposal) if agreed else commit
         return agreed
+
+    def note_installed(self, peer: PeerDaemon, view: bytes) -> bool:
+        """Note the view, by its key, that a member says it comes from.
+
+        If it is the view that results from this agreement, the member has installed it, and so has
+        announced that it holds the recovered set: its commit may still be on its way.
+
+        Returns:
+            Whether it is that view.
+        """
+        if view != self.view.key:
+            return False
+        self._said_recovered.add(peer.number)
+        return True
 
     def attempt_of(self, peer: PeerDaemon) -> int | None:
         """Return the attempt with which a daemon, in its present start, is a member; or None."""
@@ -231,10 +249,18 @@ class Agreement:
         found = [self._peers[s.number].commit for s in self.proposal.seats if s.number != self._me]
         return [c if c is not None and c.proposal is self.proposal else None for c in found]
 
+    def owing(self) -> list[PeerDaemon]:
+        """Return the members that have not committed to this proposal yet, or, if this daemon has
+        announced that it holds the recovered set, have not announced it."""
+        members = [self._peers[s.number] for s in self.proposal.seats if s.number != self._me]
+        if self.recovered:
+            return [peer for peer in members if peer.number not in self._said_recovered]
+        return [p for p, c in zip(members, self.commits(), strict=True) if c is None]
+
     @property
     def all_recovered(self) -> bool:
         """Return whether every member has said that it holds the recovered set."""
-        return self.recovered and all(c is not None and c.recovered for c in self.commits())
+        return self.recovered and len(self._said_recovered) == len(self.proposal.seats) - 1
 
     def commit(self, attempt: int, *, installed: bool) -> Commit:
         """Return the commit that this daemon sends."""

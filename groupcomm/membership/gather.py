@@ -8,16 +8,17 @@ After failures timeouts are longer (`Backoff`), so that daemons whose network is
 settings say still find each other, and attempts that chase each other come to rest.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from math import inf
 
 from groupcomm.config.core import Timing
 from groupcomm.config.versions import Versions, speakers
-from groupcomm.config.view import Incarnation, Start
+from groupcomm.config.view import Incarnation, Start, View
 from groupcomm.errors import RemoteProtocolError
 from groupcomm.membership.context import MembershipContext
 from groupcomm.membership.failure_detector import FailureDetector
+from groupcomm.membership.late import LateMembers
 from groupcomm.membership.peer import PeerDaemon
 from groupcomm.membership.proposal import (
     CounterClaim,
@@ -27,6 +28,7 @@ from groupcomm.membership.proposal import (
     propose,
 )
 from groupcomm.membership.reservation import Reservation
+from groupcomm.membership.room import PLENTY, Room, Separated, separate
 from groupcomm.membership.states import GatherReason
 from groupcomm.wire.membership import Join, Past, Proposal, spoken_of
 
@@ -183,6 +185,8 @@ class Gather:
         is_join_stale: the last join does not yet name the daemons that this one hears.
         paused: whether it began because the daemon had been paused.
         apart: the daemons that are heard and share no version with the members.
+        separated: the daemons that are heard and for which there is no room, by number and random
+            id.
         due: the time at which the findings are computed again in any case.
     """
 
@@ -192,9 +196,12 @@ class Gather:
         "_calm_s",
         "_changed_at",
         "_kept",
+        "_late",
         "_meet_until",
         "_needed",
+        "_no_room",
         "_repeat_s",
+        "_room",
         "_round_s",
         "_seats",
         "_short",
@@ -207,6 +214,7 @@ class Gather:
         "members",
         "news",
         "paused",
+        "separated",
         "started",
     )
 
@@ -219,6 +227,8 @@ class Gather:
         *,
         reason: GatherReason = GatherReason.STARTED,
         met_at: float = -inf,
+        view: View | None = None,
+        room: Room = PLENTY,
     ) -> None:
         """Begin.
 
@@ -231,12 +241,15 @@ class Gather:
                 delay ago, and the message has reached all others, too.
             met_at: the time of the last meeting of this daemon and another one that did not know
                 each other.
+            view: the old view, if there was one.
+            room: the limit on rings.
         """
         told = reason in (GatherReason.FELLOW_GATHERS, GatherReason.FELLOW_LEFT)
         self._timing = timing
         stretched = stretch + jitter / 2 if stretch > 1 else 1.0
         wait_s = timing.answer_wait_s - (timing.longest_delay_s if told else 0.0)
         self._wait_s = max(wait_s, timing.gather_wait_s) * stretched
+        self._room = room
         self._repeat_s = timing.repeat_s * stretch  # a network in trouble gets fewer messages
         # As long after the first failure, and longer after each: where paths take longer than the
         # timing says, two sites may each give up an agreement because the other begins anew.
@@ -255,9 +268,12 @@ class Gather:
         self.due = now
         self.members: frozenset[int] = frozenset()
         self.apart: frozenset[int] = frozenset()
+        self.separated: dict[tuple[int, int], Separated] = {}
+        self._no_room: frozenset[int] = frozenset()
         self.news = True
         self.is_join_stale = False
         self.paused = reason is GatherReason.PAUSED
+        self._late = LateMembers(timing, view, now, paused=self.paused)
         if now < met_at + self._round_s:
             self.on_met(met_at)
 
@@ -303,21 +319,26 @@ class Gather:
         me = start.daemon.number
         rows = {(me, start.incarnation.random_id): frozenset(own.heard)}
         who = {me: (start.incarnation, own.attempt)}
-        claims = {me: CounterClaim(own.counter, own.mark)}
-        versions = {me: own.versions}
+        joins = {me: own}
         for peer in peers.values():
             join = peer.join
             if join is not None and peer.join_at >= since and not peer.left:
                 rows[peer.key] = frozenset(join.heard)
                 who[peer.number] = (peer.incarnation, join.attempt)
-                claims[peer.number] = CounterClaim(join.counter, join.mark)
-                versions[peer.number] = join.versions
+                joins[peer.number] = join
         numbers = {
             k[0]: frozenset(other[0] for other in row if other in rows) for k, row in rows.items()
         }
+        versions = {number: join.versions for number, join in joins.items()}
         mutual = self._without_apart(mutual_pairs(numbers), versions, me)
-        claims = {number: claims[number] for number in mutual}
+        claims = {n: CounterClaim(joins[n].counter, joins[n].mark) for n in mutual}
         members, needed = find_ready(mutual, claims, me)
+        if members:
+            names = {number: joins[number].name for number in members}
+            groups = self._room.groups(members, mutual, names)
+            members, separated = separate(groups, joins, me)
+            self.separated = {(n, who[n][0].random_id): each for n, each in separated.items()}
+            self._no_room = frozenset(separated)
         self._look_at_disk(own.mark, needed, now)
         if not members:
             self._all_mutual, self.due = False, inf
@@ -327,6 +348,7 @@ class Gather:
             self.members, self._seats = members, seats
             self._changed_at = now
         self._awaited = {other for m in members for other, _ in rows[m, who[m][0].random_id]}
+        self._late.note(joins, self._awaited, now)
         self._all_mutual = all(mutual[m] >= members - {m} for m in members)
         looks = (
             self._repeat_s + now,
@@ -361,6 +383,15 @@ class Gather:
         if was_short and not self._short:
             self._since = now
 
+    def lacks_late(
+        self, members: Collection[int], peers: Mapping[int, PeerDaemon], now: float
+    ) -> bool:
+        """Return whether a member of an old view is late and waited for, and not among these."""
+        until = self._late.until({*members, *self._no_room}, peers, self._wait_s)
+        if until > now:
+            self.due = min(self.due, until)
+        return until > now
+
     def is_complete(self, expected: set[int], now: float) -> bool:
         """Return whether this daemon need not wait for any other one.
 
@@ -375,7 +406,8 @@ class Gather:
         """
         if self._short and now < self.started + self._timing.token_timeout_s:
             return False
-        if self._all_mutual and (expected | self._awaited) - self.apart <= self.members:
+        answered = self.members | self.apart | self._no_room
+        if self._all_mutual and (expected | self._awaited) <= answered:
             return now >= max(self._changed_at + self._calm_s, self._meet_until)
         settled = now >= self._changed_at + self._repeat_s
         return now >= self._since + (self._wait_s if settled else 3 * self._wait_s)

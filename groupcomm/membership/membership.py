@@ -16,6 +16,7 @@ collects the state.
 """
 
 from collections import Counter, deque
+from collections.abc import Mapping
 from math import inf
 from typing import Final
 
@@ -34,9 +35,11 @@ from groupcomm.membership.control_receiver import ControlReceiver
 from groupcomm.membership.failure_detector import FailureDetector
 from groupcomm.membership.flood import Flood
 from groupcomm.membership.gather import Backoff, Gather, OwnJoin, silence_s
+from groupcomm.membership.late import alive_s
 from groupcomm.membership.operational import STEADY_BEACONS, OperationalPhase
 from groupcomm.membership.peer import PeerDaemon
 from groupcomm.membership.reservation import Reservation
+from groupcomm.membership.room import Room
 from groupcomm.membership.states import GatherReason, MembershipState
 from groupcomm.membership.trust import MAX_NEWS, Trust
 from groupcomm.wire.control import ControlPacket
@@ -47,6 +50,7 @@ from groupcomm.wire.membership import (
     Join,
     Leave,
     Links,
+    Past,
     Proposal,
     Repair,
     RosterNotice,
@@ -123,6 +127,7 @@ class Membership:
         self._me = start.daemon.number
         self._context = context
         self._reservation = reservation
+        self._room = Room(config)
         self.flood = Flood(config, start)
         self._detector = FailureDetector(
             config,
@@ -153,6 +158,7 @@ class Membership:
         self._sent_at = self._repair_at = self._progress_at = self._met_at = -inf
         self._operational = OperationalPhase(self._timing, self.flood, self._detector, context)
         self._leave = LeaveSchedule()
+        self._overtaken = False  # a member has gone on from the view that is agreed to here
 
     def _highest_used(self) -> int:
         """Return the highest number that this start or an earlier one may have used."""
@@ -162,6 +168,12 @@ class Membership:
     def gathered_at(self) -> float:
         """Return the time at which this daemon last began to gather."""
         return self._gather.started
+
+    @property
+    def no_room(self) -> tuple[str, ...]:
+        """Return the daemons that are heard and not in the view, as it has no room, sorted."""
+        found = [self.peers[number].label for number, _ in self._gather.separated]
+        return tuple(sorted(found))
 
     @property
     def coming(self) -> View | None:
@@ -264,14 +276,29 @@ class Membership:
             return
         attempt = self._agreement.attempt_of(peer)
         if attempt is not None:
-            if join.attempt > attempt:
+            if join.attempt > attempt and not self._is_behind(peer, join.past):
                 self.gather(GatherReason.FELLOW_GATHERS, now)
         elif direct and not peer.left and self.state is MembershipState.OPERATIONAL:
             assert self.view is not None
             if self._detector.key not in join.heard:
                 self._detector.send_beacon_to(peer, self.view, now)
-            elif self._detector.may_seek_view_with(peer, join, self.view, now):
+            elif self._may_seek_view_with(peer, join, now):
                 self.gather(GatherReason.FOREIGN_HEARD, now)
+
+    def _is_behind(self, peer: PeerDaemon, past: Past | None) -> bool:
+        """Return whether a member that joins anew has installed the view that is agreed to here.
+
+        Then all members have announced that they hold the recovered set. This daemon installs the
+        view as well once it knows that of each of them, and only then looks for the next one: else
+        it would not be in the transitional view of those that were quicker.
+        """
+        agreement = self._agreement
+        if self.state is not MembershipState.RECOVERED or agreement is None or past is None:
+            return False
+        if not agreement.note_installed(peer, past.view):
+            return False
+        self._overtaken = True
+        return True
 
     def _on_beacon(self, peer: PeerDaemon, beacon: Beacon, now: float) -> None:
         self._reservation.check(beacon.used, now)
@@ -296,13 +323,22 @@ class Membership:
             self._detector.send_beacon_to(peer, view, now)
         elif (
             now >= peer.ignored_until or peer.streak >= STEADY_BEACONS
-        ) and self._detector.may_seek_view_with(peer, beacon, view, now):
+        ) and self._may_seek_view_with(peer, beacon, now):
             self.gather(GatherReason.FOREIGN_HEARD, now)
+
+    def _may_seek_view_with(self, peer: PeerDaemon, said: Join | Beacon, now: float) -> bool:
+        """Return whether it is time to seek a view with a daemon outside, which may have room."""
+        view = self.view
+        separated = self._gather.separated.get(peer.key)
+        if view is not None and separated is not None and not separated.may_fit(said, view.numbers):
+            return False
+        return self._detector.may_seek_view_with(peer, said, view, now)
 
     def use_config(self, config: CoreConfig, now: float) -> None:
         """Use these settings, with another roster, from now on."""
         self._config = config
         self._timing = config.timing
+        self._room = Room(config)
         self.flood.use_config(config)
         self._detector.use_config(config, now)
         self._schedule = CommitSchedule(config.timing)
@@ -329,14 +365,22 @@ class Membership:
             for number in old.not_reached(now):
                 self.trust.leave_out_unreached(self.peers[number], now)
         self._context.freeze()
-        self.state, self._agreement = MembershipState.GATHER, None
+        self.state, self._agreement, self._overtaken = MembershipState.GATHER, None, False
         self._reservation.note_used(self._context.used)
         self._receiver.gather_began_at = now
         self._own_join.begin(None if self._isolation.is_isolated else self._context.past, now)
         self._context.probe.gathered(self._own_join.latest)
         jitter = (self._me >> self._own_join.attempt % 48 & 0xFF) / 256
         manner = self._backoff.factor, jitter
-        self._gather = Gather(self._timing, now, *manner, reason=reason, met_at=self._met_at)
+        self._gather = Gather(
+            self._timing,
+            now,
+            *manner,
+            reason=reason,
+            met_at=self._met_at,
+            view=self.view,
+            room=self._room,
+        )
         self._send_join(now)
 
     def _send_join(self, now: float) -> None:
@@ -348,6 +392,9 @@ class Membership:
         """Send the last join again soon: others could not open it."""
         self._met_at = now
         self._gather.on_met(now)
+
+    def _find_proposal(self, peers: Mapping[int, PeerDaemon], now: float) -> Proposal | None:
+        return self._gather.find_proposal(self._start, self._own_join.latest, peers, now)
 
     def _step_gather(self, now: float) -> None:
         gather = self._gather
@@ -361,14 +408,18 @@ class Membership:
             gather.is_join_stale |= self._own_join.update()
             if self._isolation.is_isolated:  # a view by itself comes before one with others
                 proposal, is_complete = (
-                    gather.find_proposal(self._start, self._own_join.latest, {}, now),
+                    self._find_proposal({}, now),
                     True,
                 )
             else:
-                proposal = gather.find_proposal(self._start, self._own_join.latest, self.peers, now)
+                proposal = self._find_proposal(self.peers, now)
                 known = self.view, gather.started
                 expected = self._detector.expected(*known, paused=gather.paused)
-                is_complete = not gather.is_join_stale and gather.is_complete(expected, now)
+                is_complete = (
+                    not gather.is_join_stale
+                    and gather.is_complete(expected, now)
+                    and not gather.lacks_late(gather.members, self.peers, now)
+                )
             if proposal and is_complete:
                 self._commit(proposal, now)
                 return
@@ -402,7 +453,11 @@ class Membership:
         if self._isolation.is_isolated:
             return
         if agreement is None:
-            if self._gather.members <= {seat.number for seat in theirs.seats}:
+            self._find_proposal(self.peers, now)
+            there = {seat.number for seat in theirs.seats}
+            if self._gather.members <= there and not self._gather.lacks_late(
+                there, self.peers, now
+            ):
                 self._commit(theirs, now)
         elif agreement.note_commit(peer, commit):
             if news:  # a daemon that only repeats itself is not waited for
@@ -496,8 +551,8 @@ class Membership:
         if agreement.all_recovered:
             self._install(agreement, now)
             return
-        wait_s = silence_s(self._timing, self._backoff.factor)
-        if now >= self._progress_at + wait_s:
+        give_up_at = self._give_up_at(agreement)
+        if now >= give_up_at:
             self.gather(GatherReason.ATTEMPT_FAILED, now)
             self._step_gather(now)
             return
@@ -506,7 +561,17 @@ class Membership:
         if recovery.has_packets_to_send and now >= self._repair_at:
             self._send_repairs(agreement, now)
         repair_at = self._repair_at if recovery.has_packets_to_send else inf
-        self.deadline = min(self._schedule.due, repair_at, self._progress_at + wait_s)
+        self.deadline = min(self._schedule.due, repair_at, give_up_at)
+
+    def _give_up_at(self, agreement: Agreement) -> float:
+        """Return the time at which an attempt without news is given up.
+
+        While all that others still have to say comes from daemons that were heard lately, these are
+        late, and others may have installed the view already.
+        """
+        quick = self._progress_at + silence_s(self._timing, self._backoff.factor)
+        heard_at = min((peer.heard_at for peer in agreement.owing()), default=-inf)
+        return max(quick, min(heard_at, self._progress_at) + alive_s(self._timing))
 
     def _install(self, agreement: Agreement, now: float) -> None:
         reading = agreement.correction()
@@ -525,6 +590,8 @@ class Membership:
             # The rest of the old view had the last step of a change. Members from elsewhere have
             # not delivered it, and whether this view has a majority was decided before it.
             self.gather(GatherReason.ROSTER_CHANGED, now)
+        elif self._overtaken:
+            self.gather(GatherReason.FELLOW_GATHERS, now)
 
     # ---- operational, and one step ----
 

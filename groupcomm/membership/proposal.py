@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeAlias
 from groupcomm.clocks.stamp import ViewId
 from groupcomm.config.core import CoreConfig
 from groupcomm.config.versions import shared
-from groupcomm.config.view import DaemonId, Incarnation, View
+from groupcomm.config.view import DaemonId, Incarnation, View, check_size
 from groupcomm.wire.membership import Join, Proposal, Seat
 
 Mutual: TypeAlias = Sequence[frozenset[int]]
@@ -192,6 +192,9 @@ def make_view(config: CoreConfig, proposal: Proposal, joins: Mapping[int, Join])
         config: the cluster's settings, equal at all members.
         proposal: the agreed proposal.
         joins: the joins of all members by number, each of the attempt that the proposal names.
+
+    Raises:
+        ConfigError: no view results, for instance as its rings are too many.
     """
     seats = sorted(proposal.seats, key=lambda seat: joins[seat.number].name)
     names = [joins[seat.number].name for seat in seats]
@@ -203,6 +206,7 @@ def make_view(config: CoreConfig, proposal: Proposal, joins: Mapping[int, Join])
     sites = {name: index for index, site in enumerate(config.sites) for name in site}
     sites_of = [sites.get(name, -1) for name in names]
     rings = split_into_rings(sites_of, mutual)
+    check_size(len(names), len(rings), config.most_rings)
     links = find_links(rings, mutual)
     joined = [(names[one], names[other]) for one, other in links]
     return View(

@@ -164,6 +164,7 @@ class Settings:
         suite: 2 if daemons have identities and datagrams are encrypted, 1 if datagrams are
             encrypted, 0 if they have a checksum only.
         packet_limit: the most bytes of a packet before sealing.
+        most_rings: the most rings of a view.
         starts: the values at which counters start.
         session_cap_bytes: the output that may wait for one client before it counts as too slow.
         start_message: the number at which the clients' counts of messages start.
@@ -198,6 +199,7 @@ class Settings:
     faults: Faults = attrs.field(factory=Faults)
     suite: int = 0
     packet_limit: int = 1340
+    most_rings: int = MAX_RINGS
     starts: CounterStarts = attrs.field(factory=CounterStarts)
     session_cap_bytes: int = SessionLimits().output_cap_bytes
     start_message: int = 0

@@ -20,6 +20,11 @@ from groupcomm.names import check_daemon
 MAX_HELD_RANGES: Final = 4096
 MAX_NOTICES: Final = 1024
 MAX_MISSING: Final = 64
+MAX_HELD_IN_ALL: Final = 16_384
+MAX_NOTICES_IN_ALL: Final = 8192
+"""The most ranges, and notices, that one daemon reports of all rings together: with 19 bytes each
+its join fits into the parts that a control message may have, also with the smallest packets."""
+
 MAX_ROSTER_BYTES: Final = 2**20
 MAX_VERSION_NUMBERS: Final = 16
 
@@ -123,6 +128,16 @@ class Holding(_Message, frozen=True):
     spans: Annotated[tuple[Span, ...], Meta(max_length=MAX_HELD_RANGES)]
     notices: Annotated[tuple[Span, ...], Meta(max_length=MAX_NOTICES)]
     frontier: Number
+
+
+def most_reported(rings: int) -> tuple[int, int]:
+    """Return the most ranges and the most notices that a daemon reports of each of its rings.
+
+    A daemon that holds more counts as not having them: then others repair them, or they are lost to
+    its view, and the daemon leaves that view alone if it has delivered one of them.
+    """
+    held = min(MAX_HELD_RANGES, MAX_HELD_IN_ALL // rings)
+    return held, min(MAX_NOTICES, MAX_NOTICES_IN_ALL // rings)
 
 
 class Past(_Message, frozen=True):

@@ -26,7 +26,7 @@ from groupcomm.config.roster import (
     Roster,
     RosterEntry,
 )
-from groupcomm.config.view import MAX_DAEMONS
+from groupcomm.config.view import MAX_DAEMONS, check_size
 from groupcomm.errors import BadDatagram, ConfigError, LocalProtocolError
 
 _STEP = struct.Struct("!BB8s8sQ")
@@ -143,6 +143,7 @@ def decode_roster_untrusted(data: bytes) -> Roster:
     """
     try:
         found = _decoder.decode(data)
+        check_size(len(found.entries), len({entry.site for entry in found.entries}))
         return Roster(
             entries=tuple(map(_entry, found.entries)),
             links=found.links,

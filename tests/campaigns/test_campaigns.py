@@ -10,6 +10,7 @@ from groupcomm_tools.local_cluster import ClusterError, LocalDaemon
 from tests.campaigns import (
     attackers,
     bus1,
+    busy_starts,
     drains,
     growing,
     history,
@@ -29,6 +30,15 @@ def test_never_two_hold_the_mutex(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(shown.out)
     assert (status, found["violations"], found["kills"]) == (0, [], 1), shown.err
     assert found["per_program"] == [10] * 5
+
+
+@pytest.mark.long
+def test_starts_beside_burning_processes_part_nobody(capsys: pytest.CaptureFixture[str]) -> None:
+    status = busy_starts.main(["--rounds", "4", "--burners", "2"])
+    shown = capsys.readouterr()
+    found = json.loads(shown.out)
+    assert (status, found["violations"], found["partings"]) == (0, [], []), shown.err
+    assert found["transitional"] >= 4 * 8
 
 
 @pytest.mark.long

@@ -170,6 +170,8 @@ def test_sizes() -> None:
         "ranges of a holding in a JOIN": membership.MAX_HELD_RANGES,
         "notices of a holding in a JOIN": membership.MAX_NOTICES,
         "missing ranges of a ring in a COMMIT": membership.MAX_MISSING,
+        "ranges in a JOIN, of all rings together": membership.MAX_HELD_IN_ALL,
+        "notices in a JOIN, of all rings together": membership.MAX_NOTICES_IN_ALL,
         "bytes of a roster in a ROSTER message": membership.MAX_ROSTER_BYTES,
         "counters of a replay window": layout.WINDOW,
         "starts that suite 0 knows": plain.MAX_PEERS,

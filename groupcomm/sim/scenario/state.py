@@ -13,6 +13,7 @@ from typing import Any, Final
 import attrs
 
 from groupcomm.config.core import CounterStarts
+from groupcomm.config.view import MAX_RINGS
 from groupcomm.level import ServiceLevel
 from groupcomm.membership.states import GatherReason
 from groupcomm.sim.checkers import Checkers
@@ -42,6 +43,7 @@ class Participants:
         counters: the value at which all counters start.
         reader_cap_bytes: the output that may wait for a program; 0 for the usual cap.
         absent: the daemons that are not started.
+        most_rings: the most rings of a view.
     """
 
     sites: tuple[tuple[int, ...], ...]
@@ -49,6 +51,7 @@ class Participants:
     counters: int = 0
     reader_cap_bytes: int = 0
     absent: tuple[int, ...] = ()
+    most_rings: int = MAX_RINGS
 
     def settings(self) -> Settings:
         """Return the settings of the cluster, without faults of its own."""
@@ -58,6 +61,7 @@ class Participants:
             links=equal_links(len(self.sites), self.apart_us / SECOND),
             starts=CounterStarts(**dict.fromkeys(attrs.fields_dict(CounterStarts), self.counters)),
             start_message=self.counters,
+            most_rings=self.most_rings,
         )
         if self.reader_cap_bytes:
             settings = attrs.evolve(settings, session_cap_bytes=self.reader_cap_bytes)
@@ -78,28 +82,28 @@ def read_participants(words: Words) -> Participants:
         if not words.got("|"):
             break
     words.know(len(letters))
-    apart_us, counters, cap = 50_000, 0, 0
-    absent: tuple[int, ...] = ()
+    return attrs.evolve(Participants(sites=tuple(sites)), **_read_options(words))
+
+
+def _read_options(words: Words) -> dict[str, Any]:
+    """Read the options of a line ``daemons``; return them as `Participants` has them."""
+    found: dict[str, Any] = {}
     while words.got(","):
-        option = words.one_of(("apart", "counters", "cap", "without"))
-        if option == "apart":
-            apart_us = words.duration()
-        elif option == "counters":
-            counters = words.power()
-        elif option == "cap":
-            cap = words.number("a number of bytes")
-            words.got("bytes")
-        else:
-            absent = words.daemons()
+        match words.one_of(("apart", "counters", "cap", "rings", "without")):
+            case "apart":
+                found["apart_us"] = words.duration()
+            case "counters":
+                found["counters"] = words.power()
+            case "cap":
+                found["reader_cap_bytes"] = words.number("a number of bytes")
+                words.got("bytes")
+            case "rings":
+                found["most_rings"] = words.number("the most rings of a view")
+            case "without":
+                found["absent"] = words.daemons()
     if words.more:
         words.fail("the next daemon's letter, '|', or ', ' and an option")
-    return Participants(
-        sites=tuple(sites),
-        apart_us=apart_us,
-        counters=counters,
-        reader_cap_bytes=cap,
-        absent=absent,
-    )
+    return found
 
 
 LOOK_US: Final = SECOND // 1000

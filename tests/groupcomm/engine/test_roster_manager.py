@@ -192,6 +192,17 @@ def test_without_a_majority_only_a_forced_change_is_chosen() -> None:
     assert manager.is_changing
 
 
+def test_a_roster_that_one_message_cannot_carry_is_not_proposed() -> None:
+    core = Core()
+    manager = manager_of(core)
+    long = tuple(f"{number}.{'x' * 70_000}:4803" for number in range(8))
+    with pytest.raises(
+        LocalProtocolError, match=r"would take 56\d+ bytes; .* at most 524288: give"
+    ):
+        manager.change(AddDaemon(name="d", site="1", addresses=long), forced=False)
+    assert core.flooded == core.submitted == []
+
+
 def test_a_forced_change_says_so() -> None:
     core = Core()
     manager = manager_of(core, majority=False)

@@ -6,7 +6,17 @@ from msgspec.structs import replace
 from groupcomm.config.core import Timing
 from groupcomm.membership.gather import MOST_FAILURES, STEADY_S, Backoff
 from groupcomm.membership.states import GatherReason, MembershipState
-from groupcomm.wire.membership import Commit, ControlKind, Join, Leave, Proposal, Repair, Seat
+from groupcomm.wire.membership import (
+    Commit,
+    ControlKind,
+    Holding,
+    Join,
+    Leave,
+    Past,
+    Proposal,
+    Repair,
+    Seat,
+)
 from tests.groupcomm.membership.stage import NUMBERS, Stage, in_view, join_of
 
 TIMING = Timing()
@@ -25,7 +35,10 @@ def to_recovered(stage: Stage) -> Commit:
 
 
 def test_repeated_commits_are_no_progress() -> None:
-    """A daemon that repeats itself may wait for one that has gone: in the end both begin anew."""
+    """A daemon that repeats itself may wait for one that has gone: in the end both begin anew.
+
+    It is heard, so it has a token timeout.
+    """
     stage = in_view("ab")
     commit = to_recovered(stage)
     stage.mute = {"b"}  # the test sends b's messages
@@ -36,7 +49,42 @@ def test_repeated_commits_are_no_progress() -> None:
         stage.run(TIMING.repeat_s)
         stage.say("b", "a", lacking)
     assert stage.daemons["a"].machine.reasons[GatherReason.ATTEMPT_FAILED] == 1
-    assert stage.now - began < 2 * TIMING.answer_wait_s + 2 * TIMING.repeat_s
+    waited_s = stage.now - began
+    assert 0 <= waited_s - TIMING.token_timeout_s < 2 * TIMING.repeat_s
+
+
+def test_who_owes_a_commit_and_is_silent_for_a_token_timeout_is_given_up_then() -> None:
+    stage = in_view("abc")
+    to_recovered(stage)
+    stage.mute = {"b"}
+    machine = stage.daemons["a"].machine
+    machine.peers[NUMBERS["b"]].heard_at = stage.now - TIMING.token_timeout_s / 2
+    began = stage.now
+    while stage.state("a") is MembershipState.RECOVERED and stage.now < began + 1.0:
+        stage.run(0.001)
+    waited_s = stage.now - began
+    assert 0 <= waited_s - TIMING.token_timeout_s / 2 < 2 * TIMING.repeat_s
+    assert machine.reasons[GatherReason.ATTEMPT_FAILED] == 1
+
+
+@pytest.mark.parametrize("comes_from_it", [True, False])
+def test_who_is_behind_installs_the_view_that_a_member_has_left_already(
+    comes_from_it: bool,
+) -> None:
+    """A join that names it shows that its daemon has announced that it holds the recovered set."""
+    stage = in_view("ab")
+    commit = to_recovered(stage)
+    machine = stage.daemons["a"].machine
+    assert machine.coming is not None
+    installed = len(stage.daemons["a"].host.installed)
+    key = machine.coming.key if comes_from_it else bytes(16)
+    past = Past(key, (Holding(0, (), (), 0),), ())
+    stage.mute = {"b"}
+    stage.say("b", "a", replace(join_of("b", commit.attempt + 1, hears="ab"), past=past))
+    machine.step(stage.now)
+    assert stage.state("a") is MembershipState.GATHER, "it looks for the next one in any case"
+    assert len(stage.daemons["a"].host.installed) - installed == comes_from_it
+    assert machine.reasons[GatherReason.FELLOW_GATHERS] == 1
 
 
 def test_repairs_and_new_commits_are_progress() -> None:
@@ -116,7 +164,7 @@ def test_who_has_taken_repairs_takes_over_a_proposal_that_only_adds_members() ->
     stage.mute = {"c"}
     machine = stage.daemons["a"].machine
     machine.gather(GatherReason.TOKEN_LOST, stage.now)
-    stage.run(TIMING.gather_wait_s * 1.1)
+    stage.run(TIMING.token_timeout_s + TIMING.repeat_s)  # c was heard when it fell silent
     pair = machine._agreement
     assert pair is not None
     assert machine.view is not None
@@ -157,7 +205,7 @@ def test_who_gathers_agrees_to_a_proposal_that_has_all_it_would_propose() -> Non
     stage.drop = set()
     stage.run(TIMING.gather_wait_s / 2)
     assert [stage.state(name) for name in "ab"] == [MembershipState.GATHER] * 2
-    stage.run(TIMING.gather_wait_s)
+    stage.run(TIMING.token_timeout_s)
     assert [stage.daemons[name].members for name in "ab"] == ["ab"] * 2
     attempts = [daemon.machine._own_join.attempt for daemon in stage.daemons.values()]
     assert attempts == [2, 2, 1]
@@ -206,6 +254,7 @@ def test_after_a_failed_attempt_a_daemon_is_not_quick() -> None:
     stage = in_view("ab")
     to_recovered(stage)
     stage.mute = {"b"}
+    stage.daemons["a"].machine.peers[NUMBERS["b"]].heard_at -= TIMING.token_timeout_s
     while stage.state("a") is MembershipState.RECOVERED and stage.now < 4.0:
         stage.run(0.001)
     failed = stage.now

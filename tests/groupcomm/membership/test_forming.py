@@ -4,7 +4,17 @@ import pytest
 
 from groupcomm.config.core import Timing
 from groupcomm.membership.states import GatherReason, MembershipState
-from tests.groupcomm.membership.stage import Stage, counter_of, in_view
+from groupcomm.wire.membership import Beacon, Commit
+from tests.groupcomm.membership.stage import (
+    ALIKE,
+    FIRST,
+    NUMBERS,
+    PLENTY,
+    Stage,
+    counter_of,
+    in_view,
+    row_of,
+)
 
 TIMING = Timing()
 
@@ -27,14 +37,64 @@ def test_if_all_answer_nobody_waits() -> None:
     assert stage.members == ["abc"] * 3
 
 
-def test_who_does_not_answer_is_waited_for_some_time() -> None:
-    stage = in_view("abc")
+@pytest.mark.parametrize("silent_s", [0.0, 0.2, 0.4])
+def test_a_member_is_left_out_once_it_was_silent_for_a_token_timeout(silent_s: float) -> None:
+    """So it does not matter for which reason, and when, the others look for a view."""
+    stage = in_view("abc", seconds=3.0)
     stage.mute = {"c"}
-    stage.daemons["a"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
-    stage.run(TIMING.gather_wait_s * 0.9)
+    heard_at = stage.daemons["a"].machine.peers[NUMBERS["c"]].heard_at
+    stage.run(silent_s)
+    stage.daemons["a"].machine.gather(GatherReason.FOREIGN_HEARD, stage.now)
+    out_at = min(stage.now, heard_at) + TIMING.token_timeout_s
+    stage.run(out_at - stage.now - 0.001)
     assert stage.state("a") is MembershipState.GATHER
-    stage.run(TIMING.gather_wait_s * 0.3)
+    stage.run(0.02)
     assert stage.members == ["ab"] * 2
+
+
+def test_a_member_whose_silence_ends_the_view_is_not_waited_for() -> None:
+    stage = in_view("abc")
+    heard_at = stage.now
+    stage.mute = {"c"}
+    while stage.members != ["ab"] * 2 and stage.now < heard_at + 2.0:
+        stage.run(0.001)
+    assert stage.now - heard_at < TIMING.token_timeout_s + TIMING.repeat_s
+
+
+def test_nobody_takes_over_a_proposal_without_a_member_that_it_waits_for() -> None:
+    """d has just started, and does not know c; it has no reason to wait for it."""
+    stage = Stage("abcd")
+    stage.start("abc")
+    stage.run(3.0)
+    assert stage.members == ["abc"] * 3
+    stage.mute = {"c"}
+    stage.start("d")
+    stage.settle()
+    stage.daemons["a"].machine.gather(GatherReason.FOREIGN_HEARD, stage.now)
+    stage.run(TIMING.token_timeout_s / 2)
+    assert ("d", "a") in stage.said(Commit)
+    assert stage.state("a") is MembershipState.GATHER
+    stage.mute = set()
+    stage.run(0.5)
+    assert stage.members == ["abcd"] * 4
+    for name in "abc":
+        *_, (_, _, together) = stage.daemons[name].host.installed
+        assert together == {0, 1, 2}, name
+
+
+def test_a_member_that_is_heard_and_never_joins_delays_a_view_by_a_token_timeout() -> None:
+    stage = in_view("abc")
+    view = stage.daemons["a"].machine.view
+    assert view is not None
+    stage.mute = {"c"}
+    stage.daemons["a"].machine.gather(GatherReason.FOREIGN_HEARD, stage.now)
+    began = stage.now
+    while stage.members != ["ab"] * 2 and stage.now < began + 3.0:
+        for name in "ab":
+            beacon = Beacon(view.id.counter, view.key, row_of("ab"), ALIKE, 1, PLENTY, 0, FIRST)
+            stage.say("c", name, beacon)
+        stage.run(TIMING.repeat_s)
+    assert 0 <= stage.now - began - TIMING.token_timeout_s <= 2 * TIMING.repeat_s
 
 
 def test_who_hears_nobody_waits_as_it_may_be_the_one_that_is_cut_off() -> None:

@@ -75,7 +75,7 @@ def failed(stage: Stage) -> None:
     """It commits, and hears no more of the others."""
     stage.drop = {("b", ControlKind.COMMIT), ("c", ControlKind.COMMIT)}
     stage.daemons["a"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
-    stage.run(TIMING.answer_wait_s)
+    stage.run(TIMING.token_timeout_s)
     stage.mute = {"b", "c"}
     for _ in range(200):
         if stage.state("a") is not MembershipState.GATHER:

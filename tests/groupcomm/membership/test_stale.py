@@ -44,7 +44,7 @@ def test_who_asks_over_others_is_answered_over_others_and_rarely() -> None:
     stage = in_view("ab", "c")
     stage.cut = {("a", "c"), ("c", "a")}
     stage.daemons["a"].machine.gather(GatherReason.TOKEN_LOST, stage.now)
-    stage.run(0.6)
+    stage.run(1.0)
     assert stage.members == ["abc"] * 3
     commit = next(m for a, _, m in reversed(stage.sent) if a == "c" and isinstance(m, Commit))
     asking = Commit(commit.attempt, commit.proposal, True, False, ())
