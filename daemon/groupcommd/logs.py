@@ -164,12 +164,11 @@ def log_news(news: News, status: Callable[[], Status]) -> None:
                 timeout_s,
                 extra={"silent_s": round(silent_s, 3)},
             )
-        case AccessNews(text):
-            _log.warning("access: %s", text)
+        case AccessNews(text) | MembershipNews(text):
+            about = "access" if isinstance(news, AccessNews) else "membership"
+            _log.warning("%s: %s", about, text)
         case ProtocolNews(text):
             _log.error("protocol: %s", text)
-        case MembershipNews(text):
-            _log.warning("membership: %s", text)
         case DrainBegun():
             _log.info(
                 "this daemon is about to stop, within %g s: it admits no more programs, and tells"

@@ -72,15 +72,15 @@ def test_a_view_is_reported_with_who_came_and_left_and_why() -> None:
     history = ViewHistory(1.0)
     reasons = Counter({GatherReason.STARTED: 1})
     history.installed = two = make_view(1, 2)
-    first = history.report(reasons, 3.5)
+    first = history.report(reasons, (), 3.5)
     assert (first.view, first.came, first.left) == (two, ("d0", "d1"), ())
     assert (first.causes, first.took_s) == ((GatherReason.STARTED,), 2.5)
     assert history.installed is None
     history.stop(10.0)
     reasons[GatherReason.TOKEN_LOST] += 2
     history.installed = make_view(1, 1)
-    second = history.report(reasons, 10.5)
+    second = history.report(reasons, (), 10.5)
     assert (second.came, second.left, second.took_s) == ((), ("d1",), 0.5)
     assert second.causes == (GatherReason.TOKEN_LOST,)
     history.installed = two
-    assert history.report(reasons, 11.0).causes == (), "the same reasons are told once"
+    assert history.report(reasons, (), 11.0).causes == (), "the same reasons are told once"
