@@ -35,7 +35,11 @@ from groupcomm.events import (
     Undeliverable,
 )
 from groupcomm.level import LEVELS, ServiceLevel
-from groupcomm.session.client_session import ClientSession, ClientSessionState
+from groupcomm.session.client_session import (
+    DAEMON_TIMEOUT_S,
+    ClientSession,
+    ClientSessionState,
+)
 from groupcomm.session.inbox import SEALED
 from groupcomm_client.events import NO_SECRET, Received, Unreadable
 from groupcomm_client.filters import factories
@@ -52,6 +56,9 @@ if TYPE_CHECKING:
 
 FILTER_BYTES: Final = 65_536
 """The most bytes that filters may add to a message."""
+
+MOST_UNREAD: Final = 1024
+"""With more events that the program has not received, nothing is read for it in advance."""
 
 Ready: TypeAlias = Callable[[], bool]
 """Returns whether the awaited answer or event has come."""
@@ -85,6 +92,7 @@ class ClientProtocol:
         stopping: the latest notice that the daemon is about to stop; None without one.
         events: the events that have arrived and were not popped yet.
         needs_flush: whether output waits that no caller has just sent; the stream writes it.
+        on_watched: set by the stream; called once `look` has to be called at its times.
         on_earlier_wake: set by the stream; called while the stream may wait, when `wake_in_s` may
             have become less, or filters have released events.
     """
@@ -100,6 +108,7 @@ class ClientProtocol:
         filters: Sequence[Factory] | None = None,
         secrets: "dict[str, GroupSecret] | None" = None,
         clock: Callable[[], float] = time.monotonic,
+        daemon_timeout_s: float | None = DAEMON_TIMEOUT_S,
     ) -> None:
         """Begin the session; nothing has been sent yet.
 
@@ -113,12 +122,18 @@ class ClientProtocol:
             secrets: the secrets of the groups that the program joined with one, by name; kept up to
                 date. None in the first session of a program.
             clock: the clock of filters and keys, in seconds.
+            daemon_timeout_s: see `ClientSession`.
 
         Raises:
             LocalProtocolError: the name of the user or of a filter is invalid.
         """
         self._session = ClientSession(
-            user or random_user(), causes=causes, principals=principals, origins=True, token=token
+            user or random_user(),
+            causes=causes,
+            principals=principals,
+            origins=True,
+            token=token,
+            daemon_timeout_s=daemon_timeout_s,
         )
         self.member = MemberId("", 0)
         self.view: DaemonView | None = None
@@ -129,6 +144,8 @@ class ClientProtocol:
         self.events: deque[Received] = deque()
         self.needs_flush = False
         self.on_earlier_wake: Callable[[], object] = bool
+        self.on_watched: Callable[[], object] = bool
+        self._is_watched = False
         self._requests = Requests()
         self._clock = clock
         self._filtering: Filtering | None = None
@@ -145,6 +162,7 @@ class ClientProtocol:
         self._greeted_us = 0
         self._last_sent = 0
         self._seen_back = 0
+        self._is_all_ordered = False
         self._views_waiting = 0  # the group views among the events
 
     def _filter(self, filters: Sequence[Factory]) -> "Filtering":
@@ -198,13 +216,22 @@ class ClientProtocol:
 
     @property
     def in_doubt(self) -> int:
-        """Return the most messages, of those sent last, that may never have reached the daemon.
+        """Return the most messages, of those sent last, that a crash of the daemon may lose.
 
-        The daemon has shown that it has all messages before: it returned one, or its place in the
-        order, or has answered the goodbye.
+        The daemon says up to which number it has accepted all, or has answered the goodbye. One
+        that is too old to say so has shown that it has all messages before one that it returned, or
+        whose place in the order it told.
         """
         # Joins and leaves are numbered, too: their answers may be newer than the last message.
-        return max(0, self._last_sent - max(self._seen_back, self._session.last_returned))
+        accepted = self._session.accepted
+        if accepted is None:
+            accepted = max(self._seen_back, self._session.last_returned)
+        return 0 if self._is_all_ordered else max(0, self._last_sent - accepted)
+
+    @property
+    def was_silent(self) -> bool:
+        """Return whether the session has ended because its daemon was silent."""
+        return self._session.was_silent
 
     # ---- requests ----
 
@@ -400,12 +427,17 @@ class ClientProtocol:
         """Return the next bytes to write, about `limit` of them."""
         self._flush_trace()
         self.needs_flush = False
+        self._session.note_sent(time.monotonic())
         return self._session.pop_output(limit)
 
     def receive_data(self, data: bytes) -> None:
         """Process input; b"" stands for the end of the stream."""
         session = self._session
         events = session.receive(data) if data else session.connection_lost()
+        session.note_heard(time.monotonic())
+        if not self._is_watched and session.look_at < math.inf:
+            self._is_watched = True
+            self.on_watched()
         if session.only_messages and self._trace is None and self.is_plain:
             self.events += cast(list[Message], events)
             return
@@ -414,6 +446,32 @@ class ClientProtocol:
                 self._trace.received(event)
             self._on_event(event)
         self._flush_trace()
+
+    # ---- liveness ----
+
+    @property
+    def look_in_s(self) -> float:
+        """Return the seconds until `look` is to be called; inf once it is not needed any more."""
+        return max(0.0, self._session.look_at - time.monotonic())
+
+    @property
+    def may_read_ahead(self) -> bool:
+        """Return whether input may be read though no caller waits for it.
+
+        It may not if many events wait already, or if the program's own code would run.
+        """
+        return len(self.events) < MOST_UNREAD and self.is_plain and self._trace_folder is None
+
+    def look(self, *, reads: bool) -> None:
+        """Queue a heartbeat if one is due; end the session if its daemon is silent.
+
+        Args:
+            reads: whether all input that has arrived was read.
+        """
+        for event in self._session.look(time.monotonic(), reads=reads):
+            if self._trace is not None:
+                self._trace.received(event)
+            self._on_event(event)
 
     def _flush_trace(self) -> None:
         if self._trace_file is not None:
@@ -506,7 +564,7 @@ class ClientProtocol:
         if self._filtering is not None:
             self._filtering.finish()
         if self._said_goodbye and closed.code == Code.OK:
-            self._seen_back = self._last_sent  # it comes once the end of the session is ordered
+            self._is_all_ordered = True  # it comes once the end of the session is ordered
         self.closed = closed
 
     def _note_answer(self, event: Ordered | Answer) -> None:

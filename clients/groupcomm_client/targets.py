@@ -2,8 +2,10 @@
 TLS."""
 
 import errno
+import ipaddress
 import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -45,6 +47,18 @@ def _may_exist(path: Path) -> bool:
         return path.exists()
     except PermissionError:
         return True
+
+
+def is_on_this_host(address: str) -> bool:
+    """Return whether an address is that of a daemon of this host, as far as one can see.
+
+    Raises:
+        ConfigError: the address is invalid.
+    """
+    where = parse_daemon_address(address)
+    with suppress(ValueError):  # a name
+        return where.path is not None or ipaddress.ip_address(where.host).is_loopback
+    return where.host == "localhost"
 
 
 async def open_socket(

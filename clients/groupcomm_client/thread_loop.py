@@ -5,6 +5,7 @@ wait only through this loop never suspend: `run` executes each from its beginnin
 thread reads for all that wait; the others are notified whenever it has read something.
 """
 
+import math
 import os
 import select
 import socket
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from groupcomm.events import GroupView
 from groupcomm.level import ServiceLevel
-from groupcomm_client.byte_stream import ByteSocket, read_some, write_some
+from groupcomm_client.byte_stream import ByteSocket, look, read_some, write_some
 from groupcomm_client.client_protocol import ClientProtocol, Ready
 from groupcomm_client.deadlines import (
     Interrupt,
@@ -282,6 +283,8 @@ class ThreadStream:
         self._owes = False  # whether filters have messages that the socket has not accepted
         protocol.on_earlier_wake = self._ring_alarm
         protocol.on_popped = self._set_watch
+        protocol.on_watched = self._begin_watch
+        self._closed = threading.Event()
         watch.add(socket_)
 
     def close(self) -> None:
@@ -294,6 +297,28 @@ class ThreadStream:
                 self._alarm = -1
                 self._socket.close()
                 self._protocol.break_off()
+                self._closed.set()
+                self._set_watch()
+                self._lock.notify_all()
+
+    def _begin_watch(self) -> None:
+        threading.Thread(target=self._look_on, name="groupcomm heartbeats", daemon=True).start()
+
+    def _look_on(self) -> None:
+        """Send heartbeats, and notice a silent daemon, whatever the program's threads do."""
+        protocol = self._protocol
+        while (wait_s := protocol.look_in_s) < math.inf:
+            if self._closed.wait(wait_s):
+                return
+            with self._lock:
+                if self._closed.is_set():
+                    return
+                look(self._socket, protocol, reads=not self._reading)
+                if protocol.closed is not None:
+                    with suppress(OSError):
+                        self._socket.shutdown(socket.SHUT_RDWR)  # wakes a thread that waits for it
+                elif protocol.pending_bytes:
+                    self._unsent, _ = write_some(self._socket, protocol, self._unsent)
                 self._set_watch()
                 self._lock.notify_all()
 

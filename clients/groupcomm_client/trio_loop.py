@@ -5,6 +5,7 @@ another one takes over. Nothing is read while no task waits, so output that a pr
 stays at its daemon. A separate task runs only to write output for which no task waits any more.
 """
 
+import math
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
@@ -13,7 +14,7 @@ from typing import Any, TypeVar, TypeVarTuple
 import trio
 
 from groupcomm.errors import LocalProtocolError
-from groupcomm_client.byte_stream import ByteSocket, CoalescingStream, read_some, write_some
+from groupcomm_client.byte_stream import ByteSocket, CoalescingStream, look, read_some, write_some
 from groupcomm_client.client_protocol import ClientProtocol, Ready
 from groupcomm_client.connection import Connection
 from groupcomm_client.loops import Step, Target, single_of, targets_of
@@ -42,7 +43,9 @@ class TrioStream(CoalescingStream):
         self._reading = self._writing = False
         self._finishing = False
         self._wait = trio.CancelScope()  # the scope of the task that reads
+        self._watching = trio.CancelScope()
         protocol.on_earlier_wake = self._wake_earlier
+        protocol.on_watched = lambda: trio.lowlevel.spawn_system_task(self._watch)
         self._readers, self._writers = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
 
     def close(self) -> None:
@@ -51,6 +54,19 @@ class TrioStream(CoalescingStream):
             trio.lowlevel.notify_closing(self._socket)
             self._socket.close()
             self._protocol.break_off()
+            self._watching.cancel()
+
+    async def _watch(self) -> None:
+        """Send heartbeats, and notice a silent daemon, whatever the tasks of the program do."""
+        with self._watching:
+            while (wait_s := self._protocol.look_in_s) < math.inf:
+                await trio.sleep(wait_s)
+                look(self._socket, self._protocol, reads=not self._reading)
+                if self._protocol.closed is not None:
+                    trio.lowlevel.notify_closing(self._socket)  # nobody waits for it any more
+                elif self._protocol.pending_bytes:
+                    self.write_soon()
+                self._readers.unpark_all()
 
     # ---- in ----
 
@@ -89,7 +105,7 @@ class TrioStream(CoalescingStream):
 
     def read_ready(self) -> None:
         """Read the bytes that have arrived already, without waiting."""
-        if self._socket.fileno() >= 0:
+        if self._socket.fileno() >= 0 and not self._reading:  # else it would wait for more
             read_some(self._socket, self._protocol)
             self._readers.unpark_all()
 
@@ -142,6 +158,8 @@ class TrioStream(CoalescingStream):
 
     def _write(self) -> bool:
         """Write as much as the socket accepts; return whether nothing is left."""
+        if self._protocol.closed is not None:
+            return True
         self._unsent, done = write_some(self._socket, self._protocol, self._unsent)
         return done
 

@@ -194,7 +194,7 @@ class DaemonCore:
         output = self._output = Output(out)
         self._out = out
         paused = now > self.deadline + self._pause_s
-        self._now = now
+        self._now = self.sessions.now = now
         self._protection.begin_step(now)
         counters = self.counters
         bad = counters.bad
@@ -277,6 +277,7 @@ class DaemonCore:
             due = min(due, self.leaving.follow_until)
         sessions = self.sessions
         due = min(due, sessions.intake.due, sessions.names.due, sessions.slow_receivers.due)
+        due = min(due, sessions.watches.due, sessions.acceptance.due)
         if self.drain.begun:
             due = self._now if self.drain.is_over(self._now) else min(due, self.drain.due)
         if self.membership.state is not MembershipState.LEFT:
@@ -318,9 +319,9 @@ class DaemonCore:
             news.append(AccessNews(access.popleft()))
         while protocol:
             news.append(ProtocolNews(protocol.popleft()))
-        if self.drain.news:
-            news += self.drain.news
-            self.drain.news.clear()
+        for reported in (self.drain.news, self.sessions.silent):
+            news += reported
+            reported.clear()
         while rosters:
             news.append(RosterNews(rosters.popleft()))
         if news:
@@ -414,6 +415,8 @@ class DaemonCore:
         if session is None:
             return []
         parts = session.pop_output(limit)
+        if parts and session.watch is not None:
+            session.watch.sent_at = self._now
         if self._is_unblocked():
             self.deadline = self._now
         return parts
