@@ -41,6 +41,7 @@ from groupcomm.session.client_session import (
     ClientSessionState,
 )
 from groupcomm.session.inbox import SEALED
+from groupcomm_client.doubt import Doubt
 from groupcomm_client.events import NO_SECRET, Received, Unreadable
 from groupcomm_client.filters import factories
 from groupcomm_client.filters.factories import Factory
@@ -59,6 +60,8 @@ FILTER_BYTES: Final = 65_536
 
 MOST_UNREAD: Final = 1024
 """With more events that the program has not received, nothing is read for it in advance."""
+
+_ignore: Final[Callable[[], object]] = bool
 
 Ready: TypeAlias = Callable[[], bool]
 """Returns whether the awaited answer or event has come."""
@@ -115,14 +118,11 @@ class ClientProtocol:
         Args:
             user: the name of the session; None for a random one.
             trace: the folder for its trace; None for no trace.
-            causes: whether to ask the daemon for the causes of messages.
-            principals: whether to ask the daemon for the principals of messages' senders.
-            token: authenticates the program; "" for none.
+            causes, principals, token, daemon_timeout_s: see `ClientSession`.
             filters: factories of the filters that all messages pass; None for the default ones.
             secrets: the secrets of the groups that the program joined with one, by name; kept up to
                 date. None in the first session of a program.
             clock: the clock of filters and keys, in seconds.
-            daemon_timeout_s: see `ClientSession`.
 
         Raises:
             LocalProtocolError: the name of the user or of a filter is invalid.
@@ -139,12 +139,10 @@ class ClientProtocol:
         self.view: DaemonView | None = None
         self.closed: Closed | None = None
         self.stopping: DaemonStopping | None = None
-        self.is_parting = False
-        self._said_goodbye = False
+        self.is_parting = self._said_goodbye = False
         self.events: deque[Received] = deque()
         self.needs_flush = False
-        self.on_earlier_wake: Callable[[], object] = bool
-        self.on_watched: Callable[[], object] = bool
+        self.on_earlier_wake = self.on_watched = _ignore
         self._is_watched = False
         self._requests = Requests()
         self._clock = clock
@@ -160,9 +158,7 @@ class ClientProtocol:
         self._trace_file: TraceFile | None = None
         self._trace: SessionTrace | None = None  # made once the session has its identity
         self._greeted_us = 0
-        self._last_sent = 0
-        self._seen_back = 0
-        self._is_all_ordered = False
+        self._doubt = Doubt()
         self._views_waiting = 0  # the group views among the events
 
     def _filter(self, filters: Sequence[Factory]) -> "Filtering":
@@ -216,17 +212,8 @@ class ClientProtocol:
 
     @property
     def in_doubt(self) -> int:
-        """Return the most messages, of those sent last, that a crash of the daemon may lose.
-
-        The daemon says up to which number it has accepted all, or has answered the goodbye. One
-        that is too old to say so has shown that it has all messages before one that it returned, or
-        whose place in the order it told.
-        """
-        # Joins and leaves are numbered, too: their answers may be newer than the last message.
-        accepted = self._session.accepted
-        if accepted is None:
-            accepted = max(self._seen_back, self._session.last_returned)
-        return 0 if self._is_all_ordered else max(0, self._last_sent - accepted)
+        """Return the most messages, of those sent last, that a crash of the daemon may lose."""
+        return self._doubt.count(self._session.accepted, self._session.last_returned)
 
     @property
     def was_silent(self) -> bool:
@@ -268,6 +255,7 @@ class ClientProtocol:
             self.leave(group)
 
     def _change(self, verb: str, group: str, number: int) -> Pending[GroupView]:
+        self._doubt.note_change(number, self._session.accepted, self._session.last_returned)
         if self._trace is not None:
             self._trace.requested(verb, group, number)
         return self._requests.change(group, number, join=verb == "join")
@@ -358,7 +346,7 @@ class ClientProtocol:
         ordered: bool = False,
     ) -> int:
         """Pass a message to the session; return its number."""
-        number = self._last_sent = self._session.multicast(
+        number = self._doubt.last_sent = self._session.multicast(
             groups, data, level=level, type=type, self_discard=self_discard, ordered=ordered
         )
         if self._trace is not None:
@@ -386,7 +374,7 @@ class ClientProtocol:
                 groups, messages, level=level, type=type, self_discard=self_discard
             )
         finally:
-            self._last_sent = self._session.last_number
+            self._doubt.last_sent = self._session.last_number
 
     def ask(self, question: str) -> Pending[bytes]:
         """Ask the daemon a question; answers come in the order of the questions."""
@@ -564,25 +552,25 @@ class ClientProtocol:
         if self._filtering is not None:
             self._filtering.finish()
         if self._said_goodbye and closed.code == Code.OK:
-            self._is_all_ordered = True  # it comes once the end of the session is ordered
+            self._doubt.end()
         self.closed = closed
 
     def _note_answer(self, event: Ordered | Answer) -> None:
         if isinstance(event, Answer):
             self._requests.answered(event)
         else:
-            self._seen_back = max(self._seen_back, event.number)
+            self._doubt.note_shown(event.number)
             self._requests.ordered(event)
 
     def _note_refused(self, event: Refused) -> None:
         if event.number:
-            self._seen_back = max(self._seen_back, event.number + event.count - 1)
+            self._doubt.note_shown(event.number + event.count - 1)
             self._requests.refused(event)
 
     def _note_members(self, view: GroupView) -> None:
         joined = self._session.memberships.update(view, self.member)
         if view.own:
-            self._seen_back = max(self._seen_back, self._requests.changed(view, joined=joined))
+            self._doubt.note_shown(self._requests.changed(view, joined=joined))
 
     def _admitted(self, member: MemberId) -> None:
         self.member = member

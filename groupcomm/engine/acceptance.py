@@ -19,7 +19,7 @@ from groupcomm.wire.bundle import Bundle, BundleKind
 from groupcomm.wire.packet import Raw
 
 TELL_S: Final = 0.02
-"""What is accepted in this time is told in one frame."""
+"""The least time between two frames to a session; what is accepted meanwhile is told in one."""
 
 SLOW_S: Final = 0.5
 """A client that has not read the last frame gets the next one this much later at the earliest."""
@@ -36,7 +36,7 @@ class Acceptance:
         due: the time at which clients are told; inf if there is nothing to tell.
     """
 
-    __slots__ = ("_changed", "_ends", "_held", "_last", "_told", "_unsettled", "due")
+    __slots__ = ("_changed", "_ends", "_held", "_last", "_told", "_told_at", "_unsettled", "due")
 
     def __init__(self) -> None:
         self._unsettled: deque[tuple[int, dict[int, int]]] = deque()
@@ -45,6 +45,7 @@ class Acceptance:
         self._held: dict[int, int] = {}  # the last message that all hold, by connection
         self._told: dict[int, int] = {}
         self._ends: dict[int, int] = {}  # where the last frame ends in a session's output
+        self._told_at = -inf
         self._changed: set[int] = set()
         self.due = inf
 
@@ -83,7 +84,7 @@ class Acceptance:
 
     def _change(self, connection: int, now: float) -> None:
         self._changed.add(connection)
-        self.due = min(self.due, now + TELL_S)
+        self.due = min(self.due, max(now, self._told_at + TELL_S))
 
     def forget(self, connection: int) -> None:
         """Forget a session that has ended."""
@@ -99,6 +100,7 @@ class Acceptance:
     ) -> None:
         """Push a frame to each session with news; one at a time, however slow its client is."""
         changed, self._changed, self.due = sorted(self._changed), set(), inf
+        self._told_at = now
         for connection in changed:
             session = sessions.get(connection)
             if session is None:

@@ -315,8 +315,6 @@ class LocalSessions:
             self._refuse_overdue(now)
         if now >= self.watches.due:
             self.watches.look(now, self.by_connection)
-        if now >= self.acceptance.due:
-            self.acceptance.tell(now, self.by_connection, self._push)
         return self.intake.serve(now)
 
     def _receive_bytes(self, connection: int, data: bytes) -> None:
@@ -335,6 +333,8 @@ class LocalSessions:
 
     def complete(self, output: Output) -> None:
         """Add to the output of a step everything that concerns clients."""
+        if self.now >= self.acceptance.due:
+            self.acceptance.tell(self.now, self.by_connection, self._push)
         if self._output.ready:
             output.ready, self._output.ready = self._output.ready, {}
         if self._fed or self._held_back:
