@@ -57,8 +57,9 @@ class SessionWatches:
     def begin(self, session: DaemonSession, now: float, timeout_s: float) -> None:
         """Watch a session from its WELCOME on, and tell its client so."""
         session.watch = PeerWatch(timeout_s, now)
+        session.watch.due = now + FIRST_LOOK_S
         self._send(session, timeout_s)
-        self._add(session, now + FIRST_LOOK_S)
+        self._add(session, session.watch.due)
 
     def change(self, session: DaemonSession, now: float, timeout_s: float) -> None:
         """Wait for a client for another time from now on, and tell it."""

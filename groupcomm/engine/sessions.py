@@ -307,15 +307,21 @@ class LocalSessions:
                 self.set_rules(event.access, event.quotas.groups)
 
     def serve(self, now: float) -> bool:
-        """Process requests of clients in turn (see Intake.serve); return whether there were any."""
+        """Process requests of clients in turn (see Intake.serve), and end overdue sessions.
+
+        Returns:
+            Whether any request was processed, or a bundle waits because a session has to end.
+        """
         self._output.now = now
+        waiting = self.backlog.size
         if now >= self.slow_receivers.due:
             self._cut_off_blocking(now)
         if now >= self.names.due:
             self._refuse_overdue(now)
         if now >= self.watches.due:
             self.watches.look(now, self.by_connection)
-        return self.intake.serve(now)
+        served = self.intake.serve(now)
+        return served or self.backlog.size != waiting
 
     def _receive_bytes(self, connection: int, data: bytes) -> None:
         session = self.by_connection.get(connection)

@@ -129,6 +129,7 @@ class ClientSession:
         token: str = "",
         reassembly_cap_bytes: int = REASSEMBLY_CAP_BYTES,
         daemon_timeout_s: float | None = DAEMON_TIMEOUT_S,
+        accepted: bool = True,
     ) -> None:
         """Queue the HELLO.
 
@@ -143,6 +144,7 @@ class ClientSession:
                 as it could keep no promise.
             daemon_timeout_s: the silence of the daemon that ends the session; 0 for none. With
                 None the session sends no heartbeats, and asks for none.
+            accepted: ask which messages a crash of the daemon cannot lose any more.
 
         Raises:
             LocalProtocolError: the user's name is invalid.
@@ -160,7 +162,8 @@ class ClientSession:
         self._watch: PeerWatch | None = None  # made once the daemon has sent a heartbeat
         self.accepted: int | None = None
         self.was_silent = False
-        capabilities = Capability.REFUSALS | Capability.STOPPING | Capability.ACCEPTED
+        capabilities = Capability.REFUSALS | Capability.STOPPING
+        capabilities |= Capability.ACCEPTED if accepted else 0
         capabilities |= Capability.HEARTBEATS if daemon_timeout_s is not None else 0
         capabilities |= Capability.CAUSES if causes else 0
         capabilities |= Capability.PRINCIPALS if principals else 0

@@ -17,8 +17,9 @@ from typing import Final
 PARTS: Final = 3
 """A side sends something this often in the time for which the other waits."""
 
-LATE_PART: Final = 8
-"""A look that is late by this part of the patience, an eighth, shows that this side stood still."""
+LATE_PART: Final = 4
+"""A look that is late by this part of the patience, a quarter, shows that this side stood still. A
+shorter pause does no harm: before it, at least one heartbeat was missing."""
 
 
 class PeerWatch:
