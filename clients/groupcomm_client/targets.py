@@ -17,6 +17,8 @@ from groupcomm.host.addresses import (
     runtime_folders,
 )
 from groupcomm.host.peer_credentials import peer_credentials
+from groupcomm.host.tcp import set_up_tcp
+from groupcomm.session.client_session import DAEMON_TIMEOUT_S
 from groupcomm_client.byte_stream import ByteSocket
 from groupcomm_client.loops import Loop, Target
 
@@ -127,7 +129,7 @@ async def connect_to(family: int, target: object, loop: Loop) -> socket.socket:
         if family == socket.AF_UNIX:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
         else:
-            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            set_up_tcp(made, DAEMON_TIMEOUT_S)
     except BaseException:
         made.close()
         raise

@@ -26,6 +26,7 @@ from groupcomm.engine import (
     Output,
 )
 from groupcomm.errors import Code
+from groupcomm.host.tcp import is_unanswered, set_up_tcp
 from groupcomm.host.tls import PeerCertificate
 from groupcomm.security.quotas import Quotas
 from groupcomm.session.daemon_frames import encode_closed
@@ -35,6 +36,7 @@ from groupcommd.credentials import TlsCredentials
 from groupcommd.listeners import Listener, PeerRefused, Refusals, TlsListener
 from groupcommd.local_users import origin_of
 from groupcommd.process import MAX_CONNECTIONS
+from groupcommd.spread_socket import SpreadSocket
 
 HELLO_S: Final = 5.0
 """A client that has not sent its HELLO in this time is disconnected."""
@@ -83,6 +85,7 @@ class Connections:
         inputs: the acts of clients and all other events, for the core's next step.
         refusals: counters of the programs whose session did not begin.
         quotas: the number of connections of each principal.
+        vanished: the number of connections that were ended as their hosts answered nothing.
     """
 
     def __init__(
@@ -100,6 +103,7 @@ class Connections:
         self._open: dict[int, Connection] = {}  # the connections that the core knows
         self.inputs: list[Input] = []
         self.refusals = Refusals()
+        self.vanished = 0
         self.quotas = ConnectionQuotas(quotas or Quotas(), most)
         self._accepted = 0  # open connections, those without a HELLO included
         self._turned_away = 0  # connections among these that only get the reason of their refusal
@@ -175,7 +179,9 @@ class Connections:
 
     async def _serve(self, accepted: socket.socket, listener: Listener) -> None:
         """Serve one connection from its begin to its end."""
-        connection = Connection(self._core.next_connection(), trio.CancelScope())
+        connection = Connection(self._core.next_connection(), trio.CancelScope(), accepted)
+        if accepted.family != socket.AF_UNIX:
+            set_up_tcp(accepted, self._core.sessions.limits.session_timeout_s)
         where = origin_of(accepted)
         if listener.add(connection):
             text = "too many connections have not sent their HELLO; the oldest is closed"
@@ -344,6 +350,27 @@ class Connections:
         for number in output.readable:
             if number in connections:
                 connections[number].read_on()
+
+    def end_vanished(self) -> None:
+        """End the connections to hosts that do not answer; to be called once a second.
+
+        Programs that send heartbeats are watched by the core. This is for Spread's, and for those
+        whose output is in the way, so that the core does not read.
+        """
+        timeout_s = self._core.sessions.limits.session_timeout_s
+        for connection in list(self._open.values()) if timeout_s else ():
+            watched = connection.writing or isinstance(connection.socket, SpreadSocket)
+            if watched and is_unanswered(connection.plain, timeout_s):
+                self.vanished += 1
+                connection.scope.cancel()
+                _log.warning(
+                    "connection %d (%s) is ended: its host has answered nothing for %g s"
+                    " (clients.session_timeout_s)",
+                    connection.number,
+                    connection.principal,
+                    timeout_s,
+                    extra={"principal": connection.principal, "silent_s": timeout_s},
+                )
 
     def _shut_if_written(self, connection: Connection) -> None:
         """End the stream to a client; its task ends once the client closes its end, too."""

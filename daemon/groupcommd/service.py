@@ -377,6 +377,7 @@ class Service:
             self.connections.inputs.append(WallClockRead(now, time.time()))  # for the next step
             if self._expiry.end_expired():
                 self.turn()
+            self.connections.end_vanished()
             status = self.core.status(now)
             self._differences.check(status)
             self._versions.check(status)

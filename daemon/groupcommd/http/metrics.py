@@ -503,7 +503,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     _counter(
         "groupcomm_silent_sessions_total",
         "Sessions that were ended as nothing has come from their programs (docs/session.md).",
-        lambda s: s.status.silent_programs,
+        lambda s: s.status.silent_programs + s.parts.connections.vanished,
     ),
     _counters(
         "groupcomm_requests_refused_total",
