@@ -7,7 +7,7 @@ GREETING by CLOSING. Until it is OPEN, a connection is half-open (see `Listener`
 """
 
 import enum
-import socket
+from socket import socket as SystemSocket
 
 import attrs
 import trio
@@ -81,7 +81,7 @@ class Connection:
     principal: str
     certificate: PeerCertificate | None
 
-    def __init__(self, number: int, scope: trio.CancelScope, plain: socket.socket) -> None:
+    def __init__(self, number: int, scope: trio.CancelScope, plain: SystemSocket) -> None:
         self.number = number
         self.plain = plain
         self.scope = scope

@@ -53,4 +53,4 @@ def is_unanswered(made: socket.socket, vanished_s: float) -> bool:
         return False
     info = _INFO.unpack(made.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO.size))
     asked = max(info[_RETRANSMITS], info[_PROBES])
-    return asked >= UNANSWERED and info[_LAST_ACK] >= 1000 * vanished_s
+    return bool(asked >= UNANSWERED and info[_LAST_ACK] >= 1000 * vanished_s)
