@@ -68,6 +68,8 @@ class AsyncioStream(CoalescingStream):
 
     def _look_later(self) -> None:
         """Send heartbeats, and notice a silent daemon, whatever the tasks of the program do."""
+        if self._looking is not None:
+            self._looking.cancel()
         wait_s = self._protocol.look_in_s
         if wait_s < math.inf:
             self._looking = self._loop.call_later(wait_s, self._look)

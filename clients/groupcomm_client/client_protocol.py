@@ -95,7 +95,7 @@ class ClientProtocol:
         stopping: the latest notice that the daemon is about to stop; None without one.
         events: the events that have arrived and were not popped yet.
         needs_flush: whether output waits that no caller has just sent; the stream writes it.
-        on_watched: set by the stream; called once `look` has to be called at its times.
+        on_watched: set by the stream; called when `look_in_s` has become less.
         on_earlier_wake: set by the stream; called while the stream may wait, when `wake_in_s` may
             have become less, or filters have released events.
     """
@@ -143,7 +143,7 @@ class ClientProtocol:
         self.events: deque[Received] = deque()
         self.needs_flush = False
         self.on_earlier_wake = self.on_watched = _ignore
-        self._is_watched = False
+        self._look_at = math.inf  # the time that the stream knows
         self._requests = Requests()
         self._clock = clock
         self._filtering: Filtering | None = None
@@ -423,8 +423,7 @@ class ClientProtocol:
         session = self._session
         events = session.receive(data) if data else session.connection_lost()
         session.note_heard(time.monotonic())
-        if not self._is_watched and session.look_at < math.inf:
-            self._is_watched = True
+        if session.look_at < self._look_at:
             self.on_watched()
         if session.only_messages and self._trace is None and self.is_plain:
             self.events += cast(list[Message], events)
@@ -440,7 +439,8 @@ class ClientProtocol:
     @property
     def look_in_s(self) -> float:
         """Return the seconds until `look` is to be called; inf once it is not needed any more."""
-        return max(0.0, self._session.look_at - time.monotonic())
+        self._look_at = self._session.look_at
+        return max(0.0, self._look_at - time.monotonic())
 
     @property
     def may_read_ahead(self) -> bool:

@@ -5,7 +5,6 @@ wait only through this loop never suspend: `run` executes each from its beginnin
 thread reads for all that wait; the others are notified whenever it has read something.
 """
 
-import math
 import os
 import select
 import socket
@@ -284,7 +283,8 @@ class ThreadStream:
         protocol.on_earlier_wake = self._ring_alarm
         protocol.on_popped = self._set_watch
         protocol.on_watched = self._begin_watch
-        self._closed = threading.Event()
+        self._look_now = threading.Event()
+        self._is_watching = self._is_closed = False
         watch.add(socket_)
 
     def close(self) -> None:
@@ -297,21 +297,28 @@ class ThreadStream:
                 self._alarm = -1
                 self._socket.close()
                 self._protocol.break_off()
-                self._closed.set()
+                self._is_closed = True
+                self._look_now.set()
                 self._set_watch()
                 self._lock.notify_all()
 
     def _begin_watch(self) -> None:
+        """Look at the session in time, from now on or earlier than planned."""
+        self._look_now.set()
+        if self._is_watching:
+            return
+        self._is_watching = True
         threading.Thread(target=self._look_on, name="groupcomm heartbeats", daemon=True).start()
 
     def _look_on(self) -> None:
         """Send heartbeats, and notice a silent daemon, whatever the program's threads do."""
         protocol = self._protocol
-        while (wait_s := protocol.look_in_s) < math.inf:
-            if self._closed.wait(wait_s):
-                return
+        while True:
+            wait_s = protocol.look_in_s
+            self._look_now.wait(min(wait_s, threading.TIMEOUT_MAX))
+            self._look_now.clear()
             with self._lock:
-                if self._closed.is_set():
+                if self._is_closed or protocol.closed is not None:
                     return
                 look(self._socket, protocol, reads=not self._reading)
                 if protocol.closed is not None:

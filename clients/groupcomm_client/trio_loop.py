@@ -5,7 +5,6 @@ another one takes over. Nothing is read while no task waits, so output that a pr
 stays at its daemon. A separate task runs only to write output for which no task waits any more.
 """
 
-import math
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
@@ -43,9 +42,10 @@ class TrioStream(CoalescingStream):
         self._reading = self._writing = False
         self._finishing = False
         self._wait = trio.CancelScope()  # the scope of the task that reads
-        self._watching = trio.CancelScope()
+        self._watching = self._sleep = trio.CancelScope()
+        self._is_watching = False
         protocol.on_earlier_wake = self._wake_earlier
-        protocol.on_watched = lambda: trio.lowlevel.spawn_system_task(self._watch)
+        protocol.on_watched = self._look_earlier
         self._readers, self._writers = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
 
     def close(self) -> None:
@@ -56,11 +56,21 @@ class TrioStream(CoalescingStream):
             self._protocol.break_off()
             self._watching.cancel()
 
+    def _look_earlier(self) -> None:
+        """Look at the session in time, from now on or earlier than planned."""
+        if self._is_watching:
+            self._sleep.deadline = trio.current_time() + self._protocol.look_in_s
+        else:
+            self._is_watching = True
+            trio.lowlevel.spawn_system_task(self._watch)
+
     async def _watch(self) -> None:
         """Send heartbeats, and notice a silent daemon, whatever the tasks of the program do."""
         with self._watching:
-            while (wait_s := self._protocol.look_in_s) < math.inf:
-                await trio.sleep(wait_s)
+            while self._protocol.closed is None:
+                with trio.CancelScope() as self._sleep:
+                    self._sleep.deadline = trio.current_time() + self._protocol.look_in_s
+                    await trio.sleep_forever()
                 look(self._socket, self._protocol, reads=not self._reading)
                 if self._protocol.closed is not None:
                     trio.lowlevel.notify_closing(self._socket)  # nobody waits for it any more

@@ -30,6 +30,7 @@ from groupcomm.host.tcp import is_unanswered, set_up_tcp
 from groupcomm.host.tls import PeerCertificate
 from groupcomm.security.quotas import Quotas
 from groupcomm.session.daemon_frames import encode_closed
+from groupcomm.session.frames import ALIVE_BYTES
 from groupcomm.wire.packet import Raw
 from groupcommd.connection import AuthenticatedPeer, Connection, ConnectionState
 from groupcommd.credentials import TlsCredentials
@@ -289,6 +290,8 @@ class Connections:
                 data = connection.socket.recv(size)
                 more = bool(data)
                 if more and connection.state is not ConnectionState.CLOSING:
+                    if len(data) == ALIVE_BYTES and self._is_heartbeat(connection, data):
+                        return True
                     self.inputs.append(ClientBytes(connection.number, data))
                     connection.readable = False
                 if len(data) < size:
@@ -299,6 +302,12 @@ class Connections:
         elif self.inputs:
             self._unfed.set()  # at its end, so that its name is free for a client that wants it
         return more
+
+    def _is_heartbeat(self, connection: Connection, data: bytes) -> bool:
+        """Return whether these bytes are a heartbeat, which needs no step of the core."""
+        return connection.readable and self._core.note_heartbeat(
+            connection.number, data, trio.current_time()
+        )
 
     def _share(self, connection: Connection) -> int:
         """Return the number of bytes that may be read ahead from a connection."""

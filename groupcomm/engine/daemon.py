@@ -10,7 +10,8 @@ the ring act once. Then, with the datagrams sent, `deliver` delivers everything 
 work for a burst is done once, not per datagram, and no daemon waits for another one's clients.
 
 A shell drives it by `drive` (engine/output.py). Besides, it uses only `deadline`,
-`next_connection`, `pop_output`, `command`, `status`, `groups`, `members` and `heard`.
+`next_connection`, `note_heartbeat`, `pop_output`, `command`, `status`, `groups`, `members` and
+`heard`.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -404,6 +405,14 @@ class DaemonCore:
     def next_connection(self) -> int:
         """Return the number for a client that connects now; never given twice."""
         return self.sessions.next_connection()
+
+    def note_heartbeat(self, connection: int, data: bytes, now: float) -> bool:
+        """Process bytes of a client if they are a heartbeat like its last one.
+
+        Returns:
+            Whether they were; otherwise the next step has to process them.
+        """
+        return self.sessions.note_heartbeat(connection, data, now)
 
     def pop_output(self, connection: int, limit: int) -> list[Raw]:
         """Return parts of whole frames for a client, until `limit` bytes are reached.

@@ -18,12 +18,6 @@ from groupcomm.wire.packet import Raw
 GRID_S: Final = 0.125
 """Times of looks are multiples of this one."""
 
-FIRST_LOOK_S: Final = 0.25
-"""The time from the WELCOME to the first look: the client has said by then how long it waits."""
-
-LONGEST_LOOK_S: Final = 5.0
-"""The longest time between two looks at a session, as its client may say something else."""
-
 MOST_LOOKS: Final = 64
 """The most looks of one step: a look that sends a heartbeat costs some 10 microseconds."""
 
@@ -50,6 +44,7 @@ class SessionWatches:
         self._push = push
         self._end = end
         self._looks: list[tuple[float, int]] = []  # a heap of times and connections
+        self._planned: dict[int, float] = {}  # the time that counts, by connection
         self._frame: tuple[float, bytes] = (-1.0, b"")  # the last heartbeat, by its patience
         self.due = inf
         self.ended = 0
@@ -57,7 +52,7 @@ class SessionWatches:
     def begin(self, session: DaemonSession, now: float, timeout_s: float) -> None:
         """Watch a session from its WELCOME on, and tell its client so."""
         session.watch = PeerWatch(timeout_s, now)
-        session.watch.due = now + FIRST_LOOK_S
+        session.watch.note_sent(now)
         self._send(session, timeout_s)
         self._add(session, session.watch.due)
 
@@ -65,7 +60,15 @@ class SessionWatches:
         """Wait for a client for another time from now on, and tell it."""
         if session.watch is not None and session.state is _OPEN:
             session.watch.patience_s, session.watch.heard_at = timeout_s, now
+            session.watch.note_sent(now)
             self._send(session, timeout_s)
+            self.hurry(session)
+
+    def hurry(self, session: DaemonSession) -> None:
+        """Look at a session earlier, if that has become necessary: its client waits for less."""
+        assert session.watch is not None, "only sessions with heartbeats are watched"
+        if session.watch.due < self._planned.get(session.connection, -inf):
+            self._add(session, session.watch.due)
 
     def look(self, now: float, sessions: dict[int, DaemonSession]) -> None:
         """Look at the sessions whose times have come; bounded, the rest is due at once."""
@@ -75,6 +78,9 @@ class SessionWatches:
             if due > now:
                 break
             heappop(looks)
+            if due != self._planned.get(connection):
+                continue  # it was looked at earlier
+            del self._planned[connection]
             session = sessions.get(connection)
             if session is not None and session.watch is not None and session.state is _OPEN:
                 self._look(session, session.watch, now)
@@ -89,7 +95,7 @@ class SessionWatches:
             if not session.output_bytes:  # what waits already shows that the daemon is there
                 self._send(session, watch.patience_s)
             watch.note_sent(now)
-        self._add(session, min(watch.due, now + LONGEST_LOOK_S))
+        self._add(session, watch.due)
 
     def _send(self, session: DaemonSession, patience_s: float) -> None:
         if self._frame[0] != patience_s:
@@ -97,6 +103,13 @@ class SessionWatches:
         self._push(session, (self._frame[1],))
 
     def _add(self, session: DaemonSession, due: float) -> None:
-        due = ceil(due / GRID_S) * GRID_S
-        heappush(self._looks, (due, session.connection))
-        self.due = min(self.due, due)
+        due = inf if due == inf else ceil(due / GRID_S) * GRID_S
+        if due != self._planned.get(session.connection):
+            self._planned[session.connection] = due
+            if due < inf:
+                heappush(self._looks, (due, session.connection))
+                self.due = min(self.due, due)
+
+    def forget(self, connection: int) -> None:
+        """Forget a session whose client has gone."""
+        self._planned.pop(connection, None)

@@ -375,7 +375,7 @@ class LocalSessions:
         if isinstance(request, Submit):
             self._submit(session, request)
         elif isinstance(request, Alive):
-            pass  # its session has noted it
+            self.watches.hurry(session)
         elif isinstance(request, Query):
             if session.state is _OPEN:
                 self._questions.append((session.connection, request.text))
@@ -568,9 +568,15 @@ class LocalSessions:
         self._output.ready[session.connection] = None
         self._closed.append(session.connection)
 
+    def note_heartbeat(self, connection: int, data: bytes, now: float) -> bool:
+        """Process bytes of a client if they are a heartbeat; return whether they were."""
+        session = self.by_connection.get(connection)
+        return session is not None and session.note_heartbeat(data, now)
+
     def _lose_client(self, connection: int) -> None:
         """Note that a client's stream has ended."""
         self._output.forget(connection)
+        self.watches.forget(connection)
         self._held_back.discard(connection)
         self._backlogged.discard(connection)
         session = self.by_connection.get(connection)

@@ -42,6 +42,7 @@ from groupcomm.session.frames import (
     decode_alive_untrusted,
     decode_hello_untrusted,
     decode_query_untrusted,
+    encode_alive,
 )
 from groupcomm.session.liveness import PeerWatch
 from groupcomm.session.outbox import Outbox, Replies
@@ -342,6 +343,23 @@ class DaemonSession:
         """Buffer bytes of the client until `next_request` processes them."""
         if self.state < DaemonSessionState.CLOSING:
             self._input.append(data)
+
+    def note_heartbeat(self, data: bytes, now: float) -> bool:
+        """Process bytes of the client at once if they are the same heartbeat as before.
+
+        That spares the step of the core in which other bytes are processed: an idle session costs
+        little more than the read.
+
+        Returns:
+            Whether they were.
+        """
+        watch, is_next = self.watch, self._reader.is_between_frames and not self.has_input
+        if watch is None or self.state is not DaemonSessionState.OPEN or not is_next:
+            return False
+        if watch.wait_s is None or data != encode_alive(FrameKind.CLIENT_ALIVE, watch.wait_s):
+            return False
+        watch.heard_at = now
+        return True
 
     def discard_input(self) -> None:
         """Drop the buffered input, as the session is over."""

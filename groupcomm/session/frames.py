@@ -71,6 +71,8 @@ LENGTH = struct.Struct("!I")
 _HELLO = struct.Struct("!BBI")  # kind, version, capabilities
 _BUNDLE = struct.Struct("!IBB")  # length, kind, ordered
 _ALIVE = struct.Struct("!BI")  # kind, milliseconds
+ALIVE_BYTES: Final = LENGTH.size + _ALIVE.size
+"""The bytes of a heartbeat, with its length."""
 
 
 # ---- layout ----
@@ -121,6 +123,11 @@ class FrameReader:
         self.limit = limit
         self._rest = bytearray()  # the beginning of a frame, its length included
         self._needed = 4  # bytes up to the end of the frame's length, then of the whole frame
+
+    @property
+    def is_between_frames(self) -> bool:
+        """Return whether the next bytes begin a frame."""
+        return not self._rest
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Add the next bytes; yield the frames that they complete, each from its kind on.

@@ -29,19 +29,27 @@ class PeerWatch:
         patience_s: the other side's silence after which this side ends the session; 0: never.
         heard_at: when bytes of the other side were last read; set by the owner.
         sent_at: when bytes last left for the other side; set by the owner.
-        due: the time of the next `is_silent`.
+        wait_s: for how long the other side waits, as it has said; None before.
+        due: the time of the next `is_silent`; -inf before the first one of a client.
     """
 
-    __slots__ = ("_owes_s", "due", "heard_at", "patience_s", "sent_at")
+    __slots__ = ("_owes_s", "due", "heard_at", "patience_s", "sent_at", "wait_s")
 
     def __init__(self, patience_s: float, now: float) -> None:
         self.patience_s = patience_s
         self.heard_at = self.sent_at = self.due = now
+        self.wait_s: float | None = None
         self._owes_s = inf
 
     def note_wait(self, wait_s: float) -> None:
-        """Note for how long the other side waits, as its heartbeat says; 0: for ever."""
+        """Note for how long the other side waits, as its heartbeat says; 0: for ever.
+
+        If that is shorter than before, `due` may be earlier.
+        """
+        self.wait_s = wait_s
         self._owes_s = wait_s / PARTS if wait_s else inf
+        if self.due > -inf:
+            self._set_due()
 
     def is_silent(self, now: float, *, reads: bool) -> bool:
         """Return whether the other side has been silent for too long; set `due` if not.

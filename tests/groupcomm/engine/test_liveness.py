@@ -2,8 +2,8 @@
 
 import attrs
 
-from groupcomm.engine import ClientBytes, ClientOpened, Output, ProgramSettings
-from groupcomm.engine.liveness import GRID_S, LONGEST_LOOK_S, MOST_LOOKS
+from groupcomm.engine import ClientBytes, ClientGone, ClientOpened, Output, ProgramSettings
+from groupcomm.engine.liveness import GRID_S, MOST_LOOKS
 from groupcomm.engine.news import ProgramSilent
 from groupcomm.errors import Code
 from groupcomm.events import Closed
@@ -186,5 +186,40 @@ def test_another_timeout_counts_at_once_and_is_told() -> None:
     assert clients.output(one) == encode_alive(FrameKind.DAEMON_ALIVE, 20.0)
     clients.pass_time(20.5)
     assert clients.session(one).state is DaemonSessionState.OPEN
-    clients.pass_time(21.0 + LONGEST_LOOK_S)
+    clients.pass_time(21.5)
     assert clients.ended == [one]
+
+
+def test_a_heartbeat_like_the_last_one_needs_no_step() -> None:
+    clients = TimedClients()
+    one = clients.connect("ann")
+    assert not clients.core.note_heartbeat(one, client_alive(3.0), 0.5), "the first one"
+    clients.says(one, client_alive(3.0), 0.5)
+    assert clients.core.note_heartbeat(one, client_alive(3.0), 2.0)
+    session = clients.session(one)
+    assert session.watch is not None
+    assert session.watch.heard_at == 2.0
+    assert not clients.core.note_heartbeat(one, client_alive(2.0), 2.0), "it says something new"
+    assert not clients.core.note_heartbeat(one, client_alive(3.0)[1:], 2.0)
+    clients.says(one, client_alive(3.0)[:4], 2.0)
+    assert not clients.core.note_heartbeat(one, client_alive(3.0), 2.0), "amid a frame"
+
+
+def test_a_client_that_says_late_how_long_it_waits_is_heeded() -> None:
+    clients = TimedClients()
+    one = clients.connect("ann")
+    clients.pass_time(2.0)
+    clients.output(one)
+    clients.says(one, client_alive(1.0), 2.0)
+    clients.pass_time(2.0 + 1.0 / 3 + GRID_S)
+    assert clients.output(one) == encode_alive(FrameKind.DAEMON_ALIVE, TIMEOUT_S)
+
+
+def test_nothing_is_kept_of_sessions_that_have_ended() -> None:
+    clients = TimedClients()
+    for number in range(10):
+        one = clients.connect(f"u{number}")
+        clients.step_once(ClientGone(one), now=0.0)
+    clients.pass_time(TIMEOUT_S + GRID_S)
+    assert clients.core.sessions.watches._planned == {}
+    assert clients.core.sessions.watches._looks == []
