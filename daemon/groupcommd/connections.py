@@ -30,6 +30,7 @@ from groupcomm.host.tcp import is_unanswered, set_up_tcp
 from groupcomm.host.tls import PeerCertificate
 from groupcomm.security.quotas import Quotas
 from groupcomm.session.daemon_frames import encode_closed
+from groupcomm.session.daemon_session import SessionLimits
 from groupcomm.session.frames import ALIVE_BYTES
 from groupcomm.wire.packet import Raw
 from groupcommd.connection import AuthenticatedPeer, Connection, ConnectionState
@@ -80,12 +81,14 @@ class Connections:
         nursery: runs one task for each connection.
         turn: has the core process `inputs`; never raises.
         quotas: the limits of each principal.
+        session_timeout_s: the time for which a host may not answer; 0 for any time.
         most: the number of connections that may be open at one time.
 
     Attributes:
         inputs: the acts of clients and all other events, for the core's next step.
         refusals: counters of the programs whose session did not begin.
         quotas: the number of connections of each principal.
+        session_timeout_s: see above; may be replaced.
         vanished: the number of connections that were ended as their hosts answered nothing.
     """
 
@@ -96,6 +99,7 @@ class Connections:
         turn: Callable[[], None],
         quotas: Quotas | None = None,
         *,
+        session_timeout_s: float = SessionLimits().session_timeout_s,
         most: int = MAX_CONNECTIONS,
     ) -> None:
         self._core = core
@@ -104,6 +108,7 @@ class Connections:
         self._open: dict[int, Connection] = {}  # the connections that the core knows
         self.inputs: list[Input] = []
         self.refusals = Refusals()
+        self.session_timeout_s = session_timeout_s
         self.vanished = 0
         self.quotas = ConnectionQuotas(quotas or Quotas(), most)
         self._accepted = 0  # open connections, those without a HELLO included
@@ -182,7 +187,7 @@ class Connections:
         """Serve one connection from its begin to its end."""
         connection = Connection(self._core.next_connection(), trio.CancelScope(), accepted)
         if accepted.family != socket.AF_UNIX:
-            set_up_tcp(accepted, self._core.sessions.limits.session_timeout_s)
+            set_up_tcp(accepted, self.session_timeout_s)
         where = origin_of(accepted)
         if listener.add(connection):
             text = "too many connections have not sent their HELLO; the oldest is closed"
@@ -366,7 +371,7 @@ class Connections:
         Programs that send heartbeats are watched by the core. This is for Spread's, and for those
         whose output is in the way, so that the core does not read.
         """
-        timeout_s = self._core.sessions.limits.session_timeout_s
+        timeout_s = self.session_timeout_s
         for connection in list(self._open.values()) if timeout_s else ():
             watched = connection.writing or isinstance(connection.socket, SpreadSocket)
             if watched and is_unanswered(connection.plain, timeout_s):

@@ -272,13 +272,12 @@ class DaemonCore:
 
     def _set_deadline(self) -> None:
         # Never in the past: else the next call would look as if it came after a pause.
-        due = min(self.membership.deadline, self._view_due, self.leaving.due)
-        due = min(due, self.roster_manager.due)
+        due = min(self.membership.deadline, self._view_due, self.roster_manager.due)
         if self._now < self.leaving.follow_until:
             due = min(due, self.leaving.follow_until)
         sessions = self.sessions
         due = min(due, sessions.intake.due, sessions.names.due, sessions.slow_receivers.due)
-        due = min(due, sessions.watches.due, sessions.acceptance.due)
+        due = min(due, sessions.watches.due, sessions.acceptance.due, self.leaving.due)
         if self.drain.begun:
             due = self._now if self.drain.is_over(self._now) else min(due, self.drain.due)
         if self.membership.state is not MembershipState.LEFT:
@@ -320,9 +319,8 @@ class DaemonCore:
             news.append(AccessNews(access.popleft()))
         while protocol:
             news.append(ProtocolNews(protocol.popleft()))
-        for reported in (self.drain.news, self.sessions.silent):
-            news += reported
-            reported.clear()
+        news += self.drain.pop_news()
+        news += self.sessions.pop_silent()
         while rosters:
             news.append(RosterNews(rosters.popleft()))
         if news:
@@ -407,11 +405,7 @@ class DaemonCore:
         return self.sessions.next_connection()
 
     def note_heartbeat(self, connection: int, data: bytes, now: float) -> bool:
-        """Process bytes of a client if they are a heartbeat like its last one.
-
-        Returns:
-            Whether they were; otherwise the next step has to process them.
-        """
+        """Process bytes of a client, unless the next step has to; return whether that was done."""
         return self.sessions.note_heartbeat(connection, data, now)
 
     def pop_output(self, connection: int, limit: int) -> list[Raw]:

@@ -134,7 +134,6 @@ class LocalSessions:
         subscriptions: bundles pass through them on their way to the backlog.
         acceptance: tells clients which of their messages are safe from a crash of this daemon.
         watches: the watches over the sessions whose clients send heartbeats.
-        silent: the sessions that have ended as their clients were silent, and were not reported.
         now: the time of this step; set at its beginning.
     """
 
@@ -180,7 +179,7 @@ class LocalSessions:
         self.subscriptions = Subscriptions(self.backlog)
         self.acceptance = Acceptance()
         self.watches = SessionWatches(self._push, self._end_silent)
-        self.silent: list[ProgramSilent] = []
+        self._silent: list[ProgramSilent] = []
         self.now = 0.0
         self._fed: list[int] = []  # connections that sent something in this step
         self._held_back: set[int] = set()  # connections that are not read at present
@@ -549,12 +548,17 @@ class LocalSessions:
     def _end_silent(self, session: DaemonSession, silent_s: float) -> None:
         """End a session whose client was silent for this long."""
         news = ProgramSilent(user=session.user, principal=session.principal, silent_s=silent_s)
-        self.silent.append(news)
+        self._silent.append(news)
         text = (
             f"nothing has come from this program for {silent_s:g} s: it stood still, or its host"
             " could not be reached; connect again"
         )
         self._end(session, Code.CONNECTION_CLOSED, text)
+
+    def pop_silent(self) -> list[ProgramSilent]:
+        """Return the sessions that have ended as their clients were silent, each once."""
+        found, self._silent = self._silent, []
+        return found
 
     def _cut_off(self, session: DaemonSession, before: DaemonSessionState) -> None:
         """End a session whose client was too slow; `before` was the state of the session."""
