@@ -128,7 +128,7 @@ class ClientSession:
         origins: bool = False,
         token: str = "",
         reassembly_cap_bytes: int = REASSEMBLY_CAP_BYTES,
-        daemon_timeout_s: float | None = DAEMON_TIMEOUT_S,
+        daemon_timeout_s: float | None = None,
         accepted: bool = True,
     ) -> None:
         """Queue the HELLO.
@@ -143,7 +143,8 @@ class ClientSession:
             reassembly_cap_bytes: the most bytes of unfinished messages; above it the session ends,
                 as it could keep no promise.
             daemon_timeout_s: the silence of the daemon that ends the session; 0 for none. With
-                None the session sends no heartbeats, and asks for none.
+                None the session sends no heartbeats, and asks for none: for a shell that does not
+                call `look`.
             accepted: ask which messages a crash of the daemon cannot lose any more.
 
         Raises:

@@ -23,6 +23,8 @@ class TimedClients(Clients):
         news: what the core has reported.
     """
 
+    daemon_timeout_s = 10.0
+
     def __init__(self, limits: SessionLimits = LIMITS) -> None:
         self.news: list[object] = []
         super().__init__(limits)
